@@ -1,0 +1,187 @@
+"""`make demo`: the same event log from two writers, five lookups on each, and what Spark had to read for them.
+
+Every lookup runs by format("bloomparquet") and by spark.read.parquet; all rows, columns and types are compared. The
+counts come from `bloomparquet.plan` for the same predicate, which is the planner that format("bloomparquet") uses.
+Ends with 1 when an answer differs, or when no row group was skipped by a Bloom filter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import event_log
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+from rich.console import Console
+from rich.table import Table
+
+import bloomparquet as bp
+
+HERE = Path(__file__).resolve().parent
+console = Console(width=min(Console().width, 120) if Console().is_terminal else 100, highlight=False)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One question: `frame(spark, source, path)` is the whole query, `where` the same predicate for the planner."""
+
+    name: str
+    where: str
+    frame: Callable[[SparkSession, str, str], DataFrame]
+
+
+class Answer(NamedTuple):
+    types: list[tuple[str, str]]
+    rows: list[tuple[object, ...]]
+
+
+def lookups(values: dict[str, object]) -> list[Lookup]:
+    user, some_users = values["newest_user"], ", ".join(map(str, values["users"]))
+    since = event_log.DAYS[3].isoformat()
+    in_users = f"user_id IN ({some_users}) AND day >= '{since}'"
+    return [
+        Lookup("DataFrame, =", f"user_id = {user}", lambda s, f, p: _load(s, f, p).where(col("user_id") == user)),
+        Lookup("SQL view, IN", in_users, lambda s, f, p: _view(s, f, p, in_users)),
+        _bound("string", f"session = '{values['session']}'"),
+        _bound("decimal", f"amount = {values['amount']}"),
+        _bound("a miss", "ip = '10.255.255.254' AND user_id > 10000000"),
+    ]
+
+
+def _load(spark: SparkSession, source: str, path: str, **options: str) -> DataFrame:
+    # One query per load, which is what pushFilters=on asks for.
+    if source == "bloomparquet" and "where" not in options:
+        options["pushFilters"] = "on"
+    return spark.read.format(source).options(**options).load(path)
+
+
+def _view(spark: SparkSession, source: str, path: str, where: str) -> DataFrame:
+    options = ", pushFilters 'on'" if source == "bloomparquet" else ""
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW events USING {source} OPTIONS (path '{path}'{options})")
+    return spark.sql(f"SELECT * FROM events WHERE {where}")
+
+
+def _bound(name: str, where: str) -> Lookup:
+    """The predicate bound to the load by the option `where`; for Spark's own reader it is a filter like any other."""
+
+    def frame(spark: SparkSession, source: str, path: str) -> DataFrame:
+        if source == "bloomparquet":
+            return _load(spark, source, path, where=where)
+        return _load(spark, source, path).where(where)
+
+    return Lookup(name, where, frame)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=HERE.parent / ".demo", help="where the event logs are kept")
+    parser.add_argument("--fresh", action="store_true", help="write them again even if they are there")
+    arguments = parser.parse_args()
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("bloomparquet demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={(HERE / 'log4j2.properties').as_uri()}")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.python.filterPushdown.enabled", "true")
+        .getOrCreate()
+    )
+    try:
+        by_pyarrow, by_spark = prepare(spark, arguments.data, fresh=arguments.fresh)
+        values = event_log.samples(by_pyarrow)
+        good = [run(spark, writer, path, values) for writer, path in (("pyarrow", by_pyarrow), ("Spark", by_spark))]
+    finally:
+        spark.stop()
+    return 0 if all(good) else 1
+
+
+def prepare(spark: SparkSession, root: Path, *, fresh: bool) -> tuple[Path, Path]:
+    """Write both data sets, unless the very same ones were written before."""
+    by_pyarrow, by_spark, done = root / "pyarrow", root / "spark", root / "complete"
+    made_by = hashlib.sha256((HERE / "event_log.py").read_bytes()).hexdigest()
+    if not fresh and done.exists() and done.read_text() == made_by:
+        return by_pyarrow, by_spark
+    for old in (by_pyarrow, by_spark):
+        shutil.rmtree(old, ignore_errors=True)
+    done.unlink(missing_ok=True)
+    start = time.perf_counter()
+    event_log.write_with_pyarrow(by_pyarrow)
+    between = time.perf_counter()
+    event_log.write_with_spark(spark, by_pyarrow, by_spark)
+    end = time.perf_counter()
+    console.print(f"Wrote the event log by pyarrow in {between - start:.1f} s, by Spark in {end - between:.1f} s.")
+    done.write_text(made_by)
+    return by_pyarrow, by_spark
+
+
+def run(spark: SparkSession, writer: str, path: Path, values: dict[str, object]) -> bool:
+    everything = bp.plan(path)
+    files = {group.path for group in everything.row_groups}
+    rows, size = (sum(getattr(group, what) for group in everything.row_groups) for what in ("rows", "length"))
+    console.print(
+        f"\n[bold]Written by {writer}[/bold]: {len(files)} files, {everything.total} row groups, {rows:,} rows, "
+        f"{size / 2**20:.0f} MiB"
+    )
+    # The first query of a session pays for starting Python workers and compiling code.
+    for source in ("parquet", "bloomparquet"):
+        _bound("", "user_id = 1").frame(spark, source, str(path)).collect()
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    table.add_column("", no_wrap=True)
+    for name in ("row\ngroups", "skipped by\npartition", "\nmin/max", "\nBloom", "\nread"):
+        table.add_column(name, justify="right", vertical="top")
+    for name in ("bloom-\nparquet", "Spark's\nparquet", "\nrows", "\nequal"):
+        table.add_column(name, justify="right", no_wrap=True)
+    skipped_by_bloom, all_equal = 0, True
+    for lookup in lookups(values):
+        plan = bp.plan(path, lookup.where)
+        ours, our_seconds = timed(lambda lookup=lookup: lookup.frame(spark, "bloomparquet", str(path)))
+        theirs, their_seconds = timed(lambda lookup=lookup: lookup.frame(spark, "parquet", str(path)))
+        equal = ours == theirs
+        skipped_by_bloom += plan.skipped["bloom"]
+        all_equal = all_equal and equal
+        counts = (plan.total, plan.skipped["partition"], plan.skipped["statistics"], plan.skipped["bloom"], plan.kept)
+        table.add_row(
+            lookup.name,
+            *map(str, counts),
+            f"{our_seconds:.2f} s",
+            f"{their_seconds:.2f} s",
+            str(len(ours.rows)),
+            "[green]yes[/green]" if equal else f"[red]NO, Spark has {len(theirs.rows)}[/red]",
+        )
+    console.print(table)
+    for lookup in lookups(values):
+        console.print(f"  [dim]{lookup.name}: {lookup.where}[/dim]")
+    if not skipped_by_bloom:
+        console.print("[red]no row group was skipped by a Bloom filter[/red]")
+    return all_equal and skipped_by_bloom > 0
+
+
+def timed(query: Callable[[], DataFrame]) -> tuple[Answer, float]:
+    """Types and all rows, columns by name and rows in an order of their own; and how long planning and reading took."""
+    start = time.perf_counter()
+    frame = query()
+    rows = frame.collect()
+    seconds = time.perf_counter() - start
+    types = sorted(frame.dtypes)
+    return Answer(types, sorted((tuple(row[name] for name, _ in types) for row in rows), key=repr)), seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

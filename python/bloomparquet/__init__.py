@@ -1,0 +1,78 @@
+"""bloomparquet: read only the Parquet row groups that can hold the rows you asked for.
+
+The core knows no Spark. :func:`plan` says which row groups a predicate leaves to read and why the others cannot match, by partition
+values, statistics and the split-block Bloom filters stored in the files; :func:`read_table` and :func:`scan_batches` read them;
+:func:`inspect` and :func:`probe` look at the filters themselves.
+"""
+
+from bloomparquet.dataset import Dataset
+from bloomparquet.errors import (
+    BloomParquetError,
+    EncryptionError,
+    FormatError,
+    LimitError,
+    OptionError,
+    PlanError,
+    UnsupportedError,
+)
+from bloomparquet.inspection import Probe, inspect, probe
+from bloomparquet.predicate import (
+    And,
+    Eq,
+    EqNullSafe,
+    Gt,
+    GtEq,
+    In,
+    IsNotNull,
+    IsNull,
+    Lt,
+    LtEq,
+    Not,
+    NotEq,
+    NotIn,
+    Or,
+    Predicate,
+    StartsWith,
+)
+from bloomparquet.pruning.plan import RowGroup, ScanPlan
+from bloomparquet.pruning.planner import plan
+from bloomparquet.pruning.verdict import Verdict
+from bloomparquet.sbbf import SplitBlockBloomFilter
+from bloomparquet.scan import read_table, scan_batches
+
+__all__ = [
+    "And",
+    "BloomParquetError",
+    "Dataset",
+    "EncryptionError",
+    "Eq",
+    "EqNullSafe",
+    "FormatError",
+    "Gt",
+    "GtEq",
+    "In",
+    "IsNotNull",
+    "IsNull",
+    "LimitError",
+    "Lt",
+    "LtEq",
+    "Not",
+    "NotEq",
+    "NotIn",
+    "OptionError",
+    "Or",
+    "PlanError",
+    "Predicate",
+    "Probe",
+    "RowGroup",
+    "ScanPlan",
+    "SplitBlockBloomFilter",
+    "StartsWith",
+    "UnsupportedError",
+    "Verdict",
+    "inspect",
+    "plan",
+    "probe",
+    "read_table",
+    "scan_batches",
+]

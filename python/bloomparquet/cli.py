@@ -1,0 +1,215 @@
+"""The command line: ``bloomparquet plan | read | inspect | probe``.
+
+Only click is imported at the top: ``--help`` and a mistyped option answer before numpy and pyarrow are loaded.
+
+Exit codes, for all commands: 0 done; 1 the data, a path or a predicate is wrong (one line ``error: …`` on stderr);
+2 the command line is wrong; 3 from ``probe`` only: the value is proven absent; 130 interrupted; 141 the reader of a
+pipe went away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from itertools import chain
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+_ABSENT = 3
+_ROWS_IN_A_TERMINAL = 100
+_FORMATS = (".parquet", ".arrow", ".csv", ".jsonl")
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_paths = click.argument("path", nargs=-1, required=True)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def _predicate(command: _Command) -> _Command:
+    options = [
+        click.option(
+            "--where", metavar="SQL", help="Predicate, as in Spark SQL: \"user_id = 7 AND day >= '2026-01-01'\"."
+        ),
+        click.option("--timezone", default="UTC", show_default=True, help="Zone of timestamps that name none."),
+        click.option("--ignore-case", is_flag=True, help="Match column names as Spark does by default."),
+        click.option(
+            "--strict", is_flag=True, help="Fail on a filter that cannot be used; without it its row group is read."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="bloomparquet", message="%(package)s %(version)s")
+def cli() -> None:
+    """Read only the Parquet row groups that can hold your rows.
+
+    PATH is a file, a directory (with its hive partitions), a quoted glob, or a URL such as s3://bucket/events;
+    several may be given.
+    """
+
+
+@cli.command()
+@_paths
+@_predicate
+@click.option("--files", "detail", flag_value="file", help="One line per file.")
+@click.option("--all", "detail", flag_value="all", help="One line per row group, with what excluded it.")
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of detail; 0 for all.")
+@_json
+def plan(path: tuple[str, ...], detail: str | None, limit: int, as_json: bool, **predicate: Any) -> None:
+    """Show which row groups a predicate leaves to read, and what excluded the others. No data page is read."""
+    import bloomparquet as bp
+    from bloomparquet import cli_output, report
+
+    found = bp.plan(_one_or_many(path), **_planning(**predicate))
+    if as_json:
+        click.echo(json.dumps(report.to_json(found), ensure_ascii=False))
+    else:
+        cli_output.console().print(report.to_rich(found, detail=detail or "kept", limit=limit or None))
+
+
+@cli.command()
+@_paths
+@_predicate
+@click.option("--columns", metavar="A,B,…", help="Columns to read, comma-separated.")
+@click.option("--limit", type=click.IntRange(min=0), help="Stop after so many rows.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV instead of a table.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write a file: .parquet, .arrow, .csv or .jsonl.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per row.")
+def read(
+    path: tuple[str, ...],
+    columns: str | None,
+    limit: int | None,
+    as_csv: bool,
+    output: str | None,
+    as_json: bool,
+    **predicate: Any,
+) -> None:
+    """Print the rows that match, as a table, as JSON lines, as CSV, or into a file."""
+    if as_csv + as_json + (output is not None) > 1:
+        raise click.UsageError("--json, --csv and --output exclude each other.")
+    kind = os.path.splitext(output)[1] if output else ""
+    if output and kind not in _FORMATS:
+        raise click.UsageError(f"--output ends with {kind or 'no suffix'}; expected one of {', '.join(_FORMATS)}.")
+    import bloomparquet as bp
+    from bloomparquet import cli_output
+
+    wanted = [name.strip() for name in columns.split(",")] if columns else None
+    batches = cli_output.head(bp.scan_batches(_one_or_many(path), columns=wanted, **_planning(**predicate)), limit)
+    first = next(batches, None)
+    if first is None:
+        # Nothing matches, so no batch says which columns there would have been.
+        empty = bp.read_table(_one_or_many(path), columns=wanted, **_planning(**{**predicate, "where": "FALSE"}))
+        first = empty.schema.empty_table().combine_chunks().to_batches()[0]
+    schema, batches = first.schema, chain((first,), batches)
+    if output:
+        cli_output.write_file(output, schema, batches)
+    elif as_json:
+        cli_output.write_jsonl(sys.stdout, schema, batches)
+    elif as_csv:
+        cli_output.write_csv(sys.stdout, schema, batches)
+    else:
+        cli_output.print_table(schema, batches, _ROWS_IN_A_TERMINAL if limit is None else limit)
+
+
+@cli.command()
+@_paths
+@_json
+def inspect(path: tuple[str, ...], as_json: bool) -> None:
+    """List every Bloom filter: where it is, how large, how full, and how often it will say maybe for nothing."""
+    import bloomparquet as bp
+    from bloomparquet import cli_output
+
+    table = bp.inspect(_one_or_many(path))
+    if as_json:
+        cli_output.write_jsonl(sys.stdout, table.schema, iter(table.to_batches()))
+    else:
+        cli_output.print_table(table.schema, iter(table.to_batches()), table.num_rows)
+
+
+@cli.command()
+@_paths
+@click.option("--column", required=True, help="Column, with dots for a field inside a struct.")
+@click.option("--value", required=True, help="The value, as text.")
+@_json
+def probe(path: tuple[str, ...], column: str, value: str, as_json: bool) -> None:
+    """Ask the Bloom filters alone whether a value can be there.
+
+    Exit code 0: perhaps, in the row groups listed. Exit code 3: it is proven absent from every row group.
+    """
+    import bloomparquet as bp
+
+    where = _one_or_many(path)
+    found = bp.probe(where, column=column, value=_typed(where, column, value))
+    absent = [str(getattr(verdict, "name", verdict)) == "CANNOT_MATCH" for _, _, verdict in found]
+    if as_json:
+        verdicts = [
+            {"path": file, "row_group": index, "verdict": "absent" if gone else "maybe"}
+            for (file, index, _), gone in zip(found, absent)
+        ]
+        click.echo(json.dumps({"maybe": absent.count(False), "absent": absent.count(True), "row_groups": verdicts}))
+    else:
+        for (file, index, _), gone in zip(found, absent):
+            if not gone:
+                click.echo(f"{file} row group {index}: maybe")
+        click.echo(f"proven absent from {absent.count(True)} of {len(found)} row groups")
+    if all(absent):
+        sys.exit(_ABSENT)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit. Nothing that a user can cause ends in a traceback."""
+    try:
+        sys.exit(cli.main(arguments, prog_name="bloomparquet", standalone_mode=False) or 0)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more as it exits; let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except Exception as error:
+        if not _is_users(error):
+            raise
+        _fail(str(error))
+
+
+def _is_users(error: Exception) -> bool:
+    import pyarrow as pa
+
+    from bloomparquet.errors import BloomParquetError
+
+    return isinstance(error, BloomParquetError | pa.ArrowException)
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    sys.exit(1)
+
+
+def _planning(where: str | None, timezone: str, ignore_case: bool, strict: bool) -> dict[str, Any]:
+    return {
+        "where": where,
+        "timezone": timezone,
+        "case_sensitive": not ignore_case,
+        "on_filter_error": "fail" if strict else "keep",
+    }
+
+
+def _one_or_many(path: tuple[str, ...]) -> str | list[str]:
+    return path[0] if len(path) == 1 else list(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""What a path means: the files of a data set, and the partition values that their directories carry."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from bloomparquet.errors import PlanError
+from bloomparquet.partitions import Values, infer_type, parse_directories, to_array
+from bloomparquet.storage import FileInfo, Storage, is_glob, open_storage
+
+PathLike = str | os.PathLike[str]
+Paths = PathLike | Sequence[PathLike]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The files behind one or several paths, on one storage, in the order that they are read.
+
+    `partition_names` are the hive columns, outermost first, and ``partition_values[i]`` the raw text of each for ``files[i]``
+    (None is Hive's null directory).
+    """
+
+    storage: Storage
+    files: tuple[FileInfo, ...]
+    partition_names: tuple[str, ...]
+    partition_values: tuple[tuple[str | None, ...], ...]
+
+    @classmethod
+    def open(cls, path: Paths, *, filesystem: Any = None, recursive: bool = True, base_path: PathLike | None = None) -> Dataset:
+        """List what `path` names: a file, a directory, a glob, or a list of those.
+
+        Below a directory, hidden names are passed over and ``name=value`` directories become partition columns; without `recursive`
+        only the directory's own files count, and no partitions. `base_path` says where partition directories begin when that is not
+        the directory given. Raises FileNotFoundError for a path that is not there, PlanError for one that holds no data file.
+        """
+        given = [path] if isinstance(path, str | os.PathLike) else list(path)
+        if not given:
+            raise PlanError("no path was given; expected a file, a directory, a glob, or a list of them")
+        storage: Storage | None = None
+        files: list[FileInfo] = []
+        partitions: list[Values] = []
+        base = open_storage(os.fspath(base_path), filesystem)[1] if base_path is not None else None
+        for item in given:
+            opened, inner = open_storage(os.fspath(item), filesystem)
+            if storage is not None and opened.key != storage.key:
+                raise PlanError(f"{os.fspath(item)}: the paths of one scan lie on one storage, but {storage.key} and {opened.key} were given")
+            storage = storage or opened
+            for root in _expand(storage, inner, os.fspath(item)):
+                found = storage.list_files(root, recursive=recursive)
+                files += found
+                partitions += _partitions(root if base is None else base, found) if recursive else [()] * len(found)
+        assert storage is not None
+        if not files:
+            raise PlanError(f"{', '.join(map(os.fspath, given))}: no data files here; expected Parquet files (names that begin with _ or . do not count)")
+        names = _one_set_of_names(files, partitions)
+        return cls(storage, tuple(files), names, tuple(tuple(value for _, value in values) for values in partitions))
+
+    def partition_table(self, timezone: str) -> pa.Table:
+        """The partition columns, typed as Spark infers them: one row per file."""
+        columns = list(zip(*self.partition_values, strict=True)) if self.partition_names else []
+        arrays = [to_array(column, infer_type(dict.fromkeys(column)), timezone) for column in columns]
+        return pa.table(arrays, names=list(self.partition_names))
+
+
+def _expand(storage: Storage, inner: str, given: str) -> list[str]:
+    # A name with a bracket in it may simply be a name.
+    if not is_glob(inner) or (storage.key == "file" and os.path.exists(inner)):
+        return [inner]
+    found = storage.glob(inner)
+    if not found:
+        raise FileNotFoundError(f"no file matches the pattern {given}")
+    return found
+
+
+def _partitions(root: str, files: Iterable[FileInfo]) -> list[Values]:
+    below = root.rstrip("/") + "/"
+    parsed: dict[str, Values] = {}
+    result = []
+    for file in files:
+        directory = file.path.rpartition("/")[0] + "/"
+        values = parsed.get(directory)
+        if values is None:
+            inner = directory[len(below) :] if directory.startswith(below) else ""
+            values = parsed[directory] = parse_directories(inner.split("/")) if "=" in inner else ()
+        result.append(values)
+    return result
+
+
+def _one_set_of_names(files: Sequence[FileInfo], partitions: Sequence[Values]) -> tuple[str, ...]:
+    by_names: dict[tuple[str, ...], int] = {}
+    for i, values in enumerate(partitions):
+        by_names.setdefault(tuple(name for name, _ in values), i)
+    if len(by_names) > 1:
+        (first, i), (second, j) = list(by_names.items())[:2]
+        raise PlanError(
+            f"conflicting partition columns: {files[i].path} has ({', '.join(first)}), {files[j].path} has ({', '.join(second)}); "
+            "expected one set of directories name=value over all files; read the parts apart or give base_path"
+        )
+    return next(iter(by_names))

@@ -1,0 +1,311 @@
+"""A query's value and a file's column → the bytes that a writer of that column would have hashed, or "cannot tell".
+
+The dangerous file: a wrong encoding here hashes to the wrong block and hides rows that match. Three answers are possible for a value:
+
+* it has exactly these bytes in this column: a filter and statistics can be asked for it;
+* it has none (2**40 in an INT32 column, 1.005 in a DECIMAL with scale 2): no row of this file can equal it;
+* cannot tell (None): nothing here proves which bytes it has, so no evidence may be drawn from this column.
+
+What decides is always the *file's* column: its physical type, length, annotation, scale and unit. The query's type and the table's type
+never do. Types without a test against bytes that another writer produced are left at "cannot tell".
+
+Source: parquet-format ``Encodings.md`` (PLAIN), ``LogicalTypes.md``, ``BloomFilter.md`` ("hash of the plain encoding").
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet import hashing
+from bloomparquet.errors import PlanError
+from bloomparquet.format.footer import WriterTraits
+from bloomparquet.format.schema import LeafColumn, SchemaNode
+from bloomparquet.literals import coerce_all
+
+_UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+_DAY_NS = 86_400 * 10**9
+_JULIAN_EPOCH_DAY = 2_440_588
+
+# Older values may stand in the file in the hybrid Julian calendar, or with a time zone's local mean time; readers then shift them. A day
+# of margin covers the zones.
+_OLDEST_DATE = dt.date(1582, 10, 15)
+_OLDEST_TIMESTAMP_NS = -25_567 * _DAY_NS + _DAY_NS  # 1900-01-02
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value's place in a column's order: at `key` (`side` 0), or strictly between `key` and its neighbour below (-1) or above (1)."""
+
+    key: Any
+    side: int = 0
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The values of an equality or IN that this column can hold at all; every other value of the query equals no row of the file.
+
+    `keys` is sorted in the order of the column's statistics, shape (n,); ``hashes[i]`` is the SBBF hash of ``keys[i]``, and `hashes` is
+    None when filters of this column prove nothing. Zero of a floating-point column appears twice, as -0.0 and 0.0.
+    """
+
+    keys: NDArray[Any]
+    hashes: NDArray[np.uint64] | None
+
+
+def family_of(node: SchemaNode) -> str:
+    """What kind of literal the column compares with: one of the families of :func:`bloomparquet.literals.coerce`."""
+    kind = node.annotation.kind if node.annotation else None
+    physical = node.physical_type
+    if kind in ("INTEGER", None) and physical in ("INT32", "INT64"):
+        return "integer"
+    if kind == "DECIMAL":
+        return "decimal"
+    if physical == "INT96":
+        return "timestamp"
+    if kind in (None, "FLOAT16") and physical in ("FLOAT", "DOUBLE") or kind == "FLOAT16":
+        return "float"
+    if physical == "BYTE_ARRAY" and kind in ("STRING", "ENUM", "JSON"):
+        return "string"
+    if (physical == "BYTE_ARRAY" and kind in (None, "BSON")) or (physical == "FIXED_LEN_BYTE_ARRAY" and kind is None):
+        return "binary"
+    if kind == "TIMESTAMP":
+        return "timestamp" if node.annotation and node.annotation.adjusted_to_utc else "timestamp_ntz"
+    return {"DATE": "date", "TIME": "time", "UUID": "uuid"}.get(kind or "", "boolean" if physical == "BOOLEAN" else "other")
+
+
+def encode_values(leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None) -> Encoded | None:
+    """Every value of an equality or IN as this column's bytes; None when that cannot be told for one of them.
+
+    `timezone` is the zone of naive datetimes; None says that a naive datetime is never comparable with a UTC-adjusted column.
+    Raises :class:`PlanError` for a value of another kind than the column's.
+    """
+    if _hidden_encoding(leaf, traits):
+        return None
+    canonical = _canonical(leaf, values, timezone)
+    if canonical is None:
+        return None
+    if family_of(leaf.node) == "float":
+        return _encode_floats(leaf, canonical)
+    if leaf.node.physical_type == "INT96":
+        return _encode_int96(canonical, traits)
+    places = _places(leaf, canonical)
+    if places is None:
+        return None
+    if leaf.node.physical_type in ("BYTE_ARRAY",) or family_of(leaf.node) in ("uuid", "binary"):
+        return _encode_bytes(leaf, places)
+    return _encode_integers(leaf, places)
+
+
+def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: str | None) -> Point | None:
+    """The place of `value` in the order of this column's statistics; None when that cannot be told. Errors as for `encode_values`."""
+    if _hidden_encoding(leaf, traits) or leaf.node.physical_type == "INT96":
+        return None
+    canonical = _canonical(leaf, [value], timezone)
+    if canonical is None:
+        return None
+    if family_of(leaf.node) == "float":
+        return None if _is_nan(canonical[0]) else _round(canonical[0])
+    places = _places(leaf, canonical)
+    if places is None:
+        return None
+    place = places[0]
+    if isinstance(place, bytes):
+        return Point(place)
+    low, high = _physical_range(leaf.node)
+    if place == math.inf or place > high:
+        return Point(high, 1)
+    if place == -math.inf or place < low:
+        return Point(low, -1)
+    key = math.floor(place)
+    return Point(key, 0 if key == place else 1)
+
+
+def order_keys(leaf: LeafColumn, raw: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+    """Statistics' raw minima or maxima (None where absent) as keys in this column's order, and which of them are usable.
+
+    Both have shape (n,). None when the column's statistics have no order that this package relies on.
+    """
+    node = leaf.node
+    family = family_of(node)
+    present = np.array([value is not None for value in raw], np.bool_)
+    if family in ("other", "boolean") or node.physical_type == "INT96" or (family == "float" and node.physical_type not in ("FLOAT", "DOUBLE")):
+        return None
+    if family == "float":
+        floats = np.array([math.nan if value is None else value for value in raw], np.float64)
+        return floats, ~np.isnan(floats)
+    if node.physical_type == "INT64" or node.physical_type == "INT32":
+        integers = np.array([0 if value is None else value for value in raw], np.int64)
+        if _unsigned(node):
+            return (integers & 0xFFFFFFFF if node.physical_type == "INT32" else integers).view(np.uint64), present
+        return integers, present
+    if family == "decimal":
+        if node.physical_type == "BYTE_ARRAY":
+            return None
+        return _objects([0 if value is None else int.from_bytes(value, "big", signed=True) for value in raw]), present
+    return _objects([b"" if value is None else value for value in raw]), present
+
+
+def _hidden_encoding(leaf: LeafColumn, traits: WriterTraits) -> bool:
+    """Columns whose equal values need not be equal bytes, so that nothing about bytes proves anything."""
+    family = family_of(leaf.node)
+    if family == "string":
+        return traits.altered_text
+    # A decimal in BYTE_ARRAY may be padded with sign bytes as its writer liked.
+    return family == "other" or (family == "decimal" and leaf.node.physical_type == "BYTE_ARRAY")
+
+
+def _canonical(leaf: LeafColumn, values: Sequence[Any], timezone: str | None) -> list[Any] | None:
+    family = family_of(leaf.node)
+    naive_is_known = timezone is not None or family != "timestamp"
+    if not naive_is_known and any(_is_naive(value) for value in values):
+        return None
+    return list(coerce_all(values, family, column=".".join(leaf.path), timezone=timezone or "UTC"))
+
+
+def _is_naive(value: Any) -> bool:
+    return not isinstance(value, dt.datetime) or value.tzinfo is None
+
+
+def _places(leaf: LeafColumn, canonical: Sequence[Any]) -> Sequence[Any] | None:
+    """Each value in the file's own unit: an exact number (perhaps a Fraction) or bytes; None when a value lies where calendars differ."""
+    node, family = leaf.node, family_of(leaf.node)
+    if family in ("integer", "boolean"):
+        return None if any(_is_nan(value) for value in canonical) else canonical
+    if family == "decimal":
+        if node.annotation is None or node.annotation.scale is None:
+            return None
+        factor = 10**node.annotation.scale
+        return [_integral(Fraction(value) * factor) for value in canonical]
+    if family == "date":
+        if any(value < _OLDEST_DATE for value in canonical):
+            return None
+        epoch = dt.date(1970, 1, 1).toordinal()
+        return [value.toordinal() - epoch for value in canonical]
+    if family in ("timestamp", "timestamp_ntz", "time"):
+        if family != "time" and any(value < _OLDEST_TIMESTAMP_NS for value in canonical):
+            return None
+        per_unit = _UNIT_NS[(node.annotation and node.annotation.unit) or "ns"]
+        return [_integral(Fraction(value, per_unit)) for value in canonical]
+    if family == "string":
+        try:
+            return [value.encode() for value in canonical]
+        except UnicodeEncodeError:  # a lone surrogate: no UTF-8 bytes, but a reader may show such a string all the same
+            return None
+    return canonical
+
+
+def _encode_integers(leaf: LeafColumn, places: Sequence[Any]) -> Encoded:
+    node = leaf.node
+    low, high = _physical_range(node)
+    try:
+        keys = np.array(places, np.int64 if low else np.uint64) if set(map(type, places)) == {int} else None
+    except OverflowError:
+        keys = None
+    if keys is None or high > 2**64 or bool(((keys < low) | (keys > high)).any()):
+        fitting = [int(place) for place in places if _is_whole(place) and low <= place <= high]
+        keys = _objects(fitting) if high >= 2**64 or low < -(2**63) else np.array(fitting, np.int64 if low else np.uint64)
+    keys = np.unique(keys)
+    if node.physical_type == "BOOLEAN":
+        return Encoded(keys.astype(np.bool_), None)  # parquet-java leaves the filters of BOOLEAN columns empty
+    if node.physical_type == "INT32":
+        return Encoded(keys, hashing.xxh64_int32(_wrap(keys, np.uint32).view(np.int32)))
+    if node.physical_type == "INT64":
+        return Encoded(keys, hashing.xxh64_int64(_wrap(keys, np.uint64).view(np.int64)))
+    width = node.type_length or 0
+    return Encoded(keys, hashing.xxh64_bytes([int(key).to_bytes(width, "big", signed=True) for key in keys]))
+
+
+def _wrap(keys: NDArray[Any], width: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
+    return np.ascontiguousarray(keys).astype(width)
+
+
+def _encode_bytes(leaf: LeafColumn, places: Sequence[bytes]) -> Encoded:
+    if leaf.node.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        places = [value for value in places if len(value) == leaf.node.type_length]
+    distinct = sorted(set(places))
+    return Encoded(_objects(distinct), hashing.xxh64_bytes(distinct))
+
+
+def _encode_floats(leaf: LeafColumn, canonical: Sequence[Any]) -> Encoded | None:
+    if any(_is_nan(value) for value in canonical):
+        return None  # NaN has many bit patterns, and Spark holds them all equal
+    widths: dict[str | None, tuple[Callable[[Any], Any], str]] = {"FLOAT": (np.float32, "<u4"), "DOUBLE": (np.float64, "<u8")}
+    convert, bits = widths.get(leaf.node.physical_type, (np.float16, "<u2"))
+    with np.errstate(over="ignore"):
+        exact = {float(value) for value in canonical if isinstance(value, int | float) and float(convert(float(value))) == value}
+    ordered = sorted(exact)
+    if 0.0 in exact:
+        zero = ordered.index(0.0)
+        ordered[zero : zero + 1] = [-0.0, 0.0]
+    keys = np.array(ordered, np.float64)
+    stored = keys.astype(convert).view(bits)
+    if bits == "<u4":
+        return Encoded(keys, hashing.xxh64_int32(stored.view(np.int32)))
+    if bits == "<u8":
+        return Encoded(keys, hashing.xxh64_int64(stored.view(np.int64)))
+    return Encoded(keys, hashing.xxh64_bytes([value.tobytes() for value in stored]))
+
+
+def _encode_int96(canonical: Sequence[int], traits: WriterTraits) -> Encoded | None:
+    """Spark writes one encoding of an instant (nanoseconds within the day, Julian day), in whole microseconds; other writers have others."""
+    if not traits.spark or traits.legacy_int96 or any(value < _OLDEST_TIMESTAMP_NS for value in canonical):
+        return None
+    stored = []
+    for value in sorted({value for value in canonical if value % 1000 == 0}):
+        day, nanoseconds = divmod(value, _DAY_NS)
+        stored.append((value, nanoseconds.to_bytes(8, "little") + (day + _JULIAN_EPOCH_DAY).to_bytes(4, "little")))
+    return Encoded(_objects([value for value, _ in stored]), hashing.xxh64_bytes([raw for _, raw in stored]))
+
+
+def _physical_range(node: SchemaNode) -> tuple[int, int]:
+    if node.physical_type == "BOOLEAN":
+        return 0, 1
+    if node.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        half = 1 << (8 * (node.type_length or 1) - 1)
+        return -half, half - 1
+    bits = 32 if node.physical_type == "INT32" else 64
+    return (0, (1 << bits) - 1) if _unsigned(node) else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def _unsigned(node: SchemaNode) -> bool:
+    return node.annotation is not None and node.annotation.kind == "INTEGER" and node.annotation.signed is False
+
+
+def _round(value: Any) -> Point:
+    """A number that a double may not hold exactly, as a double and the side on which the number lies."""
+    try:
+        key = float(value)
+    except OverflowError:
+        return Point(math.inf, -1) if value > 0 else Point(-math.inf, 1)
+    if math.isinf(key) and not isinstance(value, float):
+        return Point(key, -1 if key > 0 else 1)
+    return Point(key, 0 if key == value else (1 if value > key else -1))
+
+
+def _integral(value: Fraction) -> int | Fraction:
+    return value.numerator if value.denominator == 1 else value
+
+
+def _is_whole(value: Any) -> bool:
+    return not (isinstance(value, float) and not math.isfinite(value)) and value == math.floor(value)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+__all__ = ["Encoded", "Point", "PlanError", "encode_point", "encode_values", "family_of", "order_keys"]

@@ -1,0 +1,55 @@
+"""The exceptions of this package, and the "did you mean" they share.
+
+    BloomParquetError
+    ├── FormatError         bytes that are not what the format says
+    ├── UnsupportedError    well-formed, but nothing here can use it
+    ├── LimitError          a size or count beyond what is sane or allowed
+    ├── EncryptionError     a key, or what it should have opened
+    ├── PlanError           a predicate, a column or a value that does not fit the data
+    └── OptionError         an option's name or value (also a ValueError)
+
+``OSError`` is never wrapped: what the file system said reaches the caller as it said it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class BloomParquetError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class FormatError(BloomParquetError):
+    """The bytes are not what the Parquet (or ORC) specification says they are."""
+
+
+class UnsupportedError(BloomParquetError):
+    """The bytes are well-formed, but ask for something that nothing here can do."""
+
+
+class LimitError(BloomParquetError):
+    """A size or a count is beyond what the file can hold or what was allowed."""
+
+
+class EncryptionError(BloomParquetError):
+    """A file is encrypted and cannot be opened with what was given."""
+
+
+class PlanError(BloomParquetError):
+    """A predicate, a column or a literal does not fit the data it was asked of."""
+
+
+class OptionError(BloomParquetError, ValueError):
+    """An option is unknown, or its value is not one of those that it takes."""
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` for the closest of `choices`, or ``""`` when none is close.
+
+    Case is ignored when closeness is judged, so that ``UserId`` finds ``userid``.
+    """
+    by_folded = {choice.lower(): choice for choice in choices}
+    found = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
+    return f"; did you mean {by_folded[found[0]]!r}?" if found else ""

@@ -1,0 +1,136 @@
+"""Thrift's compact protocol, read into plain Python trees.
+
+Owns the decoding of any compact-protocol struct without knowing its definition: a struct becomes ``{field id: value}``, so fields that
+this project has never heard of are carried along instead of failing. Thrift's own library is not used because it needs generated
+classes, drops what they do not name, and allocates whatever a length in the input claims; here every length is checked against the bytes
+that are left, and nesting is bounded.
+
+Source: Apache Thrift, ``doc/specs/thrift-compact-protocol.md``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NoReturn
+
+from bloomparquet.errors import FormatError, LimitError
+
+Struct = dict[int, Any]
+"""A decoded struct: field id → int, float, bool, bytes, list, dict (map) or Struct."""
+
+MAX_DEPTH = 64
+"""Deeper nesting than any Parquet structure has; bounds the recursion on hostile input."""
+
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = range(1, 14)
+_DOUBLE_CODEC = struct.Struct("<d")
+
+
+class CompactReader:
+    """Reads compact-protocol values from `buffer`, starting at `position`.
+
+    Every read moves `position` past what it consumed. Raises :class:`FormatError` when the bytes end early or hold an unknown type, and
+    :class:`LimitError` when they nest deeper than :data:`MAX_DEPTH`.
+    """
+
+    __slots__ = ("_buffer", "_end", "position")
+
+    def __init__(self, buffer: bytes | memoryview, position: int = 0) -> None:
+        self._buffer = buffer
+        self._end = len(buffer)
+        self.position = position
+
+    def read_struct(self, *, stop_after: int | None = None, depth: int = 0) -> Struct:
+        """The struct at `position`; with `stop_after`, only up to and including that field id (`position` is then right behind it)."""
+        if depth > MAX_DEPTH:
+            raise LimitError(f"Thrift data nests deeper than {MAX_DEPTH} levels at byte {self.position}; the bytes are not Parquet metadata")
+        fields: Struct = {}
+        field_id = 0
+        while True:
+            header = self._byte()
+            if header == 0:
+                return fields
+            delta, kind = header >> 4, header & 0x0F
+            field_id = field_id + delta if delta else self._zigzag()
+            fields[field_id] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+            if field_id == stop_after:
+                return fields
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in (_I16, _I32, _I64):
+            return self._zigzag()
+        if kind == _BINARY:
+            return self._bytes(self._size())
+        if kind == _STRUCT:
+            return self.read_struct(depth=depth + 1)
+        if kind in (_LIST, _SET):
+            return self._list(depth)
+        if kind == _MAP:
+            return self._map(depth)
+        if kind in (_TRUE, _FALSE):
+            return self._byte() == _TRUE  # inside containers a boolean takes a byte of its own
+        if kind == _BYTE:
+            return int.from_bytes(self._bytes(1), "little", signed=True)
+        if kind == _DOUBLE:
+            return _DOUBLE_CODEC.unpack(self._bytes(8))[0]
+        if kind == _UUID:
+            return self._bytes(16)
+        self._fail(f"unknown Thrift type {kind}")
+
+    def _list(self, depth: int) -> list[Any]:
+        header = self._byte()
+        size, kind = header >> 4, header & 0x0F
+        if size == 15:
+            size = self._size()
+        if size > self._end - self.position:  # each element takes a byte at least
+            self._fail(f"a list claims {size} elements, but {self._end - self.position} bytes are left")
+        if depth >= MAX_DEPTH:
+            raise LimitError(f"Thrift data nests deeper than {MAX_DEPTH} levels at byte {self.position}; the bytes are not Parquet metadata")
+        return [self._value(kind, depth + 1) for _ in range(size)]
+
+    def _map(self, depth: int) -> dict[Any, Any]:
+        size = self._size()
+        if size == 0:
+            return {}
+        kinds = self._byte()
+        if depth >= MAX_DEPTH:
+            raise LimitError(f"Thrift data nests deeper than {MAX_DEPTH} levels at byte {self.position}; the bytes are not Parquet metadata")
+        pairs = ((self._value(kinds >> 4, depth + 1), self._value(kinds & 0x0F, depth + 1)) for _ in range(size))
+        return dict(pairs)
+
+    def _size(self) -> int:
+        size = self._varint()
+        if size > self._end - self.position:
+            self._fail(f"a length claims {size} bytes, but {self._end - self.position} are left")
+        return size
+
+    def _zigzag(self) -> int:
+        raw = self._varint()
+        return (raw >> 1) ^ -(raw & 1)
+
+    def _varint(self) -> int:
+        result = shift = 0
+        while True:
+            byte = self._byte()
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return result
+            shift += 7
+            if shift > 63:
+                self._fail("a variable-length integer is longer than 64 bits")
+
+    def _byte(self) -> int:
+        if self.position >= self._end:
+            self._fail("the bytes end inside a struct")
+        byte = self._buffer[self.position]
+        self.position += 1
+        return byte
+
+    def _bytes(self, size: int) -> bytes:
+        if size > self._end - self.position:
+            self._fail(f"{size} bytes expected, {self._end - self.position} are left")
+        start = self.position
+        self.position += size
+        return bytes(self._buffer[start : self.position])
+
+    def _fail(self, what: str) -> NoReturn:
+        raise FormatError(f"damaged Thrift data at byte {self.position}: {what}")

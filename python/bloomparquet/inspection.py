@@ -1,0 +1,105 @@
+"""Looking at filters themselves: how large and how full they are, and what they answer. Here an unusable filter is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from bloomparquet.dataset import Dataset, Paths
+from bloomparquet.encoding import encode_values
+from bloomparquet.errors import PlanError, UnsupportedError
+from bloomparquet.format.schema import LeafColumn
+from bloomparquet.predicate import Column
+from bloomparquet.pruning.binding import bind, require_known
+from bloomparquet.pruning.planner import cache
+from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
+from bloomparquet.pruning.verdict import Verdict
+from bloomparquet.sbbf import SplitBlockBloomFilter
+from bloomparquet.storage import ReadCount
+
+_SCHEMA = pa.schema(
+    [
+        ("file", pa.string()), ("row_group", pa.int32()), ("column", pa.string()), ("type", pa.string()), ("rows", pa.int64()),
+        ("offset", pa.int64()), ("bytes", pa.int64()), ("bits_set", pa.int64()), ("estimated_ndv", pa.float64()), ("estimated_fpp", pa.float64()),
+    ]
+)  # fmt: skip
+
+
+class Probe(NamedTuple):
+    """What one row group's filter says of a value. A row group without a filter might match."""
+
+    path: str
+    row_group: int
+    verdict: Verdict
+
+
+def inspect(path: Paths, *, filesystem: Any = None) -> pa.Table:
+    """Every Bloom filter at `path`, one row each.
+
+    Columns: file, row_group, column, type, rows (of the row group), offset (of the filter in the file), bytes (of the bitset), bits_set,
+    estimated_ndv (from the bits), estimated_fpp (the chance that a value which is absent is not excluded). Reads every bitset whole.
+    Raises FormatError, UnsupportedError or LimitError for a filter that cannot be used.
+    """
+    dataset, table = _open(path, filesystem)
+    rows = [row for chunks in _all_chunks(table) for row in _describe(dataset, table, chunks)]
+    rows.sort(key=lambda row: (row[0], row[1]))
+    return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
+
+
+def probe(path: Paths, *, column: str | Column, value: Any, timezone: str = "UTC", filesystem: Any = None) -> list[Probe]:
+    """Ask the Bloom filters alone, without statistics, whether `column` can hold `value`: one answer per row group, in file order.
+
+    Raises :class:`PlanError` for a column that is not there or a value of the wrong kind, :class:`UnsupportedError` where it cannot be
+    told which bytes the value has in the column (or when the value is None), and what :func:`inspect` raises.
+    """
+    if value is None:
+        raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with IS NULL")
+    dataset, table = _open(path, filesystem)
+    name = (column,) if isinstance(column, str) else column
+    require_known([name], [layout.schema for layout in table.layouts], (), case_sensitive=True)
+    verdicts = np.ones(len(table), np.bool_)
+    for i, layout in enumerate(table.layouts):
+        leaf = bind(layout.schema, name, case_sensitive=True)
+        if not isinstance(leaf, LeafColumn):
+            continue
+        chunks = table.chunks(i, leaf)
+        encoded = encode_values(leaf, [value], layout.traits, timezone)
+        if encoded is None or encoded.hashes is None:
+            raise UnsupportedError(f"column {'.'.join(name)} ({leaf.describe()}): it cannot be told which bytes {value!r} has here")
+        for at, chunk in enumerate(chunks.members.tolist()):
+            bitset = chunks.filters.read(dataset.storage, at, ReadCount())
+            if bitset is not None:
+                found = SplitBlockBloomFilter.from_bytes(bitset.tobytes()).check(encoded.hashes)
+                verdicts[chunk] = bool(found.any())
+    answers = (Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH for verdict in verdicts.tolist())
+    places = zip(table.file.tolist(), table.index.tolist(), answers, strict=True)
+    return [Probe(table.paths[file], index, verdict) for file, index, verdict in places]
+
+
+def _open(path: Paths, filesystem: Any) -> tuple[Dataset, RowGroups]:
+    dataset = Dataset.open(path, filesystem=filesystem)
+    return dataset, cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
+
+
+def _all_chunks(table: RowGroups) -> Iterator[ColumnChunks]:
+    for i, layout in enumerate(table.layouts):
+        for leaf in layout.schema.leaves:
+            yield table.chunks(i, leaf)
+
+
+def _describe(dataset: Dataset, table: RowGroups, chunks: ColumnChunks) -> Iterator[tuple[Any, ...]]:
+    for at, chunk in enumerate(chunks.members.tolist()):
+        bitset = chunks.filters.read(dataset.storage, at, ReadCount())
+        if bitset is None:
+            continue
+        bloom = SplitBlockBloomFilter.from_bytes(bitset.tobytes())
+        place, index = int(table.file[chunk]), int(table.index[chunk])
+        column, kind = ".".join(chunks.leaf.path), chunks.leaf.describe()
+        offset = int(chunks.filters.offset[at])
+        yield (
+            table.paths[place], index, column, kind, int(table.rows[chunk]), offset, bloom.num_bytes, bloom.bits_set,
+            bloom.estimated_ndv, bloom.estimated_fpp,
+        )  # fmt: skip

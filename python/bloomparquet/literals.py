@@ -1,0 +1,379 @@
+"""Values of a predicate: which are allowed, how they are written in SQL, and what they are in the family of a column's type.
+
+Planning and the row filter must judge a value alike, so the conversion is done here, once, for both. It is exact: a
+value that no row of a column can hold (1.5 among integers) becomes a number that orders rightly and equals none of them.
+Neither Arrow's nor numpy's casts are used, for they round, wrap or refuse instead.
+
+What `coerce` makes of a value, by family:
+
+    integer        int; Fraction where it is not whole; float for NaN and the infinities
+    decimal        int or Decimal; float for NaN and the infinities
+    float          float; int or Fraction where no float64 is exactly that int
+    boolean        bool
+    string         str
+    binary         bytes; a str is its UTF-8 bytes, because text is often stored without an annotation
+    uuid           16 bytes
+    date           datetime.date
+    time           int, nanoseconds since midnight
+    timestamp      int, nanoseconds since 1970-01-01 00:00 UTC
+    timestamp_ntz  int, nanoseconds since 1970-01-01 00:00 of the wall clock
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Literal
+from uuid import UUID
+from zoneinfo import ZoneInfo, available_timezones
+
+import numpy as np
+
+from bloomparquet.errors import PlanError, nearest
+
+Family = Literal[
+    "boolean", "integer", "decimal", "float", "string", "binary", "date", "timestamp", "timestamp_ntz", "time", "uuid",
+    "other",
+]  # fmt: skip
+"""Types of columns, by what may be compared with them. ``timestamp`` is adjusted to UTC, ``timestamp_ntz`` is not."""
+
+Value = bool | int | float | str | bytes | Decimal | dt.date | dt.datetime | dt.time | UUID | np.datetime64 | None
+"""A value of a predicate. A ``numpy.datetime64`` stays one only where it is finer than the microseconds of ``datetime``."""
+
+Number = int | float | Fraction | Decimal
+
+NANOSECONDS = 1_000_000_000
+_EPOCH = dt.datetime(1970, 1, 1)
+_MAX_EXPONENT = 400  # beyond every finite double (308) and every decimal256 (76 digits)
+_PLAIN: frozenset[type] = frozenset(
+    {bool, int, float, str, bytes, Decimal, dt.date, dt.datetime, dt.time, UUID, type(None)}
+)
+_UNCHANGED: dict[str, frozenset[type]] = {
+    "boolean": frozenset({bool, type(None)}),
+    "integer": frozenset({int, type(None)}),
+    "decimal": frozenset({int, type(None)}),
+    "float": frozenset({float, type(None)}),
+    "string": frozenset({str, type(None)}),
+    "binary": frozenset({bytes, type(None)}),
+    "date": frozenset({dt.date, type(None)}),
+}
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
+_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
+_TIMESTAMP = re.compile(rf"({_DATE.pattern})(?:[T ]({_TIME.pattern})\s*(\S.*)?)?")
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2}):?(\d{2})?(?::?(\d{2}))?")
+
+
+def normalize_value(value: Any) -> Value:
+    """The plain Python value that `value`, perhaps a scalar of numpy, pandas or pyarrow, stands for; NaT becomes None.
+
+    PlanError for what no column can be compared with.
+    """
+    if type(value) in _PLAIN:
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, np.datetime64):
+        return _narrow_datetime64(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (bool, dt.date, dt.time, UUID)):  # pandas' Timestamp is a datetime, and so is its NaT
+        return value if value == value else None
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, Decimal):
+        return Decimal(value)
+    if hasattr(value, "as_py"):  # a pyarrow scalar
+        return normalize_value(value.as_py())
+    raise PlanError(
+        f"cannot compare with {describe(value)}; "
+        "values are bool, int, float, str, bytes, Decimal, date, datetime, time, UUID or None"
+    )
+
+
+def normalize_values(values: Iterable[Any]) -> tuple[Value, ...]:
+    """`normalize_value` of each, in order; one pass when all are plain already. PlanError for a single str or bytes."""
+    if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, Iterable):
+        raise PlanError(f"IN takes a list of values, not {describe(values)}")
+    found = tuple(values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else values)
+    return found if _PLAIN.issuperset(map(type, found)) else tuple(map(normalize_value, found))
+
+
+def to_sql(value: Value) -> str:
+    """`value` as a literal of Spark's SQL, with its type: ``1.5D`` is a float and ``1.5`` a Decimal."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value!r}D" if math.isfinite(value) else f"double('{value}')"
+    if isinstance(value, Decimal):
+        text = format(value, "f")
+        return text if "." in text else f"{text}BD"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, (dt.datetime, np.datetime64)):
+        return f"TIMESTAMP '{str(value).replace('T', ' ')}'"
+    if isinstance(value, (dt.date, dt.time)):
+        return f"{'DATE' if isinstance(value, dt.date) else 'TIME'} '{value.isoformat()}'"
+    text = str(value)
+    for plain, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\0", "\\0")):
+        text = text.replace(plain, escaped)
+    return f"'{text}'"
+
+
+def describe(value: object) -> str:
+    """``the int 5``: a value as an error message names it."""
+    text = repr(value)
+    return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"
+
+
+def coerce(value: Value, family: Family, *, timezone: str = "UTC", column: str = "", kind: str = "") -> Any:
+    """`value` as a column of `family` holds it, exactly (see the table above); None stays None.
+
+    Dates, timestamps, times and UUIDs are also read from their ISO text. Where the column is adjusted to UTC, a datetime
+    without an offset is a wall clock reading in `timezone`; one that the clock skipped or showed twice is taken by the
+    offset before the change (``fold=0``), as by Spark. In a float column a Decimal becomes the nearest float64, because
+    SQL writes 0.1 as a decimal. PlanError, which names `column` and its type (`kind`, else the family), on a misfit.
+    """
+    if value is None:
+        return None
+    try:
+        return _COERCE[family](value, timezone)
+    except _Misfit as misfit:
+        where = (
+            f"column {column!r} is of type {kind or family}" if column else f"the column is of type {kind or family}"
+        )
+        raise PlanError(f"{where}, but is compared with {describe(value)}; {misfit}") from None
+
+
+def coerce_all(
+    values: Sequence[Value], family: Family, *, timezone: str = "UTC", column: str = "", kind: str = ""
+) -> list[Any]:
+    """`coerce` of each value, in order; one pass when all are already as the column holds them."""
+    if _UNCHANGED.get(family, frozenset()).issuperset(map(type, values)):
+        return list(values)
+    return [coerce(value, family, timezone=timezone, column=column, kind=kind) for value in values]
+
+
+class _Misfit(Exception):
+    """What is expected instead, and what to write."""
+
+
+def _to_boolean(value: Value, timezone: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _Misfit("expected a bool: write TRUE or FALSE in SQL, True or False in Python")
+
+
+def _to_integer(value: Value, timezone: str) -> Number:
+    number = _to_number(value)
+    if isinstance(number, float):
+        if not math.isfinite(number):
+            return number
+        number = Fraction(number)
+    if isinstance(number, Decimal):
+        number = Fraction(number)
+    return int(number) if number.denominator == 1 else number
+
+
+def _to_decimal(value: Value, timezone: str) -> Number:
+    number = _to_number(value)
+    return Decimal(number) if isinstance(number, float) and math.isfinite(number) else number
+
+
+def _to_float(value: Value, timezone: str) -> Number:
+    number = _to_number(value)
+    if isinstance(number, float):
+        return number
+    try:
+        nearest_float = float(number)
+    except OverflowError:
+        return int(number)
+    if isinstance(number, Decimal):
+        return nearest_float if math.isfinite(nearest_float) else int(number)
+    return nearest_float if nearest_float == number else number
+
+
+def _to_number(value: Value) -> int | float | Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        text = isinstance(value, str) and re.fullmatch(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*", value)
+        raise _Misfit("expected a number" + (f": write {str(value).strip()} without quotes" if text else ""))
+    if not isinstance(value, Decimal):
+        return value
+    if not value.is_finite():
+        raise _Misfit("expected a finite decimal; NaN and infinities are floats: float('nan')")
+    if value and abs(value.adjusted()) > _MAX_EXPONENT:
+        # Exact integers of such exponents could fill the memory; one past every type's range (or next to zero) orders the same.
+        return Decimal((value.as_tuple().sign, (1,), _MAX_EXPONENT if value.adjusted() > 0 else -_MAX_EXPONENT))
+    return value
+
+
+def _to_string(value: Value, timezone: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        raise _Misfit("expected a str: decode the bytes, or write the text in quotes")
+    raise _Misfit(f"expected a str: write '{value}' in quotes")
+
+
+def _to_binary(value: Value, timezone: str) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    raise _Misfit("expected bytes: write X'00ff' in SQL, b'\\x00\\xff' in Python")
+
+
+def _to_uuid(value: Value, timezone: str) -> bytes:
+    if isinstance(value, bytes) and len(value) == 16:
+        return value
+    if isinstance(value, UUID):
+        return value.bytes
+    if isinstance(value, str):
+        try:
+            return UUID(value).bytes
+        except ValueError:
+            pass
+    raise _Misfit("expected a UUID, its 16 bytes, or its text: '123e4567-e89b-12d3-a456-426614174000'")
+
+
+def _to_date(value: Value, timezone: str) -> dt.date:
+    expected = "expected a date: write DATE '2024-05-17' in SQL, datetime.date(2024, 5, 17) in Python"
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is None and value.time() == dt.time() and not getattr(value, "nanosecond", 0):
+            return value.date()
+        raise _Misfit(f"{expected} (a datetime fits only at midnight and without an offset)")
+    if isinstance(value, dt.date):
+        return value
+    found = _DATE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not found:
+        raise _Misfit(expected)
+    return _make(dt.date, *map(int, found.groups()))
+
+
+def _to_time(value: Value, timezone: str) -> int:
+    expected = "expected a time without an offset: write TIME '13:45:00' in SQL, datetime.time(13, 45) in Python"
+    if isinstance(value, dt.time) and value.tzinfo is None:
+        return ((value.hour * 60 + value.minute) * 60 + value.second) * NANOSECONDS + value.microsecond * 1000
+    found = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not found:
+        raise _Misfit(expected)
+    time, fraction = _parse_time(found)
+    return ((time.hour * 60 + time.minute) * 60 + time.second) * NANOSECONDS + fraction
+
+
+def _to_timestamp(value: Value, timezone: str) -> int:
+    wall, nanoseconds, zone = _split_timestamp(value)
+    return _since_epoch(wall.replace(tzinfo=zone or find_zone(timezone)), nanoseconds)
+
+
+def _to_timestamp_ntz(value: Value, timezone: str) -> int:
+    wall, nanoseconds, zone = _split_timestamp(value)
+    if zone is not None:
+        raise _Misfit(
+            "expected a timestamp without an offset, because the column holds wall clock readings: leave the offset out"
+        )
+    return _since_epoch(wall, nanoseconds)
+
+
+def _to_other(value: Value, timezone: str) -> Any:
+    raise _Misfit("such a column cannot be compared; only IS NULL and IS NOT NULL can be asked of it")
+
+
+_COERCE: dict[str, Callable[[Value, str], Any]] = {
+    "boolean": _to_boolean,
+    "integer": _to_integer,
+    "decimal": _to_decimal,
+    "float": _to_float,
+    "string": _to_string,
+    "binary": _to_binary,
+    "uuid": _to_uuid,
+    "date": _to_date,
+    "time": _to_time,
+    "timestamp": _to_timestamp,
+    "timestamp_ntz": _to_timestamp_ntz,
+    "other": _to_other,
+}
+
+
+def _split_timestamp(value: Value) -> tuple[dt.datetime, int, dt.tzinfo | None]:
+    """The wall clock to the second, the nanoseconds beyond it, and the offset if the value has one."""
+    if isinstance(value, np.datetime64):
+        seconds, rest = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), NANOSECONDS)
+        return _EPOCH + dt.timedelta(seconds=seconds), rest, None
+    if isinstance(value, dt.datetime):
+        rest = value.microsecond * 1000 + getattr(value, "nanosecond", 0)
+        wall = dt.datetime.combine(value.date(), dt.time(value.hour, value.minute, value.second, fold=value.fold))
+        return wall, rest, value.tzinfo
+    if isinstance(value, dt.date):
+        return dt.datetime.combine(value, dt.time()), 0, None
+    found = _TIMESTAMP.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not found:
+        raise _Misfit(
+            "expected a timestamp: write TIMESTAMP '2024-05-17 13:45:00' in SQL, datetime.datetime(2024, 5, 17, 13, 45) in Python"
+        )
+    date = _to_date(found[1], "")
+    time, rest = _parse_time(_TIME.fullmatch(found[5])) if found[5] else (dt.time(), 0)
+    return dt.datetime.combine(date, time), rest, find_zone(found[10]) if found[10] else None
+
+
+def _since_epoch(moment: dt.datetime, nanoseconds: int) -> int:
+    since = moment - (_EPOCH if moment.tzinfo is None else _EPOCH.replace(tzinfo=dt.timezone.utc))
+    return (since.days * 86_400 + since.seconds) * NANOSECONDS + since.microseconds * 1000 + nanoseconds
+
+
+def _parse_time(found: re.Match[str] | None) -> tuple[dt.time, int]:
+    """The time to the second, and the nanoseconds beyond it."""
+    assert found is not None
+    hour, minute, second, fraction = found.groups()
+    return _make(dt.time, int(hour), int(minute), int(second or 0)), int((fraction or "").ljust(9, "0"))
+
+
+def _make(kind: Callable[..., Any], *parts: int) -> Any:
+    try:
+        return kind(*parts)
+    except ValueError as error:
+        raise _Misfit(f"there is none: {error}") from None
+
+
+@lru_cache(maxsize=64)
+def find_zone(name: str) -> dt.tzinfo:
+    """The time zone called `name`: a region (``Europe/Berlin``), an offset (``+02:00``, ``UTC-5``), ``UTC``, ``GMT`` or ``Z``."""
+    if name.upper() in ("Z", "UTC", "GMT", "UT"):
+        return dt.timezone.utc
+    offset = _OFFSET.fullmatch(name)
+    if offset:
+        sign, hours, minutes, seconds = offset.groups()
+        delta = dt.timedelta(hours=int(hours), minutes=int(minutes or 0), seconds=int(seconds or 0))
+        if delta <= dt.timedelta(hours=18):
+            return dt.timezone(-delta if sign == "-" else delta)
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError):
+        hint = nearest(name, available_timezones())
+        raise PlanError(
+            f"{name!r} is no time zone{hint}; write a region (Europe/Berlin) or an offset (+02:00)"
+        ) from None
+
+
+def _narrow_datetime64(value: np.datetime64) -> Value:
+    if np.isnat(value):
+        return None
+    micros = value.astype("datetime64[us]")
+    if micros != value:
+        return value.astype("datetime64[ns]")
+    plain = value.item() if np.datetime_data(value.dtype)[0] == "D" else micros.item()
+    if not isinstance(plain, dt.date):
+        raise PlanError(f"cannot compare with {value}: dates and times are of the years 1 to 9999")
+    return plain

@@ -1,0 +1,58 @@
+"""Footers of files that did not change are neither read nor arranged again.
+
+What is kept are whole :class:`RowGroups` (with the column arrays and filter headers that queries have made in them), one for each set of
+files asked for lately. A file's identity is its path, size and modification time, so a file that was replaced is read anew.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.pruning.rowgroups import RowGroups
+from bloomparquet.storage import FileInfo, ReadCount, Storage
+
+_KEPT_BYTES = 256 * 1024 * 1024  # of serialised footers
+
+
+class FooterCache:
+    """Row groups by the files they lie in; safe to use from several threads; bounded by the size of the footers."""
+
+    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
+        self._kept_bytes = kept_bytes
+        self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], tuple[RowGroups, int]] = OrderedDict()
+        self._footers: weakref.WeakValueDictionary[tuple[str, FileInfo], Footer] = weakref.WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def row_groups(self, storage: Storage, files: Sequence[FileInfo], count: ReadCount, *, skip_corrupt: bool) -> RowGroups:
+        """The row groups of `files`; reads the footers that are not known. Errors as for :func:`read_footers`."""
+        key = (storage.key, tuple(files))
+        with self._lock:
+            found = self._tables.get(key)
+            if found is not None:
+                self._tables.move_to_end(key)
+                return found[0]
+            footers = [self._footers.get((storage.key, file)) for file in files]
+        unknown = [i for i, footer in enumerate(footers) if footer is None]
+        for i, footer in zip(unknown, read_footers(storage, [files[i] for i in unknown], count, skip_corrupt=skip_corrupt), strict=True):
+            footers[i] = footer
+        readable = [(file, footer) for file, footer in zip(files, footers, strict=True) if footer is not None]
+        table = RowGroups([file for file, _ in readable], [footer for _, footer in readable])
+        size = sum(footer.metadata.serialized_size for _, footer in readable)
+        with self._lock:
+            for file, footer in readable:
+                self._footers[storage.key, file] = footer
+            if len(readable) == len(files) and all(file.mtime_ns for file in files):
+                self._tables[key] = (table, size)
+            while len(self._tables) > 1 and sum(size for _, size in self._tables.values()) > self._kept_bytes:
+                self._tables.popitem(last=False)
+        return table
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._tables.clear()
+            self._footers.clear()

@@ -1,0 +1,299 @@
+"""The Bloom filters of one column over many row groups: fetched as sparingly as the question allows, and asked.
+
+A lookup needs one 32-byte block per value and row group, plus, once, the header that says where the blocks are. So the first read of a
+filter takes a page: header, and the whole bitset when it is small. Later reads take the blocks that are asked for; when a query asks for
+so many that their reads would touch, the bitset is read whole, once. What was learnt (header sizes, small bitsets) is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.errors import BloomParquetError, FormatError
+from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
+from bloomparquet.sbbf import block_index, block_mask, check_blocks
+from bloomparquet.storage import Ranges, ReadCount, Storage, read_ranges
+
+BLOCK_BYTES = 32
+_HEAD_BYTES = 4096
+_ABSENT, _UNREAD, _READY, _BROKEN = range(4)
+_BATCH_BYTES = 64 * 1024 * 1024
+_RESIDENT_BYTES = 64 * 1024 * 1024
+_FIRST_ROUND = 32
+
+log = logging.getLogger("bloomparquet")
+
+
+class Filters:
+    """The filters of `column` in n column chunks; chunk i lies in row group ``row_group[i]`` of ``paths[file[i]]``.
+
+    `offset` and `length` (n,) are the footer's, -1 where absent; `limit` (n,) is where each file's footer begins: a filter lies before it.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        file: NDArray[np.int64],
+        row_group: NDArray[np.int64],
+        column: str,
+        offset: NDArray[np.int64],
+        length: NDArray[np.int64],
+        limit: NDArray[np.int64],
+    ) -> None:
+        self._paths, self._file, self._row_group, self._column = paths, file, row_group, column
+        self.offset, self.length, self._limit = offset, length, limit
+        self._state = np.where(offset < 0, _ABSENT, _UNREAD).astype(np.int8)
+        self._bitset_at = np.zeros(len(offset), np.int64)
+        self.num_bytes = np.zeros(len(offset), np.int64)
+        self._not_empty = np.zeros(len(offset), np.bool_)
+        self._resident = np.zeros((0, 8), np.uint32)
+        self._resident_at = np.full(len(offset), -1, np.int64)
+        self.errors: dict[int, BloomParquetError] = {}
+        self._lock = threading.Lock()
+
+    def check(
+        self,
+        storage: Storage,
+        which: NDArray[np.int64],
+        first: NDArray[np.int64],
+        last: NDArray[np.int64],
+        hashes: NDArray[np.uint64],
+        count: ReadCount,
+    ) -> tuple[NDArray[np.bool_], int]:
+        """Whether the filter of each chunk ``which[k]`` might hold one of ``hashes[first[k]:last[k]]``; and how many were unusable.
+
+        A chunk without a usable filter answers True. False is a proof, True is a maybe.
+        """
+        with self._lock:
+            self._open(storage, which[self._state[which] == _UNREAD], count)
+            result = np.ones(len(which), np.bool_)
+            ready = np.flatnonzero(self._state[which] == _READY)
+            for batch in self._batches(storage, which, first, last, ready):
+                result[batch] = self._probe(storage, which[batch], first[batch], last[batch], hashes, count)
+            unusable = self._state[which] == _BROKEN
+            result[unusable] = True
+            return result, int(unusable.sum())
+
+    def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
+        """The whole bitset of one chunk, shape (bytes,); None when it has no filter. Raises what makes a filter unusable."""
+        with self._lock:
+            if self._state[chunk] == _UNREAD:
+                self._open(storage, np.array([chunk]), count)
+            if self._state[chunk] == _ABSENT:
+                return None
+            if self._state[chunk] == _BROKEN:
+                raise self.errors[chunk]
+            ranges, starts = self._bitsets(storage, np.array([chunk]), count)
+            return ranges[starts[0] : starts[0] + self.num_bytes[chunk]]
+
+    def _open(self, storage: Storage, which: NDArray[np.int64], count: ReadCount) -> None:
+        """Read headers, and with them what else fits in the first page of each filter."""
+        room = self._limit[which] - self.offset[which]
+        inside = (self.offset[which] >= 4) & (room > BLOCK_BYTES) & (self.length[which] <= room)
+        for chunk in which[~inside].tolist():
+            where = f"offset {self.offset[chunk]}" + (f", length {self.length[chunk]}" if self.length[chunk] >= 0 else "")
+            self._break(chunk, FormatError(f"the footer places it at {where}; expected within bytes 4 to {self._limit[chunk]}"))
+        which = which[inside]
+        if len(which) == 0:
+            return
+        length = self.length[which]
+        size = np.minimum(np.where(length > 0, np.minimum(length, _HEAD_BYTES), _HEAD_BYTES), self._limit[which] - self.offset[which])
+        for at in range(0, len(which), _BATCH_BYTES // _HEAD_BYTES):
+            batch = slice(at, at + _BATCH_BYTES // _HEAD_BYTES)
+            self._open_batch(storage, which[batch], size[batch], count)
+
+    def _open_batch(self, storage: Storage, which: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount) -> None:
+        ranges = self._fetch(storage, which, self.offset[which], size, count)
+        if ranges is None:
+            return
+        width = int(min(MAX_HEADER_BYTES, size.min()))
+        header_bytes, num_bytes, errors = parse_headers(ranges.rows(width), np.minimum(size, width))
+        announced = self.length[which]
+        end = self.offset[which] + header_bytes + num_bytes
+        for row, error in errors.items():
+            self._break(int(which[row]), error)
+        read = header_bytes > 0
+        for row in np.flatnonzero(read & (end > self._limit[which])).tolist():
+            self._break(int(which[row]), FormatError(f"its header claims {num_bytes[row]} bytes, which would end in or behind the footer"))
+        for row in np.flatnonzero(read & (announced >= 0) & (announced != header_bytes + num_bytes)).tolist():
+            self._break(
+                int(which[row]),
+                FormatError(f"its header claims {header_bytes[row]} + {num_bytes[row]} bytes, the footer {announced[row]}"),
+            )
+        good = np.flatnonzero(self._state[which] == _UNREAD)
+        chunks = which[good]
+        self._state[chunks] = _READY
+        self._bitset_at[chunks] = self.offset[chunks] + header_bytes[good]
+        self.num_bytes[chunks] = num_bytes[good]
+        starts, seen = ranges.starts[good] + header_bytes[good], size[good] - header_bytes[good]
+        self._not_empty[chunks] = _any_set(ranges.buffer, starts, np.minimum(seen, num_bytes[good]))
+        self._keep(ranges.buffer, chunks, starts, np.flatnonzero(seen >= num_bytes[good]))
+
+    def _keep(self, buffer: NDArray[np.uint8], chunks: NDArray[np.int64], starts: NDArray[np.int64], whole: NDArray[np.int64]) -> None:
+        """Keep the bitsets that came whole, up to a bound."""
+        sizes = self.num_bytes[chunks[whole]]
+        fits = np.cumsum(sizes) + self._resident.nbytes <= _RESIDENT_BYTES
+        whole, sizes = whole[fits], sizes[fits]
+        if len(whole) == 0:
+            return
+        ends = np.cumsum(sizes)
+        kept = np.empty(int(ends[-1]), np.uint8)
+        for start, size, end in zip(starts[whole].tolist(), sizes.tolist(), ends.tolist(), strict=True):
+            kept[end - size : end] = buffer[start : start + size]
+        self._resident_at[chunks[whole]] = len(self._resident) + (ends - sizes) // BLOCK_BYTES
+        self._resident = np.concatenate((self._resident, kept.view("<u4").reshape(-1, 8)))
+
+    def _batches(
+        self, storage: Storage, which: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64], ready: NDArray[np.int64]
+    ) -> Iterator[NDArray[np.int64]]:
+        """`ready` in pieces whose reads stay within a bound of memory."""
+        cost = np.minimum(self.num_bytes[which[ready]], (last - first)[ready] * (storage.near + BLOCK_BYTES))
+        cost[self._resident_at[which[ready]] >= 0] = 0
+        piece = (np.cumsum(cost) - cost) // _BATCH_BYTES
+        yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
+
+    def _probe(
+        self,
+        storage: Storage,
+        chunks: NDArray[np.int64],
+        first: NDArray[np.int64],
+        last: NDArray[np.int64],
+        hashes: NDArray[np.uint64],
+        count: ReadCount,
+    ) -> NDArray[np.bool_]:
+        result = np.zeros(len(chunks), np.bool_)
+        resident = self._resident_at[chunks] >= 0
+        whole = ~resident & ((last - first) * (storage.near + BLOCK_BYTES) >= self.num_bytes[chunks])
+        for group in (np.flatnonzero(resident), np.flatnonzero(whole)):
+            if len(group):
+                result[group] = self._probe_whole(storage, chunks[group], first[group], last[group], hashes, count)
+        group = np.flatnonzero(~resident & ~whole)
+        if len(group):
+            result[group] = self._probe_blocks(storage, chunks[group], first[group], last[group], hashes, count)
+        return result
+
+    def _probe_whole(
+        self,
+        storage: Storage,
+        chunks: NDArray[np.int64],
+        first: NDArray[np.int64],
+        last: NDArray[np.int64],
+        hashes: NDArray[np.uint64],
+        count: ReadCount,
+    ) -> NDArray[np.bool_]:
+        """Against bitsets in memory, a growing number of values at a time: a row group that is kept needs no further value."""
+        if self._resident_at[chunks[0]] >= 0:
+            blocks = self._resident
+            base = self._resident_at[chunks]
+        else:
+            buffer, starts = self._bitsets(storage, chunks, count)
+            self._not_empty[chunks] |= _any_set(buffer, starts, self.num_bytes[chunks])
+            blocks, base = _as_blocks(buffer, starts, self.num_bytes[chunks])
+        hit = np.zeros(len(chunks), np.bool_)
+        undecided = np.arange(len(chunks))
+        at, size = first.copy(), _FIRST_ROUND
+        while len(undecided):
+            row, value = _pairs(at[undecided], np.minimum(at[undecided] + size, last[undecided]))
+            row = undecided[row]
+            block = base[row] + block_index(hashes[value], self.num_bytes[chunks[row]] // BLOCK_BYTES)
+            found = check_blocks(blocks[block], block_mask(hashes[value]))
+            hit[row[found]] = True
+            at[undecided] += size
+            size *= 8
+            undecided = undecided[~hit[undecided] & (at[undecided] < last[undecided])]
+        self._distrust_empty(chunks[~hit & ~self._not_empty[chunks]])
+        return hit
+
+    def _probe_blocks(
+        self,
+        storage: Storage,
+        chunks: NDArray[np.int64],
+        first: NDArray[np.int64],
+        last: NDArray[np.int64],
+        hashes: NDArray[np.uint64],
+        count: ReadCount,
+    ) -> NDArray[np.bool_]:
+        """By reading one block for each chunk and value."""
+        row, value = _pairs(first, last)
+        pair = chunks[row]
+        block = block_index(hashes[value], self.num_bytes[pair] // BLOCK_BYTES)
+        ranges = self._fetch(storage, pair, self._bitset_at[pair] + BLOCK_BYTES * block, np.full(len(pair), BLOCK_BYTES), count)
+        hit = np.zeros(len(chunks), np.bool_)
+        if ranges is None:
+            return hit
+        blocks = np.ascontiguousarray(ranges.rows(BLOCK_BYTES)).view("<u4")
+        hit[row[check_blocks(blocks, block_mask(hashes[value]))]] = True
+        self._not_empty[pair[blocks.any(axis=1)]] = True
+        for chunk in chunks[~hit & ~self._not_empty[chunks]].tolist():
+            self._look_for_a_bit(storage, chunk, count)
+        return hit
+
+    def _look_for_a_bit(self, storage: Storage, chunk: int, count: ReadCount) -> None:
+        """Read on from the first page, in growing steps, until a bit is set or the bitset ends."""
+        at, size, end = int(self._bitset_at[chunk]), _HEAD_BYTES, int(self._bitset_at[chunk] + self.num_bytes[chunk])
+        while at < end:
+            size = min(4 * size, end - at)
+            ranges = self._fetch(storage, np.array([chunk]), np.array([at]), np.array([size]), count)
+            if ranges is None or ranges.buffer.any():
+                self._not_empty[chunk] = True
+                return
+            at += size
+        self._distrust_empty(np.array([chunk]))
+
+    def _distrust_empty(self, chunks: NDArray[np.int64]) -> None:
+        for chunk in chunks.tolist():
+            self._break(chunk, FormatError("no bit of it is set although the column has values; its writer never filled it"))
+
+    def _bitsets(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        at = self._resident_at[chunks[0]]
+        if at >= 0 and len(chunks) == 1:
+            return self._resident[at : at + self.num_bytes[chunks[0]] // BLOCK_BYTES].view(np.uint8).reshape(-1), np.zeros(1, np.int64)
+        ranges = read_ranges(storage, self._paths, self._file[chunks], self._bitset_at[chunks], self.num_bytes[chunks], count)
+        return ranges.buffer, ranges.starts
+
+    def _fetch(
+        self, storage: Storage, chunks: NDArray[np.int64], offset: NDArray[np.int64], length: NDArray[np.int64], count: ReadCount
+    ) -> Ranges | None:
+        return read_ranges(storage, self._paths, self._file[chunks], offset, length, count) if len(chunks) else None
+
+    def _break(self, chunk: int, error: BloomParquetError) -> None:
+        """Never ask this filter again, and say so once per file."""
+        path = self._paths[self._file[chunk]]
+        told = f"{path}: row group {self._row_group[chunk]}, column {self._column}: its Bloom filter cannot be used: {error}"
+        if not any(self._file[other] == self._file[chunk] for other in self.errors):
+            log.warning("%s; row groups without a usable filter are read", told)
+        self._state[chunk] = _BROKEN
+        self.errors[chunk] = type(error)(told)
+
+
+def _pairs(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Every (row, value) with ``first[row] <= value < last[row]``, as two arrays."""
+    sizes = np.maximum(last - first, 0)
+    row = np.repeat(np.arange(len(first)), sizes)
+    begin = np.cumsum(sizes) - sizes
+    return row, np.arange(len(row)) - begin[row] + first[row]
+
+
+def _any_set(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each range of `buffer` holds a byte that is not zero; the first bytes nearly always tell."""
+    result = np.zeros(len(starts), np.bool_)
+    quick = np.flatnonzero(sizes >= BLOCK_BYTES)
+    if len(quick):
+        result[quick] = np.lib.stride_tricks.sliding_window_view(buffer, BLOCK_BYTES)[starts[quick]].any(axis=1)
+    for i in np.flatnonzero(~result).tolist():
+        result[i] = buffer[starts[i] : starts[i] + sizes[i]].any()
+    return result
+
+
+def _as_blocks(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Ranges that begin anywhere in `buffer` as one (blocks, 8) matrix, and the block at which each begins."""
+    ends = np.cumsum(sizes)
+    packed = np.empty(int(ends[-1]), np.uint8)
+    for start, size, end in zip(starts.tolist(), sizes.tolist(), ends.tolist(), strict=True):
+        packed[end - size : end] = buffer[start : start + size]
+    return packed.view("<u4").reshape(-1, 8), (ends - sizes) // BLOCK_BYTES

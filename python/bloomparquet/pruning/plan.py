@@ -1,0 +1,148 @@
+"""What planning found out: every row group, kept or skipped, and what it cost to know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bloomparquet.dataset import Dataset
+from bloomparquet.errors import BloomParquetError
+from bloomparquet.predicate import Predicate
+from bloomparquet.pruning.rowgroups import RowGroups
+from bloomparquet.pruning.verdict import Reason
+from bloomparquet.storage import FileInfo, ReadCount
+
+KEPT = 0
+REASONS: tuple[Reason | None, ...] = (None, Reason.PARTITION, Reason.STATISTICS, Reason.BLOOM)
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """One row group of a plan.
+
+    `start` and `length` are bytes in the file. A file that its partition values exclude is never opened: it stands in a plan as one
+    entry whose `index` and `rows` are None and whose extent is the whole file.
+    """
+
+    path: str
+    index: int | None
+    rows: int | None
+    start: int
+    length: int
+    kept: bool
+    reason: str | None  # "partition", "statistics" or "bloom" when skipped
+
+
+@dataclass(frozen=True, repr=False)
+class ScanPlan:
+    """Which row groups of a data set might hold rows that match, and why the others cannot.
+
+    ``total = kept + skipped.total()``. `errors` are the filters that could not be used (their row groups are kept). `requests` counts all
+    reads that planning made, of footers and of filters; `bloom_bytes_read` the bytes of filters. Everything is computed; the objects of
+    :attr:`row_groups` are made when they are looked at.
+    """
+
+    dataset: Dataset
+    where: Predicate | None
+    seconds: float
+    errors: tuple[BloomParquetError, ...]
+    table: RowGroups = field(repr=False)
+    codes: NDArray[np.uint8] = field(repr=False)  # per row group of `table`, a place in REASONS
+    excluded: tuple[FileInfo, ...] = field(repr=False)  # by partition values; not in `table`
+    file_places: NDArray[np.int64] = field(repr=False)  # per file of `table`, its place in `dataset.files`
+    footer_reads: ReadCount
+    filter_reads: ReadCount
+
+    @property
+    def total(self) -> int:
+        return len(self.table) + len(self.excluded)
+
+    @property
+    def kept(self) -> int:
+        return int(np.count_nonzero(self.codes == KEPT))
+
+    @property
+    def skipped(self) -> Counter[str]:
+        """How many were skipped, by ``"partition"`` (files), ``"statistics"`` and ``"bloom"``."""
+        counts = np.bincount(self.codes, minlength=len(REASONS))
+        counts[REASONS.index(Reason.PARTITION)] += len(self.excluded)
+        return Counter({reason.value: int(count) for reason, count in zip(REASONS, counts, strict=True) if reason and count})
+
+    @property
+    def requests(self) -> int:
+        return self.footer_reads.requests + self.filter_reads.requests
+
+    @property
+    def bloom_bytes_read(self) -> int:
+        return self.filter_reads.bytes
+
+    @property
+    def row_groups(self) -> Sequence[RowGroup]:
+        """Every row group in file order, then the files that partition values excluded."""
+        return _RowGroupList(self)
+
+    def kept_row_groups(self) -> list[RowGroup]:
+        """The row groups to read, in file order."""
+        return [self._row_group(i) for i in np.flatnonzero(self.codes == KEPT).tolist()]
+
+    def kept_by_file(self) -> Iterator[tuple[int, list[int]]]:
+        """For each file with something to read: its place in ``table.files``, and the indexes of its kept row groups."""
+        kept = np.flatnonzero(self.codes == KEPT)
+        files, first = np.unique(self.table.file[kept], return_index=True)
+        for file, members in zip(files.tolist(), np.split(kept, first[1:]), strict=True):
+            yield file, self.table.index[members].tolist()
+
+    def to_arrow(self) -> pa.Table:
+        """One row per row group: path, index, rows, start, length, kept, reason."""
+        schema = pa.schema(
+            [
+                ("path", pa.string()), ("index", pa.int32()), ("rows", pa.int64()), ("start", pa.int64()), ("length", pa.int64()),
+                ("kept", pa.bool_()), ("reason", pa.string()),
+            ]
+        )  # fmt: skip
+        groups = list(self.row_groups)
+        return pa.table({name: [getattr(group, name) for group in groups] for name in schema.names}, schema)
+
+    def _row_group(self, i: int) -> RowGroup:
+        if i >= len(self.table):
+            file = self.excluded[i - len(self.table)]
+            return RowGroup(file.path, None, None, 0, file.size, False, Reason.PARTITION.value)
+        start, length = self.table.extent(i)
+        reason = REASONS[self.codes[i]]
+        place = int(self.table.file[i])
+        rows, index = int(self.table.rows[i]), int(self.table.index[i])
+        return RowGroup(self.table.paths[place], index, rows, start, length, reason is None, reason.value if reason else None)
+
+    def __repr__(self) -> str:
+        skipped = self.skipped
+        names = {"partition": "files by partition", "statistics": "by statistics", "bloom": "by Bloom filter"}
+        told = ", ".join(f"{skipped[reason]} {name}" for reason, name in names.items() if skipped[reason])
+        bad = f"; {len(self.errors)} filters unusable" if self.errors else ""
+        return f"{self.kept} of {self.total} row groups kept; {told or 'none'} skipped{bad}"
+
+
+class _RowGroupList(Sequence[RowGroup]):
+    """A plan's row groups, made one at a time."""
+
+    def __init__(self, plan: ScanPlan) -> None:
+        self._plan = plan
+
+    def __len__(self) -> int:
+        return self._plan.total
+
+    @overload
+    def __getitem__(self, at: int) -> RowGroup: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[RowGroup]: ...
+    def __getitem__(self, at: int | slice) -> RowGroup | list[RowGroup]:
+        if isinstance(at, slice):
+            return [self._plan._row_group(i) for i in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"row group {at} of a plan of {len(self)}")
+        return self._plan._row_group(at % len(self))

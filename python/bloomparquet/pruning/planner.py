@@ -1,0 +1,220 @@
+"""Paths and a predicate → a plan. Cheap evidence first: partition values before footers, statistics before filters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bloomparquet.dataset import Dataset, PathLike, Paths
+from bloomparquet.encoding import Encoded
+from bloomparquet.errors import BloomParquetError, OptionError, PlanError
+from bloomparquet.predicate import IsNull, Not, Predicate, columns, normalize
+from bloomparquet.pruning import statistics
+from bloomparquet.pruning.binding import NoLeaf, bind, partition_of, require_known
+from bloomparquet.pruning.cache import FooterCache
+from bloomparquet.pruning.plan import KEPT, REASONS, ScanPlan
+from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
+from bloomparquet.pruning.verdict import Reason, Verdicts, might_match
+from bloomparquet.residual import mask
+from bloomparquet.storage import ReadCount
+from bloomparquet.where import Where, parse_where
+
+OnFilterError = Literal["keep", "fail"]
+
+cache = FooterCache()
+"""Shared by all plans of this process; ``cache.clear()`` forgets it."""
+
+
+def plan(
+    path: Paths | Dataset,
+    where: Where = None,
+    *,
+    filesystem: Any = None,
+    recursive: bool = True,
+    base_path: PathLike | None = None,
+    timezone: str | None = "UTC",
+    case_sensitive: bool = True,
+    on_filter_error: OnFilterError = "keep",
+    skip_corrupt: bool = False,
+    strict: bool = True,
+) -> ScanPlan:
+    """Which row groups at `path` might hold rows for which `where` is TRUE. Reads footers and filters, never data.
+
+    A skipped row group is proven to hold no such row. `path` is a file, a directory (hive partitions become columns), a glob, a list of
+    those, or an open :class:`Dataset`; `where` is SQL text, a pyarrow-style list of tuples, or a predicate.
+
+    `timezone` is the zone of timestamps that name none. `on_filter_error` says what a filter that cannot be used does: ``"keep"`` its row
+    group and warn, or ``"fail"``. `skip_corrupt` passes over files whose footer is damaged. `strict` makes an unknown column or a literal
+    of the wrong kind an error; without it such a condition excludes nothing.
+
+    Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file, ``OSError`` as the
+    storage gave it.
+    """
+    began = time.perf_counter()
+    if on_filter_error not in ("keep", "fail"):
+        raise OptionError(f"on_filter_error is {on_filter_error!r}; expected 'keep' or 'fail'")
+    predicate = parse_where(where)
+    dataset = path if isinstance(path, Dataset) else Dataset.open(path, filesystem=filesystem, recursive=recursive, base_path=base_path)
+    rules = _Rules(timezone, case_sensitive, strict)
+    normal = None if predicate is None else normalize(predicate)
+    partitions = _PartitionEvidence(dataset, rules)
+    n_files = len(dataset.files)
+    wanted = np.ones(n_files, np.bool_) if normal is None else might_match(normal, np.ones(n_files, np.bool_), partitions.judge)
+    places = np.flatnonzero(wanted)
+    footer_reads, filter_reads = ReadCount(), ReadCount()
+    files = dataset.files if wanted.all() else [dataset.files[i] for i in places.tolist()]
+    table = cache.row_groups(dataset.storage, files, footer_reads, skip_corrupt=skip_corrupt)
+    if len(table.files) != len(files):
+        readable = {file: i for i, file in enumerate(table.files)}
+        places = np.array([place for place in places.tolist() if dataset.files[place] in readable], np.int64)
+    codes = np.full(len(table), KEPT, np.uint8)
+    errors: list[BloomParquetError] = []
+    if normal is not None and predicate is not None:
+        if strict:
+            schemas = [layout.schema for layout in table.layouts]
+            if schemas:
+                require_known(columns(predicate), schemas, dataset.partition_names, case_sensitive=case_sensitive)
+        evidence = _FooterEvidence(table, partitions, places, rules)
+        alive = might_match(normal, table.rows > 0, evidence.judge)
+        codes[~alive] = REASONS.index(Reason.STATISTICS)
+        if evidence.equalities:
+            filters = _FilterEvidence(evidence, dataset, filter_reads, errors, on_filter_error)
+            kept = might_match(normal, alive, filters.judge)
+            codes[alive & ~kept] = REASONS.index(Reason.BLOOM)
+    excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
+    return ScanPlan(
+        dataset, predicate, time.perf_counter() - began, tuple(errors), table, codes, excluded, places, footer_reads, filter_reads
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    timezone: str | None
+    case_sensitive: bool
+    strict: bool
+
+
+class _PartitionEvidence:
+    """Leaves over partition columns, evaluated on each file's values."""
+
+    def __init__(self, dataset: Dataset, rules: _Rules) -> None:
+        self._dataset, self._rules = dataset, rules
+        self._values: pa.Table | None = None
+
+    def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
+        verdicts = self.verdicts(leaf)
+        return alive if verdicts is None else verdicts
+
+    def verdicts(self, leaf: Predicate) -> Verdicts | None:
+        """Per file; None when `leaf` is not about a partition column."""
+        name = partition_of(self._dataset.partition_names, _column(leaf), case_sensitive=self._rules.case_sensitive)
+        if name is None:
+            return None
+        if self._values is None:
+            self._values = self._dataset.partition_table(self._rules.timezone or "UTC")
+        if self._rules.timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
+            return np.ones(len(self._dataset.files), np.bool_)  # whose wall clock the directory names were written by is not known
+        try:
+            found = mask(leaf, self._values, timezone=self._rules.timezone or "UTC", case_sensitive=self._rules.case_sensitive)
+        except PlanError:
+            if self._rules.strict:
+                raise
+            return np.ones(len(self._dataset.files), np.bool_)
+        return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), np.bool_)
+
+
+@dataclass(slots=True)
+class _Equality:
+    """An equality over the chunks of one layout, as filters can answer it."""
+
+    chunks: ColumnChunks
+    encoded: Encoded
+
+
+class _FooterEvidence:
+    """What partition values, null counts and bounds say of each leaf. Remembers per leaf, for the filters' turn."""
+
+    def __init__(self, table: RowGroups, partitions: _PartitionEvidence, places: NDArray[np.int64], rules: _Rules) -> None:
+        self.table = table
+        self.verdicts: dict[int, Verdicts] = {}
+        self.equalities: dict[int, list[_Equality]] = {}
+        self._partitions, self._places, self._rules = partitions, places, rules
+
+    def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
+        verdicts = self.verdicts.get(id(leaf))
+        if verdicts is None:
+            verdicts = self.verdicts[id(leaf)] = self._judge(leaf)
+        return verdicts
+
+    def _judge(self, leaf: Predicate) -> Verdicts:
+        by_file = self._partitions.verdicts(leaf)
+        if by_file is not None:
+            return by_file[self._places][self.table.file]
+        verdicts = np.ones(len(self.table), np.bool_)
+        for i, layout in enumerate(self.table.layouts):
+            found = bind(layout.schema, _column(leaf), case_sensitive=self._rules.case_sensitive)
+            if found is NoLeaf.ABSENT:
+                verdicts[self.table.members(i)] = isinstance(leaf, IsNull | Not)  # Not of a null-safe equality; all rows are null
+            elif not isinstance(found, NoLeaf):
+                self._judge_chunks(leaf, self.table.chunks(i, found), verdicts)
+        return verdicts
+
+    def _judge_chunks(self, leaf: Predicate, chunks: ColumnChunks, verdicts: Verdicts) -> None:
+        try:
+            verdicts[chunks.members], encoded = statistics.judge(leaf, chunks, self._rules.timezone)
+        except PlanError:
+            if self._rules.strict:
+                raise
+            return
+        if encoded is not None and encoded.hashes is not None and (chunks.filters.offset >= 0).any():
+            self.equalities.setdefault(id(leaf), []).append(_Equality(chunks, encoded))
+
+
+class _FilterEvidence:
+    """What Bloom filters say of each equality, asked only for row groups that nothing cheaper excluded."""
+
+    def __init__(
+        self, footers: _FooterEvidence, dataset: Dataset, count: ReadCount, errors: list[BloomParquetError], on_error: OnFilterError
+    ) -> None:
+        self._footers, self._dataset, self._count, self._errors, self._on_error = footers, dataset, count, errors, on_error
+
+    def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
+        verdicts = self._footers.judge(leaf, alive)
+        equalities = self._footers.equalities.get(id(leaf), ())
+        if equalities:
+            verdicts = verdicts & alive
+            for equality in equalities:
+                self._ask(equality, verdicts)
+        return verdicts
+
+    def _ask(self, equality: _Equality, verdicts: Verdicts) -> None:
+        chunks, encoded = equality.chunks, equality.encoded
+        assert encoded.hashes is not None
+        which = np.flatnonzero(verdicts[chunks.members] & (chunks.filters.offset >= 0))
+        if len(which) == 0:
+            return
+        first, last = statistics.candidates(encoded, chunks.bounds, len(chunks.members))
+        found, unusable = chunks.filters.check(
+            self._dataset.storage, which, first[which], last[which], encoded.hashes, self._count
+        )
+        verdicts[chunks.members[which]] = found
+        if unusable:
+            broken = [chunks.filters.errors[i] for i in which.tolist() if i in chunks.filters.errors]
+            if self._on_error == "fail":
+                raise broken[0]
+            known = {str(error) for error in self._errors}
+            self._errors += [error for error in broken if str(error) not in known]
+
+
+def _column(leaf: Predicate) -> tuple[str, ...]:
+    (column,) = columns(leaf)
+    return column
+
+

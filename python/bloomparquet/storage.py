@@ -1,0 +1,312 @@
+"""Where files lie: list them, and read byte ranges of them, counted.
+
+Two kinds of storage behind one small interface: local files by ``os`` (a positioned read costs about a microsecond, so no layer may cost
+more), and everything else by :mod:`pyarrow.fs`, which also wraps any fsspec file system. What both share is :func:`read_ranges`: sort,
+merge what is near, read each run once, and say where each requested range begins in the result.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow.fs
+from numpy.typing import NDArray
+
+from bloomparquet.errors import FormatError
+
+_GLOB = re.compile(r"[*?\[]")
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
+_NATIVE_SCHEMES = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})
+
+
+class FileInfo(NamedTuple):
+    """A file as a listing shows it. The three together are its identity: a change of content changes one of them."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(slots=True)
+class ReadCount:
+    """What was read: `requests` made of the storage, `bytes` that they returned (gaps between merged ranges included)."""
+
+    requests: int = 0
+    bytes: int = 0
+
+
+class Storage(Protocol):
+    """What the rest of the package needs of a file system. Paths are the storage's own, without a scheme."""
+
+    key: str  # names the storage in caches: two storages of one key show the same files
+    near: int  # bytes: two ranges closer than this are cheaper to read as one
+    threads: int  # reads worth having under way at once
+    arrow: pyarrow.fs.FileSystem
+
+    def list_files(self, path: str, *, recursive: bool, keep_hidden: bool = False) -> list[FileInfo]:
+        """The files at or below `path`, sorted. Hidden names (``_…`` without ``=``, ``.…``) below it are left out. FileNotFoundError."""
+
+    def glob(self, pattern: str) -> list[str]:
+        """The files and directories that match `pattern`, sorted."""
+
+    def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
+        """Fill each of `views` from its start in the file. Raises FormatError when the file ends before a view is full."""
+
+
+def is_hidden(name: str) -> bool:
+    """Spark's rule for names that are no data: ``_temporary``, ``_SUCCESS``, ``.crc``; but ``_day=1`` is a partition."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+class LocalStorage:
+    """Local files by file descriptor."""
+
+    key = "file"
+    near = 8 * 1024
+    threads = 1
+    arrow: pyarrow.fs.FileSystem
+
+    def __init__(self) -> None:
+        self.arrow = pyarrow.fs.LocalFileSystem()
+
+    def list_files(self, path: str, *, recursive: bool, keep_hidden: bool = False) -> list[FileInfo]:
+        found = os.stat(path)
+        if not stat.S_ISDIR(found.st_mode):
+            return [FileInfo(path, found.st_size, found.st_mtime_ns)]
+        files: list[FileInfo] = []
+        pending = [path]
+        while pending:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if not keep_hidden and is_hidden(entry.name):
+                        continue
+                    if not entry.is_dir():
+                        status = entry.stat()
+                        files.append(FileInfo(entry.path, status.st_size, status.st_mtime_ns))
+                    elif recursive:
+                        pending.append(entry.path)
+        files.sort(key=lambda file: file.path)
+        return files
+
+    def glob(self, pattern: str) -> list[str]:
+        return sorted(glob.glob(pattern, recursive=True))
+
+    def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            for start, view in zip(starts, views, strict=True):
+                count = os.preadv(descriptor, [view], start)
+                while count < len(view):  # a positioned read may return less than it was asked for
+                    more = os.preadv(descriptor, [view[count:]], start + count)
+                    if more == 0:
+                        raise _ends_early(path, start + count, start + len(view))
+                    count += more
+        finally:
+            os.close(descriptor)
+
+
+class ArrowStorage:
+    """Any file system that :mod:`pyarrow.fs` has or can wrap; a request is assumed to cost far more than its bytes."""
+
+    near = 256 * 1024
+    threads = 16
+
+    def __init__(self, arrow: pyarrow.fs.FileSystem, key: str) -> None:
+        self.arrow = arrow
+        self.key = key
+
+    def list_files(self, path: str, *, recursive: bool, keep_hidden: bool = False) -> list[FileInfo]:
+        info = self.arrow.get_file_info(path)
+        if info.type == pyarrow.fs.FileType.File:
+            return [_file_info(info)]
+        if info.type == pyarrow.fs.FileType.NotFound:
+            raise FileNotFoundError(f"{self.key}: no such file or directory: {path}")
+        root = path.rstrip("/")
+        found = self.arrow.get_file_info(pyarrow.fs.FileSelector(path, recursive=recursive))
+        files = [
+            _file_info(info)
+            for info in found
+            if info.type == pyarrow.fs.FileType.File and (keep_hidden or not any(map(is_hidden, _below(root, info.path))))
+        ]
+        files.sort(key=lambda file: file.path)
+        return files
+
+    def glob(self, pattern: str) -> list[str]:
+        parts = pattern.split("/")
+        fixed = next(i for i, part in enumerate(parts) if _GLOB.search(part))
+        root = "/".join(parts[:fixed])
+        found = self.arrow.get_file_info(pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True))
+        matches = _matcher("/".join(parts[fixed:]))
+        return sorted(info.path for info in found if matches("/".join(_below(root, info.path))))
+
+    def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
+        with self.arrow.open_input_file(path) as file:
+            for start, view in zip(starts, views, strict=True):
+                data = file.read_at(len(view), start)
+                if len(data) < len(view):
+                    raise _ends_early(path, start + len(data), start + len(view))
+                view[:] = data
+
+
+def _ends_early(path: str, at: int, wanted: int) -> FormatError:
+    return FormatError(f"{path}: the file ends at byte {at}, but bytes up to {wanted} were expected; it is truncated or changed while it was read")
+
+
+def _file_info(info: pyarrow.fs.FileInfo) -> FileInfo:
+    return FileInfo(info.path, info.size, info.mtime_ns or 0)
+
+
+def _below(root: str, path: str) -> list[str]:
+    return path[len(root) :].strip("/").split("/")
+
+
+def _matcher(pattern: str) -> Any:
+    """``**`` crosses directories, ``*`` and ``?`` do not, as :func:`glob.glob` has it."""
+    parts = ["(?:.*/)?" if part == "**" else fnmatch.translate(part).replace(".*", "[^/]*").removesuffix("\\Z").removesuffix("\\z") + "/" for part in pattern.split("/")]
+    expression = re.compile("".join(parts).removesuffix("/"))
+    return expression.fullmatch
+
+
+_LOCAL = LocalStorage()
+
+
+def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
+    """The storage that `path` lies on, and the path as that storage names it.
+
+    `filesystem` is a :class:`pyarrow.fs.FileSystem` or an fsspec file system; without one the path's scheme decides: none or ``file``
+    is local, what pyarrow has natively (s3, gs, hdfs, abfs) is pyarrow's, and every other scheme is fsspec's.
+    """
+    path = os.fspath(path)
+    if filesystem is not None:
+        return _wrap(filesystem), _strip_scheme(path)
+    if path.startswith("file:"):
+        return _LOCAL, unquote(urlsplit(path).path)
+    match = _SCHEME.match(path)
+    if match is None:
+        return _LOCAL, path
+    scheme = match.group()[:-3].lower()
+    if scheme == "s3a":  # Hadoop's name for it
+        path, scheme = "s3" + path[3:], "s3"
+    if scheme in _NATIVE_SCHEMES:
+        # from_uri checks the characters of a URI, among which a glob's are not
+        glob_at = _GLOB.search(path.split("?endpoint", 1)[0].split("?region", 1)[0])
+        if glob_at is None:
+            arrow, inner = pyarrow.fs.FileSystem.from_uri(path)
+            return ArrowStorage(arrow, _key(path)), inner
+        arrow, _ = pyarrow.fs.FileSystem.from_uri(path[: path.rindex("/", 0, glob_at.start())])
+        return ArrowStorage(arrow, _key(path)), _strip_scheme(path)
+    import fsspec
+
+    fs, inner = fsspec.core.url_to_fs(path)
+    return _wrap(fs), inner
+
+
+def _wrap(filesystem: Any) -> Storage:
+    if isinstance(filesystem, pyarrow.fs.LocalFileSystem):
+        return _LOCAL
+    if isinstance(filesystem, pyarrow.fs.FileSystem):
+        return ArrowStorage(filesystem, f"{filesystem.type_name}:{id(filesystem)}")
+    handler = pyarrow.fs.FSSpecHandler(filesystem)
+    token = getattr(filesystem, "_fs_token", id(filesystem))
+    return ArrowStorage(pyarrow.fs.PyFileSystem(handler), f"{type(filesystem).__name__}:{token}")
+
+
+def _key(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}?{parts.query}"
+
+
+def _strip_scheme(path: str) -> str:
+    match = _SCHEME.match(path)
+    return path[match.end() :].split("?", 1)[0] if match else path
+
+
+def is_glob(path: str) -> bool:
+    return _GLOB.search(_SCHEME.sub("", path)) is not None
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The result of :func:`read_ranges`: all bytes in one buffer, and where each requested range begins in it."""
+
+    buffer: NDArray[np.uint8]
+    starts: NDArray[np.int64] = field(repr=False)
+
+    def rows(self, width: int) -> NDArray[np.uint8]:
+        """The first `width` bytes of every range as a matrix; the caller knows that each range has so many."""
+        if len(self.starts) == 0:
+            return np.empty((0, width), np.uint8)
+        windows = np.lib.stride_tricks.sliding_window_view(self.buffer, width)
+        return windows[self.starts]
+
+
+def read_ranges(
+    storage: Storage,
+    paths: Sequence[str],
+    file: NDArray[np.int64],
+    offset: NDArray[np.int64],
+    length: NDArray[np.int64],
+    count: ReadCount,
+) -> Ranges:
+    """Read ``length[i]`` bytes at ``offset[i]`` of ``paths[file[i]]`` for all i, each byte once, merging ranges nearer than ``storage.near``.
+
+    All three arrays have one shape (n,), in any order; every length is positive. `count` grows by what was requested.
+    """
+    if len(file) == 0:
+        return Ranges(np.empty(0, np.uint8), np.empty(0, np.int64))
+    order = np.lexsort((offset, file))
+    files, starts = file[order], offset[order]
+    ends = starts + length[order]
+    # Within a file, a run ends where the next range begins further than `near` behind everything so far.
+    stride = int(ends.max()) + storage.near + 1
+    reach = np.maximum.accumulate(ends + files * stride)
+    begins = np.empty(len(order), bool)
+    begins[0] = True
+    begins[1:] = (starts[1:] + files[1:] * stride) > reach[:-1] + storage.near
+    begins[1:] |= files[1:] != files[:-1]
+    run = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    run_file, run_start = files[first], starts[first]
+    run_end = np.append(reach[first[1:] - 1], reach[-1]) - run_file * stride
+    run_at = np.concatenate(([0], np.cumsum(run_end - run_start)))
+    buffer = np.empty(run_at[-1], np.uint8)
+    _read_runs(storage, paths, run_file, run_start, run_at, memoryview(buffer))
+    count.requests += len(first)
+    count.bytes += len(buffer)
+    result = np.empty(len(order), np.int64)
+    result[order] = run_at[run] + (starts - run_start[run])
+    return Ranges(buffer, result)
+
+
+def _read_runs(
+    storage: Storage, paths: Sequence[str], file: NDArray[np.int64], start: NDArray[np.int64], at: NDArray[np.int64], view: memoryview
+) -> None:
+    bounds = np.append(np.flatnonzero(np.diff(file, prepend=-1)), len(file)).tolist()
+    starts, ats = start.tolist(), at.tolist()
+
+    def read_file(first: int, last: int) -> None:
+        views = [view[ats[i] : ats[i + 1]] for i in range(first, last)]
+        storage.read_runs(paths[file[first]], starts[first:last], views)
+
+    jobs = zip(bounds, bounds[1:], strict=False)
+    for _ in in_threads(storage.threads, lambda job: read_file(*job), list(jobs)):
+        pass
+
+
+def in_threads(threads: int, work: Any, jobs: Sequence[Any]) -> Iterator[Any]:
+    """``map(work, jobs)`` in order, by up to `threads` threads; the first error is raised."""
+    if threads == 1 or len(jobs) < 2:
+        yield from map(work, jobs)
+        return
+    with ThreadPoolExecutor(min(threads, len(jobs)), thread_name_prefix="bloomparquet") as pool:
+        yield from pool.map(work, jobs)

@@ -1,0 +1,106 @@
+"""What a load's paths amount to: the files that the options leave, their partition columns as Spark types, and the inferred schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import fnmatch
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from bloomparquet.dataset import Dataset
+from bloomparquet.errors import OptionError
+from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.partitions import infer_type
+from bloomparquet.storage import FileInfo, ReadCount
+from pyspark_bloomparquet import types
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField, StructType
+
+    from pyspark_bloomparquet.options import Options
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+class Table:
+    """The files of one load. Made anew wherever it is needed: it holds listings and footers, and never travels to executors."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        paths = options.paths if len(options.paths) > 1 else options.paths[0]
+        found = Dataset.open(paths, recursive=True, base_path=options.base_path)
+        if options.recursive_file_lookup:
+            found = dataclasses.replace(found, partition_names=(), partition_values=((),) * len(found.files))
+        kept = [i for i, file in enumerate(found.files) if _wanted(file, options)]
+        if not kept:
+            raise OptionError(
+                f"{', '.join(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, modifiedBefore and modifiedAfter; "
+                "expected at least one"
+            )
+        self.dataset = dataclasses.replace(
+            found, files=tuple(found.files[i] for i in kept), partition_values=tuple(found.partition_values[i] for i in kept)
+        )
+
+    @cached_property
+    def partition_types(self) -> dict[str, pa.DataType]:
+        """The type of each partition column, as Spark would infer it from all of the values."""
+        columns = zip(*self.dataset.partition_values, strict=True)
+        infer = self.options.infer_partition_types
+        return {name: infer_type(values) if infer else pa.string() for name, values in zip(self.dataset.partition_names, columns, strict=False)}
+
+    @cached_property
+    def partition_fields(self) -> list[StructField]:
+        return [types.partition_field(name, kind) for name, kind in self.partition_types.items()]
+
+    @cached_property
+    def data_schema(self) -> StructType:
+        """The columns that the files have: the first file's (by path, as in Spark), or with `mergeSchema` those of all."""
+        first, *others = self._footers()
+        merged = _schema_of(first)
+        for footer in others:
+            merged = types.merge(merged, _schema_of(footer), case_sensitive=self.options.case_sensitive)
+        return merged
+
+    def schema(self) -> StructType:
+        """What ``spark.read.parquet`` would infer: the files' columns, then the partition columns."""
+        return types.add_partitions(self.data_schema, self.partition_fields, case_sensitive=self.options.case_sensitive)
+
+    def _footers(self) -> list[Footer]:
+        files = sorted(self.dataset.files, key=lambda file: file.path)
+        read = read_footers(self.dataset.storage, files if self.options.merge_schema else files[:1], ReadCount())
+        distinct = {(id(footer.layout.schema), (footer.metadata.metadata or {}).get(types.SPARK_SCHEMA_KEY)): footer for footer in read if footer}
+        return list(distinct.values())
+
+
+def _schema_of(footer: Footer) -> StructType:
+    return types.file_schema(footer.layout.schema.root, footer.metadata.metadata)
+
+
+def _wanted(file: FileInfo, options: Options) -> bool:
+    if options.path_glob_filter is not None:
+        name = file.path.rpartition("/")[2]
+        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in _alternatives(options.path_glob_filter)):
+            return False
+    modified = file.mtime_ns // 1_000_000
+    zone = options.time_zone or "UTC"
+    if options.modified_before is not None and modified >= _milliseconds(options.modified_before, zone):
+        return False
+    return options.modified_after is None or modified > _milliseconds(options.modified_after, zone)
+
+
+def _alternatives(pattern: str) -> Sequence[str]:
+    """Hadoop's globs know ``{a,b}``, Python's do not."""
+    match = _BRACES.search(pattern)
+    if match is None:
+        return [pattern]
+    return [found for choice in match.group(1).split(",") for found in _alternatives(pattern[: match.start()] + choice + pattern[match.end() :])]
+
+
+def _milliseconds(moment: str, zone: str) -> int:
+    return int(dt.datetime.fromisoformat(moment).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)

@@ -1,0 +1,311 @@
+"""The command line: what it prints, its exit codes, and that a user's mistake is one line."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bloomparquet import cli
+from tests.support import files
+
+IDS = [i * 7919 % 1009 for i in range(1000)]
+ABSENT = next(i for i in range(1009) if i not in IDS)
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    def lines(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object) -> Result:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Result(code, out, err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two days of 5 row groups, 100 rows each; ids scattered, every number from 0 to 1008 but nine."""
+    root = tmp_path_factory.mktemp("users")
+    names = [f"név-{i}" for i in IDS]
+    money = pa.array([Decimal(i) / 4 for i in IDS], pa.decimal128(9, 2))
+    table = pa.table({"id": IDS, "name": names, "total": money, "ratio": [i / 8 for i in IDS]})
+    table = table.append_column("born", pa.array([dt.date(1970, 1, 1) + dt.timedelta(days=i) for i in IDS]))
+    table = table.append_column("raw", pa.array([b"\x00" + str(i).encode() for i in IDS]))
+    parts = {"day=2026-03-01": table.slice(0, 500), "day=2026-03-02": table.slice(500)}
+    return files.hive(root, parts, ["id", "name", "total", "ratio", "born", "raw"], rows_per_group=100)
+
+
+def test_plan_counts_add_up_and_name_the_evidence(run: Run, users: str) -> None:
+    result = run("plan", users, "--where", f"id = {IDS[777]} AND day = '2026-03-02'", "--json")
+    assert result.code == 0
+    plan = json.loads(result.out)
+    # The first day is one file that is never opened, the second has five row groups.
+    assert plan["total"] == len(plan["row_groups"]) == 6
+    assert plan["skipped"]["partition"] == 1
+    assert plan["skipped"]["bloom"] >= 1
+    assert plan["kept"] + sum(plan["skipped"].values()) == 6
+    kept = [group for group in plan["row_groups"] if group["kept"]]
+    assert ("day=2026-03-02", 2) in [(Path(group["path"]).parent.name, group["index"]) for group in kept]
+
+
+def test_plan_as_text_tells_the_same_story(run: Run, users: str) -> None:
+    where = f"id = {IDS[777]} AND day = '2026-03-02'"
+    counts = json.loads(run("plan", users, "--where", where, "--json").out)
+    result = run("plan", users, "--where", where)
+    assert result.code == 0
+    lines = {line.split("  ")[0]: line.split("  ", 1)[-1].split() for line in result.out.splitlines() if line}
+    assert lines["skipped by partition values, unopened"][:2] == ["1", "file"]
+    assert lines["skipped by Bloom filters"][0] == str(counts["skipped"]["bloom"])
+    assert lines["read"][0] == str(counts["kept"])
+    assert lines["total"][:4] == ["1", "file", "+", "5"]
+    assert "day=2026-03-02/part-0.parquet" in result.out
+
+
+@pytest.mark.parametrize(
+    ("flag", "marks"),
+    [
+        ("--files", ["by Bloom filter", "skipped by partition values"]),
+        ("--all", ["skipped by Bloom filters", "skipped by partition values"]),
+    ],
+)
+def test_plan_detail_shows_files_or_row_groups_with_reasons(run: Run, users: str, flag: str, marks: list[str]) -> None:
+    out = run("plan", users, "--where", f"id = {IDS[0]} AND day = '2026-03-01'", flag).out
+    detail = out[out.index("Planned in") :]
+    assert all(mark in detail for mark in marks), detail
+    assert "day=2026-03-01/part-0.parquet" in detail
+    assert "day=2026-03-02/part-0.parquet" in detail
+
+
+def test_plan_says_how_many_lines_it_left_out(run: Run, users: str) -> None:
+    assert "… and 7 row groups more" in run("plan", users, "--all", "--limit", 3).out
+
+
+def test_plan_without_predicate_keeps_everything_and_reads_no_filter(run: Run, users: str) -> None:
+    plan = json.loads(run("plan", users, "--json").out)
+    assert plan["kept"] == 10
+    assert plan["bloom_bytes_read"] == 0
+
+
+def test_read_prints_exactly_the_matching_rows(run: Run, users: str) -> None:
+    result = run("read", users, "--where", f"id IN ({IDS[3]}, {IDS[900]}, {ABSENT})", "--json")
+    assert result.code == 0
+    assert sorted(row["id"] for row in result.lines()) == sorted([IDS[3], IDS[900]])  # type: ignore[type-var]
+    assert all(row["name"] == f"név-{row['id']}" for row in result.lines())
+
+
+def test_read_columns_and_limit(run: Run, users: str) -> None:
+    result = run("read", users, "--columns", "name, day", "--limit", 7, "--json")
+    assert len(result.lines()) == 7
+    assert all(set(row) == {"name", "day"} for row in result.lines())
+    assert run("read", users, "--limit", 0, "--json").out == ""
+
+
+def test_read_as_csv_has_a_header_even_without_rows(run: Run, users: str) -> None:
+    rows = list(csv.reader(io.StringIO(run("read", users, "--where", f"id = {ABSENT}", "--csv").out)))
+    assert len(rows) == 1
+    assert rows[0][:2] == ["id", "name"]
+    rows = list(csv.reader(io.StringIO(run("read", users, "--where", f"id = {IDS[0]}", "--csv").out)))
+    assert rows[1][:4] == [str(IDS[0]), f"név-{IDS[0]}", f"{IDS[0] / 4:.2f}", str(IDS[0] / 8)]
+
+
+def test_read_as_a_table_shows_one_hundred_rows_unless_told(run: Run, users: str) -> None:
+    result = run("read", users)
+    assert len(result.out.splitlines()) == 101
+    assert "first 100 rows" in result.err
+    assert len(run("read", users, "--limit", 150).out.splitlines()) == 151
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv", ".jsonl"])
+def test_read_into_a_file(run: Run, users: str, tmp_path: Path, suffix: str) -> None:
+    target = tmp_path / f"out{suffix}"
+    target.write_text("what was there before")
+    assert run("read", users, "--where", f"id = {IDS[42]}", "-o", target).code == 0
+    if suffix == ".parquet":
+        assert pq.read_table(target)["id"].to_pylist() == [IDS[42]]
+    elif suffix == ".arrow":
+        assert pa.ipc.open_file(target).read_all()["id"].to_pylist() == [IDS[42]]
+    else:
+        assert f"név-{IDS[42]}" in target.read_text(encoding="utf-8")
+    assert os.listdir(tmp_path) == [target.name]
+
+
+def test_a_read_that_fails_leaves_the_output_file_as_it_was(run: Run, users: str, tmp_path: Path) -> None:
+    target = tmp_path / "out.parquet"
+    target.write_text("what was there before")
+    assert run("read", users, "--where", "nonsense = 1", "-o", target).code == 1
+    assert target.read_text() == "what was there before"
+    assert os.listdir(tmp_path) == [target.name]
+
+
+def test_json_of_values_that_json_does_not_have(run: Run, tmp_path: Path) -> None:
+    table = pa.table({
+        "at": pa.array([1_234_567_890_123_456_789], pa.timestamp("ns")),
+        "money": pa.array([Decimal("12345678901234567890.12")], pa.decimal128(30, 2)),
+        "ratio": [float("nan")],
+        "raw": [b"\x00\xff"],
+        "nested": [[{"x": Decimal("1.5")}, None]],
+        "nothing": pa.array([None], pa.int32()),
+    })  # fmt: skip
+    (row,) = run("read", files.write(tmp_path / "a.parquet", table), "--json").lines()
+    assert row == {
+        "at": "2009-02-13 23:31:30.123456789",
+        "money": "12345678901234567890.12",
+        "ratio": "NaN",
+        "raw": "00ff",
+        "nested": [{"x": "1.5"}, None],
+        "nothing": None,
+    }
+
+
+def test_inspect_lists_every_filter(run: Run, users: str) -> None:
+    lines = run("inspect", users, "--json").lines()
+    assert len(lines) == 10 * 6
+    assert {line["column"] for line in lines} == {"id", "name", "total", "ratio", "born", "raw"}
+    assert all(line["bytes"] > 0 for line in lines)  # type: ignore[operator]
+    text = run("inspect", users).out.splitlines()
+    assert len(text) == 61
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("id", str(IDS[550])),
+        ("name", f"név-{IDS[550]}"),
+        ("total", str(Decimal(IDS[550]) / 4)),
+        ("ratio", str(IDS[550] / 8)),
+        ("born", (dt.date(1970, 1, 1) + dt.timedelta(days=IDS[550])).isoformat()),
+    ],
+)
+def test_probe_finds_a_value_of_every_type_given_as_text(run: Run, users: str, column: str, value: str) -> None:
+    result = run("probe", users, "--column", column, "--value", value, "--json")
+    assert result.code == 0, result
+    found = json.loads(result.out)
+    maybe = [(Path(g["path"]).parent.name, g["row_group"]) for g in found["row_groups"] if g["verdict"] == "maybe"]
+    assert ("day=2026-03-02", 0) in maybe
+    assert found["maybe"] + found["absent"] == 10
+    assert found["absent"] >= 5
+
+
+def test_probe_of_bytes_takes_hexadecimal(run: Run, users: str) -> None:
+    value = "0x00" + str(IDS[0]).encode().hex()
+    assert run("probe", users, "--column", "raw", "--value", value).code == 0
+
+
+def test_probe_ends_with_3_when_the_value_is_nowhere(run: Run, users: str) -> None:
+    result = run("probe", users, "--column", "name", "--value", "nobody has this name")
+    assert result.code == 3
+    assert "proven absent from 10 of 10 row groups" in result.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "{users}/nowhere"], "nowhere"),
+        (["plan", "{users}", "--where", "idd = 1"], "did you mean 'id'"),
+        (["plan", "{users}", "--where", "id = 'seven'"], "id"),
+        (["plan", "{users}", "--where", "id = = 7"], "id = = 7"),
+        (["read", "{users}", "--columns", "namee"], "name"),
+        (["probe", "{users}", "--column", "idd", "--value", "1"], "did you mean 'id'"),
+        (["probe", "{users}", "--column", "id", "--value", "seven"], "seven"),
+        (["plan", "{text}"], "text.parquet"),
+        (["inspect", "{text}"], "text.parquet"),
+        (["plan", "{empty}"], "empty"),
+        (["read", "{users}", "-o", "{users}/no/such/directory/out.csv"], "no/such/directory"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_1(
+    run: Run, users: str, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    text, empty = tmp_path / "text.parquet", tmp_path / "empty"
+    text.write_text("this is not a Parquet file, however long it may be")
+    empty.mkdir()
+    result = run(*(argument.format(users=users, text=text, empty=empty) for argument in arguments))
+    assert result.code == 1
+    assert result.out == ""
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+    assert said in result.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan"],
+        ["plan", "x", "--wher", "a=1"],
+        ["read", "x", "--csv", "--json"],
+        ["read", "x", "-o", "x.doc"],
+        ["frob"],
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert result.code == 2
+    assert "Traceback" not in result.err
+    assert result.err
+
+
+def test_help_and_version(run: Run) -> None:
+    assert run("--help").code == 0
+    for command in ("plan", "read", "inspect", "probe"):
+        assert "Usage: bloomparquet " + command in run(command, "--help").out
+
+
+def test_help_starts_fast() -> None:
+    def seconds(arguments: list[str]) -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+        return time.perf_counter() - start
+
+    # What counts is the time over a bare interpreter with click, so that a busy machine does not fail this.
+    bare = min(seconds(["-c", "import click"]) for _ in range(3))
+    assert min(seconds(["-m", "bloomparquet.cli", "--help"]) for _ in range(3)) < bare + 0.2
+
+
+def test_a_closed_pipe_is_quiet(users: str) -> None:
+    command = f"{sys.executable} -m bloomparquet.cli read {users} --json | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode in (0, 141)
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_interrupt_is_quiet(run: Run, users: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import bloomparquet
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bloomparquet, "plan", interrupted)
+    assert run("plan", users) == Result(130, "", "")

@@ -1,0 +1,399 @@
+"""What a split-block Bloom filter promises: false is a proof; true is a maybe, and how likely it is to be wrong."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomparquet import sbbf
+from bloomparquet.errors import FormatError, LimitError, OptionError
+from bloomparquet.hashing import xxh64_bytes, xxh64_int64
+from bloomparquet.sbbf import SplitBlockBloomFilter, block_index, block_mask, check_blocks
+
+Hashes = npt.NDArray[np.uint64]
+
+SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
+
+# From the tests of arrow-rs: the values "a0" to "a9", written by parquet-java.
+A0_TO_A9 = bytes.fromhex("c80150144044086d062504439050602008842b21000563410200e02c404e6004")
+
+# Mostly few, and some on each side of where the method changes.
+block_counts = st.one_of(st.integers(1, 70), st.sampled_from([1000, 1024, 4095, 4096, 4097, 5000, 8192, 12_289]))
+hash_lists = st.lists(st.integers(0, 2**64 - 1), max_size=200).map(lambda values: np.array(values, dtype=np.uint64))
+
+
+class ReferenceFilter:
+    """The filter of BloomFilter.md in plain Python: eight integers per block, one hash at a time."""
+
+    def __init__(self, n_blocks: int) -> None:
+        self.blocks = [[0] * 8 for _ in range(n_blocks)]
+
+    def place(self, value: int) -> tuple[list[int], list[int]]:
+        block = self.blocks[((value >> 32) * len(self.blocks)) >> 32]
+        key = value & 0xFFFFFFFF
+        return block, [1 << ((key * salt & 0xFFFFFFFF) >> 27) for salt in SALTS]
+
+    def insert(self, value: int) -> None:
+        block, mask = self.place(value)
+        for word in range(8):
+            block[word] |= mask[word]
+
+    def check(self, value: int) -> bool:
+        block, mask = self.place(value)
+        return all(bits & bit for bits, bit in zip(block, mask))
+
+    def to_bytes(self) -> bytes:
+        return b"".join(word.to_bytes(4, "little") for block in self.blocks for word in block)
+
+
+def values(start: int, count: int) -> Hashes:
+    """Hashes of `count` INT64 values from `start` on: two ranges that do not overlap have no value in common."""
+    return xxh64_int64(np.arange(start, start + count, dtype=np.int64))
+
+
+def filled(n_blocks: int, hashes: Hashes) -> SplitBlockBloomFilter:
+    made = SplitBlockBloomFilter.empty(n_blocks)
+    made.insert(hashes)
+    return made
+
+
+def measured_fpp(of: SplitBlockBloomFilter, probes: int) -> float:
+    """The share of `probes` absent values that check true."""
+    step = 4_000_000
+    hits = sum(int(of.check(values(10**12 + at, min(step, probes - at))).sum()) for at in range(0, probes, step))
+    return hits / probes
+
+
+# --- the bits are those of the other implementations
+
+
+def test_the_golden_file_is_reproduced_byte_for_byte(parquet_testing_dir: Path) -> None:
+    data = (parquet_testing_dir / "bloom_filter.xxhash.bin").read_bytes()
+    header, bitset = data[:16], data[16:]
+    assert header.hex() == "1580101c1c00001c1c00001c1c000000"  # numBytes as the varint 80 10, then three empty unions
+    hashes = xxh64_bytes([b"hello", b"parquet", b"bloom", b"filter"])
+    assert filled(32, hashes).to_bytes() == bitset
+    assert SplitBlockBloomFilter.from_bytes(bitset).check(hashes).all()
+    assert not SplitBlockBloomFilter.from_bytes(bitset).check(xxh64_bytes([b"Hello", b"", b"filter "])).any()
+
+
+def test_a_filter_of_parquet_java_holds_a0_to_a9() -> None:
+    hashes = xxh64_bytes([f"a{digit}".encode() for digit in range(10)])
+    assert SplitBlockBloomFilter.from_bytes(A0_TO_A9).check(hashes).all()
+    assert filled(1, hashes).to_bytes() == A0_TO_A9
+
+
+@given(block_counts, hash_lists, hash_lists)
+def test_bits_and_answers_are_those_of_the_reference(n_blocks: int, inserted: Hashes, others: Hashes) -> None:
+    reference = ReferenceFilter(n_blocks)
+    for value in inserted.tolist():
+        reference.insert(value)
+    made = filled(n_blocks, inserted)
+    assert made.to_bytes() == reference.to_bytes()
+    assert made.check(others).tolist() == [reference.check(value) for value in others.tolist()]
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3, 4096, 4097, 3 * 4096, 20_000])
+@pytest.mark.parametrize("count", [100, 1100, 40_000])
+def test_every_way_of_inserting_sets_the_same_bits(n_blocks: int, count: int) -> None:
+    # The last hash of one block and the first of the next, which is where a sorted array is cut.
+    edges = [((block << 32) // n_blocks + more) << 32 for block in range(0, n_blocks, 256) for more in (0, 1)]
+    hashes = np.concatenate([values(0, count), np.array([*edges, 2**32 - 1, 2**64 - 1], dtype=np.uint64)])
+    expected = np.zeros((n_blocks, 8), np.uint32)
+    np.bitwise_or.at(expected, block_index(hashes, n_blocks), block_mask(hashes))
+    assert filled(n_blocks, hashes).to_bytes() == expected.tobytes()
+
+
+# --- false is a proof
+
+
+@given(block_counts, hash_lists)
+def test_an_inserted_value_checks_true(n_blocks: int, hashes: Hashes) -> None:
+    assert filled(n_blocks, hashes).check(hashes).all()
+
+
+@given(block_counts, hash_lists, hash_lists)
+def test_an_inserted_value_checks_true_after_more_are_inserted(n_blocks: int, first: Hashes, second: Hashes) -> None:
+    made = filled(n_blocks, first)
+    made.insert(second)
+    assert made.check(first).all()
+    assert made.to_bytes() == filled(n_blocks, np.concatenate([second, first])).to_bytes()
+
+
+@given(block_counts, hash_lists)
+def test_an_inserted_value_checks_true_after_a_round_trip_through_bytes(n_blocks: int, hashes: Hashes) -> None:
+    data = filled(n_blocks, hashes).to_bytes()
+    assert len(data) == 32 * n_blocks
+    read = SplitBlockBloomFilter.from_bytes(data)
+    assert read.check(hashes).all()
+    assert read.to_bytes() == data
+
+
+@given(st.integers(1, 40), st.integers(0, 5), hash_lists)
+def test_a_folded_filter_is_the_one_that_fewer_blocks_would_have_made(odd: int, times: int, hashes: Hashes) -> None:
+    folded = filled(odd << times, hashes).fold(times)
+    assert folded.check(hashes).all()
+    assert folded.to_bytes() == filled(odd, hashes).to_bytes()
+
+
+@given(st.integers(1, 40), st.integers(0, 5), hash_lists, hash_lists)
+def test_a_merged_filter_holds_both_and_is_as_small_as_the_smaller(
+    small: int, times: int, first: Hashes, second: Hashes
+) -> None:
+    one, other = filled(small, first), filled(small << times, second)
+    both = filled(small, np.concatenate([first, second])).to_bytes()
+    assert one.merge(other).to_bytes() == both
+    assert other.merge(one).to_bytes() == both
+    assert one.merge(other).check(np.concatenate([first, second])).all()
+    assert one.to_bytes() == filled(small, first).to_bytes()
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 1023, (1 << 20) + 1, 1 << 22])
+def test_filters_of_one_to_four_million_blocks_hold_what_was_inserted(n_blocks: int) -> None:
+    made = SplitBlockBloomFilter.empty(n_blocks)
+    inserted = np.concatenate([values(0, 2000), np.array([0, 2**64 - 1], dtype=np.uint64)])  # first and last block
+    made.insert(inserted)
+    assert (made.n_blocks, made.num_bytes) == (n_blocks, 32 * n_blocks)
+    assert made.check(inserted).all()
+    assert made.blocks[0].any()
+    assert made.blocks[-1].any()
+
+
+def test_an_empty_filter_refuses_everything_and_a_full_one_nothing() -> None:
+    assert not SplitBlockBloomFilter.empty(7).check(values(0, 1000)).any()
+    assert SplitBlockBloomFilter.from_bytes(b"\xff" * 32 * 7).check(values(0, 1000)).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, (1 << 15) - 1, 1 << 15, (1 << 15) + 1, 100_003])
+def test_no_answer_is_lost_where_chunks_meet(count: int) -> None:
+    made = filled(64, values(0, count)[::3])
+    expected = check_blocks(made.blocks[block_index(values(0, count), 64)], block_mask(values(0, count)))
+    assert made.check(values(0, count)).tolist() == expected.tolist()
+
+
+def test_the_answers_have_the_shape_of_the_hashes() -> None:
+    made = filled(16, values(0, 12))
+    assert made.check(values(0, 12).reshape(3, 4)).shape == (3, 4)
+    assert made.check(values(0, 12)[::-2]).all()
+    assert made.check(np.array(5, dtype=np.uint64)).shape == ()
+
+
+# --- many filters at once
+
+
+@given(st.lists(st.integers(1, 5000), min_size=1, max_size=5), st.lists(st.integers(0, 2**64 - 1), min_size=1))
+def test_many_filters_at_once_answer_as_each_alone(counts: list[int], listed: list[int]) -> None:
+    hashes = np.array(listed, dtype=np.uint64)
+    filters = [filled(count, hashes[at :: len(counts)]) for at, count in enumerate(counts)]
+    index = block_index(hashes, np.array(counts)[:, np.newaxis])
+    assert index.shape == (len(counts), len(hashes))
+    fetched = np.stack([each.blocks[row] for each, row in zip(filters, index)])
+    assert check_blocks(fetched, block_mask(hashes)).tolist() == [each.check(hashes).tolist() for each in filters]
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(1, 1 << 22))
+def test_a_block_index_is_the_upper_half_scaled_down(value: int, n_blocks: int) -> None:
+    (index,) = block_index(np.array([value], dtype=np.uint64), n_blocks).tolist()
+    assert index == ((value >> 32) * n_blocks) >> 32
+    assert 0 <= index < n_blocks
+
+
+@given(hash_lists)
+def test_a_mask_has_one_bit_in_every_word(hashes: Hashes) -> None:
+    masks = block_mask(hashes)
+    assert masks.shape == (len(hashes), 8)
+    assert masks.dtype == np.uint32
+    assert (np.bitwise_count(masks) == 1).all()
+
+
+def test_a_block_lacks_a_mask_when_any_one_word_does() -> None:
+    (mask,) = block_mask(values(0, 1))
+    lacking = np.broadcast_to(mask, (8, 8)) * (1 - np.eye(8, dtype=np.uint32))
+    assert check_blocks(mask, mask)
+    assert not check_blocks(lacking, mask).any()
+
+
+# --- true is a maybe: how large a filter must be
+
+
+@pytest.mark.parametrize(
+    ("bits", "fpp"), [(6.0, 1e-1), (10.5, 1e-2), (16.9, 1e-3), (26.4, 1e-4), (41.0, 1e-5)], ids=str
+)
+def test_the_specs_table_of_bits_per_value_holds_by_measurement(bits: float, fpp: float) -> None:
+    n_blocks = 1 << 14
+    made = filled(n_blocks, values(0, round(256 * n_blocks / bits)))
+    assert measured_fpp(made, max(4_000_000, round(1000 / fpp))) == pytest.approx(fpp, rel=0.1)
+
+
+@pytest.mark.parametrize(("ndv", "fpp"), [(26_214, 0.0126), (52_428, 0.18), (13_107, 0.0004)])
+def test_the_specs_worked_examples_hold_by_measurement(ndv: int, fpp: float) -> None:
+    made = filled(1024, values(0, ndv))
+    measured = measured_fpp(made, 4_000_000)
+    assert measured == pytest.approx(fpp, rel=0.1)
+    assert made.estimated_fpp == pytest.approx(measured, rel=0.05)
+    assert sbbf.expected_fpp(ndv, 1024) == pytest.approx(measured, rel=0.1)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 7, 1000, 1 << 14])
+@pytest.mark.parametrize("bits", [6, 12])
+def test_the_estimates_are_near_what_was_inserted_and_what_is_measured(n_blocks: int, bits: int) -> None:
+    ndv = 256 * n_blocks // bits
+    made = filled(n_blocks, np.tile(values(0, ndv), 2))
+    assert made.estimated_fpp == pytest.approx(measured_fpp(made, 2_000_000), rel=0.05)
+    assert made.estimated_ndv == pytest.approx(ndv, rel=1 / math.sqrt(ndv))
+
+
+def test_the_estimates_at_both_ends() -> None:
+    nothing, everything = (SplitBlockBloomFilter.from_bytes(bits * 96) for bits in (b"\x00", b"\xff"))
+    assert (nothing.bits_set, nothing.estimated_ndv, nothing.estimated_fpp) == (0, 0.0, 0.0)
+    assert (everything.bits_set, everything.estimated_ndv, everything.estimated_fpp) == (768, math.inf, 1.0)
+
+
+def test_the_fpp_of_unequal_blocks_is_their_mean_not_that_of_the_mean_block() -> None:
+    assert SplitBlockBloomFilter.from_bytes(b"\xff" * 32 + b"\x00" * 32).estimated_fpp == 0.5
+    assert SplitBlockBloomFilter.from_bytes(b"\xff\xff\x00\x00" * 8).estimated_fpp == 0.5**8
+
+
+def test_the_expected_fpp_at_its_ends() -> None:
+    assert sbbf.expected_fpp(0, 1024) == 0.0
+    assert sbbf.expected_fpp(1, 1) == pytest.approx(2.0**-40, abs=1e-12)
+    assert sbbf.expected_fpp(10**9, 1) == 1.0
+
+
+@pytest.mark.parametrize(("fpp", "ndv", "bits"), [
+    (0.1, 10, 57), (0.01, 10, 96), (0.001, 10, 146), (0.01, 1000, 9681), (0.001, 1000, 14607),
+    (0.1, 1_000_000, 5_772_541), (0.01, 1_000_000, 9_681_526),
+])  # fmt: skip
+def test_the_formula_gives_the_bits_that_arrow_rs_asserts(fpp: float, ndv: int, bits: int) -> None:
+    assert int(sbbf.bits_per_value(fpp) * ndv) == bits
+
+
+@pytest.mark.parametrize(("ndv", "fpp", "num_bytes"), [
+    (256, 0.01, 512), (200, 0.01, 256), (1500, 0.05, 2048),              # Arrow C++, whose numbers are in bits
+    (10_000, 0.01, 16_384),                                              # parquet-java
+    (100, 0.01, 128), (100, 0.5, 64), (100, 0.001, 256), (100, 1e-4, 512),  # DuckDB, less its header of 16 bytes
+    (0, 0.01, 32), (1, 0.01, 32), (10**400, 0.01, 128 << 20), (10**9, 1e-300, 128 << 20), (math.inf, 0.5, 128 << 20),
+    (7, math.nextafter(1.0, 0.0), 32), (1, 5e-324, 128 << 20),
+])  # fmt: skip
+def test_filters_are_as_large_as_other_writers_make_them(ndv: float, fpp: float, num_bytes: int) -> None:
+    assert sbbf.optimal_num_bytes(ndv, fpp) == num_bytes
+
+
+@given(st.integers(0, 10**10), st.floats(0, 1, exclude_min=True, exclude_max=True))
+def test_a_size_is_the_least_power_of_two_that_the_formula_allows(ndv: int, fpp: float) -> None:
+    size = sbbf.optimal_num_bytes(ndv, fpp)
+    needed = sbbf.bits_per_value(fpp) * ndv / 8
+    assert size.bit_count() == 1
+    assert 32 <= size <= 128 << 20
+    assert size >= needed or size == 128 << 20
+    assert size < 2 * needed + 2 or size == 32
+
+
+def test_a_filter_for_many_values_folds_to_the_size_for_those_it_got() -> None:
+    large = SplitBlockBloomFilter.for_ndv(1_000_000, 0.05)
+    large.insert(values(0, 1000))
+    right = SplitBlockBloomFilter.for_ndv(1000, 0.05)
+    right.insert(values(0, 1000))
+    folded = large.fold((large.n_blocks // right.n_blocks).bit_length() - 1)
+    assert folded.to_bytes() == right.to_bytes()
+    assert 0.05 / 2.1 < measured_fpp(folded, 1_000_000) < 0.05
+
+
+# --- memory
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4, 15, 16])
+def test_bytes_may_lie_anywhere_in_a_buffer(offset: int) -> None:
+    made = filled(9, values(0, 100))
+    buffer = b"\xaa" * offset + made.to_bytes() + b"\xaa" * 7
+    read = SplitBlockBloomFilter.from_bytes(memoryview(buffer)[offset:-7])
+    assert read.blocks.flags.aligned
+    assert read.check(values(0, 1000)).tolist() == made.check(values(0, 1000)).tolist()
+    assert read.to_bytes() == made.to_bytes()
+    read.insert(values(100, 100))
+    assert read.check(values(100, 100)).all()
+    assert buffer == b"\xaa" * offset + made.to_bytes() + b"\xaa" * 7
+
+
+def test_bytes_are_shared_until_something_is_inserted() -> None:
+    buffer = np.zeros((4, 8), dtype="<u4")
+    read = SplitBlockBloomFilter.from_bytes(buffer.data.cast("B"))
+    assert np.shares_memory(read.blocks, buffer)
+    read.insert(values(0, 10))
+    assert read.bits_set
+    assert not np.shares_memory(read.blocks, buffer)
+    assert not buffer.any()
+
+
+def test_what_is_made_from_a_filter_does_not_change_with_it() -> None:
+    made = filled(8, values(0, 5))
+    copies = [made.fold(0), made.merge(made), made.merge(SplitBlockBloomFilter.empty(8))]
+    before = made.to_bytes()
+    made.insert(values(5, 50))
+    assert [copy.to_bytes() for copy in copies] == [before] * 3
+    with pytest.raises(ValueError, match="read-only"):
+        made.blocks[0, 0] = 1
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 33, 63, 1000])
+def test_a_bitset_is_whole_blocks(size: int) -> None:
+    with pytest.raises(FormatError, match=f"a bitset of {size} bytes: expected a multiple of 32"):
+        SplitBlockBloomFilter.from_bytes(bytes(size))
+
+
+@pytest.mark.parametrize("n_blocks", [-1, 0, (1 << 22) + 1, 1 << 60])
+def test_a_block_count_out_of_range_allocates_nothing(n_blocks: int) -> None:
+    with pytest.raises(LimitError, match=f"a filter of {n_blocks} blocks: expected 1 to 4194304"):
+        SplitBlockBloomFilter.empty(n_blocks)
+
+
+def test_bytes_beyond_the_limit_are_refused() -> None:
+    with pytest.raises(LimitError, match="4194305 blocks"):
+        SplitBlockBloomFilter.from_bytes(np.zeros((1 << 27) + 32, np.uint8).data)
+
+
+@pytest.mark.parametrize(("n_blocks", "times"), [(1, 1), (3, 1), (12, 3), (8, -1)])
+def test_blocks_that_cannot_be_halved_are_not(n_blocks: int, times: int) -> None:
+    with pytest.raises(LimitError, match=f"cannot halve {n_blocks} blocks {times} times"):
+        SplitBlockBloomFilter.empty(n_blocks).fold(times)
+
+
+@pytest.mark.parametrize(("one", "other"), [(2, 3), (3, 2), (1, 3), (12, 2)])
+def test_filters_merge_only_when_one_can_be_folded_into_the_other(one: int, other: int) -> None:
+    with pytest.raises(LimitError, match=f"cannot merge filters of {one} and {other} blocks"):
+        SplitBlockBloomFilter.empty(one).merge(SplitBlockBloomFilter.empty(other))
+
+
+@pytest.mark.parametrize("blocks", [np.zeros(8, "<u4"), np.zeros((2, 4), "<u4"), np.zeros((2, 8), "<i4")])
+def test_blocks_are_rows_of_eight_words(blocks: npt.NDArray[np.uint32]) -> None:
+    with pytest.raises(FormatError, match="expected"):
+        SplitBlockBloomFilter(blocks)
+
+
+@pytest.mark.parametrize("wrong", [np.arange(3), np.zeros(3), [1, 2], np.zeros(3, np.uint32), 5])
+def test_values_that_were_not_hashed_are_refused(wrong: Hashes) -> None:
+    with pytest.raises(TypeError, match="expected an array of uint64 hashes"):
+        SplitBlockBloomFilter.empty(1).check(wrong)
+    with pytest.raises(TypeError, match="expected an array of uint64 hashes"):
+        SplitBlockBloomFilter.empty(1).insert(wrong)
+
+
+@pytest.mark.parametrize("fpp", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf])
+def test_an_impossible_fpp_is_an_error_with_advice(fpp: float) -> None:
+    with pytest.raises(OptionError, match=r"such as 0\.01"):
+        sbbf.optimal_num_bytes(100, fpp)
+
+
+@pytest.mark.parametrize("ndv", [-1, math.nan])
+def test_an_impossible_ndv_is_an_error(ndv: float) -> None:
+    with pytest.raises(OptionError, match="ndv is"):
+        SplitBlockBloomFilter.for_ndv(ndv)

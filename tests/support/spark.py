@@ -1,0 +1,87 @@
+"""A small, quiet Spark for tests, and files written by its own Parquet writer with Bloom filters in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+
+def start(home: Path, **conf: str) -> SparkSession:
+    """A session on two threads that keeps everything it writes of its own under `home`."""
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("bloomparquet-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.default.parallelism", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
+        .config("spark.local.dir", str(home / "local"))
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home / 'derby'}")
+    )
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextmanager
+def conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Runtime configuration for the length of a block; what was there before comes back."""
+    before = {key: spark.conf.get(key, None) for key in values}
+    for key, value in values.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
+
+
+def write(
+    frame: DataFrame,
+    path: Path | str,
+    bloom: Mapping[str, int | None] | None = None,
+    *,
+    files: int | None = None,
+    rows_per_group: int | None = None,
+    partition_by: tuple[str, ...] = (),
+    options: Mapping[str, Any] | None = None,
+) -> str:
+    """Write `frame` by parquet-java with a filter on every column of `bloom`, and give the path back.
+
+    The value of a column in `bloom` is the number of distinct values to expect, or None for parquet-java's default,
+    which is a filter of 1 MiB. Dictionary encoding is off for these columns: parquet-java leaves the filter out of a
+    chunk whose pages are all dictionary encoded.
+    """
+    writer = (frame if files is None else frame.repartition(files)).write.mode("overwrite")
+    for column, distinct in (bloom or {}).items():
+        writer = writer.option(f"parquet.bloom.filter.enabled#{column}", "true")
+        writer = writer.option(f"parquet.enable.dictionary#{column}", "false")
+        if distinct is not None:
+            writer = writer.option(f"parquet.bloom.filter.expected.ndv#{column}", str(distinct))
+    if rows_per_group is not None:
+        writer = writer.option("parquet.block.row.count.limit", str(rows_per_group))
+    for key, value in (options or {}).items():
+        writer = writer.option(key, str(value))
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    writer.parquet(str(path))
+    return str(path)
+
+
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """All rows as tuples in an order of their own, so that two frames can be compared whatever order they came in."""
+    return sorted((tuple(row) for row in frame.collect()), key=repr)

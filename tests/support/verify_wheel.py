@@ -1,0 +1,48 @@
+"""What `make verify-wheel` runs in a fresh venv that has the wheel and nothing of the source tree."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import bloomparquet as bp
+
+
+def main() -> None:
+    here = Path(sys.prefix).resolve()
+    assert here in Path(bp.__file__).resolve().parents, f"{bp.__file__} is not the installed wheel's"
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "users.parquet")
+        ids = [(i * 7919) % 100_000 for i in range(40_000)]
+        pq.write_table(
+            pa.table({"user_id": ids}), path, row_group_size=10_000, bloom_filter_options={"user_id": {"ndv": 10_000}}
+        )
+        wanted = ids[12_345]
+        plan = bp.plan(path, f"user_id = {wanted}")
+        assert plan.total == 4, plan
+        assert plan.skipped["bloom"] >= 2, plan
+        print(f"import:       {plan!r}")
+
+        command = [here / "bin" / "bloomparquet", "read", path, "--where", f"user_id = {wanted}", "--json"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert [json.loads(line) for line in done.stdout.splitlines()] == [{"user_id": wanted}], done.stdout
+        print(f"command line: {done.stdout.strip()}")
+
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        found = spark.read.format("bloomparquet").option("where", f"user_id = {wanted}").load(path).collect()
+        spark.stop()
+        assert [tuple(row) for row in found] == [(wanted,)], found
+        print(f"Spark:        {found}")
+
+
+if __name__ == "__main__":
+    main()

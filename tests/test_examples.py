@@ -1,0 +1,88 @@
+"""The programs in examples/ run as a user runs them, and the demonstration can fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support import files
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+@pytest.fixture
+def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import demo
+
+    return demo
+
+
+def run(program: str, *arguments: str, cwd: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / program), *arguments],
+        cwd=cwd, check=False, capture_output=True, text=True, env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_lookup_finds_its_row_in_one_of_sixteen_row_groups(tmp_path: Path) -> None:
+    shown = run("lookup.py", cwd=tmp_path)
+    assert "|42     |" in shown
+    assert "1 of 16 row groups kept; 15 skipped by Bloom filter" in shown
+
+
+def test_pyarrow_only_needs_no_spark(tmp_path: Path) -> None:
+    for name in ("pyspark", "py4j"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('blocked by the test')\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "pyarrow_only.py")],
+        cwd=tmp_path, check=False, capture_output=True, text=True, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "of 32 row groups kept" in done.stdout
+    assert "1 rows" in done.stdout
+
+
+def test_the_demonstration_ends_well_and_reuses_its_data(tmp_path: Path) -> None:
+    first = run("demo.py", "--data", str(tmp_path), cwd=tmp_path)
+    assert first.count("64 files, 256 row groups, 2,097,152 rows") == 2
+    assert first.count(" yes") == 10
+    assert max(map(len, first.splitlines())) <= 100
+    assert "Wrote the event log" in first
+    assert "Wrote the event log" not in run("demo.py", "--data", str(tmp_path), cwd=tmp_path)
+
+
+def test_the_demonstration_fails_when_an_answer_differs(
+    demo: ModuleType, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _users(tmp_path, bloom=["user_id"])
+    good = demo._bound("good", "user_id = 5")
+    wrong = demo.Lookup("wrong", "user_id = 5", lambda s, f, p: s.read.format(f).load(p).where(f"user_id = {len(f)}"))
+
+    monkeypatch.setattr(demo, "lookups", lambda values: [good])
+    assert demo.run(spark, "pyarrow", path, {})
+    monkeypatch.setattr(demo, "lookups", lambda values: [good, wrong])
+    assert not demo.run(spark, "pyarrow", path, {})
+
+
+def test_the_demonstration_fails_when_no_bloom_filter_skipped_anything(
+    demo: ModuleType, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _users(tmp_path, bloom=[])
+    monkeypatch.setattr(demo, "lookups", lambda values: [demo._bound("no filters", "user_id = 5")])
+    assert not demo.run(spark, "pyarrow", path, {})
+
+
+def _users(folder: Path, bloom: list[str]) -> Path:
+    ids = [i * 7919 % 1009 for i in range(1009)]
+    files.write(folder / "users.parquet", {"user_id": ids}, bloom, rows_per_group=100)
+    return folder
