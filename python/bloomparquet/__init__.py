@@ -1,8 +1,8 @@
 """bloomparquet: read only the Parquet row groups that can hold the rows you asked for.
 
-The core knows no Spark. :func:`plan` says which row groups a predicate leaves to read and why the others cannot match, by partition
-values, statistics and the split-block Bloom filters stored in the files; :func:`read_table` and :func:`scan_batches` read them;
-:func:`inspect` and :func:`probe` look at the filters themselves.
+The core knows no Spark. :func:`plan` says which row groups a predicate leaves to read and why the others cannot
+match, by partition values, statistics and the split-block Bloom filters stored in the files; :func:`read_table` and
+:func:`scan_batches` read them; :func:`inspect` and :func:`probe` look at the filters themselves.
 """
 
 from bloomparquet.dataset import Dataset

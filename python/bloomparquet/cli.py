@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import chain
 from typing import Any, NoReturn, TypeVar
 
@@ -121,23 +123,24 @@ def read(
 @_paths
 @_json
 def inspect(path: tuple[str, ...], as_json: bool) -> None:
-    """List every Bloom filter: where it is, how large, how full, and how often it will say maybe for nothing."""
+    """List every Bloom filter: where it is, how large, how full, and how often it says maybe for nothing."""
     import bloomparquet as bp
-    from bloomparquet import cli_output
+    from bloomparquet import cli_output, report
 
     table = bp.inspect(_one_or_many(path))
     if as_json:
         cli_output.write_jsonl(sys.stdout, table.schema, iter(table.to_batches()))
     else:
-        cli_output.print_table(table.schema, iter(table.to_batches()), table.num_rows)
+        cli_output.console().print(report.filters_to_rich(table))
 
 
 @cli.command()
 @_paths
 @click.option("--column", required=True, help="Column, with dots for a field inside a struct.")
-@click.option("--value", required=True, help="The value, as text.")
+@click.option("--value", required=True, help="The value, as text; bytes as 0x00ff.")
+@click.option("--timezone", default="UTC", show_default=True, help="Zone of a timestamp that names none.")
 @_json
-def probe(path: tuple[str, ...], column: str, value: str, as_json: bool) -> None:
+def probe(path: tuple[str, ...], column: str, value: str, timezone: str, as_json: bool) -> None:
     """Ask the Bloom filters alone whether a value can be there.
 
     Exit code 0: perhaps, in the row groups listed. Exit code 3: it is proven absent from every row group.
@@ -145,25 +148,27 @@ def probe(path: tuple[str, ...], column: str, value: str, as_json: bool) -> None
     import bloomparquet as bp
 
     where = _one_or_many(path)
-    found = bp.probe(where, column=column, value=_typed(where, column, value))
-    absent = [str(getattr(verdict, "name", verdict)) == "CANNOT_MATCH" for _, _, verdict in found]
+    answers = bp.probe(where, column=column, value=_typed(where, column, value), timezone=timezone)
+    absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
     if as_json:
-        verdicts = [
-            {"path": file, "row_group": index, "verdict": "absent" if gone else "maybe"}
-            for (file, index, _), gone in zip(found, absent)
+        row_groups = [
+            {"path": answer.path, "row_group": answer.row_group, "verdict": "absent" if gone else "maybe"}
+            for answer, gone in zip(answers, absent, strict=True)
         ]
-        click.echo(json.dumps({"maybe": absent.count(False), "absent": absent.count(True), "row_groups": verdicts}))
+        counts = {"maybe": absent.count(False), "absent": absent.count(True)}
+        click.echo(json.dumps({**counts, "row_groups": row_groups}, ensure_ascii=False))
     else:
-        for (file, index, _), gone in zip(found, absent):
+        for answer, gone in zip(answers, absent, strict=True):
             if not gone:
-                click.echo(f"{file} row group {index}: maybe")
-        click.echo(f"proven absent from {absent.count(True)} of {len(found)} row groups")
+                click.echo(f"maybe in {answer.path}, row group {answer.row_group}")
+        click.echo(f"proven absent from {absent.count(True):,} of {len(absent):,} row groups")
     if all(absent):
-        sys.exit(_ABSENT)
+        raise click.exceptions.Exit(_ABSENT)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit. Nothing that a user can cause ends in a traceback."""
+    warnings.showwarning = _show_warning
     try:
         sys.exit(cli.main(arguments, prog_name="bloomparquet", standalone_mode=False) or 0)
     except click.exceptions.Exit as done:
@@ -198,6 +203,10 @@ def _fail(message: str) -> NoReturn:
     sys.exit(1)
 
 
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    click.echo(f"warning: {' '.join(str(message).split())}", err=True)
+
+
 def _planning(where: str | None, timezone: str, ignore_case: bool, strict: bool) -> dict[str, Any]:
     return {
         "where": where,
@@ -209,6 +218,32 @@ def _planning(where: str | None, timezone: str, ignore_case: bool, strict: bool)
 
 def _one_or_many(path: tuple[str, ...]) -> str | list[str]:
     return path[0] if len(path) == 1 else list(path)
+
+
+def _typed(path: str | list[str], column: str, text: str) -> Any:
+    """`text` as a value of the kind that the column has in the first file with it; other kinds stay text."""
+    import bloomparquet as bp
+    from bloomparquet.encoding import family_of
+    from bloomparquet.format.schema import LeafColumn
+    from bloomparquet.pruning.binding import bind
+
+    bound = (bind(layout.schema, (column,), case_sensitive=True) for layout in bp.plan(path).table.layouts)
+    leaf = next((found for found in bound if isinstance(found, LeafColumn)), None)
+    if leaf is None:
+        return text
+    family = family_of(leaf.node)
+    try:
+        if family == "integer":
+            return int(text)
+        if family == "decimal":
+            return Decimal(text)
+        if family == "float":
+            return float(text)
+        if family == "binary":
+            return bytes.fromhex(text[2:]) if text.startswith(("0x", "0X")) else text.encode()
+    except (ValueError, ArithmeticError):
+        raise bp.PlanError(f"--value {text!r} is not a value of column {column} ({leaf.describe()})") from None
+    return text
 
 
 if __name__ == "__main__":

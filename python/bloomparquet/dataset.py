@@ -21,8 +21,8 @@ Paths = PathLike | Sequence[PathLike]
 class Dataset:
     """The files behind one or several paths, on one storage, in the order that they are read.
 
-    `partition_names` are the hive columns, outermost first, and ``partition_values[i]`` the raw text of each for ``files[i]``
-    (None is Hive's null directory).
+    `partition_names` are the hive columns, outermost first, and ``partition_values[i]`` the raw text of each for
+    ``files[i]`` (None is Hive's null directory).
     """
 
     storage: Storage
@@ -31,12 +31,15 @@ class Dataset:
     partition_values: tuple[tuple[str | None, ...], ...]
 
     @classmethod
-    def open(cls, path: Paths, *, filesystem: Any = None, recursive: bool = True, base_path: PathLike | None = None) -> Dataset:
+    def open(
+        cls, path: Paths, *, filesystem: Any = None, recursive: bool = True, base_path: PathLike | None = None
+    ) -> Dataset:
         """List what `path` names: a file, a directory, a glob, or a list of those.
 
-        Below a directory, hidden names are passed over and ``name=value`` directories become partition columns; without `recursive`
-        only the directory's own files count, and no partitions. `base_path` says where partition directories begin when that is not
-        the directory given. Raises FileNotFoundError for a path that is not there, PlanError for one that holds no data file.
+        Below a directory, hidden names are passed over and ``name=value`` directories become partition columns;
+        without `recursive` only the directory's own files count, and no partitions. `base_path` says where partition
+        directories begin when that is not the directory given. Raises FileNotFoundError for a path that is not there,
+        PlanError for one that holds no data file.
         """
         given = [path] if isinstance(path, str | os.PathLike) else list(path)
         if not given:
@@ -48,7 +51,10 @@ class Dataset:
         for item in given:
             opened, inner = open_storage(os.fspath(item), filesystem)
             if storage is not None and opened.key != storage.key:
-                raise PlanError(f"{os.fspath(item)}: the paths of one scan lie on one storage, but {storage.key} and {opened.key} were given")
+                raise PlanError(
+                    f"{os.fspath(item)}: the paths of one scan lie on one storage; "
+                    f"{storage.key} and {opened.key} were given"
+                )
             storage = storage or opened
             for root in _expand(storage, inner, os.fspath(item)):
                 found = storage.list_files(root, recursive=recursive)
@@ -56,7 +62,10 @@ class Dataset:
                 partitions += _partitions(root if base is None else base, found) if recursive else [()] * len(found)
         assert storage is not None
         if not files:
-            raise PlanError(f"{', '.join(map(os.fspath, given))}: no data files here; expected Parquet files (names that begin with _ or . do not count)")
+            raise PlanError(
+                f"{', '.join(os.fspath(item) for item in given)}: no data files here; "
+                "expected Parquet files (names that begin with _ or . do not count)"
+            )
         names = _one_set_of_names(files, partitions)
         return cls(storage, tuple(files), names, tuple(tuple(value for _, value in values) for values in partitions))
 
@@ -98,7 +107,8 @@ def _one_set_of_names(files: Sequence[FileInfo], partitions: Sequence[Values]) -
     if len(by_names) > 1:
         (first, i), (second, j) = list(by_names.items())[:2]
         raise PlanError(
-            f"conflicting partition columns: {files[i].path} has ({', '.join(first)}), {files[j].path} has ({', '.join(second)}); "
+            f"conflicting partition columns: {files[i].path} has ({', '.join(first)}), "
+            f"{files[j].path} has ({', '.join(second)}); "
             "expected one set of directories name=value over all files; read the parts apart or give base_path"
         )
     return next(iter(by_names))

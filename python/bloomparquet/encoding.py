@@ -1,13 +1,15 @@
 """A query's value and a file's column → the bytes that a writer of that column would have hashed, or "cannot tell".
 
-The dangerous file: a wrong encoding here hashes to the wrong block and hides rows that match. Three answers are possible for a value:
+The dangerous file: a wrong encoding here hashes to the wrong block and hides rows that match. Three answers are
+possible for a value:
 
 * it has exactly these bytes in this column: a filter and statistics can be asked for it;
 * it has none (2**40 in an INT32 column, 1.005 in a DECIMAL with scale 2): no row of this file can equal it;
 * cannot tell (None): nothing here proves which bytes it has, so no evidence may be drawn from this column.
 
-What decides is always the *file's* column: its physical type, length, annotation, scale and unit. The query's type and the table's type
-never do. Types without a test against bytes that another writer produced are left at "cannot tell".
+What decides is always the *file's* column: its physical type, length, annotation, scale and unit. The query's type
+and the table's type never do. Types without a test against bytes that another writer produced are left at "cannot
+tell".
 
 Source: parquet-format ``Encodings.md`` (PLAIN), ``LogicalTypes.md``, ``BloomFilter.md`` ("hash of the plain encoding").
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -25,24 +27,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet import hashing
-from bloomparquet.errors import PlanError
 from bloomparquet.format.footer import WriterTraits
 from bloomparquet.format.schema import LeafColumn, SchemaNode
-from bloomparquet.literals import coerce_all
+from bloomparquet.literals import Family, coerce_all
 
 _UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NS = 86_400 * 10**9
 _JULIAN_EPOCH_DAY = 2_440_588
 
-# Older values may stand in the file in the hybrid Julian calendar, or with a time zone's local mean time; readers then shift them. A day
-# of margin covers the zones.
+# Older values may stand in the file in the hybrid Julian calendar, or with a time zone's local mean time; readers
+# then shift them. A day of margin covers the zones.
 _OLDEST_DATE = dt.date(1582, 10, 15)
 _OLDEST_TIMESTAMP_NS = -25_567 * _DAY_NS + _DAY_NS  # 1900-01-02
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value's place in a column's order: at `key` (`side` 0), or strictly between `key` and its neighbour below (-1) or above (1)."""
+    """A value's place in a column's order: at `key` (`side` 0), or strictly between `key` and its neighbour below
+    (-1) or above (1)."""
 
     key: Any
     side: int = 0
@@ -50,17 +52,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The values of an equality or IN that this column can hold at all; every other value of the query equals no row of the file.
+    """The values of an equality or IN that this column can hold at all; every other value of the query equals no row
+    of the file.
 
-    `keys` is sorted in the order of the column's statistics, shape (n,); ``hashes[i]`` is the SBBF hash of ``keys[i]``, and `hashes` is
-    None when filters of this column prove nothing. Zero of a floating-point column appears twice, as -0.0 and 0.0.
+    `keys` is sorted in the order of the column's statistics, shape (n,); ``hashes[i]`` is the SBBF hash of
+    ``keys[i]``, and `hashes` is None when filters of this column prove nothing. Zero of a floating-point column
+    appears twice, as -0.0 and 0.0.
     """
 
     keys: NDArray[Any]
     hashes: NDArray[np.uint64] | None
 
 
-def family_of(node: SchemaNode) -> str:
+def family_of(node: SchemaNode) -> Family:
     """What kind of literal the column compares with: one of the families of :func:`bloomparquet.literals.coerce`."""
     kind = node.annotation.kind if node.annotation else None
     physical = node.physical_type
@@ -70,7 +74,7 @@ def family_of(node: SchemaNode) -> str:
         return "decimal"
     if physical == "INT96":
         return "timestamp"
-    if kind in (None, "FLOAT16") and physical in ("FLOAT", "DOUBLE") or kind == "FLOAT16":
+    if (kind in (None, "FLOAT16") and physical in ("FLOAT", "DOUBLE")) or kind == "FLOAT16":
         return "float"
     if physical == "BYTE_ARRAY" and kind in ("STRING", "ENUM", "JSON"):
         return "string"
@@ -78,14 +82,22 @@ def family_of(node: SchemaNode) -> str:
         return "binary"
     if kind == "TIMESTAMP":
         return "timestamp" if node.annotation and node.annotation.adjusted_to_utc else "timestamp_ntz"
-    return {"DATE": "date", "TIME": "time", "UUID": "uuid"}.get(kind or "", "boolean" if physical == "BOOLEAN" else "other")
+    if kind == "DATE":
+        return "date"
+    if kind == "TIME":
+        return "time"
+    if kind == "UUID":
+        return "uuid"
+    return "boolean" if physical == "BOOLEAN" else "other"
 
 
-def encode_values(leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None) -> Encoded | None:
+def encode_values(
+    leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None
+) -> Encoded | None:
     """Every value of an equality or IN as this column's bytes; None when that cannot be told for one of them.
 
-    `timezone` is the zone of naive datetimes; None says that a naive datetime is never comparable with a UTC-adjusted column.
-    Raises :class:`PlanError` for a value of another kind than the column's.
+    `timezone` is the zone of naive datetimes; None says that a naive datetime is never comparable with a UTC-adjusted
+    column. Raises :class:`PlanError` for a value of another kind than the column's.
     """
     if _hidden_encoding(leaf, traits):
         return None
@@ -99,13 +111,14 @@ def encode_values(leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits,
     places = _places(leaf, canonical)
     if places is None:
         return None
-    if leaf.node.physical_type in ("BYTE_ARRAY",) or family_of(leaf.node) in ("uuid", "binary"):
+    if leaf.node.physical_type == "BYTE_ARRAY" or family_of(leaf.node) in ("uuid", "binary"):
         return _encode_bytes(leaf, places)
     return _encode_integers(leaf, places)
 
 
 def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: str | None) -> Point | None:
-    """The place of `value` in the order of this column's statistics; None when that cannot be told. Errors as for `encode_values`."""
+    """The place of `value` in the order of this column's statistics; None when that cannot be told. Errors as for
+    `encode_values`."""
     if _hidden_encoding(leaf, traits) or leaf.node.physical_type == "INT96":
         return None
     canonical = _canonical(leaf, [value], timezone)
@@ -129,14 +142,19 @@ def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: s
 
 
 def order_keys(leaf: LeafColumn, raw: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
-    """Statistics' raw minima or maxima (None where absent) as keys in this column's order, and which of them are usable.
+    """Statistics' raw minima or maxima (None where absent) as keys in this column's order, and which of them are
+    usable.
 
     Both have shape (n,). None when the column's statistics have no order that this package relies on.
     """
     node = leaf.node
     family = family_of(node)
     present = np.array([value is not None for value in raw], np.bool_)
-    if family in ("other", "boolean") or node.physical_type == "INT96" or (family == "float" and node.physical_type not in ("FLOAT", "DOUBLE")):
+    if (
+        family in ("other", "boolean")
+        or node.physical_type == "INT96"
+        or (family == "float" and node.physical_type not in ("FLOAT", "DOUBLE"))
+    ):
         return None
     if family == "float":
         floats = np.array([math.nan if value is None else value for value in raw], np.float64)
@@ -175,7 +193,8 @@ def _is_naive(value: Any) -> bool:
 
 
 def _places(leaf: LeafColumn, canonical: Sequence[Any]) -> Sequence[Any] | None:
-    """Each value in the file's own unit: an exact number (perhaps a Fraction) or bytes; None when a value lies where calendars differ."""
+    """Each value in the file's own unit: an exact number (perhaps a Fraction) or bytes; None when a value lies where
+    calendars differ."""
     node, family = leaf.node, family_of(leaf.node)
     if family in ("integer", "boolean"):
         return None if any(_is_nan(value) for value in canonical) else canonical
@@ -183,7 +202,9 @@ def _places(leaf: LeafColumn, canonical: Sequence[Any]) -> Sequence[Any] | None:
         if node.annotation is None or node.annotation.scale is None:
             return None
         factor = 10**node.annotation.scale
-        return [_integral(Fraction(value) * factor) for value in canonical]
+        if any(_is_nan(value) for value in canonical):
+            return None
+        return [value if isinstance(value, float) else _integral(Fraction(value) * factor) for value in canonical]
     if family == "date":
         if any(value < _OLDEST_DATE for value in canonical):
             return None
@@ -211,20 +232,18 @@ def _encode_integers(leaf: LeafColumn, places: Sequence[Any]) -> Encoded:
         keys = None
     if keys is None or high > 2**64 or bool(((keys < low) | (keys > high)).any()):
         fitting = [int(place) for place in places if _is_whole(place) and low <= place <= high]
-        keys = _objects(fitting) if high >= 2**64 or low < -(2**63) else np.array(fitting, np.int64 if low else np.uint64)
+        keys = (
+            _objects(fitting) if high >= 2**64 or low < -(2**63) else np.array(fitting, np.int64 if low else np.uint64)
+        )
     keys = np.unique(keys)
     if node.physical_type == "BOOLEAN":
         return Encoded(keys.astype(np.bool_), None)  # parquet-java leaves the filters of BOOLEAN columns empty
     if node.physical_type == "INT32":
-        return Encoded(keys, hashing.xxh64_int32(_wrap(keys, np.uint32).view(np.int32)))
+        return Encoded(keys, hashing.xxh64_int32(keys.astype(np.uint32)))
     if node.physical_type == "INT64":
-        return Encoded(keys, hashing.xxh64_int64(_wrap(keys, np.uint64).view(np.int64)))
+        return Encoded(keys, hashing.xxh64_int64(keys.astype(np.uint64)))
     width = node.type_length or 0
     return Encoded(keys, hashing.xxh64_bytes([int(key).to_bytes(width, "big", signed=True) for key in keys]))
-
-
-def _wrap(keys: NDArray[Any], width: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
-    return np.ascontiguousarray(keys).astype(width)
 
 
 def _encode_bytes(leaf: LeafColumn, places: Sequence[bytes]) -> Encoded:
@@ -237,25 +256,27 @@ def _encode_bytes(leaf: LeafColumn, places: Sequence[bytes]) -> Encoded:
 def _encode_floats(leaf: LeafColumn, canonical: Sequence[Any]) -> Encoded | None:
     if any(_is_nan(value) for value in canonical):
         return None  # NaN has many bit patterns, and Spark holds them all equal
-    widths: dict[str | None, tuple[Callable[[Any], Any], str]] = {"FLOAT": (np.float32, "<u4"), "DOUBLE": (np.float64, "<u8")}
-    convert, bits = widths.get(leaf.node.physical_type, (np.float16, "<u2"))
+    stored_as = {"FLOAT": np.dtype("<f4"), "DOUBLE": np.dtype("<f8")}.get(
+        leaf.node.physical_type or "", np.dtype("<f2")
+    )
     with np.errstate(over="ignore"):
-        exact = {float(value) for value in canonical if isinstance(value, int | float) and float(convert(float(value))) == value}
+        exact = {value for value in canonical if isinstance(value, float) and float(stored_as.type(value)) == value}
     ordered = sorted(exact)
     if 0.0 in exact:
         zero = ordered.index(0.0)
         ordered[zero : zero + 1] = [-0.0, 0.0]
     keys = np.array(ordered, np.float64)
-    stored = keys.astype(convert).view(bits)
-    if bits == "<u4":
-        return Encoded(keys, hashing.xxh64_int32(stored.view(np.int32)))
-    if bits == "<u8":
-        return Encoded(keys, hashing.xxh64_int64(stored.view(np.int64)))
-    return Encoded(keys, hashing.xxh64_bytes([value.tobytes() for value in stored]))
+    stored = keys.astype(stored_as)
+    if stored_as.itemsize == 8:
+        return Encoded(keys, hashing.xxh64_int64(stored))
+    if stored_as.itemsize == 4:
+        return Encoded(keys, hashing.xxh64_int32(stored))
+    return Encoded(keys, hashing.xxh64_fixed(stored.view(np.uint8).reshape(-1, stored_as.itemsize)))
 
 
 def _encode_int96(canonical: Sequence[int], traits: WriterTraits) -> Encoded | None:
-    """Spark writes one encoding of an instant (nanoseconds within the day, Julian day), in whole microseconds; other writers have others."""
+    """Spark writes one encoding of an instant (nanoseconds within the day, Julian day), in whole microseconds; other
+    writers have others."""
     if not traits.spark or traits.legacy_int96 or any(value < _OLDEST_TIMESTAMP_NS for value in canonical):
         return None
     stored = []
@@ -306,6 +327,3 @@ def _objects(values: Sequence[Any]) -> NDArray[Any]:
     array = np.empty(len(values), object)
     array[:] = values
     return array
-
-
-__all__ = ["Encoded", "Point", "PlanError", "encode_point", "encode_values", "family_of", "order_keys"]

@@ -1,4 +1,5 @@
-"""Looking at filters themselves: how large and how full they are, and what they answer. Here an unusable filter is an error."""
+"""Looking at filters themselves: how large and how full they are, and what they answer. Here an unusable filter is an
+error."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ from bloomparquet.storage import ReadCount
 
 _SCHEMA = pa.schema(
     [
-        ("file", pa.string()), ("row_group", pa.int32()), ("column", pa.string()), ("type", pa.string()), ("rows", pa.int64()),
-        ("offset", pa.int64()), ("bytes", pa.int64()), ("bits_set", pa.int64()), ("estimated_ndv", pa.float64()), ("estimated_fpp", pa.float64()),
+        ("file", pa.string()), ("row_group", pa.int32()), ("column", pa.string()), ("type", pa.string()),
+        ("rows", pa.int64()), ("offset", pa.int64()), ("bytes", pa.int64()), ("bits_set", pa.int64()),
+        ("estimated_ndv", pa.float64()), ("estimated_fpp", pa.float64()),
     ]
 )  # fmt: skip
 
@@ -39,9 +41,10 @@ class Probe(NamedTuple):
 def inspect(path: Paths, *, filesystem: Any = None) -> pa.Table:
     """Every Bloom filter at `path`, one row each.
 
-    Columns: file, row_group, column, type, rows (of the row group), offset (of the filter in the file), bytes (of the bitset), bits_set,
-    estimated_ndv (from the bits), estimated_fpp (the chance that a value which is absent is not excluded). Reads every bitset whole.
-    Raises FormatError, UnsupportedError or LimitError for a filter that cannot be used.
+    Columns: file, row_group, column, type, rows (of the row group), offset (of the filter in the file), bytes (of the
+    bitset), bits_set, estimated_ndv (from the bits), estimated_fpp (the chance that a value which is absent is not
+    excluded). Reads every bitset whole. Raises FormatError, UnsupportedError or LimitError for a filter that cannot
+    be used.
     """
     dataset, table = _open(path, filesystem)
     rows = [row for chunks in _all_chunks(table) for row in _describe(dataset, table, chunks)]
@@ -49,11 +52,15 @@ def inspect(path: Paths, *, filesystem: Any = None) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
 
 
-def probe(path: Paths, *, column: str | Column, value: Any, timezone: str = "UTC", filesystem: Any = None) -> list[Probe]:
-    """Ask the Bloom filters alone, without statistics, whether `column` can hold `value`: one answer per row group, in file order.
+def probe(
+    path: Paths, *, column: str | Column, value: Any, timezone: str = "UTC", filesystem: Any = None
+) -> list[Probe]:
+    """Ask the Bloom filters alone, without statistics, whether `column` can hold `value`: one answer per row group,
+    in file order.
 
-    Raises :class:`PlanError` for a column that is not there or a value of the wrong kind, :class:`UnsupportedError` where it cannot be
-    told which bytes the value has in the column (or when the value is None), and what :func:`inspect` raises.
+    Raises :class:`PlanError` for a column that is not there or a value of the wrong kind, :class:`UnsupportedError`
+    where it cannot be told which bytes the value has in the column (or when the value is None), and what
+    :func:`inspect` raises.
     """
     if value is None:
         raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with IS NULL")
@@ -68,7 +75,9 @@ def probe(path: Paths, *, column: str | Column, value: Any, timezone: str = "UTC
         chunks = table.chunks(i, leaf)
         encoded = encode_values(leaf, [value], layout.traits, timezone)
         if encoded is None or encoded.hashes is None:
-            raise UnsupportedError(f"column {'.'.join(name)} ({leaf.describe()}): it cannot be told which bytes {value!r} has here")
+            raise UnsupportedError(
+                f"column {'.'.join(name)} ({leaf.describe()}): it cannot be told which bytes {value!r} has here"
+            )
         for at, chunk in enumerate(chunks.members.tolist()):
             bitset = chunks.filters.read(dataset.storage, at, ReadCount())
             if bitset is not None:

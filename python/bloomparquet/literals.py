@@ -1,8 +1,8 @@
-"""Values of a predicate: which are allowed, how they are written in SQL, and what they are in the family of a column's type.
+"""Values of a predicate: which are allowed, their SQL, and what each is in a column of a given family of types.
 
 Planning and the row filter must judge a value alike, so the conversion is done here, once, for both. It is exact: a
-value that no row of a column can hold (1.5 among integers) becomes a number that orders rightly and equals none of them.
-Neither Arrow's nor numpy's casts are used, for they round, wrap or refuse instead.
+value that no row can hold (1.5 among integers) becomes a number that orders rightly and equals none of them. Neither
+Arrow's nor numpy's casts are used, for they round, wrap or refuse instead.
 
 What `coerce` makes of a value, by family:
 
@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -43,7 +43,7 @@ Family = Literal[
 """Types of columns, by what may be compared with them. ``timestamp`` is adjusted to UTC, ``timestamp_ntz`` is not."""
 
 Value = bool | int | float | str | bytes | Decimal | dt.date | dt.datetime | dt.time | UUID | np.datetime64 | None
-"""A value of a predicate. A ``numpy.datetime64`` stays one only where it is finer than the microseconds of ``datetime``."""
+"""A value of a predicate. A ``numpy.datetime64`` stays only where it is finer than a ``datetime``'s microseconds."""
 
 Number = int | float | Fraction | Decimal
 
@@ -63,7 +63,7 @@ _UNCHANGED: dict[str, frozenset[type]] = {
     "date": frozenset({dt.date, type(None)}),
 }
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
-_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
+_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?")
 _TIMESTAMP = re.compile(rf"({_DATE.pattern})(?:[T ]({_TIME.pattern})\s*(\S.*)?)?")
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2}):?(\d{2})?(?::?(\d{2}))?")
 
@@ -143,14 +143,19 @@ def coerce(value: Value, family: Family, *, timezone: str = "UTC", column: str =
 
     Dates, timestamps, times and UUIDs are also read from their ISO text. Where the column is adjusted to UTC, a datetime
     without an offset is a wall clock reading in `timezone`; one that the clock skipped or showed twice is taken by the
-    offset before the change (``fold=0``), as by Spark. In a float column a Decimal becomes the nearest float64, because
-    SQL writes 0.1 as a decimal. PlanError, which names `column` and its type (`kind`, else the family), on a misfit.
+    offset before the change (``fold=0``), as by Spark.
+
+    Between binary and decimal fractions, which are never quite equal, the value means what it says: in a float column the
+    Decimal 0.1, as which SQL reads ``0.1``, is the nearest float64, and in a decimal column the float 0.1 is its shortest
+    text. Spark, which compares both as float64, gives the same rows up to 15 digits.
+
+    PlanError, which names `column` and its type (`kind`, else the family), when the value does not fit there.
     """
     if value is None:
         return None
     try:
         return _COERCE[family](value, timezone)
-    except _Misfit as misfit:
+    except _MisfitError as misfit:
         where = (
             f"column {column!r} is of type {kind or family}" if column else f"the column is of type {kind or family}"
         )
@@ -166,30 +171,30 @@ def coerce_all(
     return [coerce(value, family, timezone=timezone, column=column, kind=kind) for value in values]
 
 
-class _Misfit(Exception):
+_Made = TypeVar("_Made")
+
+
+class _MisfitError(Exception):
     """What is expected instead, and what to write."""
 
 
 def _to_boolean(value: Value, timezone: str) -> bool:
     if isinstance(value, bool):
         return value
-    raise _Misfit("expected a bool: write TRUE or FALSE in SQL, True or False in Python")
+    raise _MisfitError("expected a bool: write TRUE or FALSE in SQL, True or False in Python")
 
 
 def _to_integer(value: Value, timezone: str) -> Number:
     number = _to_number(value)
-    if isinstance(number, float):
-        if not math.isfinite(number):
-            return number
-        number = Fraction(number)
-    if isinstance(number, Decimal):
-        number = Fraction(number)
-    return int(number) if number.denominator == 1 else number
+    if isinstance(number, int) or (isinstance(number, float) and not math.isfinite(number)):
+        return number
+    exact = Fraction(number)
+    return exact.numerator if exact.denominator == 1 else exact
 
 
 def _to_decimal(value: Value, timezone: str) -> Number:
     number = _to_number(value)
-    return Decimal(number) if isinstance(number, float) and math.isfinite(number) else number
+    return Decimal(repr(number)) if isinstance(number, float) and math.isfinite(number) else number
 
 
 def _to_float(value: Value, timezone: str) -> Number:
@@ -208,13 +213,13 @@ def _to_float(value: Value, timezone: str) -> Number:
 def _to_number(value: Value) -> int | float | Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         text = isinstance(value, str) and re.fullmatch(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*", value)
-        raise _Misfit("expected a number" + (f": write {str(value).strip()} without quotes" if text else ""))
+        raise _MisfitError("expected a number" + (f": write {str(value).strip()} without quotes" if text else ""))
     if not isinstance(value, Decimal):
         return value
     if not value.is_finite():
-        raise _Misfit("expected a finite decimal; NaN and infinities are floats: float('nan')")
+        raise _MisfitError("expected a finite decimal; NaN and infinities are floats: float('nan')")
     if value and abs(value.adjusted()) > _MAX_EXPONENT:
-        # Exact integers of such exponents could fill the memory; one past every type's range (or next to zero) orders the same.
+        # An exact integer could fill the memory; one that is beyond every type (or next to zero) orders the same.
         return Decimal((value.as_tuple().sign, (1,), _MAX_EXPONENT if value.adjusted() > 0 else -_MAX_EXPONENT))
     return value
 
@@ -223,8 +228,8 @@ def _to_string(value: Value, timezone: str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
-        raise _Misfit("expected a str: decode the bytes, or write the text in quotes")
-    raise _Misfit(f"expected a str: write '{value}' in quotes")
+        raise _MisfitError("expected a str: decode the bytes, or write the text in quotes")
+    raise _MisfitError(f"expected a str: write '{value}' in quotes")
 
 
 def _to_binary(value: Value, timezone: str) -> bytes:
@@ -232,7 +237,7 @@ def _to_binary(value: Value, timezone: str) -> bytes:
         return value
     if isinstance(value, str):
         return value.encode()
-    raise _Misfit("expected bytes: write X'00ff' in SQL, b'\\x00\\xff' in Python")
+    raise _MisfitError("expected bytes: write X'00ff' in SQL, b'\\x00\\xff' in Python")
 
 
 def _to_uuid(value: Value, timezone: str) -> bytes:
@@ -245,7 +250,7 @@ def _to_uuid(value: Value, timezone: str) -> bytes:
             return UUID(value).bytes
         except ValueError:
             pass
-    raise _Misfit("expected a UUID, its 16 bytes, or its text: '123e4567-e89b-12d3-a456-426614174000'")
+    raise _MisfitError("expected a UUID, its 16 bytes, or its text: '123e4567-e89b-12d3-a456-426614174000'")
 
 
 def _to_date(value: Value, timezone: str) -> dt.date:
@@ -253,12 +258,12 @@ def _to_date(value: Value, timezone: str) -> dt.date:
     if isinstance(value, dt.datetime):
         if value.tzinfo is None and value.time() == dt.time() and not getattr(value, "nanosecond", 0):
             return value.date()
-        raise _Misfit(f"{expected} (a datetime fits only at midnight and without an offset)")
+        raise _MisfitError(f"{expected} (a datetime fits only at midnight and without an offset)")
     if isinstance(value, dt.date):
         return value
     found = _DATE.fullmatch(value.strip()) if isinstance(value, str) else None
     if not found:
-        raise _Misfit(expected)
+        raise _MisfitError(expected)
     return _make(dt.date, *map(int, found.groups()))
 
 
@@ -268,7 +273,7 @@ def _to_time(value: Value, timezone: str) -> int:
         return ((value.hour * 60 + value.minute) * 60 + value.second) * NANOSECONDS + value.microsecond * 1000
     found = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
     if not found:
-        raise _Misfit(expected)
+        raise _MisfitError(expected)
     time, fraction = _parse_time(found)
     return ((time.hour * 60 + time.minute) * 60 + time.second) * NANOSECONDS + fraction
 
@@ -281,14 +286,14 @@ def _to_timestamp(value: Value, timezone: str) -> int:
 def _to_timestamp_ntz(value: Value, timezone: str) -> int:
     wall, nanoseconds, zone = _split_timestamp(value)
     if zone is not None:
-        raise _Misfit(
+        raise _MisfitError(
             "expected a timestamp without an offset, because the column holds wall clock readings: leave the offset out"
         )
     return _since_epoch(wall, nanoseconds)
 
 
 def _to_other(value: Value, timezone: str) -> Any:
-    raise _Misfit("such a column cannot be compared; only IS NULL and IS NOT NULL can be asked of it")
+    raise _MisfitError("such a column cannot be compared; only IS NULL and IS NOT NULL can be asked of it")
 
 
 _COERCE: dict[str, Callable[[Value, str], Any]] = {
@@ -320,8 +325,9 @@ def _split_timestamp(value: Value) -> tuple[dt.datetime, int, dt.tzinfo | None]:
         return dt.datetime.combine(value, dt.time()), 0, None
     found = _TIMESTAMP.fullmatch(value.strip()) if isinstance(value, str) else None
     if not found:
-        raise _Misfit(
-            "expected a timestamp: write TIMESTAMP '2024-05-17 13:45:00' in SQL, datetime.datetime(2024, 5, 17, 13, 45) in Python"
+        raise _MisfitError(
+            "expected a timestamp: "
+            "write TIMESTAMP '2024-05-17 13:45:00' in SQL, datetime.datetime(2024, 5, 17, 13, 45) in Python"
         )
     date = _to_date(found[1], "")
     time, rest = _parse_time(_TIME.fullmatch(found[5])) if found[5] else (dt.time(), 0)
@@ -340,16 +346,16 @@ def _parse_time(found: re.Match[str] | None) -> tuple[dt.time, int]:
     return _make(dt.time, int(hour), int(minute), int(second or 0)), int((fraction or "").ljust(9, "0"))
 
 
-def _make(kind: Callable[..., Any], *parts: int) -> Any:
+def _make(kind: Callable[..., _Made], *parts: int) -> _Made:
     try:
         return kind(*parts)
     except ValueError as error:
-        raise _Misfit(f"there is none: {error}") from None
+        raise _MisfitError(f"there is none: {error}") from None
 
 
 @lru_cache(maxsize=64)
 def find_zone(name: str) -> dt.tzinfo:
-    """The time zone called `name`: a region (``Europe/Berlin``), an offset (``+02:00``, ``UTC-5``), ``UTC``, ``GMT`` or ``Z``."""
+    """The time zone called `name`: a region (``Europe/Berlin``), an offset (``+02:00``, ``UTC-5``), or ``Z``."""
     if name.upper() in ("Z", "UTC", "GMT", "UT"):
         return dt.timezone.utc
     offset = _OFFSET.fullmatch(name)
@@ -360,8 +366,8 @@ def find_zone(name: str) -> dt.tzinfo:
             return dt.timezone(-delta if sign == "-" else delta)
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError):
-        hint = nearest(name, available_timezones())
+    except (KeyError, ValueError, OSError):
+        hint = nearest(name, available_timezones()) or "; write a region (Europe/Berlin) or an offset (+02:00)"
         raise PlanError(
             f"{name!r} is no time zone{hint}; write a region (Europe/Berlin) or an offset (+02:00)"
         ) from None
@@ -372,7 +378,10 @@ def _narrow_datetime64(value: np.datetime64) -> Value:
         return None
     micros = value.astype("datetime64[us]")
     if micros != value:
-        return value.astype("datetime64[ns]")
+        nanos: np.datetime64 = value.astype("datetime64[ns]")
+        if nanos != value:
+            raise PlanError(f"cannot compare with {value}: nothing finer than nanoseconds is stored")
+        return nanos
     plain = value.item() if np.datetime_data(value.dtype)[0] == "D" else micros.item()
     if not isinstance(plain, dt.date):
         raise PlanError(f"cannot compare with {value}: dates and times are of the years 1 to 9999")

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.console import RenderableType
     from rich.table import Table
 
@@ -118,6 +119,31 @@ def summary(plan: ScanPlan) -> Table:
             human_bytes(size[key]),
             f"{100 * size[key] / size.total():.0f} %" if size.total() else "",
             style="green" if not name else "" if count[key] else "dim",
+        )
+    return table
+
+
+def filters_to_rich(filters: pa.Table) -> Table:
+    """The table of `bloomparquet.inspect`, rounded for reading and without the directory that all files share."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in filters.column_names:
+        text = name in ("file", "column", "type")
+        table.add_column(name.replace("_", " "), justify="left" if text else "right", overflow="fold", no_wrap=not text)
+    base = _common(filters["file"].unique().to_pylist())
+    for row in filters.to_pylist():
+        table.add_row(
+            _escape(row["file"][len(base) :]),
+            str(row["row_group"]),
+            _escape(row["column"]),
+            row["type"],
+            f"{row['rows']:,}",
+            f"{row['offset']:,}",
+            f"{row['bytes']:,}",
+            f"{row['bits_set']:,}",
+            f"{row['estimated_ndv']:,.0f}",
+            f"{100 * row['estimated_fpp']:.4f} %",
         )
     return table
 

@@ -22,11 +22,14 @@ from bloomparquet.where import Where
 BATCH_ROWS = 64 * 1024
 
 
-def read_table(path: Paths | Dataset, where: Where = None, *, columns: Sequence[str] | None = None, **planning: Any) -> pa.Table:
-    """Exactly the rows at `path` for which `where` is TRUE, in file order; reads only the row groups that might hold one.
+def read_table(
+    path: Paths | Dataset, where: Where = None, *, columns: Sequence[str] | None = None, **planning: Any
+) -> pa.Table:
+    """Exactly the rows at `path` for which `where` is TRUE, in file order; reads only the row groups that might hold
+    one.
 
-    `columns` names top-level columns and partition columns, in the order wanted; None takes all, partition columns last. `planning` takes
-    the keywords of :func:`bloomparquet.plan`, and errors are as there.
+    `columns` names top-level columns and partition columns, in the order wanted; None takes all, partition columns
+    last. `planning` takes the keywords of :func:`bloomparquet.plan`, and errors are as there.
     """
     scan = _Scan(plan(path, where, **planning), columns, planning)
     return pa.Table.from_batches(scan.batches(), scan.schema)
@@ -49,13 +52,18 @@ def read_row_groups(
     metadata: pq.FileMetaData | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Some row groups of one file as record batches, decoding one batch at a time; `metadata` saves reading the footer again.
+    """Some row groups of one file as record batches, decoding one batch at a time; `metadata` saves reading the
+    footer again.
 
     INT96 comes as ``timestamp[us]``, the precision and range that Spark gives it.
     """
     with storage.arrow.open_input_file(path) as source:
-        file = pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=storage.threads > 1)
-        yield from file.iter_batches(batch_size=batch_rows, row_groups=list(row_groups), columns=None if columns is None else list(columns))
+        file = pq.ParquetFile(
+            source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=storage.threads > 1
+        )
+        yield from file.iter_batches(
+            batch_size=batch_rows, row_groups=list(row_groups), columns=None if columns is None else list(columns)
+        )
 
 
 class _Scan:
@@ -85,13 +93,19 @@ class _Scan:
             for batch in read_row_groups(plan.dataset.storage, file.path, row_groups, names, metadata=footer.metadata):
                 whole = self._conform(batch, constants)
                 if plan.where is not None:
-                    whole = whole.filter(mask(plan.where, whole, timezone=self._timezone, case_sensitive=self._case_sensitive))
+                    whole = whole.filter(
+                        mask(plan.where, whole, timezone=self._timezone, case_sensitive=self._case_sensitive)
+                    )
                 if whole.num_rows:
                     yield whole.select(self.schema.names)
 
     def _tested(self, everything: pa.Schema) -> set[str]:
         """The top-level columns that the predicate looks at."""
-        tops = {path[0] for column in (columns_of(self._plan.where) if self._plan.where else ()) for path in readings(column)}
+        tops = {
+            path[0]
+            for column in (columns_of(self._plan.where) if self._plan.where else ())
+            for path in readings(column)
+        }
         if self._case_sensitive:
             return tops
         folded = {top.casefold() for top in tops}
@@ -119,7 +133,9 @@ def _unified_schema(plan: ScanPlan) -> pa.Schema:
     for layout in table.layouts:
         arrow = first[id(layout)].metadata.schema.to_arrow_schema().remove_metadata()
         nodes = {node.name: node for node in layout.schema.root.children}
-        schemas.append(pa.schema([field.with_type(_spark_timestamps(field.type, nodes.get(field.name))) for field in arrow]))
+        schemas.append(
+            pa.schema([field.with_type(_spark_timestamps(field.type, nodes.get(field.name))) for field in arrow])
+        )
     if not schemas:
         return pa.schema([])
     try:
@@ -151,7 +167,8 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def _field(everything: pa.Schema, name: str, plan: ScanPlan) -> pa.Field:
     at = everything.get_field_index(name)
     if at < 0:
-        raise PlanError(f"column {name!r} is in none of the files{nearest(name, everything.names)}; the columns are {', '.join(everything.names)}")
+        raise PlanError(
+            f"column {name!r} is in none of the files{nearest(name, everything.names)}; "
+            f"the columns are {', '.join(everything.names)}"
+        )
     return everything.field(at)
-
-

@@ -1,8 +1,9 @@
 """Where files lie: list them, and read byte ranges of them, counted.
 
-Two kinds of storage behind one small interface: local files by ``os`` (a positioned read costs about a microsecond, so no layer may cost
-more), and everything else by :mod:`pyarrow.fs`, which also wraps any fsspec file system. What both share is :func:`read_ranges`: sort,
-merge what is near, read each run once, and say where each requested range begins in the result.
+Two kinds of storage behind one small interface: local files by ``os`` (a positioned read costs about a microsecond,
+so no layer may cost more), and everything else by :mod:`pyarrow.fs`, which also wraps any fsspec file system. What
+both share is :func:`read_ranges`: sort, merge what is near, read each run once, and say where each requested range
+begins in the result.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -39,7 +41,8 @@ class FileInfo(NamedTuple):
 
 @dataclass(slots=True)
 class ReadCount:
-    """What was read: `requests` made of the storage, `bytes` that they returned (gaps between merged ranges included)."""
+    """What was read: `requests` made of the storage, `bytes` that they returned (gaps between merged ranges
+    included)."""
 
     requests: int = 0
     bytes: int = 0
@@ -54,17 +57,20 @@ class Storage(Protocol):
     arrow: pyarrow.fs.FileSystem
 
     def list_files(self, path: str, *, recursive: bool, keep_hidden: bool = False) -> list[FileInfo]:
-        """The files at or below `path`, sorted. Hidden names (``_…`` without ``=``, ``.…``) below it are left out. FileNotFoundError."""
+        """The files at or below `path`, sorted. Hidden names (``_…`` without ``=``, ``.…``) below it are left out.
+        FileNotFoundError."""
 
     def glob(self, pattern: str) -> list[str]:
         """The files and directories that match `pattern`, sorted."""
 
     def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
-        """Fill each of `views` from its start in the file. Raises FormatError when the file ends before a view is full."""
+        """Fill each of `views` from its start in the file. Raises FormatError when the file ends before a view is
+        full."""
 
 
 def is_hidden(name: str) -> bool:
-    """Spark's rule for names that are no data: ``_temporary``, ``_SUCCESS``, ``.crc``; but ``_day=1`` is a partition."""
+    """Spark's rule for names that are no data: ``_temporary``, ``_SUCCESS``, ``.crc``; but ``_day=1`` is a
+    partition."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
@@ -136,7 +142,8 @@ class ArrowStorage:
         files = [
             _file_info(info)
             for info in found
-            if info.type == pyarrow.fs.FileType.File and (keep_hidden or not any(map(is_hidden, _below(root, info.path))))
+            if info.type == pyarrow.fs.FileType.File
+            and (keep_hidden or not any(map(is_hidden, _below(root, info.path))))
         ]
         files.sort(key=lambda file: file.path)
         return files
@@ -159,7 +166,10 @@ class ArrowStorage:
 
 
 def _ends_early(path: str, at: int, wanted: int) -> FormatError:
-    return FormatError(f"{path}: the file ends at byte {at}, but bytes up to {wanted} were expected; it is truncated or changed while it was read")
+    return FormatError(
+        f"{path}: the file ends at byte {at}, "
+        f"but bytes up to {wanted} were expected; it is truncated or changed while it was read"
+    )
 
 
 def _file_info(info: pyarrow.fs.FileInfo) -> FileInfo:
@@ -172,7 +182,12 @@ def _below(root: str, path: str) -> list[str]:
 
 def _matcher(pattern: str) -> Any:
     """``**`` crosses directories, ``*`` and ``?`` do not, as :func:`glob.glob` has it."""
-    parts = ["(?:.*/)?" if part == "**" else fnmatch.translate(part).replace(".*", "[^/]*").removesuffix("\\Z").removesuffix("\\z") + "/" for part in pattern.split("/")]
+    parts = [
+        "(?:.*/)?"
+        if part == "**"
+        else fnmatch.translate(part).replace(".*", "[^/]*").removesuffix("\\Z").removesuffix("\\z") + "/"
+        for part in pattern.split("/")
+    ]
     expression = re.compile("".join(parts).removesuffix("/"))
     return expression.fullmatch
 
@@ -183,8 +198,9 @@ _LOCAL = LocalStorage()
 def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
     """The storage that `path` lies on, and the path as that storage names it.
 
-    `filesystem` is a :class:`pyarrow.fs.FileSystem` or an fsspec file system; without one the path's scheme decides: none or ``file``
-    is local, what pyarrow has natively (s3, gs, hdfs, abfs) is pyarrow's, and every other scheme is fsspec's.
+    `filesystem` is a :class:`pyarrow.fs.FileSystem` or an fsspec file system; without one the path's scheme decides:
+    none or ``file`` is local, what pyarrow has natively (s3, gs, hdfs, abfs) is pyarrow's, and every other scheme is
+    fsspec's.
     """
     path = os.fspath(path)
     if filesystem is not None:
@@ -258,7 +274,8 @@ def read_ranges(
     length: NDArray[np.int64],
     count: ReadCount,
 ) -> Ranges:
-    """Read ``length[i]`` bytes at ``offset[i]`` of ``paths[file[i]]`` for all i, each byte once, merging ranges nearer than ``storage.near``.
+    """Read ``length[i]`` bytes at ``offset[i]`` of ``paths[file[i]]`` for all i, each byte once, merging ranges
+    nearer than ``storage.near``.
 
     All three arrays have one shape (n,), in any order; every length is positive. `count` grows by what was requested.
     """
@@ -280,7 +297,7 @@ def read_ranges(
     run_end = np.append(reach[first[1:] - 1], reach[-1]) - run_file * stride
     run_at = np.concatenate(([0], np.cumsum(run_end - run_start)))
     buffer = np.empty(run_at[-1], np.uint8)
-    _read_runs(storage, paths, run_file, run_start, run_at, memoryview(buffer))
+    _read_runs(storage, paths, run_file, run_start, run_at, buffer.data)
     count.requests += len(first)
     count.bytes += len(buffer)
     result = np.empty(len(order), np.int64)
@@ -289,7 +306,12 @@ def read_ranges(
 
 
 def _read_runs(
-    storage: Storage, paths: Sequence[str], file: NDArray[np.int64], start: NDArray[np.int64], at: NDArray[np.int64], view: memoryview
+    storage: Storage,
+    paths: Sequence[str],
+    file: NDArray[np.int64],
+    start: NDArray[np.int64],
+    at: NDArray[np.int64],
+    view: memoryview,
 ) -> None:
     bounds = np.append(np.flatnonzero(np.diff(file, prepend=-1)), len(file)).tolist()
     starts, ats = start.tolist(), at.tolist()
@@ -298,7 +320,7 @@ def _read_runs(
         views = [view[ats[i] : ats[i + 1]] for i in range(first, last)]
         storage.read_runs(paths[file[first]], starts[first:last], views)
 
-    jobs = zip(bounds, bounds[1:], strict=False)
+    jobs = pairwise(bounds)
     for _ in in_threads(storage.threads, lambda job: read_file(*job), list(jobs)):
         pass
 

@@ -1,9 +1,9 @@
 """Arrow batches as a file has them → Arrow batches exactly as Spark expects them.
 
-Spark compares the Arrow schema of what a Python data source yields with its own for equality (names, order, nullability, units, zones,
-even the names of list elements) and its JVM side then trusts the buffers. ``pyarrow.compute.cast`` does part of the way; missing
-columns and struct fields, partition constants, nested renaming and the refusal of conversions that Spark's own reader refuses do not
-come with it.
+Spark compares the Arrow schema of what a Python data source yields with its own for equality (names, order,
+nullability, units, zones, even the names of list elements) and its JVM side then trusts the buffers.
+``pyarrow.compute.cast`` does part of the way; missing columns and struct fields, partition constants, nested renaming
+and the refusal of conversions that Spark's own reader refuses do not come with it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import types as T
+from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from bloomparquet.errors import UnsupportedError
 from pyspark_bloomparquet.types import resolve
 
 _JULIAN_END_DAYS = -141427  # 1582-10-15, the first day of the Gregorian calendar
-_JULIAN_END_MICROS = -2208988800000000  # 1900-01-01 UTC: later instants are the same in Spark's old and new calendar in every zone
+_JULIAN_END_MICROS = (
+    -2208988800000000
+)  # 1900-01-01 UTC: later instants are the same in Spark's old and new calendar in every zone
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
@@ -42,10 +44,11 @@ def to_spark_batch(
 ) -> pa.RecordBatch:
     """`batch` with the columns of `schema`, in its order and in Spark's Arrow types.
 
-    A column that is one of `partition_values` is that constant; one that the batch does not have is null. Timestamps without a zone
-    (INT96 among them) that Spark reads as TIMESTAMP are UTC. `legacy_calendar` names the columns whose dates or timestamps were written in the
-    calendar of Spark 2: values from when the calendars differ are refused, because they would be other days. Raises :class:`UnsupportedError`,
-    with `path`, where Spark's reader has no conversion either.
+    A column that is one of `partition_values` is that constant; one that the batch does not have is null. Timestamps
+    without a zone (INT96 among them) that Spark reads as TIMESTAMP are UTC. `legacy_calendar` names the columns whose
+    dates or timestamps were written in the calendar of Spark 2: values from when the calendars differ are refused,
+    because they would be other days. Raises :class:`UnsupportedError`, with `path`, where Spark's reader has no
+    conversion either.
     """
     target = arrow_schema(schema)
     constants = list(partition_values)
@@ -75,7 +78,7 @@ def _repeat(value: pa.Scalar, target: pa.DataType, rows: int) -> pa.Array:
 
 
 def convert(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str, case_sensitive: bool) -> pa.Array:
-    """`array` as the Arrow type `target`, which is Spark's for `kind`; lists, maps and structs are rebuilt around converted children."""
+    """`array` as the Arrow type `target`, Spark's for `kind`; what is nested is rebuilt around converted children."""
     if isinstance(kind, T.UserDefinedType):
         kind = kind.sqlType()
     if isinstance(array, pa.ExtensionArray):
@@ -100,7 +103,10 @@ def convert(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str, 
 def _flat(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str) -> pa.Array:
     source = array.type
     if not _allowed(source, target):
-        raise UnsupportedError(f"{place} is {source} in the file, which cannot be read as {kind.simpleString()}; give it its own type in the schema")
+        raise UnsupportedError(
+            f"{place} is {source} in the file, which cannot be read as {kind.simpleString()}; "
+            "give it its own type in the schema"
+        )
     try:
         if pa.types.is_string(target) and not _is_text(source):
             return array.cast(pa.binary()).cast(target, safe=False)  # Spark's strings may hold any bytes
@@ -110,7 +116,9 @@ def _flat(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str) ->
             return array.view(target)
         return array.cast(target)
     except pa.ArrowInvalid as error:
-        raise UnsupportedError(f"{place} is {source} in the file and has a value that does not fit {kind.simpleString()}: {error}") from error
+        raise UnsupportedError(
+            f"{place} is {source} in the file and has a value that does not fit {kind.simpleString()}: {error}"
+        ) from error
 
 
 def _allowed(source: pa.DataType, target: pa.DataType) -> bool:
@@ -125,7 +133,11 @@ def _allowed(source: pa.DataType, target: pa.DataType) -> bool:
         # A file's INT32 may hold values of a narrower declared type: those are checked one by one.
         return needed <= max(32, target.bit_width)
     if types.is_floating(target):
-        return types.is_floating(source) and source.bit_width <= target.bit_width or (types.is_integer(source) and source.bit_width <= 32 and types.is_float64(target))
+        return (
+            types.is_floating(source)
+            and source.bit_width <= target.bit_width
+            or (types.is_integer(source) and source.bit_width <= 32 and types.is_float64(target))
+        )
     if types.is_decimal(target):
         return types.is_integer(source) or (types.is_decimal(source) and source.scale <= target.scale)
     if types.is_string(target) or types.is_binary(target):
@@ -142,13 +154,19 @@ def _allowed(source: pa.DataType, target: pa.DataType) -> bool:
     return False
 
 
-def _struct(array: pa.StructArray, kind: T.StructType, target: pa.StructType, place: str, case_sensitive: bool) -> pa.Array:
+def _struct(
+    array: pa.StructArray, kind: T.StructType, target: pa.StructType, place: str, case_sensitive: bool
+) -> pa.Array:
     names = [field.name for field in array.type]
     children = []
     for field, wanted in zip(kind.fields, target, strict=True):
         at = resolve(names, field.name, case_sensitive=case_sensitive)
         inner = f"{place}.{field.name}"
-        child = pa.nulls(len(array), wanted.type) if at is None else convert(array.field(at), field.dataType, wanted.type, inner, case_sensitive)
+        child = (
+            pa.nulls(len(array), wanted.type)
+            if at is None
+            else convert(array.field(at), field.dataType, wanted.type, inner, case_sensitive)
+        )
         if not wanted.nullable and pc.any(pc.and_(array.is_valid(), child.is_null())).as_py():
             raise UnsupportedError(f"{inner} has nulls, but the schema says that it has none; make the field nullable")
         children.append(child)
@@ -161,14 +179,18 @@ def _list(array: Any, kind: T.ArrayType, target: pa.ListType, place: str, case_s
     if not pa.types.is_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     values = convert(array.values, kind.elementType, target.value_type, f"{place}.element", case_sensitive)
-    return pa.Array.from_buffers(target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[values])
+    return pa.Array.from_buffers(
+        target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[values]
+    )
 
 
 def _map(array: pa.MapArray, kind: T.MapType, target: pa.MapType, place: str, case_sensitive: bool) -> pa.Array:
     keys = convert(array.keys, kind.keyType, target.key_type, f"{place}.key", case_sensitive)
     values = convert(array.items, kind.valueType, target.item_type, f"{place}.value", case_sensitive)
     entries = pa.StructArray.from_arrays([keys, values], fields=[target.key_field, target.item_field])
-    return pa.Array.from_buffers(target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[entries])
+    return pa.Array.from_buffers(
+        target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[entries]
+    )
 
 
 def _variant(array: pa.StructArray, target: pa.StructType, place: str) -> pa.Array:
@@ -206,7 +228,16 @@ def _is_variant(kind: T.DataType) -> bool:
 
 def _is_list(kind: pa.DataType) -> bool:
     types = pa.types
-    return any(check(kind) for check in (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view))
+    return any(
+        check(kind)
+        for check in (
+            types.is_list,
+            types.is_large_list,
+            types.is_fixed_size_list,
+            types.is_list_view,
+            types.is_large_list_view,
+        )
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:

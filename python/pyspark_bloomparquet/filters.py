@@ -1,11 +1,12 @@
 """The filters that Spark pushes to a Python data source → the core's predicates; and whether they may be used at all.
 
-What a pushed value *means* depends on the column's Spark type, so each filter is looked up in the schema of the load. Whatever is not
-understood is left out: Spark applies every filter again to the rows, so leaving one out costs time and never a row.
+What a pushed value *means* depends on the column's Spark type, so each filter is looked up in the schema of the load.
+Whatever is not understood is left out: Spark applies every filter again to the rows, so leaving one out costs time and
+never a row.
 
-Measured on PySpark 4.3.0: a TIMESTAMP arrives as an aware datetime in UTC whatever the session's zone and the process's; TIMESTAMP_NTZ as
-a naive one; DECIMAL as Decimal at the column's scale; FLOAT as the float's exact value; bytes that are no UTF-8, inside a string literal,
-as U+FFFD, which is another string.
+Measured on PySpark 4.3.0: a TIMESTAMP arrives as an aware datetime in UTC whatever the session's zone and the
+process's; TIMESTAMP_NTZ as a naive one; DECIMAL as Decimal at the column's scale; FLOAT as the float's exact value;
+bytes that are no UTF-8, inside a string literal, as U+FFFD, which is another string.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import Any
 
 import pyspark
 from pyspark.sql import datasource as ds
-from pyspark.sql import types as T
+from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
 from bloomparquet import predicate as p
 
-# Whether the filters of one scan stay out of other scans of the same DataFrame, per Spark release. Where they do not, the last filter
-# pushed decides which rows *every* scan of that DataFrame or view reads (`PythonDataSourceV2` keeps one plan per relation).
-# tests/spark/test_reuse.py holds this table against the Spark that is installed.
+# Whether the filters of one scan stay out of other scans of the same DataFrame, per Spark release. Where they do not,
+# the last filter pushed decides which rows *every* scan of that DataFrame or view reads (`PythonDataSourceV2` keeps one
+# plan per relation). tests/spark/test_reuse.py holds this table against the Spark that is installed.
 FILTERS_STAY_IN_THEIR_SCAN: dict[tuple[int, int], bool] = {(4, 1): False, (4, 2): False, (4, 3): False}
 
 _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"
@@ -55,13 +56,13 @@ _VALUES: dict[type, tuple[type, ...]] = {
 
 
 def filters_stay_in_their_scan(version: str = pyspark.__version__) -> bool:
-    """Whether this Spark keeps pushed filters to the scan they were pushed for. An unknown release counts as one that does not."""
+    """Whether this Spark keeps filters to the scan they were pushed for; an unknown release counts as one that does not."""
     major, minor = version.split(".")[:2]
     return FILTERS_STAY_IN_THEIR_SCAN.get((int(major), int(minor)), False)
 
 
 def to_predicate(filters: Iterable[ds.Filter], schema: T.StructType) -> p.Predicate | None:
-    """The conjunction of those `filters` whose meaning for the columns of `schema` is certain; None when there is none."""
+    """The conjunction of those `filters` whose meaning for columns of `schema` is certain; None when there is none."""
     understood = [found for found in (_translate(each, schema) for each in filters) if found is not None]
     return p.And(*understood) if understood else None
 
@@ -70,7 +71,7 @@ def _translate(each: ds.Filter, schema: T.StructType) -> p.Predicate | None:
     if isinstance(each, ds.Not):
         child = _translate(each.child, schema)
         return None if child is None else p.Not(child)
-    column = getattr(each, "attribute", None)
+    column: tuple[str, ...] = getattr(each, "attribute", ())
     kind = _comparable_type(column, schema) if column else None
     if kind is None:
         return None

@@ -1,7 +1,8 @@
-"""Every option of ``format("bloomparquet")``: its name, its default, how its text is read, and the line that documents it.
+"""Every option of ``format("bloomparquet")``: its name, its default, how its text is read, and what the README says.
 
-Spark hands options over as a case-insensitive map of strings with lower-cased keys, and ignores what a source does not know. A misspelt
-option that silently does nothing is the worst kind here (it reads everything), so an unknown name is an error with the nearest one.
+Spark hands options over as a case-insensitive map of strings with lower-cased keys, and ignores what a source does not
+know. A misspelt option that silently does nothing is the worst kind here (it reads everything), so an unknown name is
+an error with the nearest one.
 
 ``python -m pyspark_bloomparquet.options`` prints the README's table.
 """
@@ -43,7 +44,9 @@ def _bytes(name: str, value: str) -> int:
     match = _BYTES.fullmatch(value)
     unit = match.group(2).lower() if match else None
     if match is None or unit not in _UNITS or int(match.group(1)) == 0:
-        raise OptionError(f"option {name} is {value!r}; expected bytes as Spark writes them, such as 134217728, 128m or 1g")
+        raise OptionError(
+            f"option {name} is {value!r}; expected bytes as Spark writes them, such as 134217728, 128m or 1g"
+        )
     power = _UNITS[unit]
     return int(match.group(1)) << (power if power > 1 else 0)
 
@@ -61,8 +64,10 @@ def _moment(name: str, value: str) -> str:
 def _zone(name: str, value: str) -> str:
     try:
         ZoneInfo(value)
-    except (OSError, ValueError):
-        raise OptionError(f"option {name} is {value!r}; expected the name of a time zone, such as UTC or Europe/Zurich") from None
+    except (KeyError, OSError, ValueError):
+        raise OptionError(
+            f"option {name} is {value!r}; expected the name of a time zone, such as UTC or Europe/Zurich"
+        ) from None
     return value
 
 
@@ -80,7 +85,9 @@ def _paths(name: str, value: str) -> tuple[str, ...]:
 def _one_of(*choices: str) -> Callable[[str, str], str]:
     def check(name: str, value: str) -> str:
         if value.strip().lower() not in choices:
-            raise OptionError(f"option {name} is {value!r}; expected {', '.join(choices[:-1])} or {choices[-1]}{nearest(value, choices)}")
+            raise OptionError(
+                f"option {name} is {value!r}; expected {', '.join(choices[:-1])} or {choices[-1]}{nearest(value, choices)}"
+            )
         return value.strip().lower()
 
     return check
@@ -88,7 +95,7 @@ def _one_of(*choices: str) -> Callable[[str, str], str]:
 
 @dataclass(frozen=True)
 class Option:
-    """One option: `default` is the text that stands for leaving it out (None: no text does), `read` turns text into the value."""
+    """One option. `default` is the text that means leaving it out (None: no text does); `read` turns text into the value."""
 
     name: str
     default: str | None
@@ -123,6 +130,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("modifiedBefore", None, _moment, "Only files last modified before this time, such as `2026-01-31T00:00:00`, in `timeZone` or else UTC."),
     Option("modifiedAfter", None, _moment, "Only files last modified after this time."),
     Option("inferPartitionTypes", "true", _flag, "Whether partition columns get the type that their values have; otherwise they are strings."),
+    Option("ignoreCorruptFiles", "false", _flag, "Pass over files that are no Parquet, and over the rest of a file that turns out damaged."),
     Option("ignoreMissingFiles", "false", _flag, "Pass over files that are gone when they are to be read."),
     Option(
         "timeZone",
@@ -155,6 +163,7 @@ class Options:
     modified_before: str | None
     modified_after: str | None
     infer_partition_types: bool
+    ignore_corrupt_files: bool
     ignore_missing_files: bool
     time_zone: str | None
     max_partition_bytes: int
@@ -163,25 +172,33 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
-        """Check `given`, as Spark hands it over. :class:`OptionError` names the option, what was found and what was expected."""
+        """Check `given`, as Spark hands it over. :class:`OptionError` says what was found and what was expected."""
         values: dict[str, Any] = {
-            option.name: None if option.default is None else option.read(option.name, option.default) for option in OPTIONS
+            option.name: None if option.default is None else option.read(option.name, option.default)
+            for option in OPTIONS
         }
         for key in given:
             option = _BY_FOLDED.get(key.lower())
             if option is None:
-                raise OptionError(f"bloomparquet has no option {key!r}{nearest(key, (option.name for option in OPTIONS))}")
+                raise OptionError(
+                    f"bloomparquet has no option {key!r}{nearest(key, (option.name for option in OPTIONS))}"
+                )
             values[option.name] = option.read(option.name, given[key])
         path, several = values.pop("path"), values.pop("paths")
         paths = several or ((path,) if path else ())
         if not paths:
-            raise OptionError('no path was given; expected one, as in spark.read.format("bloomparquet").load("/data/events")')
+            raise OptionError(
+                'no path was given; expected one, as in spark.read.format("bloomparquet").load("/data/events")'
+            )
         return cls(paths=paths, **{re.sub(r"(?=[A-Z])", "_", name).lower(): value for name, value in values.items()})
 
 
 def markdown() -> str:
     """The table of all options for the README."""
-    rows = [f"| `{option.name}` | {'' if option.default is None else f'`{option.default}`'} | {option.doc} |" for option in OPTIONS]
+    rows = [
+        f"| `{option.name}` | {'' if option.default is None else f'`{option.default}`'} | {option.doc} |"
+        for option in OPTIONS
+    ]
     return "\n".join(["| option | default | |", "| --- | --- | --- |", *rows])
 
 

@@ -1,4 +1,4 @@
-"""The data source that Spark finds under the name ``bloomparquet``: it checks the options, infers the schema and makes the reader.
+"""The data source that Spark finds under the name ``bloomparquet``: checks options, infers the schema, makes readers.
 
 Imported by every Spark session that looks for data sources, so what reads files is imported when files are read.
 """
@@ -16,20 +16,21 @@ if TYPE_CHECKING:
 
 
 class DefaultSource(DataSource):
-    """``spark.read.format("bloomparquet").load(path)``. The options are those of :mod:`pyspark_bloomparquet.options`."""
+    """``spark.read.format("bloomparquet").load(path)``; its options are in :mod:`pyspark_bloomparquet.options`."""
 
     @classmethod
     def name(cls) -> str:
         return "bloomparquet"
 
     def schema(self) -> StructType:
-        """The schema that ``spark.read.parquet`` would infer. Not called where the user gives one: that one is the projection."""
+        """The schema that ``spark.read.parquet`` would infer. Not asked for where the user gives one."""
         from pyspark_bloomparquet.options import Options
         from pyspark_bloomparquet.table import Table
 
         return Table(Options.parse(self.options)).schema()
 
     def reader(self, schema: StructType) -> BloomParquetReader:
+        """The reader of exactly the columns of `schema`."""
         from pyspark_bloomparquet.options import Options
         from pyspark_bloomparquet.reader import make_reader
 

@@ -1,4 +1,4 @@
-"""What a load's paths amount to: the files that the options leave, their partition columns as Spark types, and the inferred schema."""
+"""What a load's paths amount to: the files that the options leave, the partition columns, and the inferred schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from bloomparquet.dataset import Dataset
-from bloomparquet.errors import OptionError
+from bloomparquet.errors import FormatError, OptionError, UnsupportedError
 from bloomparquet.format.footer import Footer, read_footers
 from bloomparquet.partitions import infer_type
 from bloomparquet.storage import FileInfo, ReadCount
@@ -29,7 +29,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class Table:
-    """The files of one load. Made anew wherever it is needed: it holds listings and footers, and never travels to executors."""
+    """The files of one load. It holds listings and footers, so it is made where it is needed and never pickled."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -44,7 +44,9 @@ class Table:
                 "expected at least one"
             )
         self.dataset = dataclasses.replace(
-            found, files=tuple(found.files[i] for i in kept), partition_values=tuple(found.partition_values[i] for i in kept)
+            found,
+            files=tuple(found.files[i] for i in kept),
+            partition_values=tuple(found.partition_values[i] for i in kept),
         )
 
     @cached_property
@@ -52,7 +54,10 @@ class Table:
         """The type of each partition column, as Spark would infer it from all of the values."""
         columns = zip(*self.dataset.partition_values, strict=True)
         infer = self.options.infer_partition_types
-        return {name: infer_type(values) if infer else pa.string() for name, values in zip(self.dataset.partition_names, columns, strict=False)}
+        return {
+            name: infer_type(values) if infer else pa.string()
+            for name, values in zip(self.dataset.partition_names, columns, strict=False)
+        }
 
     @cached_property
     def partition_fields(self) -> list[StructField]:
@@ -60,26 +65,39 @@ class Table:
 
     @cached_property
     def data_schema(self) -> StructType:
-        """The columns that the files have: the first file's (by path, as in Spark), or with `mergeSchema` those of all."""
-        first, *others = self._footers()
-        merged = _schema_of(first)
-        for footer in others:
-            merged = types.merge(merged, _schema_of(footer), case_sensitive=self.options.case_sensitive)
+        """The columns that the files have: the first file's (by path, as in Spark), or with `mergeSchema` those of all.
+        """
+        merged: StructType | None = None
+        for file, footer in self._footers():
+            try:
+                found = types.file_schema(footer.layout.schema.root, footer.metadata.metadata)
+                merged = (
+                    found if merged is None else types.merge(merged, found, case_sensitive=self.options.case_sensitive)
+                )
+            except UnsupportedError as error:
+                raise UnsupportedError(f"{file.path}: {error}") from error
+        assert merged is not None
         return merged
 
     def schema(self) -> StructType:
         """What ``spark.read.parquet`` would infer: the files' columns, then the partition columns."""
         return types.add_partitions(self.data_schema, self.partition_fields, case_sensitive=self.options.case_sensitive)
 
-    def _footers(self) -> list[Footer]:
+    def _footers(self) -> list[tuple[FileInfo, Footer]]:
+        """The files whose schemas count, one for each schema."""
         files = sorted(self.dataset.files, key=lambda file: file.path)
-        read = read_footers(self.dataset.storage, files if self.options.merge_schema else files[:1], ReadCount())
-        distinct = {(id(footer.layout.schema), (footer.metadata.metadata or {}).get(types.SPARK_SCHEMA_KEY)): footer for footer in read if footer}
-        return list(distinct.values())
-
-
-def _schema_of(footer: Footer) -> StructType:
-    return types.file_schema(footer.layout.schema.root, footer.metadata.metadata)
+        distinct: dict[object, tuple[FileInfo, Footer]] = {}
+        for some in [files] if self.options.merge_schema else ([file] for file in files):
+            footers = read_footers(
+                self.dataset.storage, some, ReadCount(), skip_corrupt=self.options.ignore_corrupt_files
+            )
+            for file, footer in zip(some, footers, strict=True):
+                if footer is not None:
+                    key = id(footer.layout.schema), (footer.metadata.metadata or {}).get(types.SPARK_SCHEMA_KEY)
+                    distinct.setdefault(key, (file, footer))
+            if distinct:
+                return list(distinct.values())
+        raise FormatError(f"{', '.join(self.options.paths)}: none of the {len(files)} files is a readable Parquet file")
 
 
 def _wanted(file: FileInfo, options: Options) -> bool:
@@ -99,7 +117,11 @@ def _alternatives(pattern: str) -> Sequence[str]:
     match = _BRACES.search(pattern)
     if match is None:
         return [pattern]
-    return [found for choice in match.group(1).split(",") for found in _alternatives(pattern[: match.start()] + choice + pattern[match.end() :])]
+    return [
+        found
+        for choice in match.group(1).split(",")
+        for found in _alternatives(pattern[: match.start()] + choice + pattern[match.end() :])
+    ]
 
 
 def _milliseconds(moment: str, zone: str) -> int:

@@ -1,8 +1,9 @@
 """From a Parquet schema to the Spark schema that ``spark.read.parquet`` infers for it.
 
-Spark's own converter lives in the JVM, out of reach of a Python data source, and pyarrow's view of a file has already lost what it
-decides by (physical types, annotations, legacy list layouts). The rules are those of ``ParquetToSparkSchemaConverter``,
-``StructType.merge`` and ``PartitioningUtils.mergeDataAndPartitionSchema`` of Spark 4.
+Spark's own converter lives in the JVM, out of reach of a Python data source, and pyarrow's view of a file has already
+lost what it decides by (physical types, annotations, legacy list layouts). The rules are those of
+``ParquetToSparkSchemaConverter``, ``StructType.merge`` and ``PartitioningUtils.mergeDataAndPartitionSchema`` of Spark
+4.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import types as T
+from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
 from bloomparquet.errors import UnsupportedError
 
@@ -38,7 +39,8 @@ _MAX_PRECISION = 38
 
 
 def file_schema(root: SchemaNode, key_value_metadata: Mapping[bytes, bytes] | None = None) -> T.StructType:
-    """The Spark schema of one file, every field nullable: the one that Spark wrote into the footer, else the one the columns say.
+    """The Spark schema of one file, every field nullable: the one that Spark wrote into the footer, else the one the
+    columns say.
 
     Raises :class:`UnsupportedError` for a column that Spark has no type for, as Spark itself does.
     """
@@ -46,7 +48,9 @@ def file_schema(root: SchemaNode, key_value_metadata: Mapping[bytes, bytes] | No
     if text is not None:
         try:
             written = T.StructType.fromJson(json.loads(text))
-        except Exception:  # a schema of another Spark, with types this one does not know: Spark falls back in the same way
+        except (
+            Exception
+        ):  # a schema of another Spark, with types this one does not know: Spark falls back in the same way
             pass
         else:
             return as_nullable(written)
@@ -54,21 +58,26 @@ def file_schema(root: SchemaNode, key_value_metadata: Mapping[bytes, bytes] | No
 
 
 def as_nullable(schema: T.StructType) -> T.StructType:
-    """The same schema with every field, element and value nullable: files promise nothing about files that come later."""
+    """The same schema with every field, element and value nullable: files promise nothing about files that come later.
+    """
     found = _nullable(schema)
     assert isinstance(found, T.StructType)
     return found
 
 
 def merge(left: T.StructType, right: T.StructType, *, case_sensitive: bool) -> T.StructType:
-    """The union of two schemas, `left`'s columns first. :class:`UnsupportedError` where a column's types do not go together."""
+    """The union of two schemas, `left`'s columns first. :class:`UnsupportedError` where a column's types do not go
+    together.
+    """
     merged = _merge(left, right, "", case_sensitive)
     assert isinstance(merged, T.StructType)
     return merged
 
 
 def add_partitions(schema: T.StructType, partitions: Sequence[T.StructField], *, case_sensitive: bool) -> T.StructType:
-    """Partition columns come last, except one that the files have too: that keeps its place and becomes the partition column."""
+    """Partition columns come last, except one that the files have too: that keeps its place and becomes the partition
+    column.
+    """
     by_name = {_fold(field.name, case_sensitive): field for field in partitions}
     kept = [by_name.pop(_fold(field.name, case_sensitive), field) for field in schema.fields]
     return T.StructType([*kept, *by_name.values()])
@@ -82,11 +91,15 @@ def partition_field(name: str, kind: pa.DataType) -> T.StructField:
 
 
 def resolve(names: Sequence[str], name: str, *, case_sensitive: bool) -> int | None:
-    """Which of `names` Spark means by `name`; None for none. :class:`UnsupportedError` where case alone would have to decide."""
+    """Which of `names` Spark means by `name`; None for none. :class:`UnsupportedError` where case alone would have to
+    decide.
+    """
     found = [i for i, candidate in enumerate(names) if _fold(candidate, case_sensitive) == _fold(name, case_sensitive)]
     if len(found) > 1:
         several = ", ".join(repr(names[i]) for i in found)
-        raise UnsupportedError(f"column {name!r} could be any of {several}; set the option caseSensitive, or read the file's columns by another name")
+        raise UnsupportedError(
+            f"column {name!r} could be any of {several}; set the option caseSensitive, or read the file's columns by another name"
+        )
     return found[0] if found else None
 
 
@@ -110,8 +123,16 @@ def _merge(left: T.DataType, right: T.DataType, place: str, case_sensitive: bool
         fields = []
         for field in left.fields:
             other = others.pop(_fold(field.name, case_sensitive), None)
-            kind = field.dataType if other is None else _merge(field.dataType, other.dataType, f"{place}.{field.name}", case_sensitive)
-            fields.append(T.StructField(field.name, kind, field.nullable or (other is not None and other.nullable), field.metadata))
+            kind = (
+                field.dataType
+                if other is None
+                else _merge(field.dataType, other.dataType, f"{place}.{field.name}", case_sensitive)
+            )
+            fields.append(
+                T.StructField(
+                    field.name, kind, field.nullable or (other is not None and other.nullable), field.metadata
+                )
+            )
         return T.StructType([*fields, *others.values()])
     if isinstance(left, T.ArrayType) and isinstance(right, T.ArrayType):
         element = _merge(left.elementType, right.elementType, f"{place}.element", case_sensitive)
@@ -135,7 +156,13 @@ def _struct(group: SchemaNode, place: tuple[str, ...]) -> T.StructType:
     for child in group.children:
         kind = _type(child, (*place, child.name))
         # Repeated, and in no LIST or MAP: a required list of required elements.
-        fields.append(T.StructField(child.name, T.ArrayType(kind, False) if child.repetition == "REPEATED" else kind, child.repetition == "OPTIONAL"))
+        fields.append(
+            T.StructField(
+                child.name,
+                T.ArrayType(kind, False) if child.repetition == "REPEATED" else kind,
+                child.repetition == "OPTIONAL",
+            )
+        )
     return T.StructType(fields)
 
 
@@ -158,8 +185,13 @@ def _list(node: SchemaNode, place: tuple[str, ...]) -> T.ArrayType:
     if len(node.children) != 1 or node.children[0].repetition != "REPEATED":
         raise _illegal(place, "a LIST that is not one repeated field")
     repeated = node.children[0]
-    # Two-level lists of older writers: the repeated field is the element itself (LogicalTypes.md, "Backward-compatibility rules").
-    is_element = repeated.physical_type is not None or len(repeated.children) > 1 or repeated.name in ("array", f"{node.name}_tuple")
+    # Two-level lists of older writers: the repeated field is the element itself (LogicalTypes.md,
+    # "Backward-compatibility rules").
+    is_element = (
+        repeated.physical_type is not None
+        or len(repeated.children) > 1
+        or repeated.name in ("array", f"{node.name}_tuple")
+    )
     if is_element:
         return T.ArrayType(_type(repeated, (*place, repeated.name)), False)
     if not repeated.children:

@@ -1,7 +1,8 @@
 """The header in front of every split-block Bloom filter.
 
-Owns the bytes of ``BloomFilterHeader`` and nothing of the bits behind it. A header is about 15 bytes, and the files of a data set share a
-handful of different ones; :func:`parse_headers` therefore parses each distinct one once and recognises it in all others by its bytes.
+Owns the bytes of ``BloomFilterHeader`` and nothing of the bits behind it. A header is about 15 bytes, and the files
+of a data set share a handful of different ones; :func:`parse_headers` therefore parses each distinct one once and
+recognises it in all others by its bytes.
 
 Source: parquet-format ``BloomFilter.md`` and ``parquet.thrift`` (BloomFilterHeader).
 """
@@ -26,8 +27,9 @@ MAX_BITSET_BYTES = 128 * 1024 * 1024
 def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:
     """The size of the header at the start of `buffer`, and the size of the bitset that it announces, both in bytes.
 
-    Unknown fields are skipped. Raises :class:`UnsupportedError` for another algorithm, hash or compression (the deprecated Murmur3 layout
-    among them), :class:`FormatError` for bytes that are no header, :class:`LimitError` for a bitset size that no filter can have.
+    Unknown fields are skipped. Raises :class:`UnsupportedError` for another algorithm, hash or compression (the
+    deprecated Murmur3 layout among them), :class:`FormatError` for bytes that are no header, :class:`LimitError` for
+    a bitset size that no filter can have.
     """
     reader = CompactReader(buffer)
     try:
@@ -43,17 +45,24 @@ def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:
     _require(header.get(3), "hash", "XXHASH")
     _require(header.get(4), "compression", "UNCOMPRESSED")
     if num_bytes <= 0 or num_bytes % 32:
-        raise FormatError(f"the Bloom filter header claims a bitset of {num_bytes} bytes; expected a positive multiple of 32")
+        raise FormatError(
+            f"the Bloom filter header claims a bitset of {num_bytes} bytes; expected a positive multiple of 32"
+        )
     if num_bytes > MAX_BITSET_BYTES:
-        raise LimitError(f"the Bloom filter header claims a bitset of {num_bytes} bytes; at most {MAX_BITSET_BYTES} are read")
+        raise LimitError(
+            f"the Bloom filter header claims a bitset of {num_bytes} bytes; at most {MAX_BITSET_BYTES} are read"
+        )
     return reader.position, num_bytes
 
 
-def parse_headers(heads: NDArray[np.uint8], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, BloomParquetError]]:
+def parse_headers(
+    heads: NDArray[np.uint8], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, BloomParquetError]]:
     """Many headers at once.
 
-    `heads` has shape (n, at most :data:`MAX_HEADER_BYTES`): the first bytes of n filters, of which ``sizes[i]`` were there to read.
-    Returns header sizes (n,), bitset sizes (n,), both 0 where the header is unusable, and the error of each unusable one by its row.
+    `heads` has shape (n, at most :data:`MAX_HEADER_BYTES`): the first bytes of n filters, of which ``sizes[i]`` were
+    there to read. Returns header sizes (n,), bitset sizes (n,), both 0 where the header is unusable, and the error of
+    each unusable one by its row.
     """
     header_bytes = np.zeros(len(heads), np.int64)
     bitset_bytes = np.zeros(len(heads), np.int64)
@@ -80,11 +89,14 @@ def _require(union: Any, what: str, name: str) -> None:
     if not isinstance(union, dict) or not union:
         raise FormatError(f"the Bloom filter header names no {what}; expected {name}")
     if 1 not in union:
-        raise UnsupportedError(f"the Bloom filter's {what} is number {next(iter(union))} of its union; only 1 ({name}) is known here")
+        raise UnsupportedError(
+            f"the Bloom filter's {what} is number {next(iter(union))} of its union; only 1 ({name}) is known here"
+        )
 
 
 def _refuse_murmur3(buffer: bytes | memoryview) -> None:
-    """The layout before the format was released: three little-endian ints (bytes, hash strategy 0 = Murmur3, algorithm 0)."""
+    """The layout before the format was released: three little-endian ints (bytes, hash strategy 0 = Murmur3,
+    algorithm 0)."""
     if len(buffer) < 12:
         return
     num_bytes, strategy, algorithm = (int.from_bytes(buffer[i : i + 4], "little") for i in (0, 4, 8))

@@ -1,8 +1,8 @@
 """The footers of files: read once, parsed by pyarrow, with the schema and the facts about the writer beside them.
 
-pyarrow decodes the row groups (its C++ is far faster than Python could be); the schema is our own (see :mod:`bloomparquet.format.schema`).
-pyarrow ends the whole process when it is asked for metadata of an encrypted column without its key, so encrypted files are recognised
-here, from the bytes, before pyarrow's objects are touched.
+pyarrow decodes the row groups (its C++ is far faster than Python could be); the schema is our own (see
+:mod:`bloomparquet.format.schema`). pyarrow ends the whole process when it is asked for metadata of an encrypted
+column without its key, so encrypted files are recognised here, from the bytes, before pyarrow's objects are touched.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class WriterTraits:
 
     spark: bool  # written by Apache Spark
     legacy_int96: bool  # INT96 in the calendar and time zone of the writer
-    altered_text: bool  # some string column is CHAR(n)/VARCHAR(n) or has a collation: equal strings need not be equal bytes
+    altered_text: (
+        bool  # some string column is CHAR(n)/VARCHAR(n) or has a collation: equal strings need not be equal bytes
+    )
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class Footer:
     layout: Layout
 
 
-def read_footers(storage: Storage, files: Sequence[FileInfo], count: ReadCount, *, skip_corrupt: bool = False) -> list[Footer | None]:
+def read_footers(
+    storage: Storage, files: Sequence[FileInfo], count: ReadCount, *, skip_corrupt: bool = False
+) -> list[Footer | None]:
     """The footers of `files`, in their order; one request each when the footer fits in the first read.
 
     Raises :class:`FormatError` that names the file for one that is empty, is no Parquet file or is damaged, and
@@ -60,13 +64,17 @@ def read_footers(storage: Storage, files: Sequence[FileInfo], count: ReadCount, 
     for at in range(0, len(files), _FILES_AT_ONCE):
         some = files[at : at + _FILES_AT_ONCE]
         for file, raw in zip(some, _read_tails(storage, some, count), strict=True):
-            try:
-                footers.append(_parse(file.path, raw))
-            except FormatError:
-                if not skip_corrupt:
-                    raise
-                footers.append(None)
+            footers.append(_parse_or_skip(file.path, raw, skip_corrupt))
     return footers
+
+
+def _parse_or_skip(path: str, raw: bytes | FormatError, skip_corrupt: bool) -> Footer | None:
+    try:
+        return _parse(path, raw)
+    except FormatError:
+        if not skip_corrupt:
+            raise
+        return None
 
 
 def _read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[bytes | FormatError]:
@@ -77,7 +85,7 @@ def _read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -
     readable = np.flatnonzero(sizes >= len(MAGIC) + _TRAILER)
     guess = np.minimum(sizes[readable], _TAIL_GUESS)
     ranges = read_ranges(storage, paths, readable, sizes[readable] - guess, guess, count)
-    buffer = memoryview(ranges.buffer)
+    buffer = ranges.buffer.data
     longer: list[int] = []
     for i, start, size in zip(readable.tolist(), ranges.starts.tolist(), guess.tolist(), strict=True):
         tail = bytes(buffer[start : start + size])
@@ -87,7 +95,10 @@ def _read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -
                 f"{paths[i]}: not a Parquet file, or cut short: its last 4 bytes are {tail[-4:]!r}; expected {MAGIC!r}"
             )
         elif needed + len(MAGIC) > sizes[i]:
-            tails[i] = FormatError(f"{paths[i]}: the file claims a footer of {needed - _TRAILER} bytes, but has {sizes[i]} in all; it is damaged or cut short")
+            tails[i] = FormatError(
+                f"{paths[i]}: the file claims a footer of {needed - _TRAILER} bytes, "
+                f"but has {sizes[i]} in all; it is damaged or cut short"
+            )
         elif needed <= size:
             tails[i] = tail[size - needed :]
         else:
@@ -103,7 +114,9 @@ def _read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -
 
 def _not_parquet(file: FileInfo) -> FormatError:
     what = "the file is empty (0 bytes)" if file.size == 0 else f"not a Parquet file: {file.size} bytes are too few"
-    return FormatError(f"{file.path}: {what}; expected at least {len(MAGIC) + _TRAILER} bytes with {MAGIC!r} at both ends")
+    return FormatError(
+        f"{file.path}: {what}; expected at least {len(MAGIC) + _TRAILER} bytes with {MAGIC!r} at both ends"
+    )
 
 
 def _parse(path: str, raw: bytes | FormatError) -> Footer:
@@ -111,7 +124,9 @@ def _parse(path: str, raw: bytes | FormatError) -> Footer:
         raise raw
     footer = raw[:-_TRAILER]
     if raw[-4:] == ENCRYPTED_MAGIC:
-        raise EncryptionError(f"{path}: the footer is encrypted; encrypted files cannot be planned, read them with spark.read.parquet")
+        raise EncryptionError(
+            f"{path}: the footer is encrypted; encrypted files cannot be planned, read them with spark.read.parquet"
+        )
     try:
         metadata = pq.read_metadata(pa.BufferReader(raw))
         schema = _schema_of(footer)
@@ -121,7 +136,8 @@ def _parse(path: str, raw: bytes | FormatError) -> Footer:
     if metadata.serialized_size != len(footer):
         # A signature follows the metadata of a file with encrypted columns.
         raise EncryptionError(
-            f"{path}: {len(footer) - metadata.serialized_size} bytes follow the footer's metadata: the file has encrypted columns (or a damaged "
+            f"{path}: {len(footer) - metadata.serialized_size} bytes follow the footer's metadata: "
+            "the file has encrypted columns (or a damaged "
             "footer); encrypted files cannot be planned, read them with spark.read.parquet"
         )
     return Footer(metadata, _layout_of(schema, footer))
@@ -133,7 +149,8 @@ _KEPT_SCHEMAS = 64
 
 
 def _schema_of(footer: bytes) -> FileSchema:
-    """The schema of `footer`; files of a data set begin with the same bytes up to its end, so it is parsed once for all of them."""
+    """The schema of `footer`; files of a data set begin with the same bytes up to its end, so it is parsed once for
+    all of them."""
     for head, schema in _schemas:
         if footer.startswith(head):
             return schema

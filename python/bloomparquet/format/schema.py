@@ -1,7 +1,8 @@
 """A Parquet schema as a tree of nodes and a list of leaf columns.
 
-Read from the footer's own ``SchemaElement`` list instead of pyarrow's view of it: pyarrow joins a column's path with dots, which cannot
-tell the column ``a.b`` from the field ``b`` of the struct ``a``, and hides annotations that it has no type for.
+Read from the footer's own ``SchemaElement`` list instead of pyarrow's view of it: pyarrow joins a column's path with
+dots, which cannot tell the column ``a.b`` from the field ``b`` of the struct ``a``, and hides annotations that it has
+no type for.
 
 Source: parquet-format ``parquet.thrift`` (SchemaElement, LogicalType, ConvertedType), ``LogicalTypes.md``.
 """
@@ -19,7 +20,8 @@ _PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYT
 _REPETITIONS = ("REQUIRED", "OPTIONAL", "REPEATED")
 _UNITS = {1: "ms", 2: "us", 3: "ns"}
 _LOGICAL_KINDS = {
-    1: "STRING", 2: "MAP", 3: "LIST", 4: "ENUM", 5: "DECIMAL", 6: "DATE", 7: "TIME", 8: "TIMESTAMP", 10: "INTEGER", 11: "UNKNOWN",
+    1: "STRING", 2: "MAP", 3: "LIST", 4: "ENUM", 5: "DECIMAL", 6: "DATE", 7: "TIME", 8: "TIMESTAMP",
+    10: "INTEGER", 11: "UNKNOWN",
     12: "JSON", 13: "BSON", 14: "UUID", 15: "FLOAT16", 16: "VARIANT", 17: "GEOMETRY", 18: "GEOGRAPHY",
 }  # fmt: skip
 
@@ -28,7 +30,8 @@ _LOGICAL_KINDS = {
 class Annotation:
     """What a physical type means: the LogicalType, or the ConvertedType of older files, as one record.
 
-    `kind` is the LogicalType's name; ``INTERVAL`` exists only as a ConvertedType; ``OTHER`` is one that this version does not know.
+    `kind` is the LogicalType's name; ``INTERVAL`` exists only as a ConvertedType; ``OTHER`` is one that this version
+    does not know.
     """
 
     kind: str
@@ -41,7 +44,8 @@ class Annotation:
 
 
 _CONVERTED: dict[int, Annotation] = {
-    0: Annotation("STRING"), 1: Annotation("MAP"), 2: Annotation("MAP"), 3: Annotation("LIST"), 4: Annotation("ENUM"), 6: Annotation("DATE"),
+    0: Annotation("STRING"), 1: Annotation("MAP"), 2: Annotation("MAP"), 3: Annotation("LIST"), 4: Annotation("ENUM"),
+    6: Annotation("DATE"),
     7: Annotation("TIME", "ms", True), 8: Annotation("TIME", "us", True),
     9: Annotation("TIMESTAMP", "ms", True), 10: Annotation("TIMESTAMP", "us", True),
     **{11 + i: Annotation("INTEGER", bit_width=8 << i, signed=False) for i in range(4)},
@@ -65,7 +69,8 @@ class SchemaNode:
 
 @dataclass(frozen=True, slots=True)
 class LeafColumn:
-    """A leaf of the schema: `index` is its column chunk's place in every row group, `path` the names from the root down."""
+    """A leaf of the schema: `index` is its column chunk's place in every row group, `path` the names from the root
+    down."""
 
     index: int
     path: tuple[str, ...]
@@ -86,7 +91,9 @@ class FileSchema:
     leaves: tuple[LeafColumn, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        leaves = tuple(LeafColumn(i, path, node, repeated) for i, (path, node, repeated) in enumerate(_walk(self.root, (), False)))
+        leaves = tuple(
+            LeafColumn(i, path, node, repeated) for i, (path, node, repeated) in enumerate(_walk(self.root, (), False))
+        )
         object.__setattr__(self, "leaves", leaves)
 
 
@@ -171,7 +178,9 @@ def _text(raw: Any) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def _walk(node: SchemaNode, path: tuple[str, ...], repeated: bool) -> Iterator[tuple[tuple[str, ...], SchemaNode, bool]]:
+def _walk(
+    node: SchemaNode, path: tuple[str, ...], repeated: bool
+) -> Iterator[tuple[tuple[str, ...], SchemaNode, bool]]:
     for child in node.children:
         below = repeated or child.repetition == "REPEATED"
         if child.physical_type is not None:

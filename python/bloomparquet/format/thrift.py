@@ -1,9 +1,9 @@
 """Thrift's compact protocol, read into plain Python trees.
 
-Owns the decoding of any compact-protocol struct without knowing its definition: a struct becomes ``{field id: value}``, so fields that
-this project has never heard of are carried along instead of failing. Thrift's own library is not used because it needs generated
-classes, drops what they do not name, and allocates whatever a length in the input claims; here every length is checked against the bytes
-that are left, and nesting is bounded.
+Owns the decoding of any compact-protocol struct without knowing its definition: a struct becomes ``{field id:
+value}``, so fields that this project has never heard of are carried along instead of failing. Thrift's own library is
+not used because it needs generated classes, drops what they do not name, and allocates whatever a length in the input
+claims; here every length is checked against the bytes that are left, and nesting is bounded.
 
 Source: Apache Thrift, ``doc/specs/thrift-compact-protocol.md``.
 """
@@ -28,8 +28,8 @@ _DOUBLE_CODEC = struct.Struct("<d")
 class CompactReader:
     """Reads compact-protocol values from `buffer`, starting at `position`.
 
-    Every read moves `position` past what it consumed. Raises :class:`FormatError` when the bytes end early or hold an unknown type, and
-    :class:`LimitError` when they nest deeper than :data:`MAX_DEPTH`.
+    Every read moves `position` past what it consumed. Raises :class:`FormatError` when the bytes end early or hold an
+    unknown type, and :class:`LimitError` when they nest deeper than :data:`MAX_DEPTH`.
     """
 
     __slots__ = ("_buffer", "_end", "position")
@@ -40,9 +40,10 @@ class CompactReader:
         self.position = position
 
     def read_struct(self, *, stop_after: int | None = None, depth: int = 0) -> Struct:
-        """The struct at `position`; with `stop_after`, only up to and including that field id (`position` is then right behind it)."""
+        """The struct at `position`; with `stop_after`, only up to and including that field id (`position` is then
+        right behind it)."""
         if depth > MAX_DEPTH:
-            raise LimitError(f"Thrift data nests deeper than {MAX_DEPTH} levels at byte {self.position}; the bytes are not Parquet metadata")
+            self._too_deep()
         fields: Struct = {}
         field_id = 0
         while True:
@@ -74,7 +75,7 @@ class CompactReader:
             return _DOUBLE_CODEC.unpack(self._bytes(8))[0]
         if kind == _UUID:
             return self._bytes(16)
-        self._fail(f"unknown Thrift type {kind}")
+        return self._fail(f"unknown Thrift type {kind}")
 
     def _list(self, depth: int) -> list[Any]:
         header = self._byte()
@@ -84,7 +85,7 @@ class CompactReader:
         if size > self._end - self.position:  # each element takes a byte at least
             self._fail(f"a list claims {size} elements, but {self._end - self.position} bytes are left")
         if depth >= MAX_DEPTH:
-            raise LimitError(f"Thrift data nests deeper than {MAX_DEPTH} levels at byte {self.position}; the bytes are not Parquet metadata")
+            self._too_deep()
         return [self._value(kind, depth + 1) for _ in range(size)]
 
     def _map(self, depth: int) -> dict[Any, Any]:
@@ -93,7 +94,7 @@ class CompactReader:
             return {}
         kinds = self._byte()
         if depth >= MAX_DEPTH:
-            raise LimitError(f"Thrift data nests deeper than {MAX_DEPTH} levels at byte {self.position}; the bytes are not Parquet metadata")
+            self._too_deep()
         pairs = ((self._value(kinds >> 4, depth + 1), self._value(kinds & 0x0F, depth + 1)) for _ in range(size))
         return dict(pairs)
 
@@ -131,6 +132,11 @@ class CompactReader:
         start = self.position
         self.position += size
         return bytes(self._buffer[start : self.position])
+
+    def _too_deep(self) -> NoReturn:
+        raise LimitError(
+            f"Thrift data nests deeper than {MAX_DEPTH} levels at byte {self.position}; this is no Parquet metadata"
+        )
 
     def _fail(self, what: str) -> NoReturn:
         raise FormatError(f"damaged Thrift data at byte {self.position}: {what}")

@@ -43,7 +43,9 @@ def partition_of(names: Sequence[str], column: Column, *, case_sensitive: bool) 
     return folded[0] if folded and not case_sensitive else None
 
 
-def require_known(columns: Iterable[Column], schemas: Sequence[FileSchema], partitions: Sequence[str], *, case_sensitive: bool) -> None:
+def require_known(
+    columns: Iterable[Column], schemas: Sequence[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
+) -> None:
     """Raises :class:`PlanError`, with the nearest name, for a column that no file and no partition directory has."""
     for column in columns:
         if partition_of(partitions, column, case_sensitive=case_sensitive) is not None:

@@ -1,7 +1,8 @@
 """Footers of files that did not change are neither read nor arranged again.
 
-What is kept are whole :class:`RowGroups` (with the column arrays and filter headers that queries have made in them), one for each set of
-files asked for lately. A file's identity is its path, size and modification time, so a file that was replaced is read anew.
+What is kept are whole :class:`RowGroups` (with the column arrays and filter headers that queries have made in them),
+one for each set of files asked for lately. A file's identity is its path, size and modification time, so a file that
+was replaced is read anew.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class FooterCache:
         self._footers: weakref.WeakValueDictionary[tuple[str, FileInfo], Footer] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
 
-    def row_groups(self, storage: Storage, files: Sequence[FileInfo], count: ReadCount, *, skip_corrupt: bool) -> RowGroups:
+    def row_groups(
+        self, storage: Storage, files: Sequence[FileInfo], count: ReadCount, *, skip_corrupt: bool
+    ) -> RowGroups:
         """The row groups of `files`; reads the footers that are not known. Errors as for :func:`read_footers`."""
         key = (storage.key, tuple(files))
         with self._lock:
@@ -37,7 +40,9 @@ class FooterCache:
                 return found[0]
             footers = [self._footers.get((storage.key, file)) for file in files]
         unknown = [i for i, footer in enumerate(footers) if footer is None]
-        for i, footer in zip(unknown, read_footers(storage, [files[i] for i in unknown], count, skip_corrupt=skip_corrupt), strict=True):
+        for i, footer in zip(
+            unknown, read_footers(storage, [files[i] for i in unknown], count, skip_corrupt=skip_corrupt), strict=True
+        ):
             footers[i] = footer
         readable = [(file, footer) for file, footer in zip(files, footers, strict=True) if footer is not None]
         table = RowGroups([file for file, _ in readable], [footer for _, footer in readable])

@@ -1,8 +1,9 @@
 """The Bloom filters of one column over many row groups: fetched as sparingly as the question allows, and asked.
 
-A lookup needs one 32-byte block per value and row group, plus, once, the header that says where the blocks are. So the first read of a
-filter takes a page: header, and the whole bitset when it is small. Later reads take the blocks that are asked for; when a query asks for
-so many that their reads would touch, the bitset is read whole, once. What was learnt (header sizes, small bitsets) is kept.
+A lookup needs one 32-byte block per value and row group, plus, once, the header that says where the blocks are. So
+the first read of a filter takes a page: header, and the whole bitset when it is small. Later reads take the blocks
+that are asked for; when a query asks for so many that their reads would touch, the bitset is read whole, once. What
+was learnt (header sizes, small bitsets) is kept.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ log = logging.getLogger("bloomparquet")
 class Filters:
     """The filters of `column` in n column chunks; chunk i lies in row group ``row_group[i]`` of ``paths[file[i]]``.
 
-    `offset` and `length` (n,) are the footer's, -1 where absent; `limit` (n,) is where each file's footer begins: a filter lies before it.
+    `offset` and `length` (n,) are the footer's, -1 where absent; `limit` (n,) is where each file's footer begins: a
+    filter lies before it.
     """
 
     def __init__(
@@ -65,7 +67,8 @@ class Filters:
         hashes: NDArray[np.uint64],
         count: ReadCount,
     ) -> tuple[NDArray[np.bool_], int]:
-        """Whether the filter of each chunk ``which[k]`` might hold one of ``hashes[first[k]:last[k]]``; and how many were unusable.
+        """Whether the filter of each chunk ``which[k]`` might hold one of ``hashes[first[k]:last[k]]``; and how many
+        were unusable.
 
         A chunk without a usable filter answers True. False is a proof, True is a maybe.
         """
@@ -80,7 +83,8 @@ class Filters:
             return result, int(unusable.sum())
 
     def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
-        """The whole bitset of one chunk, shape (bytes,); None when it has no filter. Raises what makes a filter unusable."""
+        """The whole bitset of one chunk, shape (bytes,); None when it has no filter. Raises what makes a filter
+        unusable."""
         with self._lock:
             if self._state[chunk] == _UNREAD:
                 self._open(storage, np.array([chunk]), count)
@@ -96,18 +100,26 @@ class Filters:
         room = self._limit[which] - self.offset[which]
         inside = (self.offset[which] >= 4) & (room > BLOCK_BYTES) & (self.length[which] <= room)
         for chunk in which[~inside].tolist():
-            where = f"offset {self.offset[chunk]}" + (f", length {self.length[chunk]}" if self.length[chunk] >= 0 else "")
-            self._break(chunk, FormatError(f"the footer places it at {where}; expected within bytes 4 to {self._limit[chunk]}"))
+            where = f"offset {self.offset[chunk]}" + (
+                f", length {self.length[chunk]}" if self.length[chunk] >= 0 else ""
+            )
+            self._break(
+                chunk, FormatError(f"the footer places it at {where}; expected within bytes 4 to {self._limit[chunk]}")
+            )
         which = which[inside]
         if len(which) == 0:
             return
         length = self.length[which]
-        size = np.minimum(np.where(length > 0, np.minimum(length, _HEAD_BYTES), _HEAD_BYTES), self._limit[which] - self.offset[which])
+        size = np.minimum(
+            np.where(length > 0, np.minimum(length, _HEAD_BYTES), _HEAD_BYTES), self._limit[which] - self.offset[which]
+        )
         for at in range(0, len(which), _BATCH_BYTES // _HEAD_BYTES):
             batch = slice(at, at + _BATCH_BYTES // _HEAD_BYTES)
             self._open_batch(storage, which[batch], size[batch], count)
 
-    def _open_batch(self, storage: Storage, which: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount) -> None:
+    def _open_batch(
+        self, storage: Storage, which: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount
+    ) -> None:
         ranges = self._fetch(storage, which, self.offset[which], size, count)
         if ranges is None:
             return
@@ -119,11 +131,16 @@ class Filters:
             self._break(int(which[row]), error)
         read = header_bytes > 0
         for row in np.flatnonzero(read & (end > self._limit[which])).tolist():
-            self._break(int(which[row]), FormatError(f"its header claims {num_bytes[row]} bytes, which would end in or behind the footer"))
+            self._break(
+                int(which[row]),
+                FormatError(f"its header claims {num_bytes[row]} bytes, which would end in or behind the footer"),
+            )
         for row in np.flatnonzero(read & (announced >= 0) & (announced != header_bytes + num_bytes)).tolist():
             self._break(
                 int(which[row]),
-                FormatError(f"its header claims {header_bytes[row]} + {num_bytes[row]} bytes, the footer {announced[row]}"),
+                FormatError(
+                    f"its header claims {header_bytes[row]} + {num_bytes[row]} bytes, the footer {announced[row]}"
+                ),
             )
         good = np.flatnonzero(self._state[which] == _UNREAD)
         chunks = which[good]
@@ -134,7 +151,9 @@ class Filters:
         self._not_empty[chunks] = _any_set(ranges.buffer, starts, np.minimum(seen, num_bytes[good]))
         self._keep(ranges.buffer, chunks, starts, np.flatnonzero(seen >= num_bytes[good]))
 
-    def _keep(self, buffer: NDArray[np.uint8], chunks: NDArray[np.int64], starts: NDArray[np.int64], whole: NDArray[np.int64]) -> None:
+    def _keep(
+        self, buffer: NDArray[np.uint8], chunks: NDArray[np.int64], starts: NDArray[np.int64], whole: NDArray[np.int64]
+    ) -> None:
         """Keep the bitsets that came whole, up to a bound."""
         sizes = self.num_bytes[chunks[whole]]
         fits = np.cumsum(sizes) + self._resident.nbytes <= _RESIDENT_BYTES
@@ -149,7 +168,12 @@ class Filters:
         self._resident = np.concatenate((self._resident, kept.view("<u4").reshape(-1, 8)))
 
     def _batches(
-        self, storage: Storage, which: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64], ready: NDArray[np.int64]
+        self,
+        storage: Storage,
+        which: NDArray[np.int64],
+        first: NDArray[np.int64],
+        last: NDArray[np.int64],
+        ready: NDArray[np.int64],
     ) -> Iterator[NDArray[np.int64]]:
         """`ready` in pieces whose reads stay within a bound of memory."""
         cost = np.minimum(self.num_bytes[which[ready]], (last - first)[ready] * (storage.near + BLOCK_BYTES))
@@ -186,7 +210,8 @@ class Filters:
         hashes: NDArray[np.uint64],
         count: ReadCount,
     ) -> NDArray[np.bool_]:
-        """Against bitsets in memory, a growing number of values at a time: a row group that is kept needs no further value."""
+        """Against bitsets in memory, a growing number of values at a time: a row group that is kept needs no further
+        value."""
         if self._resident_at[chunks[0]] >= 0:
             blocks = self._resident
             base = self._resident_at[chunks]
@@ -222,7 +247,9 @@ class Filters:
         row, value = _pairs(first, last)
         pair = chunks[row]
         block = block_index(hashes[value], self.num_bytes[pair] // BLOCK_BYTES)
-        ranges = self._fetch(storage, pair, self._bitset_at[pair] + BLOCK_BYTES * block, np.full(len(pair), BLOCK_BYTES), count)
+        ranges = self._fetch(
+            storage, pair, self._bitset_at[pair] + BLOCK_BYTES * block, np.full(len(pair), BLOCK_BYTES), count
+        )
         hit = np.zeros(len(chunks), np.bool_)
         if ranges is None:
             return hit
@@ -247,24 +274,38 @@ class Filters:
 
     def _distrust_empty(self, chunks: NDArray[np.int64]) -> None:
         for chunk in chunks.tolist():
-            self._break(chunk, FormatError("no bit of it is set although the column has values; its writer never filled it"))
+            self._break(
+                chunk, FormatError("no bit of it is set although the column has values; its writer never filled it")
+            )
 
-    def _bitsets(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def _bitsets(
+        self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         at = self._resident_at[chunks[0]]
         if at >= 0 and len(chunks) == 1:
-            return self._resident[at : at + self.num_bytes[chunks[0]] // BLOCK_BYTES].view(np.uint8).reshape(-1), np.zeros(1, np.int64)
-        ranges = read_ranges(storage, self._paths, self._file[chunks], self._bitset_at[chunks], self.num_bytes[chunks], count)
+            return self._resident[at : at + self.num_bytes[chunks[0]] // BLOCK_BYTES].view(np.uint8).reshape(
+                -1
+            ), np.zeros(1, np.int64)
+        ranges = read_ranges(
+            storage, self._paths, self._file[chunks], self._bitset_at[chunks], self.num_bytes[chunks], count
+        )
         return ranges.buffer, ranges.starts
 
     def _fetch(
-        self, storage: Storage, chunks: NDArray[np.int64], offset: NDArray[np.int64], length: NDArray[np.int64], count: ReadCount
+        self,
+        storage: Storage,
+        chunks: NDArray[np.int64],
+        offset: NDArray[np.int64],
+        length: NDArray[np.int64],
+        count: ReadCount,
     ) -> Ranges | None:
         return read_ranges(storage, self._paths, self._file[chunks], offset, length, count) if len(chunks) else None
 
     def _break(self, chunk: int, error: BloomParquetError) -> None:
         """Never ask this filter again, and say so once per file."""
         path = self._paths[self._file[chunk]]
-        told = f"{path}: row group {self._row_group[chunk]}, column {self._column}: its Bloom filter cannot be used: {error}"
+        told = f"{path}: row group {self._row_group[chunk]}, column {self._column}: "
+        told += f"its Bloom filter cannot be used: {error}"
         if not any(self._file[other] == self._file[chunk] for other in self.errors):
             log.warning("%s; row groups without a usable filter are read", told)
         self._state[chunk] = _BROKEN
@@ -290,7 +331,9 @@ def _any_set(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArra
     return result
 
 
-def _as_blocks(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def _as_blocks(
+    buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Ranges that begin anywhere in `buffer` as one (blocks, 8) matrix, and the block at which each begins."""
     ends = np.cumsum(sizes)
     packed = np.empty(int(ends[-1]), np.uint8)

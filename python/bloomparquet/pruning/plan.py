@@ -26,8 +26,8 @@ REASONS: tuple[Reason | None, ...] = (None, Reason.PARTITION, Reason.STATISTICS,
 class RowGroup:
     """One row group of a plan.
 
-    `start` and `length` are bytes in the file. A file that its partition values exclude is never opened: it stands in a plan as one
-    entry whose `index` and `rows` are None and whose extent is the whole file.
+    `start` and `length` are bytes in the file. A file that its partition values exclude is never opened: it stands in
+    a plan as one entry whose `index` and `rows` are None and whose extent is the whole file.
     """
 
     path: str
@@ -43,9 +43,9 @@ class RowGroup:
 class ScanPlan:
     """Which row groups of a data set might hold rows that match, and why the others cannot.
 
-    ``total = kept + skipped.total()``. `errors` are the filters that could not be used (their row groups are kept). `requests` counts all
-    reads that planning made, of footers and of filters; `bloom_bytes_read` the bytes of filters. Everything is computed; the objects of
-    :attr:`row_groups` are made when they are looked at.
+    ``total = kept + skipped.total()``. `errors` are the filters that could not be used (their row groups are kept).
+    `requests` counts all reads that planning made, of footers and of filters; `bloom_bytes_read` the bytes of
+    filters. Everything is computed; the objects of :attr:`row_groups` are made when they are looked at.
     """
 
     dataset: Dataset
@@ -72,7 +72,9 @@ class ScanPlan:
         """How many were skipped, by ``"partition"`` (files), ``"statistics"`` and ``"bloom"``."""
         counts = np.bincount(self.codes, minlength=len(REASONS))
         counts[REASONS.index(Reason.PARTITION)] += len(self.excluded)
-        return Counter({reason.value: int(count) for reason, count in zip(REASONS, counts, strict=True) if reason and count})
+        return Counter(
+            {reason.value: int(count) for reason, count in zip(REASONS, counts, strict=True) if reason and count}
+        )
 
     @property
     def requests(self) -> int:
@@ -92,7 +94,8 @@ class ScanPlan:
         return [self._row_group(i) for i in np.flatnonzero(self.codes == KEPT).tolist()]
 
     def kept_by_file(self) -> Iterator[tuple[int, list[int]]]:
-        """For each file with something to read: its place in ``table.files``, and the indexes of its kept row groups."""
+        """For each file with something to read: its place in ``table.files``, and the indexes of its kept row
+        groups."""
         kept = np.flatnonzero(self.codes == KEPT)
         files, first = np.unique(self.table.file[kept], return_index=True)
         for file, members in zip(files.tolist(), np.split(kept, first[1:]), strict=True):
@@ -102,8 +105,8 @@ class ScanPlan:
         """One row per row group: path, index, rows, start, length, kept, reason."""
         schema = pa.schema(
             [
-                ("path", pa.string()), ("index", pa.int32()), ("rows", pa.int64()), ("start", pa.int64()), ("length", pa.int64()),
-                ("kept", pa.bool_()), ("reason", pa.string()),
+                ("path", pa.string()), ("index", pa.int32()), ("rows", pa.int64()),
+                ("start", pa.int64()), ("length", pa.int64()), ("kept", pa.bool_()), ("reason", pa.string()),
             ]
         )  # fmt: skip
         groups = list(self.row_groups)
@@ -117,14 +120,19 @@ class ScanPlan:
         reason = REASONS[self.codes[i]]
         place = int(self.table.file[i])
         rows, index = int(self.table.rows[i]), int(self.table.index[i])
-        return RowGroup(self.table.paths[place], index, rows, start, length, reason is None, reason.value if reason else None)
+        return RowGroup(
+            self.table.paths[place], index, rows, start, length, reason is None, reason.value if reason else None
+        )
 
     def __repr__(self) -> str:
         skipped = self.skipped
         names = {"partition": "files by partition", "statistics": "by statistics", "bloom": "by Bloom filter"}
-        told = ", ".join(f"{skipped[reason]} {name}" for reason, name in names.items() if skipped[reason])
+        told = ", ".join(
+            f"{skipped[reason]} {'' if i else 'skipped '}{names[reason]}"
+            for i, reason in enumerate(r for r in names if skipped[r])
+        )
         bad = f"; {len(self.errors)} filters unusable" if self.errors else ""
-        return f"{self.kept} of {self.total} row groups kept; {told or 'none'} skipped{bad}"
+        return f"{self.kept} of {self.total} row groups kept; {told or 'none skipped'}{bad}"
 
 
 class _RowGroupList(Sequence[RowGroup]):

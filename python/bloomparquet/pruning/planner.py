@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -47,26 +46,36 @@ def plan(
 ) -> ScanPlan:
     """Which row groups at `path` might hold rows for which `where` is TRUE. Reads footers and filters, never data.
 
-    A skipped row group is proven to hold no such row. `path` is a file, a directory (hive partitions become columns), a glob, a list of
-    those, or an open :class:`Dataset`; `where` is SQL text, a pyarrow-style list of tuples, or a predicate.
+    A skipped row group is proven to hold no such row. `path` is a file, a directory (hive partitions become columns),
+    a glob, a list of those, or an open :class:`Dataset`; `where` is SQL text, a pyarrow-style list of tuples, or a
+    predicate.
 
-    `timezone` is the zone of timestamps that name none. `on_filter_error` says what a filter that cannot be used does: ``"keep"`` its row
-    group and warn, or ``"fail"``. `skip_corrupt` passes over files whose footer is damaged. `strict` makes an unknown column or a literal
-    of the wrong kind an error; without it such a condition excludes nothing.
+    `timezone` is the zone of timestamps that name none. `on_filter_error` says what a filter that cannot be used
+    does: ``"keep"`` its row group and warn, or ``"fail"``. `skip_corrupt` passes over files whose footer is damaged.
+    `strict` makes an unknown column or a literal of the wrong kind an error; without it such a condition excludes
+    nothing.
 
-    Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file, ``OSError`` as the
-    storage gave it.
+    Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file,
+    ``OSError`` as the storage gave it.
     """
     began = time.perf_counter()
     if on_filter_error not in ("keep", "fail"):
         raise OptionError(f"on_filter_error is {on_filter_error!r}; expected 'keep' or 'fail'")
     predicate = parse_where(where)
-    dataset = path if isinstance(path, Dataset) else Dataset.open(path, filesystem=filesystem, recursive=recursive, base_path=base_path)
+    dataset = (
+        path
+        if isinstance(path, Dataset)
+        else Dataset.open(path, filesystem=filesystem, recursive=recursive, base_path=base_path)
+    )
     rules = _Rules(timezone, case_sensitive, strict)
     normal = None if predicate is None else normalize(predicate)
     partitions = _PartitionEvidence(dataset, rules)
     n_files = len(dataset.files)
-    wanted = np.ones(n_files, np.bool_) if normal is None else might_match(normal, np.ones(n_files, np.bool_), partitions.judge)
+    wanted = (
+        np.ones(n_files, np.bool_)
+        if normal is None
+        else might_match(normal, np.ones(n_files, np.bool_), partitions.judge)
+    )
     places = np.flatnonzero(wanted)
     footer_reads, filter_reads = ReadCount(), ReadCount()
     files = dataset.files if wanted.all() else [dataset.files[i] for i in places.tolist()]
@@ -90,7 +99,16 @@ def plan(
             codes[alive & ~kept] = REASONS.index(Reason.BLOOM)
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     return ScanPlan(
-        dataset, predicate, time.perf_counter() - began, tuple(errors), table, codes, excluded, places, footer_reads, filter_reads
+        dataset,
+        predicate,
+        time.perf_counter() - began,
+        tuple(errors),
+        table,
+        codes,
+        excluded,
+        places,
+        footer_reads,
+        filter_reads,
     )
 
 
@@ -120,9 +138,13 @@ class _PartitionEvidence:
         if self._values is None:
             self._values = self._dataset.partition_table(self._rules.timezone or "UTC")
         if self._rules.timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
-            return np.ones(len(self._dataset.files), np.bool_)  # whose wall clock the directory names were written by is not known
+            return np.ones(
+                len(self._dataset.files), np.bool_
+            )  # whose wall clock the directory names were written by is not known
         try:
-            found = mask(leaf, self._values, timezone=self._rules.timezone or "UTC", case_sensitive=self._rules.case_sensitive)
+            found = mask(
+                leaf, self._values, timezone=self._rules.timezone or "UTC", case_sensitive=self._rules.case_sensitive
+            )
         except PlanError:
             if self._rules.strict:
                 raise
@@ -141,7 +163,9 @@ class _Equality:
 class _FooterEvidence:
     """What partition values, null counts and bounds say of each leaf. Remembers per leaf, for the filters' turn."""
 
-    def __init__(self, table: RowGroups, partitions: _PartitionEvidence, places: NDArray[np.int64], rules: _Rules) -> None:
+    def __init__(
+        self, table: RowGroups, partitions: _PartitionEvidence, places: NDArray[np.int64], rules: _Rules
+    ) -> None:
         self.table = table
         self.verdicts: dict[int, Verdicts] = {}
         self.equalities: dict[int, list[_Equality]] = {}
@@ -161,7 +185,9 @@ class _FooterEvidence:
         for i, layout in enumerate(self.table.layouts):
             found = bind(layout.schema, _column(leaf), case_sensitive=self._rules.case_sensitive)
             if found is NoLeaf.ABSENT:
-                verdicts[self.table.members(i)] = isinstance(leaf, IsNull | Not)  # Not of a null-safe equality; all rows are null
+                verdicts[self.table.members(i)] = isinstance(
+                    leaf, IsNull | Not
+                )  # Not of a null-safe equality; all rows are null
             elif not isinstance(found, NoLeaf):
                 self._judge_chunks(leaf, self.table.chunks(i, found), verdicts)
         return verdicts
@@ -181,9 +207,20 @@ class _FilterEvidence:
     """What Bloom filters say of each equality, asked only for row groups that nothing cheaper excluded."""
 
     def __init__(
-        self, footers: _FooterEvidence, dataset: Dataset, count: ReadCount, errors: list[BloomParquetError], on_error: OnFilterError
+        self,
+        footers: _FooterEvidence,
+        dataset: Dataset,
+        count: ReadCount,
+        errors: list[BloomParquetError],
+        on_error: OnFilterError,
     ) -> None:
-        self._footers, self._dataset, self._count, self._errors, self._on_error = footers, dataset, count, errors, on_error
+        self._footers, self._dataset, self._count, self._errors, self._on_error = (
+            footers,
+            dataset,
+            count,
+            errors,
+            on_error,
+        )
 
     def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
         verdicts = self._footers.judge(leaf, alive)
@@ -216,5 +253,3 @@ class _FilterEvidence:
 def _column(leaf: Predicate) -> tuple[str, ...]:
     (column,) = columns(leaf)
     return column
-
-

@@ -1,7 +1,7 @@
 """What the footers of many files say, as columns: one row per row group, arrays instead of objects.
 
-A plan over thousands of row groups is then a few numpy operations. The arrays of a column are made when a query first names it, from
-footers that are already in memory.
+A plan over thousands of row groups is then a few numpy operations. The arrays of a column are made when a query first
+names it, from footers that are already in memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Bounds:
 class ColumnChunks:
     """One leaf column of the row groups of one layout.
 
-    `members` (n,) are the places of these chunks among all row groups; `nulls` and `values` (n,) their counts, UNKNOWN where absent.
+    `members` (n,) are the places of these chunks among all row groups; `nulls` and `values` (n,) their counts,
+    UNKNOWN where absent.
     """
 
     leaf: LeafColumn
@@ -49,7 +50,8 @@ class ColumnChunks:
 
 
 class RowGroups:
-    """The row groups of `files`, in file order: `file` (place of the file), `index` (within the file) and `rows`, each of shape (n,)."""
+    """The row groups of `files`, in file order: `file` (place of the file), `index` (within the file) and `rows`,
+    each of shape (n,)."""
 
     def __init__(self, files: Sequence[FileInfo], footers: Sequence[Footer]) -> None:
         self.files = files
@@ -59,7 +61,14 @@ class RowGroups:
         self.file = np.repeat(np.arange(len(files)), counts)
         first = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         self.index = np.arange(first[-1]) - first[self.file]
-        self.rows = np.array([footer.metadata.row_group(i).num_rows for footer in footers for i in range(footer.metadata.num_row_groups)], np.int64)
+        self.rows = np.array(
+            [
+                footer.metadata.row_group(i).num_rows
+                for footer in footers
+                for i in range(footer.metadata.num_row_groups)
+            ],
+            np.int64,
+        )
         numbers: dict[int, int] = {}
         self.layouts: list[Layout] = []
         layout_of_file = np.empty(len(files), np.int64)
@@ -125,12 +134,30 @@ class RowGroups:
             lower.append(low)
             upper.append(high)
             offset, length = chunk.bloom_filter_offset, chunk.bloom_filter_length
-            counts.append((nulls, chunk.num_values, UNKNOWN if offset is None else offset, UNKNOWN if length is None else length))
+            counts.append(
+                (nulls, chunk.num_values, UNKNOWN if offset is None else offset, UNKNOWN if length is None else length)
+            )
         numbers = np.array(counts, np.int64).reshape(-1, 4)
         file = self.file[members]
-        footer_starts = np.array([info.size - footer.metadata.serialized_size - 8 for info, footer in zip(self.files, self.footers, strict=True)], np.int64)
-        filters = Filters(self.paths, file, self.index[members], ".".join(leaf.path), numbers[:, 2], numbers[:, 3], footer_starts[file])
-        return ColumnChunks(leaf, self.layouts[layout], members, _bounds(leaf, lower, upper), numbers[:, 0], numbers[:, 1], filters)
+        footer_starts = np.array(
+            [
+                info.size - footer.metadata.serialized_size - 8
+                for info, footer in zip(self.files, self.footers, strict=True)
+            ],
+            np.int64,
+        )
+        filters = Filters(
+            self.paths,
+            file,
+            self.index[members],
+            ".".join(leaf.path),
+            numbers[:, 2],
+            numbers[:, 3],
+            footer_starts[file],
+        )
+        return ColumnChunks(
+            leaf, self.layouts[layout], members, _bounds(leaf, lower, upper), numbers[:, 0], numbers[:, 1], filters
+        )
 
 
 def _bounds(leaf: LeafColumn, lower: Sequence[Any], upper: Sequence[Any]) -> Bounds | None:

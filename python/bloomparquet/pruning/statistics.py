@@ -1,8 +1,9 @@
 """What min, max and null counts prove about a leaf predicate.
 
-Every function answers "might some row of this row group make the leaf TRUE?" for n row groups at once; False is a proof. Bounds may be
-wider than the values (writers truncate long strings), never narrower, with one exception: NaN is left out of floating-point bounds, and
-Spark orders NaN above every number, so nothing that a large value would satisfy is ever excluded there.
+Every function answers "might some row of this row group make the leaf TRUE?" for n row groups at once; False is a
+proof. Bounds may be wider than the values (writers truncate long strings), never narrower, with one exception: NaN is
+left out of floating-point bounds, and Spark orders NaN above every number, so nothing that a large value would
+satisfy is ever excluded there.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
 
 
 def candidates(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each of n row groups the range ``first[i] <= k < last[i]`` of ``encoded.keys`` that lies within its bounds."""
+    """For each of n row groups the range ``first[i] <= k < last[i]`` of ``encoded.keys`` that lies within its
+    bounds."""
     first = np.zeros(n, np.int64)
     last = np.full(n, len(encoded.keys), np.int64)
     if bounds is not None:
@@ -56,7 +58,8 @@ def candidates(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDArray
 
 
 def judge(leaf: Predicate, chunks: ColumnChunks, timezone: str | None) -> tuple[Verdicts, Encoded | None]:
-    """Verdicts of shape (n,) for the n `chunks`; beside them the encoded values when `leaf` is an equality that filters can answer.
+    """Verdicts of shape (n,) for the n `chunks`; beside them the encoded values when `leaf` is an equality that
+    filters can answer.
 
     Raises :class:`bloomparquet.errors.PlanError` when a literal is of another kind than the column.
     """

@@ -1,9 +1,10 @@
 """What can be said of a row group, and how And and Or combine it.
 
-Verdicts of many row groups are boolean arrays whose True is :attr:`Verdict.MIGHT_MATCH`. Predicates arrive in negation normal form, where
-no Not stands above And or Or; so evidence only ever has to answer one question, "might this be TRUE for some row?", and each kind of
-evidence about a leaf (partition value, statistics, filter) can exclude it on its own before And and Or are applied. That is what lets
-``a = 1 OR b = 2`` be skipped when statistics exclude `a` and a filter excludes `b`.
+Verdicts of many row groups are boolean arrays whose True is :attr:`Verdict.MIGHT_MATCH`. Predicates arrive in
+negation normal form, where no Not stands above And or Or; so evidence only ever has to answer one question, "might
+this be TRUE for some row?", and each kind of evidence about a leaf (partition value, statistics, filter) can exclude
+it on its own before And and Or are applied. That is what lets ``a = 1 OR b = 2`` be skipped when statistics exclude
+`a` and a filter excludes `b`.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Reason(str, Enum):
 def might_match(predicate: Predicate, alive: Verdicts, judge: Callable[[Predicate, Verdicts], Verdicts]) -> Verdicts:
     """Which of the `alive` row groups might hold a row for which `predicate` (in negation normal form) is TRUE.
 
-    ``judge(leaf, alive)`` answers for a leaf, and is asked only about row groups that the answer still matters for: And narrows from child
-    to child, Or asks its next child only about what no child has kept yet.
+    ``judge(leaf, alive)`` answers for a leaf, and is asked only about row groups that the answer still matters for:
+    And narrows from child to child, Or asks its next child only about what no child has kept yet.
     """
     if isinstance(predicate, And):
         for child in predicate.children:

@@ -1,0 +1,220 @@
+"""The reader behind ``format("bloomparquet")``: plans on the driver, reads on the executors.
+
+There are two classes because Spark refuses a query when a reader *has* ``pushFilters`` while
+``spark.sql.python.filterPushdown.enabled`` is off, and because on Spark 4.1 to 4.3 filters pushed by one query prune
+the other queries over the same DataFrame or view (see :mod:`pyspark_bloomparquet.filters`): which one serves a load is
+the option ``pushFilters``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from bloomparquet.errors import OptionError, UnsupportedError
+from bloomparquet.predicate import And, Predicate
+from bloomparquet.pruning.planner import plan
+from bloomparquet.where import parse_where
+from pyspark_bloomparquet.batches import arrow_schema
+from pyspark_bloomparquet.filters import filters_stay_in_their_scan, to_predicate
+from pyspark_bloomparquet.splits import Piece, Split, make_splits
+from pyspark_bloomparquet.table import Table
+from pyspark_bloomparquet.types import resolve
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from bloomparquet.pruning.plan import ScanPlan
+    from pyspark_bloomparquet.options import Options
+
+_PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+def make_reader(options: Options, schema: StructType) -> BloomParquetReader:
+    """The reader of one load. :class:`UnsupportedError` for a schema with a type that Spark cannot take from Python."""
+    try:
+        arrow_schema(schema)
+    except Exception as error:
+        raise UnsupportedError(
+            f"the schema has a type that Spark takes from no Python data source: {error}; give a schema that leaves the column out"
+        ) from error
+    # Filters are pushed in a worker of their own, which runs only where pushing is enabled: elsewhere the plain reader
+    # is always right.
+    if options.push_filters == "on" or (
+        options.push_filters == "auto" and filters_stay_in_their_scan() and _in_pushdown_worker()
+    ):
+        return PushingReader(options, schema)
+    return BloomParquetReader(options, schema)
+
+
+def _in_pushdown_worker() -> bool:
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHDOWN_WORKER in sys.modules or (main is not None and main.name == _PUSHDOWN_WORKER)
+
+
+class BloomParquetReader(DataSourceReader):
+    """Prunes by the load's own `where`, and by nothing that a query says.
+
+    `schema` is what is read: the inferred one, or the user's.
+    """
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+        self._where = parse_where(options.where)
+        self._filters: list[Filter] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Executors need no filters: Spark applies them to the rows.
+        return {**self.__dict__, "_filters": []}
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan: the row groups that may hold rows, as splits. On the driver, once for each query plan."""
+        table = Table(self.options)
+        found = self._plan(table)
+        if (
+            self.options.push_filters == "auto"
+            and self._where is None
+            and found.total > 1
+            and not filters_stay_in_their_scan()
+        ):
+            _warn_once()
+        values = table.dataset.partition_values
+        pieces = (
+            Piece(
+                group.path,
+                found.table.files[file].size,
+                group.index,
+                group.length,
+                values[int(found.file_places[file])],
+            )
+            for file, group in _kept(found)
+            if group.index is not None
+        )
+        splits: list[InputPartition] = list(
+            make_splits(
+                pieces,
+                table.partition_types,
+                max_partition_bytes=self.options.max_partition_bytes,
+                open_cost=self.options.open_cost_in_bytes,
+                min_partitions=self.options.min_partition_num or os.cpu_count() or 1,
+            )
+        )
+        return splits
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The rows of one split. On an executor."""
+        if not isinstance(partition, Split):  # Spark's stand-in where no row group was left
+            return iter(())
+        from pyspark_bloomparquet.reading import read_split
+
+        return read_split(partition, self.schema, self._where, self.options)
+
+    def _plan(self, table: Table) -> ScanPlan:
+        options = self.options
+        pushed = to_predicate(self._filters, self._plainly_typed(table)) if self._filters else None
+        common: dict[str, Any] = {
+            "timezone": options.time_zone,
+            "case_sensitive": options.case_sensitive,
+            "on_filter_error": options.on_filter_error,
+            "skip_corrupt": options.ignore_corrupt_files,
+        }
+        found = plan(table.dataset, self._where, **common) if pushed is None or self._where is not None else None
+        if found is not None and self._where is not None and options.time_zone is None:
+            _require_zone(self._where, found)
+        if pushed is None:
+            assert found is not None
+            return found
+        # Spark's filters fit Spark's types; where a file's type is another, a filter excludes nothing there
+        # (strict=False).
+        return plan(table.dataset, pushed if self._where is None else And(self._where, pushed), strict=False, **common)
+
+    def _plainly_typed(self, table: Table) -> StructType:
+        """The schema without partition columns that the user gave another type: the plan compares by the inferred one."""
+        from pyspark.sql.types import StructType
+
+        inferred = {field.name: field.dataType for field in table.partition_fields}
+        names = list(inferred)
+        kept = []
+        for field in self.schema.fields:
+            at = resolve(names, field.name, case_sensitive=self.options.case_sensitive)
+            if at is None or inferred[names[at]] == field.dataType:
+                kept.append(field)
+        return StructType(kept)
+
+
+class PushingReader(BloomParquetReader):
+    """Prunes by the filters of the query too."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take note of `filters` and give all of them back: pruning is by row group, Spark tests the rows."""
+        self._filters = list(filters)
+        return filters
+
+
+def _kept(found: ScanPlan) -> Iterator[tuple[int, Any]]:
+    by_path = {path: i for i, path in enumerate(found.table.paths)}
+    return ((by_path[group.path], group) for group in found.kept_row_groups())
+
+
+def _require_zone(where: Predicate, found: ScanPlan) -> None:
+    """OptionError where a timestamp of `where` means different instants in different zones."""
+    column = _ambiguous_timestamp(where, found)
+    if column is not None:
+        raise OptionError(
+            f"where compares the TIMESTAMP column {column} with a time that names no zone; give the option timeZone "
+            "(what spark.sql.session.timeZone is), or write the offset: TIMESTAMP '2026-01-31 12:00:00Z'"
+        )
+
+
+def _ambiguous_timestamp(where: Predicate, found: ScanPlan) -> str | None:
+    from bloomparquet.errors import PlanError
+    from bloomparquet.literals import coerce
+    from bloomparquet.predicate import Comparison, Membership, Not, Or
+    from bloomparquet.pruning.binding import NoLeaf, bind
+
+    if isinstance(where, And | Or):
+        return next((column for child in where.children if (column := _ambiguous_timestamp(child, found))), None)
+    if isinstance(where, Not):
+        return _ambiguous_timestamp(where.child, found)
+    if not isinstance(where, Comparison | Membership):
+        return None
+    instants = False
+    for layout in found.table.layouts:
+        leaf = bind(layout.schema, where.column, case_sensitive=False)
+        if not isinstance(leaf, NoLeaf):
+            annotation = leaf.node.annotation
+            adjusted = annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc
+            instants |= bool(adjusted) or leaf.node.physical_type == "INT96"
+    if not instants:
+        return None
+    for value in where.values if isinstance(where, Membership) else (where.value,):
+        try:
+            if coerce(value, "timestamp", timezone="UTC") != coerce(value, "timestamp", timezone="Asia/Tokyo"):
+                return ".".join(where.column)
+        except PlanError:  # not a timestamp: planning says so better
+            pass
+    return None
+
+
+_warned = False
+
+
+def _warn_once() -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            f"bloomparquet reads every row group: on Spark {pyspark.__version__} a query's filters cannot be used for pruning safely, because Spark "
+            'mixes up the filters of different queries over one load. Give the load its predicate, .option("where", "id = 1"); or, for a load that '
+            'serves one query only, .option("pushFilters", "on") with spark.sql.python.filterPushdown.enabled=true. '
+            '.option("pushFilters", "off") reads everything without this warning.',
+            stacklevel=2,
+        )

@@ -1,0 +1,181 @@
+"""One split → Arrow batches as Spark expects them. Runs on executors.
+
+A file is read batch by batch and each batch is cast and handed over before the next is decoded: memory holds part of
+one row group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from bloomparquet.errors import FormatError, OptionError
+from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.partitions import to_array
+from bloomparquet.predicate import Predicate, columns
+from bloomparquet.pruning.binding import readings
+from bloomparquet.residual import mask
+from bloomparquet.scan import read_row_groups
+from bloomparquet.storage import FileInfo, ReadCount, open_storage
+from pyspark_bloomparquet import legacy
+from pyspark_bloomparquet.batches import arrow_schema, to_spark_batch
+from pyspark_bloomparquet.types import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from bloomparquet.format.schema import SchemaNode
+    from bloomparquet.storage import Storage
+    from pyspark_bloomparquet.options import Options
+    from pyspark_bloomparquet.splits import FilePart, Split
+
+_SESSION_ZONE = "spark.sql.session.timeZone"
+
+
+def read_split(split: Split, schema: StructType, where: Predicate | None, options: Options) -> Iterator[pa.RecordBatch]:
+    """The rows of `split` for which `where` is TRUE, with the columns of `schema`. Errors name the file."""
+    storage, _ = open_storage(options.paths[0])
+    for part in split.files:
+        try:
+            yield from _FileReader(storage, part, split.partition_types, schema, where, options).batches()
+        except FileNotFoundError:
+            if not options.ignore_missing_files:
+                raise
+        except (FormatError, pa.ArrowInvalid, OSError):
+            if not options.ignore_corrupt_files:
+                raise
+
+
+class _FileReader:
+    """One file of a split."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        part: FilePart,
+        partition_types: dict[str, pa.DataType],
+        schema: StructType,
+        where: Predicate | None,
+        options: Options,
+    ) -> None:
+        self._storage, self._part, self._schema, self._where, self._options = storage, part, schema, where, options
+        self._footer = self._read_footer()
+        self._nodes = {node.name: node for node in self._footer.layout.schema.root.children}
+        self._raw = dict(zip(partition_types, part.values, strict=False))
+        self._constants = self._typed_constants()
+        self._tested: list[tuple[str, pa.Scalar | str]] = self._find_tested(partition_types)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        names = list(
+            dict.fromkeys([*self._stored_names(), *(found for _, found in self._tested if isinstance(found, str))])
+        )
+        old = legacy.columns(self._footer)
+        found = read_row_groups(
+            self._storage, self._part.path, self._part.row_groups, names, metadata=self._footer.metadata
+        )
+        for batch in found:
+            if self._where is not None:
+                batch = batch.filter(self._matching(batch))
+                if batch.num_rows == 0:
+                    continue
+            yield to_spark_batch(
+                batch,
+                self._schema,
+                self._constants,
+                case_sensitive=self._options.case_sensitive,
+                legacy_calendar=old,
+                path=self._part.path,
+            )
+
+    def _read_footer(self) -> Footer:
+        (footer,) = read_footers(self._storage, [FileInfo(self._part.path, self._part.size, 0)], ReadCount())
+        assert footer is not None
+        return footer
+
+    def _stored_names(self) -> Iterator[str]:
+        """The file's columns that the schema asks for."""
+        names = list(self._nodes)
+        for field in self._schema.fields:
+            if resolve(list(self._raw), field.name, case_sensitive=self._options.case_sensitive) is None:
+                at = resolve(names, field.name, case_sensitive=self._options.case_sensitive)
+                if at is not None:
+                    yield names[at]
+
+    def _typed_constants(self) -> dict[str, pa.Scalar]:
+        """The partition columns that the schema asks for, each as the type that it has there."""
+        names = list(self._raw)
+        target = arrow_schema(self._schema)
+        constants = {}
+        for field in target:
+            at = resolve(names, field.name, case_sensitive=self._options.case_sensitive)
+            if at is not None:
+                constants[names[at]] = self._constant(names[at], field.type)
+        return constants
+
+    def _constant(self, name: str, kind: pa.DataType) -> pa.Scalar:
+        zone = "UTC"
+        if pa.types.is_timestamp(kind) and kind.tz is not None and self._raw[name] is not None:
+            zone = self._options.time_zone or _session_zone(name)
+        return to_array([self._raw[name]], kind, zone)[0]
+
+    def _find_tested(self, partition_types: dict[str, pa.DataType]) -> list[tuple[str, pa.Scalar | str]]:
+        """What `where` looks at: the name it is tested by, with a constant or with the file's column."""
+        found: dict[str, pa.Scalar | str] = {}
+        names = list(self._nodes)
+        for column in columns(self._where) if self._where is not None else ():
+            for top in (path[0] for path in readings(column)):
+                constant = resolve(list(self._raw), top, case_sensitive=self._options.case_sensitive)
+                at = resolve(names, top, case_sensitive=self._options.case_sensitive)
+                if constant is not None:
+                    name = list(self._raw)[constant]
+                    found[name] = self._constant(name, partition_types[name])
+                elif at is not None:
+                    found[names[at]] = names[at]
+        return list(found.items())
+
+    def _matching(self, batch: pa.RecordBatch) -> Any:
+        """Which rows match, judged on what the file holds, whatever types the schema asks for."""
+        arrays = []
+        for _, source in self._tested:
+            if isinstance(source, str):
+                array = batch.column(source)
+                arrays.append(array.cast(_instants(array.type, self._nodes[source])))
+            else:
+                arrays.append(pa.repeat(source, batch.num_rows))
+        tested = (
+            pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self._tested]) if arrays else batch.select([])
+        )
+        assert self._where is not None
+        return mask(
+            self._where, tested, timezone=self._options.time_zone or "UTC", case_sensitive=self._options.case_sensitive
+        )
+
+
+def _instants(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
+    """`kind` with INT96, which pyarrow shows as a timestamp without a zone, as the instant that it is."""
+    if node.physical_type == "INT96":
+        return pa.timestamp("us", "UTC")
+    if pa.types.is_struct(kind):
+        nodes = {child.name: child for child in node.children}
+        return pa.struct(
+            [
+                field.with_type(_instants(field.type, nodes[field.name])) if field.name in nodes else field
+                for field in kind
+            ]
+        )
+    return kind
+
+
+def _session_zone(name: str) -> str:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    zone = context.getLocalProperty(_SESSION_ZONE) if context is not None else None
+    if zone is None:
+        raise OptionError(
+            f"the directories of partition column {name} hold times without a zone, and a Python data source cannot see the session's; "
+            "give the option timeZone (what spark.sql.session.timeZone is)"
+        )
+    return zone

@@ -1,0 +1,95 @@
+"""Options are checked: unknown names, values out of range, and the table for the README."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from bloomparquet.errors import OptionError
+from pyspark_bloomparquet.options import OPTIONS, Options, markdown
+
+
+def parse(**given: str) -> Options:
+    return Options.parse({"path": "/data", **given})
+
+
+def test_every_option_has_one_field_and_the_other_way_round() -> None:
+    fields = {field.name for field in dataclasses.fields(Options)}
+    names = {re.sub(r"(?=[A-Z])", "_", option.name).lower() for option in OPTIONS}
+    assert names - fields == {"path"}
+    assert fields - names == set()
+
+
+def test_keys_are_found_whatever_their_case() -> None:
+    assert parse(PUSHFILTERS="ON").push_filters == "on"
+    assert parse(mergeschema="True").merge_schema is True
+
+
+@pytest.mark.parametrize(
+    ("key", "suggestion"),
+    [
+        ("pushFilter", "pushFilters"),
+        ("mergeschemas", "mergeSchema"),
+        ("were", "where"),
+        ("maxpartitionbyte", "maxPartitionBytes"),
+    ],
+)
+def test_an_unknown_option_is_an_error_with_the_nearest_name(key: str, suggestion: str) -> None:
+    with pytest.raises(OptionError, match=f"no option '{key}'; did you mean '{suggestion}'"):
+        parse(**{key: "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1", 1),
+        ("134217728", 134217728),
+        ("128m", 2**27),
+        ("128MB", 2**27),
+        ("1g", 2**30),
+        (" 64k ", 2**16),
+        ("5b", 5),
+        ("2t", 2**41),
+    ],
+)
+def test_bytes_are_read_as_spark_reads_them(text: str, expected: int) -> None:
+    assert parse(maxPartitionBytes=text).max_partition_bytes == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("maxPartitionBytes", "0"),
+        ("maxPartitionBytes", "12q"),
+        ("maxPartitionBytes", "-1"),
+        ("openCostInBytes", "much"),
+        ("minPartitionNum", "0"),
+        ("minPartitionNum", "1.5"),
+        ("mergeSchema", "yes"),
+        ("pushFilters", "always"),
+        ("onFilterError", "ignore"),
+        ("modifiedBefore", "yesterday"),
+        ("modifiedAfter", "2026-02-30"),
+        ("timeZone", "Mars/Olympus"),
+        ("paths", "/a,/b"),
+        ("paths", "[]"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_an_error_that_names_both(name: str, value: str) -> None:
+    with pytest.raises(OptionError, match=f"option {name} is '{re.escape(value)}'; expected"):
+        parse(**{name: value})
+
+
+def test_paths_come_one_by_one_or_as_sparks_json_list() -> None:
+    assert parse().paths == ("/data",)
+    assert Options.parse({"paths": '["/a", "/b"]'}).paths == ("/a", "/b")
+    with pytest.raises(OptionError, match="no path was given"):
+        Options.parse({})
+
+
+def test_the_readme_table_has_one_row_for_every_option() -> None:
+    rows = markdown().splitlines()
+    assert len(rows) == 2 + len(OPTIONS)
+    assert all(option.doc.rstrip().endswith(".") for option in OPTIONS)
