@@ -1,6 +1,6 @@
 """The command line: ``bloomparquet plan | read | inspect | probe``.
 
-Only click is imported at the top: ``--help`` and a mistyped option answer before numpy and pyarrow are loaded.
+Everything but click is imported where it is used, so that ``--help`` and a mistyped option answer at once.
 
 Exit codes, for all commands: 0 done; 1 the data, a path or a predicate is wrong (one line ``error: …`` on stderr);
 2 the command line is wrong; 3 from ``probe`` only: the value is proven absent; 130 interrupted; 141 the reader of a
@@ -105,10 +105,12 @@ def read(
     batches = cli_output.head(bp.scan_batches(_one_or_many(path), columns=wanted, **_planning(**predicate)), limit)
     first = next(batches, None)
     if first is None:
-        # Nothing matches, so no batch says which columns there would have been.
-        empty = bp.read_table(_one_or_many(path), columns=wanted, **_planning(**{**predicate, "where": "FALSE"}))
-        first = empty.schema.empty_table().combine_chunks().to_batches()[0]
-    schema, batches = first.schema, chain((first,), batches)
+        # Nothing matches, so no batch says which columns there would have been: the first one without a predicate does.
+        anything = {**_planning(**{**predicate, "where": None}), "columns": wanted}
+        sample = next(bp.scan_batches(_one_or_many(path), **anything), None)
+        schema = bp.read_table(_one_or_many(path), **anything).schema if sample is None else sample.schema
+    else:
+        schema, batches = first.schema, chain((first,), batches)
     if output:
         cli_output.write_file(output, schema, batches)
     elif as_json:
@@ -170,7 +172,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit. Nothing that a user can cause ends in a traceback."""
     warnings.showwarning = _show_warning
     try:
-        sys.exit(cli.main(arguments, prog_name="bloomparquet", standalone_mode=False) or 0)
+        # Not `cli.main`: it would answer a closed pipe and an interrupt in its own way first.
+        with cli.make_context("bloomparquet", sys.argv[1:] if arguments is None else arguments) as context:
+            cli.invoke(context)
+        sys.stdout.flush()
+        sys.exit(0)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:
@@ -225,9 +231,10 @@ def _typed(path: str | list[str], column: str, text: str) -> Any:
     import bloomparquet as bp
     from bloomparquet.encoding import family_of
     from bloomparquet.format.schema import LeafColumn
-    from bloomparquet.pruning.binding import bind
+    from bloomparquet.pruning.binding import bind, readings
 
-    bound = (bind(layout.schema, (column,), case_sensitive=True) for layout in bp.plan(path).table.layouts)
+    layouts = bp.plan(path).table.layouts
+    bound = (bind(layout.schema, name, case_sensitive=True) for layout in layouts for name in readings((column,)))
     leaf = next((found for found in bound if isinstance(found, LeafColumn)), None)
     if leaf is None:
         return text

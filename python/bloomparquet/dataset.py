@@ -56,8 +56,12 @@ class Dataset:
                     f"{storage.key} and {opened.key} were given"
                 )
             storage = storage or opened
+            seen: set[str] = set()  # a glob may find a directory and what is in it
             for root in _expand(storage, inner, os.fspath(item)):
-                found = storage.list_files(root, recursive=recursive)
+                # Spark reads past empty files that it lists; one that is named is a mistake worth an error.
+                listed = storage.list_files(root, recursive=recursive)
+                found = [file for file in listed if (file.size or file.path == inner) and file.path not in seen]
+                seen.update(file.path for file in found)
                 files += found
                 partitions += _partitions(root if base is None else base, found) if recursive else [()] * len(found)
         assert storage is not None

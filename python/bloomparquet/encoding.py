@@ -32,6 +32,9 @@ from bloomparquet.format.schema import LeafColumn, SchemaNode
 from bloomparquet.literals import Family, coerce_all
 
 _UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+_STORED = {"BOOLEAN": "u1", "INT32": "<i4", "INT64": "<i8", "FLOAT": "<f4", "DOUBLE": "<f8"}
+_WIDTHS = {name: np.dtype(stored).itemsize for name, stored in _STORED.items()}
+_FLOATS: dict[str, np.dtype[Any]] = {"FLOAT": np.dtype("<f4"), "DOUBLE": np.dtype("<f8")}
 _DAY_NS = 86_400 * 10**9
 _JULIAN_EPOCH_DAY = 2_440_588
 
@@ -141,34 +144,47 @@ def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: s
     return Point(key, 0 if key == place else 1)
 
 
-def order_keys(leaf: LeafColumn, raw: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
-    """Statistics' raw minima or maxima (None where absent) as keys in this column's order, and which of them are
-    usable.
+def order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+    """Statistics' minima or maxima, plain-encoded (None where absent), as keys in this column's order; and which of
+    them can be used.
 
     Both have shape (n,). None when the column's statistics have no order that this package relies on.
     """
     node = leaf.node
     family = family_of(node)
-    present = np.array([value is not None for value in raw], np.bool_)
     if (
-        family in ("other", "boolean")
+        family == "other"
         or node.physical_type == "INT96"
-        or (family == "float" and node.physical_type not in ("FLOAT", "DOUBLE"))
+        or (family == "decimal" and node.physical_type == "BYTE_ARRAY")
     ):
         return None
-    if family == "float":
-        floats = np.array([math.nan if value is None else value for value in raw], np.float64)
-        return floats, ~np.isnan(floats)
-    if node.physical_type == "INT64" or node.physical_type == "INT32":
-        integers = np.array([0 if value is None else value for value in raw], np.int64)
-        if _unsigned(node):
-            return (integers & 0xFFFFFFFF if node.physical_type == "INT32" else integers).view(np.uint64), present
-        return integers, present
-    if family == "decimal":
-        if node.physical_type == "BYTE_ARRAY":
+    width = node.type_length if node.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(node.physical_type or "")
+    usable = np.array([value is not None and (width is None or len(value) == width) for value in raw], np.bool_)
+    if width is None or node.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        if family == "float":  # FLOAT16, whose bounds writers have ordered in several ways
             return None
-        return _objects([0 if value is None else int.from_bytes(value, "big", signed=True) for value in raw]), present
-    return _objects([b"" if value is None else value for value in raw]), present
+        values: list[Any] = [value if value is not None and ok else b"" for value, ok in zip(raw, usable, strict=True)]
+        if family == "decimal":
+            values = [int.from_bytes(value, "big", signed=True) for value in values]
+        return _objects(values), usable
+    packed = b"".join(
+        value if value is not None and ok else bytes(width) for value, ok in zip(raw, usable, strict=True)
+    )
+    keys = np.frombuffer(packed, _STORED[node.physical_type or ""])
+    if family == "float":
+        keys = keys.astype(np.float64)
+        return keys, usable & ~np.isnan(keys)
+    if family == "boolean":
+        return keys.astype(np.uint64), usable
+    if _unsigned(node):
+        return keys.view(f"<u{width}").astype(np.uint64), usable
+    return keys.astype(np.int64), usable
+
+
+def has_signed_order(leaf: LeafColumn) -> bool:
+    """Whether every writer orders this column's values as signed numbers, so that even the deprecated bounds of old
+    files, whose order was never defined, mean the same."""
+    return leaf.node.physical_type in ("INT32", "INT64", "FLOAT", "DOUBLE") and not _unsigned(leaf.node)
 
 
 def _hidden_encoding(leaf: LeafColumn, traits: WriterTraits) -> bool:
@@ -237,7 +253,7 @@ def _encode_integers(leaf: LeafColumn, places: Sequence[Any]) -> Encoded:
         )
     keys = np.unique(keys)
     if node.physical_type == "BOOLEAN":
-        return Encoded(keys.astype(np.bool_), None)  # parquet-java leaves the filters of BOOLEAN columns empty
+        return Encoded(keys, None)  # parquet-java leaves the filters of BOOLEAN columns empty
     if node.physical_type == "INT32":
         return Encoded(keys, hashing.xxh64_int32(keys.astype(np.uint32)))
     if node.physical_type == "INT64":
@@ -256,9 +272,7 @@ def _encode_bytes(leaf: LeafColumn, places: Sequence[bytes]) -> Encoded:
 def _encode_floats(leaf: LeafColumn, canonical: Sequence[Any]) -> Encoded | None:
     if any(_is_nan(value) for value in canonical):
         return None  # NaN has many bit patterns, and Spark holds them all equal
-    stored_as = {"FLOAT": np.dtype("<f4"), "DOUBLE": np.dtype("<f8")}.get(
-        leaf.node.physical_type or "", np.dtype("<f2")
-    )
+    stored_as: np.dtype[Any] = _FLOATS.get(leaf.node.physical_type or "", np.dtype("<f2"))
     with np.errstate(over="ignore"):
         exact = {value for value in canonical if isinstance(value, float) and float(stored_as.type(value)) == value}
     ordered = sorted(exact)

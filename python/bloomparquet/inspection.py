@@ -13,8 +13,8 @@ from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.encoding import encode_values
 from bloomparquet.errors import PlanError, UnsupportedError
 from bloomparquet.format.schema import LeafColumn
-from bloomparquet.predicate import Column
-from bloomparquet.pruning.binding import bind, require_known
+from bloomparquet.predicate import Column, IsNull, columns
+from bloomparquet.pruning.binding import bind, resolve, unknown_column
 from bloomparquet.pruning.planner import cache
 from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
 from bloomparquet.pruning.verdict import Verdict
@@ -66,10 +66,14 @@ def probe(
         raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with IS NULL")
     dataset, table = _open(path, filesystem)
     name = (column,) if isinstance(column, str) else column
-    require_known([name], [layout.schema for layout in table.layouts], (), case_sensitive=True)
+    schemas = [layout.schema for layout in table.layouts]
+    test, unknown = resolve(IsNull(name), schemas, (), case_sensitive=True)
+    if unknown:
+        raise unknown_column(name, schemas, ())
+    (path,) = columns(test)
     verdicts = np.ones(len(table), np.bool_)
     for i, layout in enumerate(table.layouts):
-        leaf = bind(layout.schema, name, case_sensitive=True)
+        leaf = bind(layout.schema, path, case_sensitive=True)
         if not isinstance(leaf, LeafColumn):
             continue
         chunks = table.chunks(i, leaf)

@@ -141,13 +141,13 @@ def describe(value: object) -> str:
 def coerce(value: Value, family: Family, *, timezone: str = "UTC", column: str = "", kind: str = "") -> Any:
     """`value` as a column of `family` holds it, exactly (see the table above); None stays None.
 
-    Dates, timestamps, times and UUIDs are also read from their ISO text. Where the column is adjusted to UTC, a datetime
-    without an offset is a wall clock reading in `timezone`; one that the clock skipped or showed twice is taken by the
-    offset before the change (``fold=0``), as by Spark.
+    Dates, timestamps, times and UUIDs are also read from their ISO text. Where the column is adjusted to UTC, a
+    datetime without an offset is a wall clock reading in `timezone`; one that the clock skipped or showed twice is
+    taken by the offset before the change (``fold=0``), as by Spark.
 
-    Between binary and decimal fractions, which are never quite equal, the value means what it says: in a float column the
-    Decimal 0.1, as which SQL reads ``0.1``, is the nearest float64, and in a decimal column the float 0.1 is its shortest
-    text. Spark, which compares both as float64, gives the same rows up to 15 digits.
+    Binary and decimal fractions are hardly ever equal, so the value means what it says: in a float column the Decimal
+    0.1 (SQL reads ``0.1`` as one) is the nearest float64, and in a decimal column the float 0.1 is its shortest text.
+    Spark, which compares both as float64, gives the same rows up to 15 digits.
 
     PlanError, which names `column` and its type (`kind`, else the family), when the value does not fit there.
     """
@@ -156,17 +156,16 @@ def coerce(value: Value, family: Family, *, timezone: str = "UTC", column: str =
     try:
         return _COERCE[family](value, timezone)
     except _MisfitError as misfit:
-        where = (
-            f"column {column!r} is of type {kind or family}" if column else f"the column is of type {kind or family}"
-        )
-        raise PlanError(f"{where}, but is compared with {describe(value)}; {misfit}") from None
+        name = f"column {column!r}" if column else "the column"
+        found = f"is of type {kind or family}, but is compared with {describe(value)}"
+        raise PlanError(f"{name} {found}; {misfit}") from None
 
 
 def coerce_all(
     values: Sequence[Value], family: Family, *, timezone: str = "UTC", column: str = "", kind: str = ""
 ) -> list[Any]:
     """`coerce` of each value, in order; one pass when all are already as the column holds them."""
-    if _UNCHANGED.get(family, frozenset()).issuperset(map(type, values)):
+    if _UNCHANGED.get(family, frozenset()).issuperset(map(type, values)) and (family != "string" or _is_text(values)):
         return list(values)
     return [coerce(value, family, timezone=timezone, column=column, kind=kind) for value in values]
 
@@ -226,17 +225,29 @@ def _to_number(value: Value) -> int | float | Decimal:
 
 def _to_string(value: Value, timezone: str) -> str:
     if isinstance(value, str):
-        return value
+        if _is_text([value]):
+            return value
+        raise _MisfitError("expected text: half of a surrogate pair cannot be written as UTF-8")
     if isinstance(value, bytes):
         raise _MisfitError("expected a str: decode the bytes, or write the text in quotes")
     raise _MisfitError(f"expected a str: write '{value}' in quotes")
 
 
+def _is_text(values: Sequence[Any]) -> bool:
+    try:
+        "".join(filter(None, values)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _to_binary(value: Value, timezone: str) -> bytes:
     if isinstance(value, bytes):
         return value
+    if isinstance(value, UUID):
+        return value.bytes
     if isinstance(value, str):
-        return value.encode()
+        return _to_string(value, timezone).encode()
     raise _MisfitError("expected bytes: write X'00ff' in SQL, b'\\x00\\xff' in Python")
 
 

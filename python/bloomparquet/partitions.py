@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from bloomparquet.errors import PlanError
+from bloomparquet.literals import find_zone
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 
@@ -112,7 +113,5 @@ def _convert(value: str, kind: pa.DataType, timezone: str) -> Any:
     if pa.types.is_date(kind):
         return dt.date.fromisoformat(value)
     if pa.types.is_timestamp(kind):
-        from zoneinfo import ZoneInfo
-
-        return dt.datetime.fromisoformat(value + "00000" if "." in value else value).replace(tzinfo=ZoneInfo(timezone))
+        return dt.datetime.fromisoformat(value + "00000" if "." in value else value).replace(tzinfo=find_zone(timezone))
     return value

@@ -10,14 +10,13 @@ import pyarrow.parquet as pq
 
 from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.errors import PlanError, nearest
+from bloomparquet.format.footer import Footer
 from bloomparquet.format.schema import SchemaNode
 from bloomparquet.predicate import columns as columns_of
-from bloomparquet.pruning.binding import readings
 from bloomparquet.pruning.plan import ScanPlan
-from bloomparquet.pruning.planner import plan
-from bloomparquet.residual import mask
-from bloomparquet.storage import Storage
-from bloomparquet.where import Where
+from bloomparquet.pruning.planner import Where, cache, plan
+from bloomparquet.residual import bind
+from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 BATCH_ROWS = 64 * 1024
 
@@ -71,17 +70,28 @@ class _Scan:
 
     def __init__(self, plan: ScanPlan, columns: Sequence[str] | None, planning: dict[str, Any]) -> None:
         self._plan = plan
-        self._timezone = planning.get("timezone", "UTC") or "UTC"
-        self._case_sensitive = planning.get("case_sensitive", True)
-        self._partitions = plan.dataset.partition_table(self._timezone)
-        stored = _unified_schema(plan)
-        partition_fields = list(self._partitions.schema)
-        names = {field.name for field in partition_fields}
-        everything = pa.schema([*(field for field in stored if field.name not in names), *partition_fields])
-        self.schema = everything if columns is None else pa.schema([_field(everything, name, plan) for name in columns])
-        needed = set(self.schema.names) | self._tested(everything)
+        self._partitions = plan.dataset.partition_table(planning.get("timezone", "UTC") or "UTC")
+        everything = self._with_partitions(_stored_schema(plan, plan.dataset.files[:1]))
+        if columns is not None and plan.excluded and not set(columns) <= set(everything.names):
+            everything = self._with_partitions(_stored_schema(plan, plan.excluded))
+        self.schema = everything if columns is None else pa.schema([_field(everything, name) for name in columns])
+        case_sensitive = planning.get("case_sensitive", True)
+        tops = {column[0] for column in columns_of(plan.where)} if plan.where is not None else set()
+        folded = {top.casefold() for top in tops}
+        tested = {
+            name for name in everything.names if name in tops or (not case_sensitive and name.casefold() in folded)
+        }
+        needed = {*self.schema.names, *tested}
         self._read_schema = pa.schema([field for field in everything if field.name in needed])
-        self._stored_names = [name for name in self._read_schema.names if name not in names]
+        self._stored_names = [name for name in self._read_schema.names if name not in self._partitions.column_names]
+        self._matching = None
+        if plan.where is not None:
+            zone = planning.get("timezone", "UTC") or "UTC"
+            self._matching = bind(plan.where, self._read_schema, timezone=zone, case_sensitive=case_sensitive)
+
+    def _with_partitions(self, stored: pa.Schema) -> pa.Schema:
+        fields = [field for field in stored if field.name not in self._partitions.column_names]
+        return pa.schema([*fields, *self._partitions.schema])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         plan = self._plan
@@ -90,26 +100,14 @@ class _Scan:
             present = {field.name for field in footer.layout.schema.root.children}
             names = [name for name in self._stored_names if name in present]
             constants = self._partitions.slice(int(plan.file_places[place]), 1)
-            for batch in read_row_groups(plan.dataset.storage, file.path, row_groups, names, metadata=footer.metadata):
+            for batch in read_row_groups(
+                plan.dataset.storage, file.path, row_groups, names, metadata=footer.to_arrow()
+            ):
                 whole = self._conform(batch, constants)
-                if plan.where is not None:
-                    whole = whole.filter(
-                        mask(plan.where, whole, timezone=self._timezone, case_sensitive=self._case_sensitive)
-                    )
+                if self._matching is not None:
+                    whole = whole.filter(self._matching(whole))
                 if whole.num_rows:
                     yield whole.select(self.schema.names)
-
-    def _tested(self, everything: pa.Schema) -> set[str]:
-        """The top-level columns that the predicate looks at."""
-        tops = {
-            path[0]
-            for column in (columns_of(self._plan.where) if self._plan.where else ())
-            for path in readings(column)
-        }
-        if self._case_sensitive:
-            return tops
-        folded = {top.casefold() for top in tops}
-        return {name for name in everything.names if name.casefold() in folded}
 
     def _conform(self, batch: pa.RecordBatch, constants: pa.Table) -> pa.RecordBatch:
         arrays = []
@@ -125,23 +123,23 @@ class _Scan:
         return pa.RecordBatch.from_arrays(arrays, schema=self._read_schema)
 
 
-def _unified_schema(plan: ScanPlan) -> pa.Schema:
-    """One schema over all files that were opened; differing types of a column are widened where Arrow can."""
-    table = plan.table
-    first = {id(footer.layout): footer for footer in reversed(table.footers)}
-    schemas = []
-    for layout in table.layouts:
-        arrow = first[id(layout)].metadata.schema.to_arrow_schema().remove_metadata()
-        nodes = {node.name: node for node in layout.schema.root.children}
-        schemas.append(
-            pa.schema([field.with_type(_spark_timestamps(field.type, nodes.get(field.name))) for field in arrow])
-        )
-    if not schemas:
-        return pa.schema([])
+def _stored_schema(plan: ScanPlan, others: Sequence[FileInfo]) -> pa.Schema:
+    """One schema over the files that planning opened, and `others`; differing types of a column are widened where Arrow
+    can."""
+    unopened = [file for file in others if file in plan.excluded]
+    more = cache.row_groups(plan.dataset.storage, unopened, ReadCount(), skip_corrupt=True).footers if unopened else ()
+    distinct = {footer.layout: footer for footer in reversed([*more, *plan.table.footers])}
+    schemas = [_arrow_schema(footer) for footer in reversed(distinct.values())]
     try:
-        return pa.unify_schemas(schemas, promote_options="permissive")
+        return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         raise PlanError(f"the files' schemas do not go together: {error}; read them apart") from error
+
+
+def _arrow_schema(footer: Footer) -> pa.Schema:
+    arrow = footer.to_arrow().schema.to_arrow_schema().remove_metadata()
+    nodes = {node.name: node for node in footer.layout.schema.root.children}
+    return pa.schema([field.with_type(_spark_timestamps(field.type, nodes.get(field.name))) for field in arrow])
 
 
 def _spark_timestamps(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
@@ -164,7 +162,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def _field(everything: pa.Schema, name: str, plan: ScanPlan) -> pa.Field:
+def _field(everything: pa.Schema, name: str) -> pa.Field:
     at = everything.get_field_index(name)
     if at < 0:
         raise PlanError(

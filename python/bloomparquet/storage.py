@@ -16,9 +16,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow.fs
@@ -111,14 +111,22 @@ class LocalStorage:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         try:
             for start, view in zip(starts, views, strict=True):
-                count = os.preadv(descriptor, [view], start)
+                count = _read_into(descriptor, view, start)
                 while count < len(view):  # a positioned read may return less than it was asked for
-                    more = os.preadv(descriptor, [view[count:]], start + count)
+                    more = _read_into(descriptor, view[count:], start + count)
                     if more == 0:
                         raise _ends_early(path, start + count, start + len(view))
                     count += more
         finally:
             os.close(descriptor)
+
+
+def _read_into(descriptor: int, view: memoryview, start: int) -> int:
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [view], start)
+    data = os.pread(descriptor, len(view), start)  # where the system has no preadv: one copy more
+    view[: len(data)] = data
+    return len(data)
 
 
 class ArrowStorage:
@@ -153,8 +161,8 @@ class ArrowStorage:
         fixed = next(i for i, part in enumerate(parts) if _GLOB.search(part))
         root = "/".join(parts[:fixed])
         found = self.arrow.get_file_info(pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True))
-        matches = _matcher("/".join(parts[fixed:]))
-        return sorted(info.path for info in found if matches("/".join(_below(root, info.path))))
+        inner = [(info.path, _below(root.lstrip("/"), info.path.lstrip("/"))) for info in found]
+        return sorted(path for path, names in inner if _matches(names, parts[fixed:]))
 
     def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
         with self.arrow.open_input_file(path) as file:
@@ -177,19 +185,17 @@ def _file_info(info: pyarrow.fs.FileInfo) -> FileInfo:
 
 
 def _below(root: str, path: str) -> list[str]:
+    """The names between `root` and what lies at `path`, its own last."""
     return path[len(root) :].strip("/").split("/")
 
 
-def _matcher(pattern: str) -> Any:
+def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
     """``**`` crosses directories, ``*`` and ``?`` do not, as :func:`glob.glob` has it."""
-    parts = [
-        "(?:.*/)?"
-        if part == "**"
-        else fnmatch.translate(part).replace(".*", "[^/]*").removesuffix("\\Z").removesuffix("\\z") + "/"
-        for part in pattern.split("/")
-    ]
-    expression = re.compile("".join(parts).removesuffix("/"))
-    return expression.fullmatch
+    if not patterns:
+        return not names
+    if patterns[0] == "**":
+        return any(_matches(names[i:], patterns[1:]) for i in range(len(names) + 1))
+    return bool(names) and fnmatch.fnmatchcase(names[0], patterns[0]) and _matches(names[1:], patterns[1:])
 
 
 _LOCAL = LocalStorage()
@@ -204,51 +210,62 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
     """
     path = os.fspath(path)
     if filesystem is not None:
-        return _wrap(filesystem), _strip_scheme(path)
+        return _wrap(filesystem), _SCHEME.sub("", path)
     if path.startswith("file:"):
-        return _LOCAL, unquote(urlsplit(path).path)
+        inner = re.sub("^file:(//[^/]*)?", "", path)
+        return _LOCAL, inner if os.path.exists(inner) else unquote(inner)
     match = _SCHEME.match(path)
     if match is None:
         return _LOCAL, path
     scheme = match.group()[:-3].lower()
     if scheme == "s3a":  # Hadoop's name for it
-        path, scheme = "s3" + path[3:], "s3"
+        scheme = "s3"
     if scheme in _NATIVE_SCHEMES:
-        # from_uri checks the characters of a URI, among which a glob's are not
-        glob_at = _GLOB.search(path.split("?endpoint", 1)[0].split("?region", 1)[0])
-        if glob_at is None:
-            arrow, inner = pyarrow.fs.FileSystem.from_uri(path)
-            return ArrowStorage(arrow, _key(path)), inner
-        arrow, _ = pyarrow.fs.FileSystem.from_uri(path[: path.rindex("/", 0, glob_at.start())])
-        return ArrowStorage(arrow, _key(path)), _strip_scheme(path)
+        return _open_native(scheme, path[match.end() :])
     import fsspec
 
     fs, inner = fsspec.core.url_to_fs(path)
     return _wrap(fs), inner
 
 
+def _open_native(scheme: str, location: str) -> tuple[Storage, str]:
+    """`location` is what follows the scheme; a query at its end (``?region=…``) configures the file system."""
+    inner, mark, query = location.rpartition("?")
+    if not mark or "=" not in query or "/" in query.partition("=")[0]:
+        inner, query = location, ""
+    suffix = f"?{query}" if query else ""
+    # A URI may not have all the characters that a glob has; its file system is that of the directory it begins in.
+    at = _GLOB.search(inner)
+    fixed = inner if at is None else inner[: inner.rindex("/", 0, at.start())]
+    arrow, stripped = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{fixed}{suffix}")
+    authority = fixed.split("/", 1)[0].rpartition("@")[2]
+    key = f"{scheme}://{authority}{suffix}"
+    return ArrowStorage(arrow, key), stripped if at is None else stripped + inner[len(fixed) :]
+
+
+_given: list[tuple[pyarrow.fs.FileSystem, str]] = []
+_numbers = count(1)
+
+
 def _wrap(filesystem: Any) -> Storage:
     if isinstance(filesystem, pyarrow.fs.LocalFileSystem):
         return _LOCAL
-    if isinstance(filesystem, pyarrow.fs.FileSystem):
-        return ArrowStorage(filesystem, f"{filesystem.type_name}:{id(filesystem)}")
-    handler = pyarrow.fs.FSSpecHandler(filesystem)
-    token = getattr(filesystem, "_fs_token", id(filesystem))
-    return ArrowStorage(pyarrow.fs.PyFileSystem(handler), f"{type(filesystem).__name__}:{token}")
-
-
-def _key(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}?{parts.query}"
-
-
-def _strip_scheme(path: str) -> str:
-    match = _SCHEME.match(path)
-    return path[match.end() :].split("?", 1)[0] if match else path
+    if not isinstance(filesystem, pyarrow.fs.FileSystem):
+        handler = pyarrow.fs.FSSpecHandler(filesystem)
+        filesystem = pyarrow.fs.PyFileSystem(handler)
+    # A file system that equals one given before shows the same files. Those are held, for the name of one that is gone
+    # must not pass to another.
+    for known, key in _given:
+        if known == filesystem:
+            return ArrowStorage(known, key)
+    key = f"{filesystem.type_name}#{next(_numbers)}"
+    _given.append((filesystem, key))
+    del _given[:-32]
+    return ArrowStorage(filesystem, key)
 
 
 def is_glob(path: str) -> bool:
-    return _GLOB.search(_SCHEME.sub("", path)) is not None
+    return _GLOB.search(path) is not None
 
 
 @dataclass(frozen=True)
@@ -272,12 +289,12 @@ def read_ranges(
     file: NDArray[np.int64],
     offset: NDArray[np.int64],
     length: NDArray[np.int64],
-    count: ReadCount,
+    reads: ReadCount,
 ) -> Ranges:
     """Read ``length[i]`` bytes at ``offset[i]`` of ``paths[file[i]]`` for all i, each byte once, merging ranges
     nearer than ``storage.near``.
 
-    All three arrays have one shape (n,), in any order; every length is positive. `count` grows by what was requested.
+    All three arrays have one shape (n,), in any order; every length is positive. `reads` grows by what was requested.
     """
     if len(file) == 0:
         return Ranges(np.empty(0, np.uint8), np.empty(0, np.int64))
@@ -298,8 +315,8 @@ def read_ranges(
     run_at = np.concatenate(([0], np.cumsum(run_end - run_start)))
     buffer = np.empty(run_at[-1], np.uint8)
     _read_runs(storage, paths, run_file, run_start, run_at, buffer.data)
-    count.requests += len(first)
-    count.bytes += len(buffer)
+    reads.requests += len(first)
+    reads.bytes += len(buffer)
     result = np.empty(len(order), np.int64)
     result[order] = run_at[run] + (starts - run_start[run])
     return Ranges(buffer, result)

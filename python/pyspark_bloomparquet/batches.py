@@ -28,9 +28,9 @@ _JULIAN_END_MICROS = (
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
     """The Arrow schema that Spark checks batches of `schema` against."""
-    # Before 4.2 the zone was not a parameter, and always UTC.
-    keywords = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(schema, **keywords)
+    # The zone was not always a parameter; before, it was always UTC.
+    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
 
 def to_spark_batch(
@@ -121,36 +121,37 @@ def _flat(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str) ->
         ) from error
 
 
-def _allowed(source: pa.DataType, target: pa.DataType) -> bool:
+def _allowed(source: Any, target: Any) -> bool:
     """Whether Spark's reader would read `source` as `target` with the value unchanged."""
     types = pa.types
     if types.is_integer(target):
         if types.is_duration(source) or types.is_time64(source):
-            return types.is_int64(target)
+            return bool(types.is_int64(target))
         if not types.is_integer(source):
             return False
         needed = source.bit_width * (1 if types.is_signed_integer(source) else 2)
         # A file's INT32 may hold values of a narrower declared type: those are checked one by one.
-        return needed <= max(32, target.bit_width)
+        return bool(needed <= max(32, target.bit_width))
     if types.is_floating(target):
-        return (
-            types.is_floating(source)
-            and source.bit_width <= target.bit_width
-            or (types.is_integer(source) and source.bit_width <= 32 and types.is_float64(target))
-        )
+        if types.is_integer(source):
+            return bool(types.is_float64(target) and source.bit_width <= 32)
+        return bool(types.is_floating(source) and source.bit_width <= target.bit_width)
     if types.is_decimal(target):
-        return types.is_integer(source) or (types.is_decimal(source) and source.scale <= target.scale)
+        return bool(types.is_integer(source) or (types.is_decimal(source) and source.scale <= target.scale))
     if types.is_string(target) or types.is_binary(target):
-        fixed = types.is_fixed_size_binary(source)
-        return _is_text(source) or _is_bytes(source) or (fixed and types.is_binary(target))
+        return (
+            _is_text(source)
+            or _is_bytes(source)
+            or bool(types.is_fixed_size_binary(source) and types.is_binary(target))
+        )
     if types.is_date(target):
         return bool(types.is_date(source))
     if types.is_timestamp(target):
-        return types.is_timestamp(source) and source.unit != "ns" and (source.tz is None or target.tz is not None)
+        return bool(types.is_timestamp(source) and source.unit != "ns" and (source.tz is None or target.tz is not None))
     if types.is_time64(target):
-        return types.is_time64(source) and source.unit == "us"
+        return bool(types.is_time64(source) and source.unit == "us")
     if types.is_duration(target):
-        return types.is_duration(source) or types.is_int64(source)
+        return bool(types.is_duration(source) or types.is_int64(source))
     return False
 
 
@@ -204,7 +205,9 @@ def _variant(array: pa.StructArray, target: pa.StructType, place: str) -> pa.Arr
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
 
 
-def _refuse_old(column: pa.Array, place: str) -> None:
+def _refuse_old(column: Any, place: str) -> None:
+    for child in _children(column):
+        _refuse_old(child, place)
     if pa.types.is_date(column.type):
         oldest, limit = pc.min(column.cast(pa.int32())).as_py(), _JULIAN_END_DAYS
     elif pa.types.is_timestamp(column.type):
@@ -213,9 +216,17 @@ def _refuse_old(column: pa.Array, place: str) -> None:
         return
     if oldest is not None and oldest < limit:
         raise UnsupportedError(
-            f"{place} was written in the calendar of Spark 2 and has values from before it agreed with today's; read it by spark.read.parquet, "
-            "or give a schema that leaves it out"
+            f"{place} was written in the calendar of Spark 2 and has values from before it agreed with today's; "
+            "read it by spark.read.parquet, or give a schema that leaves it out"
         )
+
+
+def _children(column: Any) -> list[pa.Array]:
+    if pa.types.is_struct(column.type):
+        return list(column.flatten())
+    if pa.types.is_map(column.type):
+        return [column.keys, column.items]
+    return [column.values] if pa.types.is_list(column.type) else []
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:

@@ -56,7 +56,7 @@ _VALUES: dict[type, tuple[type, ...]] = {
 
 
 def filters_stay_in_their_scan(version: str = pyspark.__version__) -> bool:
-    """Whether this Spark keeps filters to the scan they were pushed for; an unknown release counts as one that does not."""
+    """Whether this Spark keeps filters to the scan they were pushed for; an unknown release counts as not."""
     major, minor = version.split(".")[:2]
     return FILTERS_STAY_IN_THEIR_SCAN.get((int(major), int(minor)), False)
 

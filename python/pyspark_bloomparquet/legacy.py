@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bloomparquet.format.footer import Footer
 
-_VERSION = b"org.apache.spark.version"
-_DATES = b"org.apache.spark.legacyDateTime"
-_INT96 = b"org.apache.spark.legacyINT96"
+_VERSION = "org.apache.spark.version"
+_DATES = "org.apache.spark.legacyDateTime"
+_INT96 = "org.apache.spark.legacyINT96"
 
 
 def columns(footer: Footer) -> tuple[str, ...]:
     """The top-level DATE and TIMESTAMP columns whose old values are in the old calendar; none for nearly every file."""
-    metadata = footer.metadata.metadata or {}
-    written = re.match(rb"(\d+)\.(\d+)", metadata.get(_VERSION, b""))
+    metadata = footer.layout.key_values
+    written = re.match(r"(\d+)\.(\d+)", metadata.get(_VERSION, ""))
     if written is None:  # not Spark's: taken as it stands, which is Spark's default too
         return ()
     version = (int(written.group(1)), int(written.group(2)))

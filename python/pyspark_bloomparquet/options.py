@@ -85,9 +85,8 @@ def _paths(name: str, value: str) -> tuple[str, ...]:
 def _one_of(*choices: str) -> Callable[[str, str], str]:
     def check(name: str, value: str) -> str:
         if value.strip().lower() not in choices:
-            raise OptionError(
-                f"option {name} is {value!r}; expected {', '.join(choices[:-1])} or {choices[-1]}{nearest(value, choices)}"
-            )
+            expected = f"{', '.join(choices[:-1])} or {choices[-1]}{nearest(value, choices)}"
+            raise OptionError(f"option {name} is {value!r}; expected {expected}")
         return value.strip().lower()
 
     return check
@@ -95,7 +94,7 @@ def _one_of(*choices: str) -> Callable[[str, str], str]:
 
 @dataclass(frozen=True)
 class Option:
-    """One option. `default` is the text that means leaving it out (None: no text does); `read` turns text into the value."""
+    """One option. `default` is the text that leaving it out stands for, if any; `read` turns text into the value."""
 
     name: str
     default: str | None
@@ -110,39 +109,85 @@ OPTIONS: tuple[Option, ...] = (
         "where",
         None,
         _text,
-        "A predicate in SQL that belongs to the load: the DataFrame is the rows for which it is true. Row groups that cannot hold one are "
-        "never read, on every Spark version.",
+        "A predicate in SQL that belongs to the load: the DataFrame is the rows for which it is true. Row groups that "
+        "cannot hold one are never read, on every Spark version.",
     ),
     Option(
         "pushFilters",
         "auto",
         _one_of("auto", "on", "off"),
-        "Whether the filters of a query prune. `auto`: where Spark keeps the filters of each scan apart. `on`: always; needs "
-        "`spark.sql.python.filterPushdown.enabled`, and on Spark 4.1 to 4.3 **each load may serve one query only**, or rows are lost. "
-        "`off`: never.",
+        "Whether the filters of a query prune. `auto`: where Spark keeps the filters of each scan apart. `on`: always; "
+        "needs `spark.sql.python.filterPushdown.enabled`, and on Spark 4.1 to 4.3 **each load may serve one query "
+        "only**, or rows are lost. `off`: never.",
     ),
-    Option("onFilterError", "keep", _one_of("keep", "fail"), "A Bloom filter that cannot be used: `keep` its row group with a warning, or `fail`."),
+    Option(
+        "onFilterError",
+        "keep",
+        _one_of("keep", "fail"),
+        "A Bloom filter that cannot be used: `keep` its row group, or `fail`.",
+    ),
     Option("mergeSchema", "false", _flag, "The schema is the union of all files' schemas, not the first file's."),
-    Option("caseSensitive", "false", _flag, "Whether column names that differ only by case are different; give it what `spark.sql.caseSensitive` is."),
-    Option("recursiveFileLookup", "false", _flag, "Read all directories below the path, and take none of them for a partition."),
+    Option(
+        "caseSensitive",
+        "false",
+        _flag,
+        "Whether column names that differ only by case are different; give it what `spark.sql.caseSensitive` is.",
+    ),
+    Option(
+        "recursiveFileLookup",
+        "false",
+        _flag,
+        "Take directories `name=value` for plain directories, not for partitions.",
+    ),
     Option("basePath", None, _text, "Where partition directories begin, when the path is already below one of them."),
     Option("pathGlobFilter", None, _text, "Only files whose name matches this glob."),
-    Option("modifiedBefore", None, _moment, "Only files last modified before this time, such as `2026-01-31T00:00:00`, in `timeZone` or else UTC."),
+    Option(
+        "modifiedBefore",
+        None,
+        _moment,
+        "Only files last modified before this time, such as `2026-01-31T00:00:00`, in `timeZone` or else UTC.",
+    ),
     Option("modifiedAfter", None, _moment, "Only files last modified after this time."),
-    Option("inferPartitionTypes", "true", _flag, "Whether partition columns get the type that their values have; otherwise they are strings."),
-    Option("ignoreCorruptFiles", "false", _flag, "Pass over files that are no Parquet, and over the rest of a file that turns out damaged."),
+    Option(
+        "inferPartitionTypes",
+        "true",
+        _flag,
+        "Whether partition columns get the type that their values have; otherwise they are strings.",
+    ),
+    Option(
+        "ignoreCorruptFiles",
+        "false",
+        _flag,
+        "Pass over files that are no Parquet, and over the rest of a file that turns out damaged.",
+    ),
     Option("ignoreMissingFiles", "false", _flag, "Pass over files that are gone when they are to be read."),
     Option(
         "timeZone",
         None,
         _zone,
-        "The zone of timestamps that do not say theirs, in `where` and in partition directories. A Python data source cannot see "
-        "`spark.sql.session.timeZone`: where such a timestamp needs a zone and none is given, that is an error.",
+        "The zone of timestamps that do not say theirs, in `where` and in partition directories. A Python data source "
+        "cannot see `spark.sql.session.timeZone`: where such a timestamp needs a zone and none is given, that is an "
+        "error.",
     ),
-    Option("maxPartitionBytes", "128m", _bytes, "At most so many bytes of row groups in one task (one row group is never split)."),
-    Option("openCostInBytes", "4m", _bytes, "What opening a file costs, in bytes that could be read meanwhile; tasks are filled up to it at least."),
-    Option("minPartitionNum", None, _count, "Tasks to aim for when there are bytes enough; the driver's number of processors if not given."),
-)  # fmt: skip
+    Option(
+        "maxPartitionBytes",
+        "128m",
+        _bytes,
+        "At most so many bytes of row groups in one task (one row group is never split).",
+    ),
+    Option(
+        "openCostInBytes",
+        "4m",
+        _bytes,
+        "What opening a file costs, in bytes that could be read meanwhile; tasks are filled up to it at least.",
+    ),
+    Option(
+        "minPartitionNum",
+        None,
+        _count,
+        "Tasks to aim for when there are bytes enough; the driver's number of processors if not given.",
+    ),
+)
 
 _BY_FOLDED = {option.name.lower(): option for option in OPTIONS}
 

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from bloomparquet.errors import OptionError, UnsupportedError
-from bloomparquet.predicate import And, Predicate
+from bloomparquet.errors import OptionError, PlanError, UnsupportedError
+from bloomparquet.literals import coerce
+from bloomparquet.predicate import And, Comparison, Membership, Not, Or, Predicate
+from bloomparquet.pruning.binding import NoLeaf, bind
 from bloomparquet.pruning.planner import plan
 from bloomparquet.where import parse_where
 from pyspark_bloomparquet.batches import arrow_schema
@@ -43,7 +45,8 @@ def make_reader(options: Options, schema: StructType) -> BloomParquetReader:
         arrow_schema(schema)
     except Exception as error:
         raise UnsupportedError(
-            f"the schema has a type that Spark takes from no Python data source: {error}; give a schema that leaves the column out"
+            f"the schema has a type that Spark takes from no Python data source: {error}; "
+            "give a schema that leaves the column out"
         ) from error
     # Filters are pushed in a worker of their own, which runs only where pushing is enabled: elsewhere the plain reader
     # is always right.
@@ -85,7 +88,7 @@ class BloomParquetReader(DataSourceReader):
             and found.total > 1
             and not filters_stay_in_their_scan()
         ):
-            _warn_once()
+            _warn()
         values = table.dataset.partition_values
         pieces = (
             Piece(
@@ -109,7 +112,7 @@ class BloomParquetReader(DataSourceReader):
         )
         return splits
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one split. On an executor."""
         if not isinstance(partition, Split):  # Spark's stand-in where no row group was left
             return iter(())
@@ -137,7 +140,7 @@ class BloomParquetReader(DataSourceReader):
         return plan(table.dataset, pushed if self._where is None else And(self._where, pushed), strict=False, **common)
 
     def _plainly_typed(self, table: Table) -> StructType:
-        """The schema without partition columns that the user gave another type: the plan compares by the inferred one."""
+        """The schema without partition columns that the user retyped: the plan compares by the inferred type."""
         from pyspark.sql.types import StructType
 
         inferred = {field.name: field.dataType for field in table.partition_fields}
@@ -175,11 +178,6 @@ def _require_zone(where: Predicate, found: ScanPlan) -> None:
 
 
 def _ambiguous_timestamp(where: Predicate, found: ScanPlan) -> str | None:
-    from bloomparquet.errors import PlanError
-    from bloomparquet.literals import coerce
-    from bloomparquet.predicate import Comparison, Membership, Not, Or
-    from bloomparquet.pruning.binding import NoLeaf, bind
-
     if isinstance(where, And | Or):
         return next((column for child in where.children if (column := _ambiguous_timestamp(child, found))), None)
     if isinstance(where, Not):
@@ -195,26 +193,24 @@ def _ambiguous_timestamp(where: Predicate, found: ScanPlan) -> str | None:
             instants |= bool(adjusted) or leaf.node.physical_type == "INT96"
     if not instants:
         return None
-    for value in where.values if isinstance(where, Membership) else (where.value,):
-        try:
-            if coerce(value, "timestamp", timezone="UTC") != coerce(value, "timestamp", timezone="Asia/Tokyo"):
-                return ".".join(where.column)
-        except PlanError:  # not a timestamp: planning says so better
-            pass
-    return None
+    values = where.values if isinstance(where, Membership) else (where.value,)
+    return ".".join(where.column) if any(map(_names_no_zone, values)) else None
 
 
-_warned = False
+def _names_no_zone(value: Any) -> bool:
+    try:
+        instants = {coerce(value, "timestamp", timezone=zone) for zone in ("UTC", "Asia/Tokyo")}
+    except PlanError:  # not a timestamp: planning says so better
+        return False
+    return len(instants) > 1
 
 
-def _warn_once() -> None:
-    global _warned
-    if not _warned:
-        _warned = True
-        warnings.warn(
-            f"bloomparquet reads every row group: on Spark {pyspark.__version__} a query's filters cannot be used for pruning safely, because Spark "
-            'mixes up the filters of different queries over one load. Give the load its predicate, .option("where", "id = 1"); or, for a load that '
-            'serves one query only, .option("pushFilters", "on") with spark.sql.python.filterPushdown.enabled=true. '
-            '.option("pushFilters", "off") reads everything without this warning.',
-            stacklevel=2,
-        )
+def _warn() -> None:
+    # Python shows a warning from one place once in a process.
+    warnings.warn(
+        f"bloomparquet reads every row group: on Spark {pyspark.__version__} a query's filters are no safe ground for "
+        "skipping, because Spark mixes up the filters of different queries over one load. Give the load its predicate, "
+        '.option("where", "id = 1"); or, for a load that serves one query only, .option("pushFilters", "on") with '
+        'spark.sql.python.filterPushdown.enabled=true. .option("pushFilters", "off") is this, without the warning.',
+        stacklevel=2,
+    )

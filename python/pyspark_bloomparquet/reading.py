@@ -38,14 +38,20 @@ def read_split(split: Split, schema: StructType, where: Predicate | None, option
     """The rows of `split` for which `where` is TRUE, with the columns of `schema`. Errors name the file."""
     storage, _ = open_storage(options.paths[0])
     for part in split.files:
-        try:
-            yield from _FileReader(storage, part, split.partition_types, schema, where, options).batches()
-        except FileNotFoundError:
-            if not options.ignore_missing_files:
-                raise
-        except (FormatError, pa.ArrowInvalid, OSError):
-            if not options.ignore_corrupt_files:
-                raise
+        yield from _read_part(storage, part, split, schema, where, options)
+
+
+def _read_part(
+    storage: Storage, part: FilePart, split: Split, schema: StructType, where: Predicate | None, options: Options
+) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from _FileReader(storage, part, split.partition_types, schema, where, options).batches()
+    except FileNotFoundError:
+        if not options.ignore_missing_files:
+            raise
+    except (FormatError, pa.ArrowInvalid, OSError):
+        if not options.ignore_corrupt_files:
+            raise
 
 
 class _FileReader:
@@ -73,7 +79,7 @@ class _FileReader:
         )
         old = legacy.columns(self._footer)
         found = read_row_groups(
-            self._storage, self._part.path, self._part.row_groups, names, metadata=self._footer.metadata
+            self._storage, self._part.path, self._part.row_groups, names, metadata=self._footer.to_arrow()
         )
         for batch in found:
             if self._where is not None:
@@ -175,7 +181,7 @@ def _session_zone(name: str) -> str:
     zone = context.getLocalProperty(_SESSION_ZONE) if context is not None else None
     if zone is None:
         raise OptionError(
-            f"the directories of partition column {name} hold times without a zone, and a Python data source cannot see the session's; "
-            "give the option timeZone (what spark.sql.session.timeZone is)"
+            f"the directories of partition column {name} hold times without a zone, and the session's zone is not to be "
+            "seen from Python; give the option timeZone (what spark.sql.session.timeZone is)"
         )
     return zone

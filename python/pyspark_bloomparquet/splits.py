@@ -52,22 +52,29 @@ def make_splits(
     open_cost: int,
     min_partitions: int,
 ) -> list[Split]:
-    """Every piece in exactly one split, in order.
+    """Every piece in exactly one split, in order; splits cost about the same.
 
-    A split is at most `max_partition_bytes` and one `open_cost` unless one row group alone is more.
+    A split's row groups are at most `max_partition_bytes`, unless one alone is more; `open_cost` (bytes) is what each
+    file adds to the cost, so that many tiny files make few splits.
     """
     everything = list(pieces)
-    total = sum(piece.length for piece in everything) + open_cost * len({piece.path for piece in everything})
+    costs = [
+        piece.length + (open_cost if i == 0 or everything[i - 1].path != piece.path else 0)
+        for i, piece in enumerate(everything)
+    ]
+    total = sum(costs)
     target = min(max_partition_bytes, max(open_cost, -(-total // min_partitions)))
+    share = total / max(1, -(-total // target))
     splits: list[list[Piece]] = []
-    filled = 0
-    for piece in everything:
-        opens = 0 if splits and splits[-1][-1].path == piece.path else open_cost
-        if not splits or filled + piece.length > target:
+    number, size, before = -1, 0, 0
+    for piece, cost in zip(everything, costs, strict=True):
+        belongs = int((before + cost / 2) / share)  # the middle of the piece decides whose share it is in
+        if belongs > number or size + piece.length > max_partition_bytes:
             splits.append([])
-            filled, opens = 0, open_cost
+            number, size = belongs, 0
         splits[-1].append(piece)
-        filled += piece.length + opens
+        size += piece.length
+        before += cost
     return [Split(_by_file(split), partition_types) for split in splits]
 
 

@@ -7,11 +7,12 @@ import datetime as dt
 import fnmatch
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from bloomparquet.dataset import Dataset
 from bloomparquet.errors import FormatError, OptionError, UnsupportedError
@@ -21,7 +22,7 @@ from bloomparquet.storage import FileInfo, ReadCount
 from pyspark_bloomparquet import types
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructField
 
     from pyspark_bloomparquet.options import Options
 
@@ -40,8 +41,8 @@ class Table:
         kept = [i for i, file in enumerate(found.files) if _wanted(file, options)]
         if not kept:
             raise OptionError(
-                f"{', '.join(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, modifiedBefore and modifiedAfter; "
-                "expected at least one"
+                f"{', '.join(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, "
+                "modifiedBefore and modifiedAfter; expected at least one"
             )
         self.dataset = dataclasses.replace(
             found,
@@ -65,19 +66,17 @@ class Table:
 
     @cached_property
     def data_schema(self) -> StructType:
-        """The columns that the files have: the first file's (by path, as in Spark), or with `mergeSchema` those of all.
-        """
-        merged: StructType | None = None
-        for file, footer in self._footers():
-            try:
-                found = types.file_schema(footer.layout.schema.root, footer.metadata.metadata)
-                merged = (
-                    found if merged is None else types.merge(merged, found, case_sensitive=self.options.case_sensitive)
-                )
-            except UnsupportedError as error:
-                raise UnsupportedError(f"{file.path}: {error}") from error
-        assert merged is not None
-        return merged
+        """The columns that the files have: the first file's, by path as in Spark; with `mergeSchema` those of all."""
+        first, *others = self._footers()
+        return reduce(self._merged, others, self._merged(StructType([]), first))
+
+    def _merged(self, before: StructType, found: tuple[FileInfo, Footer]) -> StructType:
+        file, footer = found
+        try:
+            schema = types.file_schema(footer.layout.schema.root, footer.layout.key_values)
+            return types.merge(before, schema, case_sensitive=self.options.case_sensitive)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{file.path}: {error}") from error
 
     def schema(self) -> StructType:
         """What ``spark.read.parquet`` would infer: the files' columns, then the partition columns."""
@@ -93,7 +92,7 @@ class Table:
             )
             for file, footer in zip(some, footers, strict=True):
                 if footer is not None:
-                    key = id(footer.layout.schema), (footer.metadata.metadata or {}).get(types.SPARK_SCHEMA_KEY)
+                    key = id(footer.layout.schema), footer.layout.key_values.get(types.SPARK_SCHEMA_KEY)
                     distinct.setdefault(key, (file, footer))
             if distinct:
                 return list(distinct.values())

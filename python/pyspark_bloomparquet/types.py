@@ -1,9 +1,8 @@
 """From a Parquet schema to the Spark schema that ``spark.read.parquet`` infers for it.
 
 Spark's own converter lives in the JVM, out of reach of a Python data source, and pyarrow's view of a file has already
-lost what it decides by (physical types, annotations, legacy list layouts). The rules are those of
-``ParquetToSparkSchemaConverter``, ``StructType.merge`` and ``PartitioningUtils.mergeDataAndPartitionSchema`` of Spark
-4.
+lost what it decides by (physical types, annotations, legacy list layouts). The rules are those of Spark 4's
+``ParquetToSparkSchemaConverter``, ``StructType.merge`` and ``PartitioningUtils.mergeDataAndPartitionSchema``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from bloomparquet.format.schema import Annotation, SchemaNode
 
-SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
+SPARK_SCHEMA_KEY = "org.apache.spark.sql.parquet.row.metadata"
 
 _SIGNED: dict[int, T.DataType] = {8: T.ByteType(), 16: T.ShortType(), 32: T.IntegerType(), 64: T.LongType()}
 _UNSIGNED: dict[int, T.DataType] = {8: T.ShortType(), 16: T.IntegerType(), 32: T.LongType(), 64: T.DecimalType(20, 0)}
@@ -38,19 +37,17 @@ _PLAIN: dict[str, T.DataType] = {
 _MAX_PRECISION = 38
 
 
-def file_schema(root: SchemaNode, key_value_metadata: Mapping[bytes, bytes] | None = None) -> T.StructType:
-    """The Spark schema of one file, every field nullable: the one that Spark wrote into the footer, else the one the
-    columns say.
+def file_schema(root: SchemaNode, key_values: Mapping[str, str] | None = None) -> T.StructType:
+    """The Spark schema of one file, every field nullable.
 
-    Raises :class:`UnsupportedError` for a column that Spark has no type for, as Spark itself does.
+    It is the one that Spark wrote into the footer, or else what the columns say. Raises :class:`UnsupportedError` for
+    a column that Spark has no type for, as Spark itself does.
     """
-    text = (key_value_metadata or {}).get(SPARK_SCHEMA_KEY)
+    text = (key_values or {}).get(SPARK_SCHEMA_KEY)
     if text is not None:
         try:
             written = T.StructType.fromJson(json.loads(text))
-        except (
-            Exception
-        ):  # a schema of another Spark, with types this one does not know: Spark falls back in the same way
+        except Exception:  # noqa: BLE001 - another Spark's schema, with types unknown here: Spark falls back too
             pass
         else:
             return as_nullable(written)
@@ -58,26 +55,21 @@ def file_schema(root: SchemaNode, key_value_metadata: Mapping[bytes, bytes] | No
 
 
 def as_nullable(schema: T.StructType) -> T.StructType:
-    """The same schema with every field, element and value nullable: files promise nothing about files that come later.
-    """
+    """The same schema with every field, element and value nullable: files promise nothing about later files."""
     found = _nullable(schema)
     assert isinstance(found, T.StructType)
     return found
 
 
 def merge(left: T.StructType, right: T.StructType, *, case_sensitive: bool) -> T.StructType:
-    """The union of two schemas, `left`'s columns first. :class:`UnsupportedError` where a column's types do not go
-    together.
-    """
+    """The union of two schemas, `left`'s columns first. :class:`UnsupportedError` where types do not go together."""
     merged = _merge(left, right, "", case_sensitive)
     assert isinstance(merged, T.StructType)
     return merged
 
 
 def add_partitions(schema: T.StructType, partitions: Sequence[T.StructField], *, case_sensitive: bool) -> T.StructType:
-    """Partition columns come last, except one that the files have too: that keeps its place and becomes the partition
-    column.
-    """
+    """Partition columns come last, except one that the files have too: it keeps the place that it has there."""
     by_name = {_fold(field.name, case_sensitive): field for field in partitions}
     kept = [by_name.pop(_fold(field.name, case_sensitive), field) for field in schema.fields]
     return T.StructType([*kept, *by_name.values()])
@@ -91,14 +83,12 @@ def partition_field(name: str, kind: pa.DataType) -> T.StructField:
 
 
 def resolve(names: Sequence[str], name: str, *, case_sensitive: bool) -> int | None:
-    """Which of `names` Spark means by `name`; None for none. :class:`UnsupportedError` where case alone would have to
-    decide.
-    """
+    """Which of `names` Spark means by `name`; None for none. :class:`UnsupportedError` where only case would tell."""
     found = [i for i, candidate in enumerate(names) if _fold(candidate, case_sensitive) == _fold(name, case_sensitive)]
     if len(found) > 1:
         several = ", ".join(repr(names[i]) for i in found)
         raise UnsupportedError(
-            f"column {name!r} could be any of {several}; set the option caseSensitive, or read the file's columns by another name"
+            f"column {name!r} could be any of {several}; set the option caseSensitive to tell them apart"
         )
     return found[0] if found else None
 
@@ -146,8 +136,8 @@ def _merge(left: T.DataType, right: T.DataType, place: str, case_sensitive: bool
     if left == right:
         return left
     raise UnsupportedError(
-        f"column {place[1:]} is {left.simpleString()} in one file and {right.simpleString()} in another, which do not merge; "
-        "read the files apart, or give a schema that leaves the column out"
+        f"column {place[1:]} is {left.simpleString()} in one file and {right.simpleString()} in another, which do not "
+        "merge; read the files apart, or give a schema that leaves the column out"
     )
 
 
@@ -258,5 +248,6 @@ def _describe(annotation: Annotation) -> str:
 
 def _illegal(place: tuple[str, ...], found: str) -> UnsupportedError:
     return UnsupportedError(
-        f"column {'.'.join(place)} is {found}, which Spark has no type for; give a schema that leaves it out: spark.read.schema(…)"
+        f"column {'.'.join(place)} is {found}, which Spark has no type for; "
+        "give a schema that leaves it out: spark.read.schema(…)"
     )

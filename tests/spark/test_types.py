@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users g
 from bloomparquet.errors import UnsupportedError
 from bloomparquet.format.schema import Annotation, SchemaNode
 from pyspark_bloomparquet.batches import arrow_schema, to_spark_batch
-from pyspark_bloomparquet.types import add_partitions, as_nullable, file_schema, merge, resolve
+from pyspark_bloomparquet.types import add_partitions, file_schema, merge, resolve
 
 
 def leaf(
@@ -111,12 +111,12 @@ def test_a_column_that_spark_has_no_type_for_is_an_error_that_names_it(node: Sch
 def test_the_schema_that_spark_wrote_wins_and_becomes_nullable() -> None:
     written = T.StructType([T.StructField("x", T.ArrayType(T.ShortType(), False), False, {"comment": "kept"})])
     found = file_schema(
-        group("root", leaf("x", "INT32")), {b"org.apache.spark.sql.parquet.row.metadata": written.json().encode()}
+        group("root", leaf("x", "INT32")), {"org.apache.spark.sql.parquet.row.metadata": written.json()}
     )
     assert found == T.StructType([T.StructField("x", T.ArrayType(T.ShortType(), True), True, {"comment": "kept"})])
     assert (
         file_schema(
-            group("root", leaf("x", "INT32")), {b"org.apache.spark.sql.parquet.row.metadata": b"{"}
+            group("root", leaf("x", "INT32")), {"org.apache.spark.sql.parquet.row.metadata": "{"}
         ).simpleString()
         == "struct<x:int>"
     )
@@ -232,7 +232,7 @@ def test_text_that_is_not_utf8_keeps_its_bytes() -> None:
     ],
 )
 def test_a_conversion_that_spark_has_not_is_an_error_that_names_the_column(array: pa.Array, kind: T.DataType) -> None:
-    with pytest.raises(UnsupportedError, match="f.parquet: column c"):
+    with pytest.raises(UnsupportedError, match=r"f\.parquet: column c"):
         cast(array, kind, path="f.parquet")
 
 

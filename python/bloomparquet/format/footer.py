@@ -1,8 +1,10 @@
-"""The footers of files: read once, parsed by pyarrow, with the schema and the facts about the writer beside them.
+"""The footers of files: read once, and walked just far enough to find what a plan needs.
 
-pyarrow decodes the row groups (its C++ is far faster than Python could be); the schema is our own (see
-:mod:`bloomparquet.format.schema`). pyarrow ends the whole process when it is asked for metadata of an encrypted
-column without its key, so encrypted files are recognised here, from the bytes, before pyarrow's objects are touched.
+A footer is kept as its bytes, with the place of every column chunk in them; chunks are read when a query names their
+column (see :mod:`bloomparquet.format.chunks`, which also says why pyarrow does not do this). What all files of a data
+set share, their schema and the facts about their writer, is parsed once and recognised by its bytes.
+
+Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`` (file layout), ``Encryption.md``.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError
+from bloomparquet.format.chunks import ChunkFields, ChunkTemplates, read_chunk
 from bloomparquet.format.schema import FileSchema, parse_schema
+from bloomparquet.format.thrift import CompactReader, Struct
 from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
 
 MAGIC = b"PAR1"
@@ -27,29 +31,61 @@ _FILES_AT_ONCE = 512  # bounds the memory that tails take
 
 @dataclass(frozen=True, slots=True)
 class WriterTraits:
-    """What the footer says about how values were written, as far as it changes which bytes a value was hashed as."""
+    """What the footer says about how values were written, as far as it changes which bytes a value was hashed as, or
+    which bounds can be trusted."""
 
-    spark: bool  # written by Apache Spark
+    spark: bool  # written by Apache Spark; other writers hand its key-value metadata on, but not its created_by
     legacy_int96: bool  # INT96 in the calendar and time zone of the writer
     altered_text: (
-        bool  # some string column is CHAR(n)/VARCHAR(n) or has a collation: equal strings need not be equal bytes
+        bool  # some string column is CHAR(n)/VARCHAR(n) or has a collation: equal strings may be unequal bytes
     )
+    column_orders: tuple[bool, ...]  # per leaf: its min_value and max_value are in the type's defined order
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layout:
     """What files of one writer and schema share; compared by identity, shared between footers."""
 
     schema: FileSchema
     traits: WriterTraits
+    key_values: dict[str, str]
+    templates: tuple[ChunkTemplates, ...]  # per leaf
+
+
+@dataclass(frozen=True)
+class RowGroupRecord:
+    """One row group of a footer: its rows, and where in the footer's bytes each of its column chunks is."""
+
+    rows: int
+    chunks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Footer:
-    """One file's footer."""
+    """One file's footer: the serialised FileMetaData, and where things are in it."""
 
-    metadata: pq.FileMetaData
+    raw: bytes
     layout: Layout
+    row_groups: tuple[RowGroupRecord, ...]
+
+    def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
+        """What planning needs of one column chunk."""
+        return self.layout.templates[leaf].read(self.raw, self.row_groups[row_group].chunks[leaf])
+
+    def extent(self, row_group: int) -> tuple[int, int]:
+        """The byte offset at which the row group begins in its file, and how many bytes its column chunks take."""
+        starts, length = [], 0
+        for position in self.row_groups[row_group].chunks:
+            metadata = read_chunk(self.raw, position).get(3, {})
+            pages, dictionary = metadata.get(9, 0), metadata.get(11, 0)
+            starts.append(dictionary if 0 < dictionary < pages else pages)
+            length += metadata.get(7, 0)
+        return min(starts, default=0), length
+
+    def to_arrow(self) -> pq.FileMetaData:
+        """The footer as pyarrow's readers take it. Asking this object for a column chunk may end the process."""
+        size = len(self.raw).to_bytes(4, "little")
+        return pq.read_metadata(pa.BufferReader(self.raw + size + MAGIC))
 
 
 def read_footers(
@@ -122,55 +158,115 @@ def _not_parquet(file: FileInfo) -> FormatError:
 def _parse(path: str, raw: bytes | FormatError) -> Footer:
     if isinstance(raw, FormatError):
         raise raw
-    footer = raw[:-_TRAILER]
     if raw[-4:] == ENCRYPTED_MAGIC:
         raise EncryptionError(
             f"{path}: the footer is encrypted; encrypted files cannot be planned, read them with spark.read.parquet"
         )
+    footer = raw[:-_TRAILER]
     try:
-        metadata = pq.read_metadata(pa.BufferReader(raw))
-        schema = _schema_of(footer)
-    except (pa.ArrowException, OSError, BloomParquetError) as error:
-        # pyarrow reports damaged Thrift as OSError, though these bytes are in memory
+        return parse_footer(footer)
+    except (FormatError, LimitError) as error:
         raise FormatError(f"{path}: the footer ({len(footer)} bytes) is damaged: {error}") from error
-    if metadata.serialized_size != len(footer):
-        # A signature follows the metadata of a file with encrypted columns.
-        raise EncryptionError(
-            f"{path}: {len(footer) - metadata.serialized_size} bytes follow the footer's metadata: "
-            "the file has encrypted columns (or a damaged "
-            "footer); encrypted files cannot be planned, read them with spark.read.parquet"
-        )
-    return Footer(metadata, _layout_of(schema, footer))
+    except BloomParquetError as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
-_schemas: list[tuple[bytes, FileSchema]] = []
-_layouts: dict[tuple[int, WriterTraits], Layout] = {}
+def parse_footer(raw: bytes) -> Footer:
+    """A serialised FileMetaData as a footer.
+
+    Raises :class:`FormatError` or :class:`LimitError` for damaged bytes, :class:`EncryptionError` when columns are
+    encrypted.
+    """
+    schema, templates, schema_end = _schema_of(raw)
+    reader = CompactReader(raw, schema_end)
+    field_id = 2
+    while True:
+        found = reader.read_field(field_id)
+        if found is None:
+            raise FormatError("it has no row groups (field 4 of FileMetaData)")
+        field_id, kind = found
+        if field_id == 4:
+            break
+        reader.read_value(kind)
+    size, _ = reader.read_list_header()
+    row_groups = tuple(_read_row_group(reader, raw, templates) for _ in range(size))
+    return Footer(raw, _layout_of(schema, templates, raw[reader.position :]), row_groups)
+
+
+def _read_row_group(reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...]) -> RowGroupRecord:
+    field_id, rows, chunks = 0, None, None
+    while (found := reader.read_field(field_id)) is not None:
+        field_id, kind = found
+        if field_id != 1:
+            value = reader.read_value(kind)
+            rows = value if field_id == 3 else rows
+            continue
+        size, _ = reader.read_list_header()
+        if size != len(templates):
+            raise FormatError(f"a row group has {size} column chunks, but the schema has {len(templates)} leaf columns")
+        chunks = []
+        position = reader.position
+        for template in templates:
+            chunks.append(position)
+            position = template.skip(raw, position)
+        reader.position = position
+    if chunks is None or not isinstance(rows, int) or rows < 0:
+        raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
+    return RowGroupRecord(rows, tuple(chunks))
+
+
+_schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
+_layouts: dict[tuple[int, bytes], tuple[FileSchema, Layout]] = {}
 _KEPT_SCHEMAS = 64
 
 
-def _schema_of(footer: bytes) -> FileSchema:
-    """The schema of `footer`; files of a data set begin with the same bytes up to its end, so it is parsed once for
-    all of them."""
-    for head, schema in _schemas:
+def _schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], int]:
+    """The schema, and where it ends. The files of a data set begin with the same bytes up to there."""
+    for head, schema, templates in list(_schemas):
         if footer.startswith(head):
-            return schema
+            return schema, templates, len(head)
     schema, size = parse_schema(footer)
+    templates = tuple(ChunkTemplates(fixed_width=leaf.node.physical_type != "BYTE_ARRAY") for leaf in schema.leaves)
     if len(_schemas) >= _KEPT_SCHEMAS:
-        _schemas.pop(0)
-    _schemas.append((footer[:size], schema))
-    return schema
+        del _schemas[0]
+    _schemas.append((footer[:size], schema, templates))
+    return schema, templates, size
 
 
-def _layout_of(schema: FileSchema, footer: bytes) -> Layout:
-    traits = WriterTraits(
-        spark=b"org.apache.spark.version" in footer,
-        legacy_int96=b"org.apache.spark.legacyINT96" in footer,
-        altered_text=b"__CHAR_VARCHAR_TYPE_STRING" in footer or b"__COLLATIONS" in footer,
-    )
-    key = (id(schema), traits)
-    layout = _layouts.get(key)
-    if layout is None or layout.schema is not schema:
-        if len(_layouts) >= 2 * _KEPT_SCHEMAS:
+def _layout_of(schema: FileSchema, templates: tuple[ChunkTemplates, ...], tail: bytes) -> Layout:
+    """The layout of a file whose footer has `tail` behind its row groups; most files of a data set have the same."""
+    key = (id(schema), tail)
+    known = _layouts.get(key)
+    if known is None or known[0] is not schema:
+        if len(_layouts) >= 4 * _KEPT_SCHEMAS:
             _layouts.clear()
-        layout = _layouts[key] = Layout(schema, traits)
-    return layout
+        known = _layouts[key] = (schema, _parse_layout(schema, templates, tail))
+    return known[1]
+
+
+def _parse_layout(schema: FileSchema, templates: tuple[ChunkTemplates, ...], tail: bytes) -> Layout:
+    reader = CompactReader(tail)
+    fields: Struct = {}
+    field_id = 4
+    while (found := reader.read_field(field_id)) is not None:
+        field_id, kind = found
+        fields[field_id] = reader.read_value(kind)
+    if 8 in fields:  # the algorithm with which columns of this file are encrypted
+        raise EncryptionError(
+            "the file has encrypted columns; such files cannot be planned, read them with spark.read.parquet"
+        )
+    if reader.position != len(tail):
+        raise FormatError(f"{len(tail) - reader.position} bytes follow the end of FileMetaData")
+    pairs = {_text(pair.get(1)): _text(pair.get(2)) for pair in fields.get(5) or () if isinstance(pair, dict)}
+    orders = tuple(isinstance(order, dict) and 1 in order for order in fields.get(7) or ())
+    traits = WriterTraits(
+        spark="org.apache.spark.version" in pairs and _text(fields.get(6)).startswith("parquet-mr"),
+        legacy_int96="org.apache.spark.legacyINT96" in pairs,
+        altered_text=any("__CHAR_VARCHAR_TYPE_STRING" in text or "__COLLATIONS" in text for text in pairs.values()),
+        column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
+    )
+    return Layout(schema, traits, pairs, templates)
+
+
+def _text(raw: object) -> str:
+    return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else ""

@@ -21,7 +21,11 @@ Struct = dict[int, Any]
 MAX_DEPTH = 64
 """Deeper nesting than any Parquet structure has; bounds the recursion on hostile input."""
 
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = range(1, 14)
+TRUE, FALSE, BYTE, _I16, _I32, _I64, DOUBLE, BINARY, _LIST, _SET, MAP, STRUCT, UUID = range(1, 14)
+INTEGERS = frozenset({_I16, _I32, _I64})
+LISTS = frozenset({_LIST, _SET})
+FIXED_SIZES = {BYTE: 1, DOUBLE: 8, UUID: 16}
+"""Types whose values take a fixed number of bytes."""
 _DOUBLE_CODEC = struct.Struct("<d")
 
 
@@ -40,50 +44,67 @@ class CompactReader:
         self.position = position
 
     def read_struct(self, *, stop_after: int | None = None, depth: int = 0) -> Struct:
-        """The struct at `position`; with `stop_after`, only up to and including that field id (`position` is then
-        right behind it)."""
+        """The struct at `position`; with `stop_after`, only up to and including that field id (`position` is then right
+        behind it)."""
         if depth > MAX_DEPTH:
             self._too_deep()
         fields: Struct = {}
         field_id = 0
         while True:
-            header = self._byte()
-            if header == 0:
+            found = self.read_field(field_id)
+            if found is None:
                 return fields
-            delta, kind = header >> 4, header & 0x0F
-            field_id = field_id + delta if delta else self._zigzag()
-            fields[field_id] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+            field_id, kind = found
+            fields[field_id] = self.read_value(kind, depth=depth)
             if field_id == stop_after:
                 return fields
 
+    def read_field(self, last_id: int) -> tuple[int, int] | None:
+        """The id and the type of the next field of a struct, of which `last_id` (0 at first) was read last; None at the
+        struct's end. What follows is the value, for :meth:`read_value`."""
+        header = self._byte()
+        if header == 0:
+            return None
+        delta = header >> 4
+        return last_id + delta if delta else self._zigzag(), header & 0x0F
+
+    def read_value(self, kind: int, *, depth: int = 0) -> Any:
+        """The value of a field whose type :meth:`read_field` gave; a boolean's is in its type."""
+        return kind == TRUE if kind in (TRUE, FALSE) else self._value(kind, depth)
+
+    def read_list_header(self) -> tuple[int, int]:
+        """How many elements a list has, and their type. No list has more elements than bytes are left."""
+        header = self._byte()
+        size, kind = header >> 4, header & 0x0F
+        if size == 15:
+            size = self._varint()
+        if size > self._end - self.position:  # each element takes a byte at least
+            self._fail(f"a list claims {size} elements, but {self._end - self.position} bytes are left")
+        return size, kind
+
     def _value(self, kind: int, depth: int) -> Any:
-        if kind in (_I16, _I32, _I64):
+        if kind in INTEGERS:
             return self._zigzag()
-        if kind == _BINARY:
+        if kind == BINARY:
             return self._bytes(self._size())
-        if kind == _STRUCT:
+        if kind == STRUCT:
             return self.read_struct(depth=depth + 1)
-        if kind in (_LIST, _SET):
+        if kind in LISTS:
             return self._list(depth)
-        if kind == _MAP:
+        if kind == MAP:
             return self._map(depth)
-        if kind in (_TRUE, _FALSE):
-            return self._byte() == _TRUE  # inside containers a boolean takes a byte of its own
-        if kind == _BYTE:
+        if kind in (TRUE, FALSE):
+            return self._byte() == TRUE  # inside containers a boolean takes a byte of its own
+        if kind == BYTE:
             return int.from_bytes(self._bytes(1), "little", signed=True)
-        if kind == _DOUBLE:
+        if kind == DOUBLE:
             return _DOUBLE_CODEC.unpack(self._bytes(8))[0]
-        if kind == _UUID:
+        if kind == UUID:
             return self._bytes(16)
         return self._fail(f"unknown Thrift type {kind}")
 
     def _list(self, depth: int) -> list[Any]:
-        header = self._byte()
-        size, kind = header >> 4, header & 0x0F
-        if size == 15:
-            size = self._size()
-        if size > self._end - self.position:  # each element takes a byte at least
-            self._fail(f"a list claims {size} elements, but {self._end - self.position} bytes are left")
+        size, kind = self.read_list_header()
         if depth >= MAX_DEPTH:
             self._too_deep()
         return [self._value(kind, depth + 1) for _ in range(size)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from bloomparquet.errors import PlanError, nearest
-from bloomparquet.format.schema import FileSchema, LeafColumn
-from bloomparquet.predicate import Column
+from bloomparquet.format.schema import FileSchema, LeafColumn, SchemaNode
+from bloomparquet.predicate import And, Column, Leaf, Not, Or, Predicate, columns
 
 
 class NoLeaf(Enum):
@@ -24,13 +25,55 @@ def readings(column: Column) -> list[Column]:
     return [column]
 
 
-def bind(schema: FileSchema, column: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
-    """The leaf of `schema` that `column` names."""
-    for path in readings(column):
-        found = _bind(schema, path, case_sensitive)
-        if found is not NoLeaf.ABSENT:
-            return found
-    return NoLeaf.ABSENT
+def resolve(
+    predicate: Predicate, schemas: Sequence[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
+) -> tuple[Predicate, list[Column]]:
+    """`predicate` with each column as the one path that it means throughout a scan, and the columns that nothing has.
+
+    A name with dots means the column of that name if any file has one, in all files; else the field inside a struct.
+    """
+    chosen: dict[Column, Column] = {}
+    unknown = []
+    for column in columns(predicate):
+        found = (path for path in readings(column) if any(_has(schema, path, case_sensitive) for schema in schemas))
+        if partition_of(partitions, column, case_sensitive=case_sensitive) is None:
+            path = next(found, None)
+            if path is None:
+                unknown.append(column)
+            else:
+                chosen[column] = path
+    return _rename(predicate, chosen), unknown
+
+
+def _rename(predicate: Predicate, names: dict[Column, Column]) -> Predicate:
+    if isinstance(predicate, And | Or):
+        return type(predicate)(*(_rename(child, names) for child in predicate.children))
+    if isinstance(predicate, Not):
+        return Not(_rename(predicate.child, names))
+    if isinstance(predicate, Leaf) and names.get(predicate.column, predicate.column) != predicate.column:
+        return dataclasses.replace(predicate, column=names[predicate.column])
+    return predicate
+
+
+def bind(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
+    """The leaf of `schema` at `path`, each part taken as it stands."""
+    node = schema.root
+    for name in path:
+        if node is not schema.root and not _is_struct(node):
+            return NoLeaf.UNKNOWN
+        matching = [child for child in node.children if child.name == name]
+        similar = [child for child in node.children if child.name != name and child.name.casefold() == name.casefold()]
+        if case_sensitive and not matching and similar:
+            return NoLeaf.UNKNOWN  # a reader that ignores case finds the other one
+        if not case_sensitive:
+            matching += similar
+        if not matching:
+            return NoLeaf.ABSENT
+        if len(matching) > 1:
+            return NoLeaf.UNKNOWN
+        node = matching[0]
+    leaf = next((leaf for leaf in schema.leaves if leaf.node is node), None)
+    return NoLeaf.UNKNOWN if leaf is None or leaf.repeated else leaf
 
 
 def partition_of(names: Sequence[str], column: Column, *, case_sensitive: bool) -> str | None:
@@ -43,44 +86,31 @@ def partition_of(names: Sequence[str], column: Column, *, case_sensitive: bool) 
     return folded[0] if folded and not case_sensitive else None
 
 
-def require_known(
-    columns: Iterable[Column], schemas: Sequence[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
-) -> None:
-    """Raises :class:`PlanError`, with the nearest name, for a column that no file and no partition directory has."""
-    for column in columns:
-        if partition_of(partitions, column, case_sensitive=case_sensitive) is not None:
-            continue
-        if not any(_has(schema, path, case_sensitive) for schema in schemas for path in readings(column)):
-            names = dict.fromkeys([*(".".join(leaf.path) for schema in schemas for leaf in schema.leaves), *partitions])
-            listed = ", ".join(list(names)[:20]) + (", …" if len(names) > 20 else "")
-            name = ".".join(column)
-            raise PlanError(f"column {name!r} is in none of the files{nearest(name, names)}; the columns are {listed}")
+def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Sequence[str]) -> PlanError:
+    """The error for a column that no file and no partition directory has, with the nearest name."""
+    names = dict.fromkeys([*(".".join(leaf.path) for schema in schemas for leaf in schema.leaves), *partitions])
+    listed = ", ".join(list(names)[:20]) + (", …" if len(names) > 20 else "")
+    name = ".".join(column)
+    return PlanError(f"column {name!r} is in none of the files{nearest(name, names)}; the columns are {listed}")
 
 
 def _has(schema: FileSchema, path: Column, case_sensitive: bool) -> bool:
-    """Whether `path` names a leaf, or a group above one."""
-    if case_sensitive:
-        return any(leaf.path[: len(path)] == path for leaf in schema.leaves)
-    folded = [name.casefold() for name in path]
-    return any([name.casefold() for name in leaf.path[: len(path)]] == folded for leaf in schema.leaves)
+    """Whether a reader finds a leaf or a group at `path`, or cannot tell before it looks into a list or a map."""
+    node = schema.root
+    for name in path:
+        if node is not schema.root and not _is_struct(node):
+            return node.physical_type is None
+        found = (child for child in node.children if _same(child.name, name, case_sensitive))
+        below = next(found, None)
+        if below is None:
+            return False
+        node = below
+    return True
 
 
-def _bind(schema: FileSchema, path: Column, case_sensitive: bool) -> LeafColumn | NoLeaf:
-    folded = tuple(name.casefold() for name in path)
-    exact: list[LeafColumn] = []
-    similar: list[LeafColumn] = []
-    for leaf in schema.leaves:
-        names = tuple(name.casefold() for name in leaf.path)
-        if names == folded:
-            (exact if leaf.path == path else similar).append(leaf)
-        elif names[: len(folded)] == folded or folded[: len(names)] == names:
-            return NoLeaf.UNKNOWN  # a group, or a path into something that is no group here
-    if case_sensitive:
-        matching = exact
-        if not exact and similar:
-            return NoLeaf.UNKNOWN  # a reader that ignores case finds the other one
-    else:
-        matching = exact + similar
-    if not matching:
-        return NoLeaf.ABSENT
-    return matching[0] if len(matching) == 1 and not matching[0].repeated else NoLeaf.UNKNOWN
+def _same(name: str, other: str, case_sensitive: bool) -> bool:
+    return name == other if case_sensitive else name.casefold() == other.casefold()
+
+
+def _is_struct(node: SchemaNode) -> bool:
+    return node.physical_type is None and node.annotation is None and node.repetition != "REPEATED"

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.format.schema import FileSchema
 from bloomparquet.pruning.rowgroups import RowGroups
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
@@ -38,7 +39,7 @@ class FooterCache:
             if found is not None:
                 self._tables.move_to_end(key)
                 return found[0]
-            footers = [self._footers.get((storage.key, file)) for file in files]
+            footers = [self._footers.get((storage.key, file)) if file.mtime_ns else None for file in files]
         unknown = [i for i, footer in enumerate(footers) if footer is None]
         for i, footer in zip(
             unknown, read_footers(storage, [files[i] for i in unknown], count, skip_corrupt=skip_corrupt), strict=True
@@ -46,15 +47,22 @@ class FooterCache:
             footers[i] = footer
         readable = [(file, footer) for file, footer in zip(files, footers, strict=True) if footer is not None]
         table = RowGroups([file for file, _ in readable], [footer for _, footer in readable])
-        size = sum(footer.metadata.serialized_size for _, footer in readable)
+        size = sum(len(footer.raw) for _, footer in readable)
         with self._lock:
-            for file, footer in readable:
+            # Without a modification time, a file that was replaced by one of the same size would not be noticed.
+            dated = [(file, footer) for file, footer in readable if file.mtime_ns]
+            for file, footer in dated:
                 self._footers[storage.key, file] = footer
-            if len(readable) == len(files) and all(file.mtime_ns for file in files):
+            if len(dated) == len(files):
                 self._tables[key] = (table, size)
             while len(self._tables) > 1 and sum(size for _, size in self._tables.values()) > self._kept_bytes:
                 self._tables.popitem(last=False)
         return table
+
+    def schemas(self, storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[FileSchema]:
+        """The distinct schemas of `files`; damaged files have none."""
+        found = read_footers(storage, files, count, skip_corrupt=True)
+        return list({id(footer.layout.schema): footer.layout.schema for footer in found if footer is not None}.values())
 
     def clear(self) -> None:
         """Forget everything."""

@@ -26,6 +26,7 @@ _ABSENT, _UNREAD, _READY, _BROKEN = range(4)
 _BATCH_BYTES = 64 * 1024 * 1024
 _RESIDENT_BYTES = 64 * 1024 * 1024
 _FIRST_ROUND = 32
+_PAIRS_AT_ONCE = 64 * 1024  # of row groups and values: what their blocks and masks take stays in the cache
 
 log = logging.getLogger("bloomparquet")
 
@@ -109,10 +110,8 @@ class Filters:
         which = which[inside]
         if len(which) == 0:
             return
-        length = self.length[which]
-        size = np.minimum(
-            np.where(length > 0, np.minimum(length, _HEAD_BYTES), _HEAD_BYTES), self._limit[which] - self.offset[which]
-        )
+        size = np.where(self.length[which] > 0, np.clip(self.length[which], MAX_HEADER_BYTES, _HEAD_BYTES), _HEAD_BYTES)
+        size = np.minimum(size, self._limit[which] - self.offset[which])
         for at in range(0, len(which), _BATCH_BYTES // _HEAD_BYTES):
             batch = slice(at, at + _BATCH_BYTES // _HEAD_BYTES)
             self._open_batch(storage, which[batch], size[batch], count)
@@ -123,8 +122,7 @@ class Filters:
         ranges = self._fetch(storage, which, self.offset[which], size, count)
         if ranges is None:
             return
-        width = int(min(MAX_HEADER_BYTES, size.min()))
-        header_bytes, num_bytes, errors = parse_headers(ranges.rows(width), np.minimum(size, width))
+        header_bytes, num_bytes, errors = parse_headers(_heads(ranges, size), np.minimum(size, MAX_HEADER_BYTES))
         announced = self.length[which]
         end = self.offset[which] + header_bytes + num_bytes
         for row, error in errors.items():
@@ -221,15 +219,16 @@ class Filters:
             blocks, base = _as_blocks(buffer, starts, self.num_bytes[chunks])
         hit = np.zeros(len(chunks), np.bool_)
         undecided = np.arange(len(chunks))
-        at, size = first.copy(), _FIRST_ROUND
+        at, some = first.copy(), _FIRST_ROUND
         while len(undecided):
+            size = max(1, min(some, _PAIRS_AT_ONCE // len(undecided)))
             row, value = _pairs(at[undecided], np.minimum(at[undecided] + size, last[undecided]))
             row = undecided[row]
             block = base[row] + block_index(hashes[value], self.num_bytes[chunks[row]] // BLOCK_BYTES)
             found = check_blocks(blocks[block], block_mask(hashes[value]))
             hit[row[found]] = True
             at[undecided] += size
-            size *= 8
+            some *= 8
             undecided = undecided[~hit[undecided] & (at[undecided] < last[undecided])]
         self._distrust_empty(chunks[~hit & ~self._not_empty[chunks]])
         return hit
@@ -310,6 +309,17 @@ class Filters:
             log.warning("%s; row groups without a usable filter are read", told)
         self._state[chunk] = _BROKEN
         self.errors[chunk] = type(error)(told)
+
+
+def _heads(ranges: Ranges, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The first bytes of every range, padded with zeros where it has fewer."""
+    heads = np.zeros((len(sizes), MAX_HEADER_BYTES), np.uint8)
+    for i in np.flatnonzero(sizes < MAX_HEADER_BYTES).tolist():
+        heads[i, : sizes[i]] = ranges.buffer[ranges.starts[i] : ranges.starts[i] + sizes[i]]
+    long = np.flatnonzero(sizes >= MAX_HEADER_BYTES)
+    if len(long):
+        heads[long] = Ranges(ranges.buffer, ranges.starts[long]).rows(MAX_HEADER_BYTES)
+    return heads
 
 
 def _pairs(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

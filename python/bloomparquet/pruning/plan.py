@@ -97,6 +97,8 @@ class ScanPlan:
         """For each file with something to read: its place in ``table.files``, and the indexes of its kept row
         groups."""
         kept = np.flatnonzero(self.codes == KEPT)
+        if len(kept) == 0:
+            return
         files, first = np.unique(self.table.file[kept], return_index=True)
         for file, members in zip(files.tolist(), np.split(kept, first[1:]), strict=True):
             yield file, self.table.index[members].tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,16 +15,19 @@ from numpy.typing import NDArray
 from bloomparquet.dataset import Dataset, PathLike, Paths
 from bloomparquet.encoding import Encoded
 from bloomparquet.errors import BloomParquetError, OptionError, PlanError
-from bloomparquet.predicate import IsNull, Not, Predicate, columns, normalize
+from bloomparquet.predicate import Column, IsNull, Not, Predicate, columns, normalize
 from bloomparquet.pruning import statistics
-from bloomparquet.pruning.binding import NoLeaf, bind, partition_of, require_known
+from bloomparquet.pruning.binding import NoLeaf, bind, partition_of, resolve, unknown_column
 from bloomparquet.pruning.cache import FooterCache
 from bloomparquet.pruning.plan import KEPT, REASONS, ScanPlan
 from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
 from bloomparquet.pruning.verdict import Reason, Verdicts, might_match
 from bloomparquet.residual import mask
 from bloomparquet.storage import ReadCount
-from bloomparquet.where import Where, parse_where
+from bloomparquet.where import parse_where
+
+Where = str | Sequence[Any] | Predicate | None
+"""SQL text, a pyarrow-style list of tuples (or list of such lists), or a predicate."""
 
 OnFilterError = Literal["keep", "fail"]
 
@@ -83,21 +87,25 @@ def plan(
     if len(table.files) != len(files):
         readable = {file: i for i, file in enumerate(table.files)}
         places = np.array([place for place in places.tolist() if dataset.files[place] in readable], np.int64)
+    excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     codes = np.full(len(table), KEPT, np.uint8)
     errors: list[BloomParquetError] = []
-    if normal is not None and predicate is not None:
-        if strict:
-            schemas = [layout.schema for layout in table.layouts]
-            if schemas:
-                require_known(columns(predicate), schemas, dataset.partition_names, case_sensitive=case_sensitive)
-        evidence = _FooterEvidence(table, partitions, places, rules)
+    if predicate is not None:
+        schemas = [layout.schema for layout in table.layouts]
+        predicate, unknown = resolve(predicate, schemas, dataset.partition_names, case_sensitive=case_sensitive)
+        if unknown and strict:
+            schemas += cache.schemas(dataset.storage, excluded, footer_reads)
+            predicate, unknown = resolve(predicate, schemas, dataset.partition_names, case_sensitive=case_sensitive)
+            if unknown:
+                raise unknown_column(unknown[0], schemas, dataset.partition_names)
+        evidence = _FooterEvidence(table, partitions, places, rules, frozenset(unknown))
+        normal = normalize(predicate)
         alive = might_match(normal, table.rows > 0, evidence.judge)
         codes[~alive] = REASONS.index(Reason.STATISTICS)
         if evidence.equalities:
             filters = _FilterEvidence(evidence, dataset, filter_reads, errors, on_filter_error)
             kept = might_match(normal, alive, filters.judge)
             codes[alive & ~kept] = REASONS.index(Reason.BLOOM)
-    excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     return ScanPlan(
         dataset,
         predicate,
@@ -164,12 +172,17 @@ class _FooterEvidence:
     """What partition values, null counts and bounds say of each leaf. Remembers per leaf, for the filters' turn."""
 
     def __init__(
-        self, table: RowGroups, partitions: _PartitionEvidence, places: NDArray[np.int64], rules: _Rules
+        self,
+        table: RowGroups,
+        partitions: _PartitionEvidence,
+        places: NDArray[np.int64],
+        rules: _Rules,
+        unknown: frozenset[Column],
     ) -> None:
         self.table = table
         self.verdicts: dict[int, Verdicts] = {}
         self.equalities: dict[int, list[_Equality]] = {}
-        self._partitions, self._places, self._rules = partitions, places, rules
+        self._partitions, self._places, self._rules, self._unknown = partitions, places, rules, unknown
 
     def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
         verdicts = self.verdicts.get(id(leaf))
@@ -182,6 +195,8 @@ class _FooterEvidence:
         if by_file is not None:
             return by_file[self._places][self.table.file]
         verdicts = np.ones(len(self.table), np.bool_)
+        if _column(leaf) in self._unknown:
+            return verdicts
         for i, layout in enumerate(self.table.layouts):
             found = bind(layout.schema, _column(leaf), case_sensitive=self._rules.case_sensitive)
             if found is NoLeaf.ABSENT:
@@ -250,6 +265,6 @@ class _FilterEvidence:
             self._errors += [error for error in broken if str(error) not in known]
 
 
-def _column(leaf: Predicate) -> tuple[str, ...]:
+def _column(leaf: Predicate) -> Column:
     (column,) = columns(leaf)
     return column

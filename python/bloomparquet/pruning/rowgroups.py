@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.encoding import order_keys
-from bloomparquet.format.footer import Footer, Layout
+from bloomparquet.encoding import has_signed_order, order_keys
+from bloomparquet.format.chunks import ChunkFields
+from bloomparquet.format.footer import Footer, Layout, WriterTraits
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.pruning.filters import Filters
 from bloomparquet.storage import FileInfo
@@ -57,18 +58,11 @@ class RowGroups:
         self.files = files
         self.footers = footers
         self.paths = [file.path for file in files]
-        counts = [footer.metadata.num_row_groups for footer in footers]
+        counts = [len(footer.row_groups) for footer in footers]
         self.file = np.repeat(np.arange(len(files)), counts)
         first = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         self.index = np.arange(first[-1]) - first[self.file]
-        self.rows = np.array(
-            [
-                footer.metadata.row_group(i).num_rows
-                for footer in footers
-                for i in range(footer.metadata.num_row_groups)
-            ],
-            np.int64,
-        )
+        self.rows = np.array([group.rows for footer in footers for group in footer.row_groups], np.int64)
         numbers: dict[int, int] = {}
         self.layouts: list[Layout] = []
         layout_of_file = np.empty(len(files), np.int64)
@@ -97,74 +91,44 @@ class RowGroups:
 
     def extent(self, row_group: int) -> tuple[int, int]:
         """The byte offset at which the row group begins in its file, and how many bytes its column chunks take."""
-        group = self.footers[self.file[row_group]].metadata.row_group(int(self.index[row_group]))
-        start, length = None, 0
-        for i in range(group.num_columns):
-            chunk = group.column(i)
-            begins = chunk.data_page_offset
-            dictionary = chunk.dictionary_page_offset
-            if dictionary is not None and 0 < dictionary < begins:
-                begins = dictionary
-            start = begins if start is None else min(start, begins)
-            length += chunk.total_compressed_size
-        return start or 0, length
+        footer: Footer = self.footers[self.file[row_group]]
+        return footer.extent(int(self.index[row_group]))
 
     def _extract(self, layout: int, leaf: LeafColumn) -> ColumnChunks:
         members = self.members(layout)
-        lower: list[Any] = []
-        upper: list[Any] = []
-        counts: list[tuple[int, int, int, int]] = []
-        groups = (
-            (metadata, i)
+        file = self.file[members]
+        chunks = [
+            footer.read_chunk(i, leaf.index)
             for footer in self.footers
             if footer.layout is self.layouts[layout]
-            for metadata in (footer.metadata,)
-            for i in range(metadata.num_row_groups)
+            for i in range(len(footer.row_groups))
+        ]
+        values, nulls, offset, length = (
+            np.array([UNKNOWN if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in range(4)
         )
-        for metadata, i in groups:
-            chunk = metadata.row_group(i).column(leaf.index)
-            statistics = chunk.statistics
-            nulls = UNKNOWN
-            low = high = None
-            if statistics is not None:
-                if statistics.has_null_count:
-                    nulls = statistics.null_count
-                if statistics.has_min_max:
-                    low, high = statistics.min_raw, statistics.max_raw
-            lower.append(low)
-            upper.append(high)
-            offset, length = chunk.bloom_filter_offset, chunk.bloom_filter_length
-            counts.append(
-                (nulls, chunk.num_values, UNKNOWN if offset is None else offset, UNKNOWN if length is None else length)
-            )
-        numbers = np.array(counts, np.int64).reshape(-1, 4)
-        file = self.file[members]
-        footer_starts = np.array(
-            [
-                info.size - footer.metadata.serialized_size - 8
-                for info, footer in zip(self.files, self.footers, strict=True)
-            ],
-            np.int64,
+        nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
+        ends = np.array(
+            [info.size - len(footer.raw) - 8 for info, footer in zip(self.files, self.footers, strict=True)]
         )
-        filters = Filters(
-            self.paths,
-            file,
-            self.index[members],
-            ".".join(leaf.path),
-            numbers[:, 2],
-            numbers[:, 3],
-            footer_starts[file],
-        )
-        return ColumnChunks(
-            leaf, self.layouts[layout], members, _bounds(leaf, lower, upper), numbers[:, 0], numbers[:, 1], filters
-        )
+        filters = Filters(self.paths, file, self.index[members], ".".join(leaf.path), offset, length, ends[file])
+        bounds = _bounds(leaf, self.layouts[layout].traits, chunks)
+        return ColumnChunks(leaf, self.layouts[layout], members, bounds, nulls, values, filters)
 
 
-def _bounds(leaf: LeafColumn, lower: Sequence[Any], upper: Sequence[Any]) -> Bounds | None:
-    low, high = order_keys(leaf, lower), order_keys(leaf, upper)
-    if low is None or high is None:
+def _bounds(leaf: LeafColumn, traits: WriterTraits, chunks: Sequence[ChunkFields]) -> Bounds | None:
+    """The bounds that can be relied on: min_value and max_value where the file defines their order, else the deprecated
+    ones where every writer ordered them alike."""
+    ordered, signed = traits.column_orders[leaf.index], has_signed_order(leaf)
+    lower: list[bytes | None] = []
+    upper: list[bytes | None] = []
+    for chunk in chunks:
+        deprecated = signed and chunk.min_value is None and chunk.max_value is None
+        lower.append(chunk.deprecated_min if deprecated else chunk.min_value if ordered else None)
+        upper.append(chunk.deprecated_max if deprecated else chunk.max_value if ordered else None)
+    lows, highs = order_keys(leaf, lower), order_keys(leaf, upper)
+    if lows is None or highs is None:
         return None
-    known = low[1] & high[1]
+    known = lows[1] & highs[1]
     # Bounds the wrong way round prove nothing but that their writer erred.
-    known &= np.asarray(low[0] <= high[0], np.bool_)
-    return Bounds(low[0], high[0], known)
+    known &= np.asarray(lows[0] <= highs[0], np.bool_)
+    return Bounds(lows[0], highs[0], known)

@@ -1,0 +1,235 @@
+"""The column chunks of a footer: found and read without decoding what nobody asked for.
+
+pyarrow parses footers fast, but it ends the whole process over some that it does not like (an encrypted column without
+its key, a size statistic that it holds impossible), and no plan is worth a driver. So the footer is walked here. What
+makes that fast in Python is that the chunks of one column look alike in every row group of every file: the same fields
+in the same order, only with other numbers. The first chunk is decoded step by step and leaves a *template*: a regular
+expression over its bytes, with the field headers literal and every number free. The compact protocol is prefix-free, so
+bytes that match the template are what step by step decoding would have found in them; bytes that do not match are
+decoded step by step and leave another template.
+
+Source: parquet-format ``parquet.thrift`` (RowGroup, ColumnChunk, ColumnMetaData, Statistics).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from bloomparquet.errors import FormatError
+from bloomparquet.format import thrift
+
+_FIELDS = {
+    (3, 5): 0,  # meta_data.num_values
+    (3, 12, 3): 1,  # meta_data.statistics.null_count
+    (3, 14): 2,  # meta_data.bloom_filter_offset
+    (3, 15): 3,  # meta_data.bloom_filter_length
+    (3, 12, 1): 4,  # meta_data.statistics.max, deprecated
+    (3, 12, 2): 5,  # meta_data.statistics.min, deprecated
+    (3, 12, 5): 6,  # meta_data.statistics.max_value
+    (3, 12, 6): 7,  # meta_data.statistics.min_value
+}
+_NUMBERS = 4  # of _FIELDS, the first are numbers and the others bytes
+_PATH_IN_SCHEMA = (3, 3)
+_KEPT_TEMPLATES = 16
+
+_VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+
+
+class ChunkFields(NamedTuple):
+    """What planning needs of a column chunk; None where the footer does not say. The bounds are raw bytes."""
+
+    values: int | None  # nulls included
+    nulls: int | None
+    bloom_offset: int | None
+    bloom_length: int | None
+    deprecated_max: bytes | None
+    deprecated_min: bytes | None
+    max_value: bytes | None
+    min_value: bytes | None
+
+
+@dataclass(slots=True)
+class _Segment:
+    """Bytes up to, and with, the length of a byte string that the next segment follows; the last one ends the chunk."""
+
+    match: Callable[..., re.Match[bytes] | None]
+    slots: tuple[int, ...]  # of the groups
+    string_slot: int | None = None  # of the byte string behind it; -1 when nobody asked for it
+    has_string: bool = False
+
+
+class ChunkTemplates:
+    """What the chunks of one column have looked like so far.
+
+    `fixed_width` says that the column's values, and so its bounds, all take the same number of bytes.
+    """
+
+    def __init__(self, *, fixed_width: bool) -> None:
+        self._fixed_width = fixed_width
+        self._templates: tuple[list[_Segment], ...] = ()  # replaced, never changed: threads may share it
+
+    def skip(self, buffer: bytes, position: int) -> int:
+        """Where the chunk at `position` ends. FormatError when it is damaged."""
+        return self._find(buffer, position, None)
+
+    def read(self, buffer: bytes, position: int) -> ChunkFields:
+        """The chunk at `position`. FormatError when it is damaged."""
+        found: list[Any] = [None] * len(_FIELDS)
+        self._find(buffer, position, found)
+        for i in range(_NUMBERS):
+            if found[i] is not None:
+                found[i] = _zigzag(found[i])
+        return ChunkFields(*found)
+
+    def _find(self, buffer: bytes, position: int, found: list[Any] | None) -> int:
+        for i, template in enumerate(self._templates):
+            end = _apply(template, buffer, position, found)
+            if end is not None:
+                if i:  # the one that fits is most likely to fit the next time
+                    self._prefer(template)
+                return end
+            if found is not None:
+                found[:] = [None] * len(found)  # what a template that fitted only in part has left there
+        template = _learn(buffer, position, self._fixed_width)
+        self._prefer(template)
+        end = _apply(template, buffer, position, found)
+        if end is None:
+            raise FormatError(f"the column chunk at byte {position} of the footer is cut short")
+        return end
+
+    def _prefer(self, template: list[_Segment]) -> None:
+        others = [other for other in self._templates if other is not template]
+        self._templates = (template, *others[: _KEPT_TEMPLATES - 1])
+
+
+def read_chunk(buffer: bytes, position: int) -> thrift.Struct:
+    """The whole ColumnChunk at `position`, as a tree."""
+    return thrift.CompactReader(buffer, position).read_struct()
+
+
+def _apply(template: list[_Segment], buffer: bytes, position: int, found: list[Any] | None) -> int | None:
+    """The end of the chunk at `position` if it has the template's form; what was asked for goes into `found`."""
+    for segment in template:
+        match = segment.match(buffer, position)
+        if match is None:
+            return None
+        position = match.end()
+        if found is not None:
+            for slot, raw in zip(segment.slots, match.groups(), strict=False):
+                found[slot] = raw
+        if segment.has_string:
+            start = position
+            position += _varint(match[match.re.groups])
+            if position > len(buffer):
+                return None
+            if found is not None and segment.string_slot is not None:
+                found[segment.string_slot] = buffer[start:position]
+    return position
+
+
+@dataclass(slots=True)
+class _Builder:
+    """A template in the making."""
+
+    fixed_width: bool
+    segments: list[_Segment] = field(default_factory=list)
+    pattern: bytearray = field(default_factory=bytearray)
+    slots: list[int] = field(default_factory=list)
+
+    def literal(self, data: bytes) -> None:
+        self.pattern += re.escape(data)
+
+    def number(self, path: tuple[int, ...]) -> None:
+        slot = _FIELDS.get(path)
+        if slot is None:
+            self.pattern += _VARINT
+        else:
+            self.pattern += b"(" + _VARINT + b")"
+            self.slots.append(slot)
+
+    def any_bytes(self, size: int) -> None:
+        self.pattern += b".{%d}" % size
+
+    def string(self, path: tuple[int, ...], length: bytes, size: int) -> None:
+        """A byte string of `size` bytes behind its `length`."""
+        slot = _FIELDS.get(path)
+        if self.fixed_width and slot is not None:
+            self.literal(length)
+            self.pattern += b"(.{%d})" % size
+            self.slots.append(slot)
+        else:
+            self.pattern += b"(" + _VARINT + b")"
+            self._close(slot, True)
+
+    def finish(self) -> list[_Segment]:
+        self._close(None, False)
+        return self.segments
+
+    def _close(self, string_slot: int | None, has_string: bool) -> None:
+        match = re.compile(bytes(self.pattern), re.DOTALL).match
+        self.segments.append(_Segment(match, tuple(self.slots), string_slot, has_string))
+        self.pattern.clear()
+        self.slots.clear()
+
+
+def _learn(buffer: bytes, position: int, fixed_width: bool) -> list[_Segment]:
+    builder = _Builder(fixed_width)
+    reader = thrift.CompactReader(buffer, position)
+    _learn_struct(reader, buffer, (), builder)
+    return builder.finish()
+
+
+def _learn_struct(reader: thrift.CompactReader, buffer: bytes, path: tuple[int, ...], builder: _Builder) -> None:
+    field_id = 0
+    while True:
+        start = reader.position
+        found = reader.read_field(field_id)
+        builder.literal(buffer[start : reader.position])
+        if found is None:
+            return
+        field_id, kind = found
+        if kind not in (thrift.TRUE, thrift.FALSE):
+            _learn_value(reader, buffer, kind, (*path, field_id), builder)
+
+
+def _learn_value(
+    reader: thrift.CompactReader, buffer: bytes, kind: int, path: tuple[int, ...], builder: _Builder
+) -> None:
+    start = reader.position
+    if len(path) > thrift.MAX_DEPTH:
+        raise FormatError(f"the column chunk nests deeper than {thrift.MAX_DEPTH} levels at byte {start} of the footer")
+    if kind == thrift.STRUCT:
+        _learn_struct(reader, buffer, path, builder)
+    elif kind in thrift.LISTS:
+        size, element = reader.read_list_header()
+        builder.literal(buffer[start : reader.position])
+        for _ in range(size):
+            _learn_value(reader, buffer, element, (*path, 0) if path != _PATH_IN_SCHEMA else path, builder)
+    else:
+        value = reader.read_value(thrift.BYTE if kind in (thrift.TRUE, thrift.FALSE) else kind)
+        if kind in thrift.INTEGERS:
+            builder.number(path)
+        elif kind == thrift.BINARY and path != _PATH_IN_SCHEMA:
+            builder.string(path, buffer[start : reader.position - len(value)], len(value))
+        elif kind in thrift.FIXED_SIZES:
+            builder.any_bytes(thrift.FIXED_SIZES[kind])
+        else:  # the column's own path, a boolean in a list, a map: the same bytes or another template
+            builder.literal(buffer[start : reader.position])
+
+
+def _varint(raw: bytes) -> int:
+    if len(raw) == 1:
+        return raw[0]
+    number = shift = 0
+    for byte in raw:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+    return number
+
+
+def _zigzag(raw: bytes) -> int:
+    number = _varint(raw)
+    return (number >> 1) ^ -(number & 1)

@@ -1,0 +1,116 @@
+"""``python -m tests.bench``: measure, and say how the figures stand to the aims."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import bits, lookups, plans
+from tests.bench.data import Shape
+from tests.bench.measure import Row
+
+# Filters of 16 KiB in all of them: large enough that one block is read, not the bitset. 2.6 GB in all.
+# Filters of 16 KiB in all of them: large enough that one block is read, not the bitset. 2.1 GB together.
+_SMALLER = Shape(files=1_000, row_groups=4, rows=5_000, fpp=1e-3)
+_LARGER = Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
+_QUICK_SMALLER = Shape(files=100, row_groups=4, rows=5_000, fpp=1e-3)
+_QUICK_LARGER = Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
+
+_PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars")
+
+
+def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[Row]]]:
+    smaller, larger = (_QUICK_SMALLER, _QUICK_LARGER) if quick else (_SMALLER, _LARGER)
+    few, many = (rounds or (3 if quick else 7)), (rounds or (3 if quick else 15))
+    items = 1_000_000 if quick else 4_000_000
+    return {
+        "checks": lambda: bits.checks(many, items),
+        "inserts": lambda: bits.inserts(few, items // 4),
+        "hashes": lambda: bits.hashes(few, items // 4),
+        "plan": lambda: plans.plans(many, smaller, larger),
+        "lookup": lambda: lookups.lookups(few, smaller),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    names = list(_groups(True, 1))
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data, few rounds: does it all still run?")
+    parser.add_argument("--only", action="append", metavar="NAME", choices=names, help=f"one of {', '.join(names)}")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    parser.add_argument("--rounds", type=int, help="rounds of every measurement")
+    given = parser.parse_args()
+    about = _about()
+    console = Console(stderr=given.json, width=None if sys.stdout.isatty() else 160)
+    console.print("  ".join(f"{name} {value}" for name, value in about.items()), style="dim", highlight=False)
+    rows: list[Row] = []
+    for name, measure in _groups(given.quick, given.rounds).items():
+        if given.only and name not in given.only:
+            continue
+        measured = list(measure())
+        rows += measured
+        console.print(_table(name, measured))
+    if given.json:
+        print(json.dumps({"about": about, "quick": given.quick, "rows": [row.as_json() for row in rows]}, indent=1))
+    aims = [aim for row in rows for aim in row.aims]
+    if aims:
+        console.print(f"{sum(aim.met for aim in aims)} of {len(aims)} aims met", highlight=False)
+    return 0
+
+
+def _about() -> dict[str, str]:
+    load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "?"
+    return {
+        "python": platform.python_version(),
+        **{name: _version(name) for name in _PACKAGES},
+        "cores": str(os.cpu_count()),
+        "load": load,
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except ImportError:  # run from the source tree
+        return "-"
+
+
+def _table(name: str, rows: list[Row]) -> Table:
+    table = Table(title=name, title_justify="left", title_style="bold", expand=False)
+    table.add_column("case", no_wrap=True)
+    table.add_column("contender", no_wrap=True)
+    table.add_column("median", justify="right", no_wrap=True)
+    table.add_column("range", justify="right", no_wrap=True, style="dim")
+    table.add_column("faster than")
+    table.add_column("aim")
+    table.add_column("notes", style="dim")
+    for at, row in enumerate(rows):
+        first = at == 0 or rows[at - 1].case != row.case
+        if first and at:
+            table.add_section()
+        table.add_row(
+            row.case if first else "",
+            row.contender,
+            f"{_number(row.figure)} {row.unit}",
+            f"{_number(row.low)} - {_number(row.high)}",
+            ", ".join(f"{other} {_number(ratio)}x" for other, ratio in row.ratios.items()),
+            "\n".join(f"[{'green' if aim.met else 'red'}]{aim.told}[/]" for aim in row.aims),
+            "  ".join(f"{key} {value:,}" for key, value in row.notes.items()),
+        )
+    return table
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value < 10 else f"{value:.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

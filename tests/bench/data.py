@@ -1,0 +1,122 @@
+"""The data sets that are measured: made once, into a directory that later runs use again.
+
+Every number in them is a function of its row, so a lookup knows its answer without reading: ``scatter`` is a bijection
+that spreads neighbouring rows over the whole range, which makes min and max useless, and rows that do not exist give
+values that are absent from every file and yet within the bounds of all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+DEFAULT = Path(__file__).resolve().parents[2] / ".bench"
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_KEY_DIGITS = 16
+_NON_NEGATIVE = np.uint64(2**63 - 1)
+_FORMAT = 1  # part of a data set's directory name: a change of what is written makes new files
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many files, row groups in each, and rows in each of those. `fpp` sizes the filters."""
+
+    files: int
+    row_groups: int
+    rows: int
+    fpp: float = 0.01
+    strings: bool = True
+
+    @property
+    def total_row_groups(self) -> int:
+        return self.files * self.row_groups
+
+    @property
+    def total_rows(self) -> int:
+        return self.total_row_groups * self.rows
+
+    def __str__(self) -> str:
+        return f"{self.files:,} files / {self.total_row_groups:,} row groups / {self.total_rows:,} rows"
+
+
+def scatter(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One id per row: distinct, non-negative, in no order."""
+    mixed = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) & _NON_NEGATIVE
+    return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)
+
+
+def keys(rows: NDArray[np.int64]) -> pa.StringArray:
+    """One key per row: 16 hexadecimal digits, distinct, in no order."""
+    mixed = (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed ^= mixed >> np.uint64(31)
+    octets = mixed.astype(">u8").view(np.uint8).reshape(-1, 8)
+    digits = np.empty((len(rows), _KEY_DIGITS), np.uint8)
+    digits[:, 0::2] = _HEX[octets >> 4]
+    digits[:, 1::2] = _HEX[octets & 15]
+    ends = np.arange(0, _KEY_DIGITS * len(rows) + 1, _KEY_DIGITS, dtype=np.int32)
+    return pa.StringArray.from_buffers(len(rows), pa.py_buffer(ends), pa.py_buffer(digits))
+
+
+def table(rows: NDArray[np.int64], *, strings: bool = True) -> pa.Table:
+    """The rows of those numbers."""
+    columns = {"id": pa.array(scatter(rows)), "amount": pa.array((rows % 97) / 100)}
+    if strings:
+        columns["key"] = keys(rows)
+    return pa.table(columns)
+
+
+def data_set(shape: Shape) -> Path:
+    """The directory that holds `shape`, made if it is not there; a directory of this name is always complete."""
+    base = Path(os.environ.get("BENCH_DATA_DIR") or DEFAULT)
+    name = f"v{_FORMAT}-{shape.files}x{shape.row_groups}x{shape.rows}-{shape.fpp:g}" + (
+        "-strings" if shape.strings else ""
+    )
+    root = base / name
+    if root.is_dir():
+        return root
+    base.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{name}.unfinished-", dir=base))
+    try:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for _ in pool.map(lambda number: _write(unfinished, shape, number), range(shape.files)):
+                pass
+        unfinished.chmod(0o755)
+        try:
+            unfinished.rename(root)
+        except OSError:
+            if not root.is_dir():  # another run was first, and its files are the same
+                raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return root
+
+
+def file_of(root: Path, shape: Shape, row: int) -> str:
+    """The path of the file that holds that row."""
+    return str(root / _name(row // (shape.row_groups * shape.rows)))
+
+
+def _name(number: int) -> str:
+    return f"part-{number:05}.parquet"
+
+
+def _write(directory: Path, shape: Shape, number: int) -> None:
+    per_file = shape.row_groups * shape.rows
+    rows = table(np.arange(number * per_file, (number + 1) * per_file), strings=shape.strings)
+    filtered = [name for name in ("id", "key") if name in rows.column_names]
+    pq.write_table(
+        rows,
+        directory / _name(number),
+        row_group_size=shape.rows,
+        use_dictionary=["amount"],
+        bloom_filter_options={name: {"ndv": shape.rows, "fpp": shape.fpp} for name in filtered},
+    )

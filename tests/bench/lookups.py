@@ -1,0 +1,93 @@
+"""Reading the rows of one value out of many files: bloomparquet beside the engines that people would use.
+
+All contenders list the directory in every query and are given the same predicate; what each keeps between queries is in
+its name. The operating system's cache holds the files for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+import bloomparquet as bp
+from bloomparquet.pruning.planner import cache
+from tests.bench.data import Shape, table
+from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
+from tests.bench.plans import Lookups
+
+_OURS = "bloomparquet"
+_DUCKDB_CACHED = "DuckDB, metadata cache"
+_ARROW = "pyarrow.dataset"
+_ARROW_RATIO = 10
+
+
+def lookups(rounds: int, shape: Shape) -> Iterator[Row]:
+    """One value of the long column and of the string column, present and absent, all columns of its row."""
+    looked_up = Lookups(shape)
+    for column, value in (("id", looked_up.id), ("key", looked_up.key)):
+        for hit in (True, False):
+
+            def value_of(number: int, value: Callable[..., Any] = value, hit: bool = hit) -> Any:
+                return value(number, hit=hit)
+
+            def agree(number: int, result: pa.Table, hit: bool = hit) -> None:
+                row = looked_up.row(number, hit=hit)
+                expected = table(pa.array([row] if hit else [], pa.int64()).to_numpy()).to_pylist()
+                found = result.to_pylist()
+                if found != expected:
+                    raise AssertionError(f"expected the rows {expected}, found {found}")
+
+            timings = take_turns(list(_contenders(str(looked_up.root), column, value_of)), rounds, agree)
+            case = f"{'long' if column == 'id' else 'string'} {'hit' if hit else 'miss'}"
+            for timing in timings.values():
+                yield _told(case, timing, timings, judged=hit)
+
+
+def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator[Contender]:
+    def ours(number: int) -> pa.Table:
+        return bp.read_table(root, bp.Eq(column, value(number)))
+
+    def fresh_duckdb(number: int) -> pa.Table:
+        with duckdb.connect() as connection:
+            return _ask_duckdb(connection, root, column, value(number))
+
+    plain, cached = duckdb.connect(), duckdb.connect()
+    cached.execute("SET parquet_metadata_cache = true")
+    opened = ds.dataset(root, format="parquet")
+    yield Contender(_OURS, ours, before=ours)
+    yield Contender(f"{_OURS}, cold", ours, before=lambda _: cache.clear())
+    yield Contender(_DUCKDB_CACHED, lambda number: _ask_duckdb(cached, root, column, value(number)))
+    yield Contender("DuckDB", lambda number: _ask_duckdb(plain, root, column, value(number)))
+    yield Contender("DuckDB, new connection", fresh_duckdb)
+    yield Contender(
+        "polars", lambda number: pl.scan_parquet(root).filter(pl.col(column) == value(number)).collect().to_arrow()
+    )
+    yield Contender(
+        _ARROW,
+        lambda number: ds.dataset(root, format="parquet").to_table(filter=ds.field(column) == value(number)),
+    )
+    yield Contender(f"{_ARROW}, kept open", lambda number: opened.to_table(filter=ds.field(column) == value(number)))
+
+
+def _ask_duckdb(connection: duckdb.DuckDBPyConnection, root: str, column: str, value: Any) -> pa.Table:
+    query = f"SELECT * FROM read_parquet('{root}/*.parquet') WHERE \"{column}\" = ?"
+    return connection.execute(query, [value]).to_arrow_table()
+
+
+def _told(case: str, timing: Timing, timings: dict[str, Timing], *, judged: bool) -> Row:
+    ours, cached, arrow = timings[_OURS], timings[_DUCKDB_CACHED], timings[_ARROW]
+    aims: tuple[Aim, ...] = ()
+    if timing is not ours:
+        return milliseconds("lookup", case, timing, ratios={_OURS: timing.times_faster_than(ours)})
+    over_duckdb, over_arrow = ours.times_faster_than(cached), ours.times_faster_than(arrow)
+    if judged:
+        aims = (
+            Aim(f"faster than {cached.name}", over_duckdb > 1),
+            Aim(f">= {_ARROW_RATIO}x faster than {arrow.name}", over_arrow >= _ARROW_RATIO),
+        )
+    return milliseconds("lookup", case, timing, ratios={cached.name: over_duckdb, arrow.name: over_arrow}, aims=aims)

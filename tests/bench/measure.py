@@ -1,0 +1,107 @@
+"""Fair timing on a machine that others use too: contenders take turns, and are compared within a turn.
+
+The order rotates from round to round, a ratio is the median of the ratios of the single rounds, and garbage is
+collected between the runs, not in them. pytest-benchmark is not used: it runs each contender to its end before the
+next.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Contender:
+    """`run` is timed; it is given the number of the round, as is `before`, which is not timed."""
+
+    name: str
+    run: Callable[[int], Any]
+    before: Callable[[int], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The seconds of each round, and what the last run returned."""
+
+    name: str
+    seconds: tuple[float, ...]
+    result: Any = field(repr=False)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def times_faster_than(self, other: Timing) -> float:
+        return statistics.median(theirs / ours for ours, theirs in zip(self.seconds, other.seconds, strict=True))
+
+
+def take_turns(
+    contenders: Sequence[Contender], rounds: int, agree: Callable[[int, Any], Any] | None = None
+) -> dict[str, Timing]:
+    """Every contender once for warming up, then `rounds` rounds; timings by name.
+
+    ``agree(round, result)`` raises when a result is wrong; it sees every result, outside of the measured time.
+    """
+    seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
+    results: dict[str, Any] = {}
+    for number in range(-1, rounds):
+        shift = number % len(contenders)
+        for contender in [*contenders[shift:], *contenders[:shift]]:
+            if contender.before is not None:
+                contender.before(number)
+            results.pop(contender.name, None)
+            gc.collect()
+            began = time.perf_counter()
+            result = contender.run(number)
+            took = time.perf_counter() - began
+            if agree is not None:
+                agree(number, result)
+            results[contender.name] = result
+            if number >= 0:
+                seconds[contender.name].append(took)
+    return {name: Timing(name, tuple(taken), results[name]) for name, taken in seconds.items()}
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a figure should reach."""
+
+    told: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the report: `figure` is told in `unit`; `ratios` compare with others of the same rounds."""
+
+    group: str
+    case: str
+    contender: str
+    figure: float
+    unit: str  # "ms" or "M/s"
+    low: float
+    high: float
+    rounds: int
+    ratios: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, int | float | str] = field(default_factory=dict)
+    aims: tuple[Aim, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def milliseconds(group: str, case: str, timing: Timing, **more: Any) -> Row:
+    taken = [1e3 * second for second in timing.seconds]
+    return Row(group, case, timing.name, 1e3 * timing.median, "ms", min(taken), max(taken), len(taken), **more)
+
+
+def millions_per_second(group: str, case: str, timing: Timing, items: int, **more: Any) -> Row:
+    speeds = [items / second / 1e6 for second in timing.seconds]
+    return Row(
+        group, case, timing.name, items / timing.median / 1e6, "M/s", min(speeds), max(speeds), len(speeds), **more
+    )

@@ -1,0 +1,127 @@
+"""What a path means: files, directories, globs, lists, and the partition columns of their directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.fs
+import pytest
+
+import bloomparquet as bp
+from tests.support.files import hive, write
+
+
+def files_of(path: Any, **options: Any) -> list[str]:
+    return [Path(file.path).name for file in bp.Dataset.open(path, **options).files]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a.parquet", "b[1].parquet", "sub/c.parquet", "_hidden.parquet", "_delta_log/z.parquet", ".x.parquet"):
+        write(tmp_path / name, {"id": [1]})
+    return tmp_path
+
+
+def test_a_path_is_a_file_a_directory_a_glob_or_a_list(folder: Path) -> None:
+    assert files_of(folder / "a.parquet") == ["a.parquet"]
+    assert files_of(str(folder)) == ["a.parquet", "b[1].parquet", "c.parquet"]
+    assert files_of(str(folder) + "/") == ["a.parquet", "b[1].parquet", "c.parquet"]
+    assert files_of(folder, recursive=False) == ["a.parquet", "b[1].parquet"]
+    assert files_of(f"{folder}/?.parquet") == ["a.parquet"]
+    assert files_of([folder / "sub", f"{folder}/a*"]) == ["c.parquet", "a.parquet"]
+    assert files_of(folder.as_uri()) == ["a.parquet", "b[1].parquet", "c.parquet"]
+
+
+def test_a_name_with_a_bracket_is_first_of_all_a_name(folder: Path) -> None:
+    assert files_of(folder / "b[1].parquet") == ["b[1].parquet"]
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/brackets/b[1].parquet", (folder / "a.parquet").read_bytes())
+    assert files_of("memory://brackets/b[1].parquet") == ["b[1].parquet"]
+
+
+@pytest.mark.parametrize("pattern", ["**", "*", "**/*", "sub*/**"])
+def test_a_pattern_names_each_file_once(pattern: str, folder: Path) -> None:
+    found = files_of(f"{folder}/{pattern}")
+    assert "c.parquet" in found
+    assert len(found) == len(set(found))
+
+
+def test_rows_are_read_once_by_whatever_pattern(folder: Path) -> None:
+    assert bp.read_table(f"{folder}/**").num_rows <= 6
+    assert bp.read_table(f"{folder}/**/*.parquet").num_rows <= 6
+
+
+@pytest.mark.parametrize("make", ["arrow", "subtree", "fsspec"])
+def test_a_given_file_system_is_used(make: str, folder: Path) -> None:
+    local = pyarrow.fs.LocalFileSystem()
+    given: dict[str, tuple[Any, str]] = {
+        "arrow": (local, str(folder)),
+        "subtree": (pyarrow.fs.SubTreeFileSystem(str(folder), local), "sub"),
+        "fsspec": (fsspec.filesystem("file"), str(folder)),
+    }
+    filesystem, path = given[make]
+    expected = ["c.parquet"] if make == "subtree" else ["a.parquet", "b[1].parquet", "c.parquet"]
+    assert files_of(path, filesystem=filesystem) == expected
+    assert bp.read_table(path, "id = 1", filesystem=filesystem).num_rows == len(expected)
+
+
+def test_a_path_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
+    for path in (tmp_path / "gone", f"{tmp_path}/gone*", [tmp_path / "gone"], "memory://gone/nowhere", (tmp_path / "gone").as_uri()):
+        with pytest.raises(FileNotFoundError, match="gone"):
+            bp.plan(path)
+
+
+def test_a_directory_without_data_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").write_bytes(b"")
+    with pytest.raises(bp.PlanError, match=f"{tmp_path}.*no data files"):
+        bp.plan(tmp_path)
+    with pytest.raises(bp.PlanError, match="no path"):
+        bp.plan([])
+
+
+def test_paths_of_two_storages_are_refused(folder: Path) -> None:
+    fsspec.filesystem("memory").pipe("/two/a.parquet", (folder / "a.parquet").read_bytes())
+    with pytest.raises(bp.PlanError, match="one storage"):
+        bp.plan([folder / "a.parquet", "memory://two/a.parquet"])
+
+
+def test_partition_values_are_raw_text_per_file(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"day=2026-01-01/hour=3": {"id": [1]}, "day=__HIVE_DEFAULT_PARTITION__/hour=4": {"id": [2]}})
+    dataset = bp.Dataset.open(root)
+    assert dataset.partition_names == ("day", "hour")
+    assert set(dataset.partition_values) == {("2026-01-01", "3"), (None, "4")}
+
+
+@pytest.mark.parametrize("inner", ["", "/", "/."])
+def test_partitions_begin_below_the_path_that_was_given(inner: str, tmp_path: Path) -> None:
+    root = hive(tmp_path / "up=1" / "table", {"p=1": {"id": [1]}, "p=2": {"id": [2]}})
+    assert bp.Dataset.open(root + inner).partition_names == ("p",)
+    assert bp.Dataset.open(f"{root}/p=1").partition_names == ()
+    assert bp.Dataset.open(f"{root}/p=1", base_path=root).partition_names == ("p",)
+    assert bp.Dataset.open(f"{root}/p=*", base_path=root).partition_values == (("1",), ("2",))
+    assert bp.Dataset.open(tmp_path).partition_names == ("up", "p")
+
+
+def test_partition_columns_have_one_set_of_names(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"p=1": {"id": [1]}, "q=2": {"id": [2]}})
+    with pytest.raises(bp.PlanError, match=r"conflicting partition columns.*p=1.*q=2"):
+        bp.plan(root)
+
+
+def test_partitions_in_memory_are_the_same(tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    data = Path(write(tmp_path / "x.parquet", {"id": [1]})).read_bytes()
+    for part in ("a%20b", "c%3Dd", "__HIVE_DEFAULT_PARTITION__"):
+        memory.pipe(f"/hive/name={part}/x.parquet", data)
+    assert set(bp.Dataset.open("memory://hive").partition_values) == {("a b",), ("c=d",), (None,)}
+    assert bp.read_table("memory://hive", "name = 'c=d'").to_pydict() == {"id": [1], "name": ["c=d"]}
+    assert bp.plan("memory://hive", "name IS NULL").kept == 1
+    memory.rm("/hive", recursive=True)
+
+
+def test_partition_columns_are_typed_by_all_their_values(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"p=1": {"id": [1]}, "p=3000000000": {"id": [2]}})
+    assert bp.Dataset.open(root).partition_table("UTC").schema.field("p").type == pa.int64()

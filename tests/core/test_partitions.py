@@ -1,0 +1,136 @@
+"""Directory names to typed columns, as Spark's PartitioningUtils has it (each case was compared with spark.read.parquet)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.errors import PlanError
+from bloomparquet.partitions import infer_type, parse_directories, to_array
+from tests.support.core import rows_of
+from tests.support.files import hive
+
+
+@pytest.mark.parametrize(
+    ("directories", "values"),
+    [
+        (["a=1", "b=x"], (("a", "1"), ("b", "x"))),
+        (["plain", "a=1"], (("a", "1"),)),
+        (["a=a%20b"], (("a", "a b"),)),
+        (["a=c%3Dd"], (("a", "c=d"),)),
+        (["a=x=y"], (("a", "x=y"),)),
+        (["a=%2F%25"], (("a", "/%"),)),
+        (["a=100%"], (("a", "100%"),)),
+        (["na%20me=1"], (("na me", "1"),)),
+        (["a=__HIVE_DEFAULT_PARTITION__"], (("a", None),)),
+        (["=1", "a="], ()),
+        (["a=測"], (("a", "測"),)),
+    ],
+    ids=str,
+)
+def test_directory_names_are_unescaped(directories: list[str], values: Any) -> None:
+    assert parse_directories(directories) == values
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "-5", "007", "+3"], pa.int32()),
+        (["1", "2147483648"], pa.int64()),
+        (["1", "1.5"], pa.float64()),
+        ([".5", "1e-3"], pa.float64()),
+        (["2026-01-01"], pa.date32()),
+        (["2026-01-01", None], pa.date32()),
+        (["2026-13-01"], pa.string()),
+        (["2026-01-01", "1"], pa.string()),
+        (["1", "a"], pa.string()),
+        (["true"], pa.string()),
+        ([None], pa.string()),
+        ([], pa.string()),
+        (["2026-01-01 10:11:12"], pa.timestamp("us", "UTC")),
+        (["2026-01-01 10:11:12", "2026-01-01"], pa.timestamp("us", "UTC")),
+    ],
+    ids=str,
+)
+def test_a_type_is_inferred_from_all_values(values: list[str | None], kind: pa.DataType) -> None:
+    assert infer_type(values) == kind
+
+
+def test_whole_numbers_beyond_long_are_decimals() -> None:
+    kind = infer_type(["9223372036854775808"])
+    assert pa.types.is_decimal(kind)
+    assert kind.scale == 0
+    assert to_array(["9223372036854775808", None], kind, "UTC").to_pylist() == [Decimal(2**63), None]
+
+
+def test_values_become_what_their_type_says() -> None:
+    assert to_array(["007", "-1", None], pa.int32(), "UTC").to_pylist() == [7, -1, None]
+    assert to_array(["1.5"], pa.float64(), "UTC").to_pylist() == [1.5]
+    assert to_array(["2026-01-02"], pa.date32(), "UTC").to_pylist() == [dt.date(2026, 1, 2)]
+
+
+@pytest.mark.parametrize(("zone", "hour"), [("UTC", 12), ("Europe/Berlin", 10), ("+05:00", 7), ("UTC-3", 15)])
+def test_a_timestamp_is_a_wall_clock_reading(zone: str, hour: int) -> None:
+    found = to_array(["2026-07-01 12:00:00"], pa.timestamp("us", "UTC"), zone).to_pylist()
+    assert found == [dt.datetime(2026, 7, 1, hour, tzinfo=dt.timezone.utc)]
+
+
+def test_a_value_of_another_type_is_an_error_that_says_so() -> None:
+    with pytest.raises(PlanError, match="int32"):
+        to_array(["x"], pa.int32(), "UTC")
+
+
+@pytest.fixture
+def by_day(tmp_path: Path) -> str:
+    return hive(
+        tmp_path,
+        {
+            "day=2026-01-01/n=1": {"id": [1]}, "day=2026-01-02/n=2": {"id": [2]}, "day=__HIVE_DEFAULT_PARTITION__/n=3": {"id": [3]},
+            "day=2026-01-04/n=__HIVE_DEFAULT_PARTITION__": {"id": [4]},
+        },
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ("day = DATE '2026-01-02'", [2]), ("day = '2026-01-02'", [2]), ("day > '2026-01-01'", [2, 4]), ("day IS NULL", [3]),
+        ("day IS NOT NULL", [1, 2, 4]), ("day <> '2026-01-01'", [2, 4]), ("NOT day = '2026-01-01'", [2, 4]), ("n IN (1, 3)", [1, 3]),
+        ("n NOT IN (1, 3)", [2]), ("n <=> NULL", [4]), ("NOT n <=> 1", [2, 3, 4]), ("n = 1.5", []), ("n < 2.5", [1, 2]),
+        ("day = '2026-01-01' OR id = 3", [1, 3]), ("day = '2026-01-01' AND id = 3", []), ("n IN (1, NULL)", [1]), ("n NOT IN (1, NULL)", []),
+        ("id = 2 AND n = 2", [2]),
+    ],
+)  # fmt: skip
+def test_partition_columns_answer_as_columns_do(where: str, ids: list[int], by_day: str) -> None:
+    assert sorted(rows_of(bp.read_table(by_day, where), "id")) == ids
+
+
+def test_a_file_that_its_partition_excludes_is_not_opened(by_day: str) -> None:
+    Path(by_day, "day=2026-01-01", "n=1", "part-0.parquet").write_bytes(b"not a Parquet file at all")
+    plan = bp.plan(by_day, "day = '2026-01-02'")
+    assert plan.skipped == {"partition": 3}
+    assert (plan.total, plan.kept, plan.requests) == (4, 1, 1)
+    groups = list(plan.row_groups)
+    assert [group.index for group in groups] == [0, None, None, None]
+    assert {group.reason for group in groups[1:]} == {"partition"}
+    with pytest.raises(bp.FormatError, match="day=2026-01-01"):
+        bp.plan(by_day, "id = 2")
+
+
+def test_an_or_with_a_column_of_the_file_opens_what_it_must(by_day: str) -> None:
+    plan = bp.plan(by_day, "day = '2026-01-02' OR id = 4")
+    assert plan.requests == 4
+    assert plan.kept == 2
+    assert plan.skipped == {"statistics": 2}
+
+
+def test_a_partition_column_wins_over_a_column_of_the_same_name(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"p=1": {"p": [7], "id": [1]}, "p=2": {"p": [1], "id": [2]}}, ["p"])
+    assert rows_of(bp.read_table(root, "p = 1"), "id") == [1]
+    assert bp.plan(root, "p = 7").kept == 0

@@ -1,0 +1,253 @@
+"""Predicates as data, and their negation normal form."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import operator
+import pickle
+import time
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bloomparquet.errors import PlanError
+from bloomparquet.predicate import (
+    MAX_DEPTH,
+    Always,
+    And,
+    Eq,
+    EqNullSafe,
+    Gt,
+    GtEq,
+    In,
+    IsNotNull,
+    IsNull,
+    Lt,
+    LtEq,
+    Not,
+    NotEq,
+    NotIn,
+    Or,
+    Predicate,
+    StartsWith,
+    columns,
+    normalize,
+    to_sql,
+)
+
+a, b, c = Eq("a", 1), Lt("b", 2), IsNull("c")
+
+
+def test_a_column_is_a_path_however_it_is_given():
+    assert Eq("id", 1).column == ("id",)
+    assert Eq(("address", "city"), 1).column == Eq(["address", "city"], 1).column == ("address", "city")
+    assert Eq("a.b", 1).column == ("a.b",)
+
+
+@pytest.mark.parametrize("column", ["", (), ("a", ""), ("a", 1), [None]])
+def test_what_is_no_column_is_refused(column):
+    with pytest.raises(PlanError, match="a column is a name or a path of names"):
+        Eq(column, 1)
+
+
+def test_operators_build_trees_and_junctions_are_flat():
+    assert a & b == And(a, b)
+    assert a | b == Or(a, b)
+    assert ~a == Not(a)
+    assert a & b & c == And(a, And(b, c)) == And(a, b, c)
+    assert (a | b) & c == And(Or(a, b), c)
+
+
+def test_equal_predicates_hash_alike_and_leaf_classes_are_told_apart():
+    assert hash(And(a, Or(b, ~c))) == hash(And(Eq("a", 1), Or(Lt("b", 2), Not(IsNull("c")))))
+    assert Eq("a", 1) != NotEq("a", 1)
+    assert And(a, b) != Or(a, b)
+
+
+def test_lists_of_values_keep_every_value_although_python_finds_some_equal():
+    assert [type(value) for value in In("a", [1, True, 1.0, Decimal(1)]).values] == [int, bool, float, Decimal]
+
+
+def test_predicates_survive_pickling():
+    predicate = And(a, Or(b, Not(StartsWith("d", "x"))), In("e", [1, None]), Always(True))
+    assert pickle.loads(pickle.dumps(predicate)) == predicate
+
+
+def test_predicates_are_matched_by_their_parts():
+    match And(a, b):
+        case And((Eq(column, value), Lt())):
+            assert (column, value) == (("a",), 1)
+        case _:
+            pytest.fail("no match")
+
+
+def test_python_and_or_not_are_refused_rather_than_half_applied():
+    with pytest.raises(PlanError, match=r"write & \| ~"):
+        bool(a)
+    with pytest.raises(PlanError, match="take predicates, not the str"):
+        And(a, "b = 2")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (np.int64(5), 5),
+        (np.bool_(True), True),
+        (np.float32(0.1), 0.10000000149011612),
+        (np.str_("x"), "x"),
+        (np.bytes_(b"x"), b"x"),
+        (bytearray(b"x"), b"x"),
+        (np.datetime64("2024-05-17"), dt.date(2024, 5, 17)),
+        (np.datetime64("2024-05-17T01:02:03.000004000", "ns"), dt.datetime(2024, 5, 17, 1, 2, 3, 4)),
+        (np.datetime64("NaT"), None),
+        (pd.NaT, None),
+    ],
+)
+def test_scalars_of_numpy_and_pandas_become_plain_values(given, expected):
+    for value in (Eq("a", given).value, In("a", [given, 1]).values[0]):
+        assert value == expected
+        assert type(value) is type(expected)
+
+
+def test_nanoseconds_are_kept():
+    fine = np.datetime64("2024-05-17T01:02:03.000000004", "ns")
+    assert Eq("a", fine).value == fine
+    assert Eq("a", pd.Timestamp(fine)).value == pd.Timestamp(fine)
+
+
+@pytest.mark.parametrize("value", [object(), [1], {"a": 1}, 1j, dt.timedelta(1), np.timedelta64(1, "s")])
+def test_other_values_are_refused(value):
+    with pytest.raises(PlanError, match="cannot compare with"):
+        Eq("a", value)
+
+
+@pytest.mark.parametrize("values", ["abc", b"abc", 5, None])
+def test_in_takes_a_list_only(values):
+    with pytest.raises(PlanError, match="IN takes a list of values"):
+        In("a", values)
+
+
+def test_startswith_takes_text_only():
+    with pytest.raises(PlanError, match="startswith takes str or bytes"):
+        StartsWith("a", 5)
+
+
+def test_columns_of_a_tree():
+    assert columns(And(a, Or(b, Not(c)), Eq(("s", "x"), 1), Always(True))) == {("a",), ("b",), ("c",), ("s", "x")}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (Not(a), NotEq("a", 1)),
+        (Not(NotEq("a", 1)), a),
+        (Not(Lt("a", 1)), GtEq("a", 1)),
+        (Not(LtEq("a", 1)), Gt("a", 1)),
+        (Not(Gt("a", 1)), LtEq("a", 1)),
+        (Not(GtEq("a", 1)), Lt("a", 1)),
+        (Not(In("a", [1, 2])), NotIn("a", [1, 2])),
+        (Not(NotIn("a", [1, 2])), In("a", [1, 2])),
+        (Not(c), IsNotNull("c")),
+        (Not(IsNotNull("c")), c),
+        (Not(Not(Not(Not(a)))), a),
+        (Not(StartsWith("a", "x")), Not(StartsWith("a", "x"))),
+        (Not(EqNullSafe("a", 1)), Not(EqNullSafe("a", 1))),
+        (Not(And(a, Or(b, c))), Or(NotEq("a", 1), And(GtEq("b", 2), IsNotNull("c")))),
+        (And(a, Not(Or(b, c))), And(a, GtEq("b", 2), IsNotNull("c"))),
+        (And(), Always(True)),
+        (Or(), Always(False)),
+        (And(a), a),
+        (And(a, Always(True)), a),
+        (And(a, Always(False)), Always(False)),
+        (Or(a, Always(False)), a),
+        (Or(a, Always(True)), Always(True)),
+        (Or(a, And(b, Always(False))), a),
+        (Not(Always(True)), Always(False)),
+        (Always(None), Always(False)),
+        (Not(Always(None)), Always(False)),
+        (Eq("a", None), Always(False)),
+        (Not(Eq("a", None)), Always(False)),
+        (Not(Lt("a", None)), Always(False)),
+        (EqNullSafe("a", None), IsNull("a")),
+        (Not(EqNullSafe("a", None)), IsNotNull("a")),
+        (In("a", [None]), Always(False)),
+        (In("a", [1, None]), In("a", [1])),
+        (NotIn("a", [1, None]), Always(False)),
+        (Not(In("a", [1, None])), Always(False)),
+        (Not(NotIn("a", [1, None])), In("a", [1])),
+        (In("a", []), Always(False)),
+        (NotIn("a", []), Always(True)),
+        (Not(NotIn("a", [])), Always(False)),
+        (StartsWith("a", None), Always(False)),
+        (Not(StartsWith("a", None)), Always(False)),
+    ],
+)
+def test_normal_form(given, expected):
+    assert normalize(given) == expected
+
+
+def test_ten_thousand_nested_nodes_are_refused_and_not_a_recursion_error():
+    def nest(wrap):
+        predicate: Predicate = a
+        for _ in range(10_000):
+            predicate = wrap(predicate)
+        return normalize(predicate)
+
+    for wrap in (Not, lambda p: And(b, Or(c, p)), lambda p: ~(b & p)):
+        with pytest.raises(PlanError, match=f"deeper than {MAX_DEPTH}"):
+            nest(wrap)
+
+
+def test_a_tree_as_deep_as_allowed_can_be_walked_by_everything():
+    predicate: Predicate = a
+    for level in range(MAX_DEPTH):
+        predicate = And(b, predicate) if level % 2 else Or(c, predicate)
+    assert hash(predicate) == hash(pickle.loads(pickle.dumps(predicate)))
+    assert normalize(predicate) == predicate
+    assert columns(predicate) == {("a",), ("b",), ("c",)}
+    assert len(to_sql(predicate)) > MAX_DEPTH
+
+
+def test_wide_trees_and_long_lists_are_cheap():
+    began = time.perf_counter()
+    wide = Or(*(Eq("a", i) for i in range(100_000)))
+    assert len(normalize(Not(wide)).children) == 100_000
+    assert len(functools.reduce(operator.or_, wide.children[:5_000]).children) == 5_000
+    assert time.perf_counter() - began < 10
+    began = time.perf_counter()
+    assert len(In("a", range(100_000)).values) == 100_000
+    assert time.perf_counter() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("predicate", "text"),
+    [
+        (And(a, Or(b, ~c)), "a = 1 AND (b < 2 OR NOT c IS NULL)"),
+        (NotEq(("s", "first name"), "it's"), r"s.`first name` <> 'it\'s'"),
+        (Eq("a.b", None), "`a.b` = NULL"),
+        (EqNullSafe("select", True), "`select` <=> TRUE"),
+        (In("a", [1.5, Decimal("1.50"), b"\x00\xff"]), "a IN (1.5D, 1.50, X'00ff')"),
+        (NotIn("a", [dt.date(2024, 5, 17), dt.time(1, 2)]), "a NOT IN (DATE '2024-05-17', TIME '01:02:00')"),
+        (GtEq("a", dt.datetime(2024, 5, 17, 1)), "a >= TIMESTAMP '2024-05-17 01:00:00'"),
+        (StartsWith("a", "x%"), "startswith(a, 'x%')"),
+        (IsNotNull("a"), "a IS NOT NULL"),
+        (Eq("a", float("nan")), "a = double('nan')"),
+        (Always(None), "NULL"),
+    ],
+)
+def test_predicates_read_as_sql(predicate, text):
+    assert str(predicate) == text
+
+
+def test_long_lists_are_cut_short_for_people_and_only_for_them():
+    predicate = In("a", range(1_000))
+    assert str(predicate).endswith("19, … 980 more)")
+    assert to_sql(predicate).endswith("998, 999)")
+
+
+def test_repr_is_the_python_that_builds_it():
+    predicate = And(a, Or(In(("s", "x"), [1, None]), Not(StartsWith("d", "y"))), IsNull("c"), Always(None))
+    assert eval(repr(predicate)) == predicate

@@ -1,0 +1,134 @@
+"""The schema tree, against what pyarrow says of the same files, and against hostile elements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bloomparquet.errors import FormatError, LimitError
+from bloomparquet.format.schema import Annotation, FileSchema, parse_schema
+from tests.support.core import Field, Items, encode, read_footer
+from tests.support.files import write
+
+ALL = pa.schema(
+    [
+        ("i8", pa.int8()), ("u64", pa.uint64()), ("i32", pa.int32()), ("f16", pa.float16()), ("f32", pa.float32()), ("s", pa.string()), ("b", pa.binary()),
+        ("fb", pa.binary(7)), ("d", pa.date32()), ("t", pa.time64("ns")), ("ts", pa.timestamp("ms")), ("tsz", pa.timestamp("us", "UTC")),
+        ("dec", pa.decimal128(12, 2)), ("u", pa.uuid()), ("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64()), ("c", pa.struct([("d", pa.string())]))])),
+        ("l", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.list_(pa.int64()))), ("j", pa.json_()), ("n", pa.null()),
+    ]
+)  # fmt: skip
+
+
+def schema_of(path: str) -> FileSchema:
+    return parse_schema(read_footer(path))[0]
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write(tmp_path_factory.mktemp("schema") / "x.parquet", ALL.empty_table())
+
+
+def test_leaves_are_pyarrows_columns_in_order(everything: str) -> None:
+    theirs = pq.read_metadata(everything).schema
+    ours = schema_of(everything).leaves
+    assert [leaf.index for leaf in ours] == list(range(len(theirs)))
+    for i, leaf in enumerate(ours):
+        column = theirs.column(i)
+        assert ".".join(leaf.path) == column.path
+        assert leaf.node.physical_type == column.physical_type
+        assert (leaf.node.type_length or 0) == column.length if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else True
+        assert leaf.repeated == (column.max_repetition_level > 0)
+
+
+def test_a_dot_in_a_name_is_no_path(everything: str) -> None:
+    paths = [leaf.path for leaf in schema_of(everything).leaves]
+    assert ("a.b",) in paths
+    assert ("a", "b") in paths
+
+
+def test_annotations_say_what_a_value_means(everything: str) -> None:
+    found = {leaf.path[0]: leaf.node.annotation for leaf in schema_of(everything).leaves}
+    assert found["i8"] == Annotation("INTEGER", bit_width=8, signed=True)
+    assert found["u64"] == Annotation("INTEGER", bit_width=64, signed=False)
+    assert found["i32"] is None
+    assert found["f16"] == Annotation("FLOAT16")
+    assert found["s"] == Annotation("STRING")
+    assert found["b"] is None
+    assert found["d"] == Annotation("DATE")
+    assert found["t"] == Annotation("TIME", "ns", found["t"].adjusted_to_utc)
+    assert found["ts"] == Annotation("TIMESTAMP", "ms", False)
+    assert found["tsz"] == Annotation("TIMESTAMP", "us", True)
+    assert found["dec"] == Annotation("DECIMAL", precision=12, scale=2)
+    assert found["u"] == Annotation("UUID")
+    assert found["j"] == Annotation("JSON")
+    assert found["n"] == Annotation("UNKNOWN")
+
+
+def element(name: str, **fields: Any) -> dict[int, Field]:
+    numbers = {"type": 1, "length": 2, "repetition": 3, "children": 5, "converted": 6, "scale": 7, "precision": 8}
+    parts = {numbers[key]: Field(5, value) for key, value in fields.items()}
+    return dict(sorted({**parts, 4: Field(8, name.encode())}.items()))
+
+
+def footer(*elements: dict[int, Field]) -> bytes:
+    return encode({1: Field(5, 1), 2: Field(9, Items(12, list(elements)))})
+
+
+@pytest.mark.parametrize(
+    ("converted", "kind"),
+    [
+        (0, Annotation("STRING")), (4, Annotation("ENUM")), (6, Annotation("DATE")), (7, Annotation("TIME", "ms", True)),
+        (9, Annotation("TIMESTAMP", "ms", True)), (10, Annotation("TIMESTAMP", "us", True)), (11, Annotation("INTEGER", bit_width=8, signed=False)),
+        (14, Annotation("INTEGER", bit_width=64, signed=False)), (15, Annotation("INTEGER", bit_width=8, signed=True)),
+        (18, Annotation("INTEGER", bit_width=64, signed=True)), (19, Annotation("JSON")), (20, Annotation("BSON")), (21, Annotation("INTERVAL")),
+        (99, Annotation("OTHER")),
+    ],
+)  # fmt: skip
+def test_the_converted_types_of_older_files_are_understood(converted: int, kind: Annotation) -> None:
+    schema, _ = parse_schema(footer(element("root", children=1), element("x", type=2, repetition=1, converted=converted)))
+    assert schema.leaves[0].node.annotation == kind
+
+
+def test_a_decimal_of_older_files_keeps_its_scale() -> None:
+    schema, _ = parse_schema(footer(element("root", children=1), element("x", type=1, converted=5, scale=3, precision=9)))
+    assert schema.leaves[0].node.annotation == Annotation("DECIMAL", precision=9, scale=3)
+
+
+def test_everything_below_a_repeated_node_is_repeated() -> None:
+    schema, _ = parse_schema(
+        footer(element("root", children=1), element("l", repetition=2, children=1), element("s", repetition=1, children=1), element("x", type=1))
+    )
+    assert schema.leaves[0].repeated
+    assert schema.leaves[0].path == ("l", "s", "x")
+
+
+@pytest.mark.parametrize(
+    ("elements", "told"),
+    [
+        ([], "no schema"),
+        ([element("root", children=2), element("x", type=1)], "more children"),
+        ([element("root", children=1), element("x", type=1), element("y", type=1)], "covers 2 of its 3"),
+        ([element("root", children=1), element("x", type=77)], "physical type 77"),
+        ([element("root", children=1), element("x", type=1, repetition=9)], "repetition 9"),
+        ([element("root", children=2**31 - 1), element("x", type=1)], "more children"),
+    ],
+    ids=["none", "too few", "too many", "type", "repetition", "huge"],
+)
+def test_elements_that_form_no_tree_are_refused(elements: list[dict[int, Field]], told: str) -> None:
+    with pytest.raises(FormatError, match=told):
+        parse_schema(footer(*elements))
+
+
+def test_a_schema_of_endless_depth_is_refused() -> None:
+    with pytest.raises(LimitError, match="deeper"):
+        parse_schema(footer(*(element("g", children=1) for _ in range(5000)), element("x", type=1)))
+
+
+def test_a_negative_number_of_children_is_refused_or_none() -> None:
+    with pytest.raises(FormatError):
+        parse_schema(footer(element("root", children=-1), element("x", type=1)))

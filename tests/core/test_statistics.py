@@ -1,0 +1,178 @@
+"""Min, max and null counts: what they prove, and what they must not."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from tests.support.core import Field, column_metadata, edit_footer, kept_indexes
+from tests.support.files import write, write_groups
+
+BINARY = 8
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Row groups 0: 0..9, 1: 10..19, 2: 20..29, 3: nulls only, 4: 5 with a null, 5: the constant 7."""
+    folder = tmp_path_factory.mktemp("statistics")
+    groups = [list(range(10)), list(range(10, 20)), list(range(20, 30)), [None, None], [5, None], [7, 7]]
+    return write_groups(folder / "x.parquet", [{"x": pa.array(group, pa.int64())} for group in groups])
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("x = 15", {1}), ("x = 100", set()), ("x <=> 15", {1}), ("x <=> NULL", {3, 4}), ("x IS NULL", {3, 4}), ("x IS NOT NULL", {0, 1, 2, 4, 5}),
+        ("x < 10", {0, 4, 5}), ("x <= 10", {0, 1, 4, 5}), ("x < 0", set()), ("x <= 0", {0}), ("x > 29", set()), ("x >= 29", {2}), ("x > 28", {2}),
+        ("x > 28.5", {2}), ("x > 29.5", set()), ("x < 0.5", {0}), ("x < -0.5", set()), ("x >= 9.5", {1, 2}), ("x <= 9.5", {0, 4, 5}),
+        ("x <> 7", {0, 1, 2, 4}), ("x <> 5", {0, 1, 2, 5}), ("x NOT IN (5, 7)", {0, 1, 2}), ("x NOT IN (5, NULL)", set()), ("x IN (5, NULL)", {0, 4}),
+        ("NOT x <=> 7", {0, 1, 2, 3, 4}), ("NOT x = 7", {0, 1, 2, 4}), ("NOT (x < 10)", {1, 2}), ("NOT (x IS NULL)", {0, 1, 2, 4, 5}),
+        ("x = 5 OR x = 25", {0, 2, 4}), ("x > 5 AND x < 15", {0, 1, 5}), ("NOT (x < 10 OR x > 19)", {1}), ("x BETWEEN 8 AND 11", {0, 1}),
+        ("x = NULL", set()), ("x < 1e300", {0, 1, 2, 4, 5}), ("x > -1e300", {0, 1, 2, 4, 5}), ("x > 99999999999999999999", set()),
+        ("x < 99999999999999999999", {0, 1, 2, 4, 5}), ("x <> 99999999999999999999", {0, 1, 2, 4, 5}),
+    ],
+)  # fmt: skip
+def test_bounds_and_null_counts_exclude_what_they_prove(where: str, expected: set[int], numbers: str) -> None:
+    assert kept_indexes(bp.plan(numbers, where)) == expected
+
+
+@pytest.mark.parametrize("bound", [math.inf, -math.inf])
+def test_an_infinity_is_beyond_every_whole_number(bound: float, numbers: str) -> None:
+    everything = {0, 1, 2, 4, 5}
+    assert kept_indexes(bp.plan(numbers, bp.Lt("x", bound))) == (everything if bound > 0 else set())
+    assert kept_indexes(bp.plan(numbers, bp.GtEq("x", bound))) == (set() if bound > 0 else everything)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("s LIKE 'b%'", {1}), ("s LIKE 'bb%'", {1}), ("s LIKE 'bz%'", set()), ("s LIKE '%'", {0, 1, 2}), ("s LIKE 'a%'", {0}), ("s LIKE 'z%'", {2}),
+        ("s LIKE 'ä%'", {2}), ("NOT s LIKE 'b%'", {0, 2, 3}), ("s NOT LIKE 'ba%'", {0, 1, 2}), ("s < 'b'", {0}), ("s >= 'z'", {2}), ("s = 'bb'", {1}),
+        ("s = ''", {0}), ("s > 'ä'", {2}), ("startswith(s, 'aa')", {0}), ("s LIKE '測%'", set()),
+    ],
+)  # fmt: skip
+def test_prefixes_and_text_compare_as_bytes(where: str, expected: set[int], tmp_path: Path) -> None:
+    groups = [["", "aa", "ab"], ["ba", "bb", "bc"], ["z", "ä", "äö"], [None]]
+    path = write_groups(tmp_path / "x.parquet", [{"s": pa.array(group, pa.string())} for group in groups])
+    found = kept_indexes(bp.plan(path, where))
+    assert found - {3} == expected - {3}
+    matching = bp.read_table(path, where).column("s").to_pylist()
+    assert sorted(matching) == sorted(bp.read_table([path], where, strict=False).column("s").to_pylist())
+
+
+def test_long_text_whose_bounds_were_cut_is_found(tmp_path: Path) -> None:
+    values = ["\U0010ffff" * 200, "x" * 5000, "x" * 5000 + "y", "\x7f" * 300]
+    path = write_groups(tmp_path / "x.parquet", [{"s": [value]} for value in values])
+    for i, value in enumerate(values):
+        for predicate in (bp.Eq("s", value), bp.GtEq("s", value), bp.LtEq("s", value), bp.StartsWith("s", value[:-1])):
+            assert i in kept_indexes(bp.plan(path, predicate))
+
+
+def test_bounds_that_are_shorter_than_the_values_exclude_no_match(tmp_path: Path) -> None:
+    """Writers may cut text bounds: the lower one to a prefix, the upper one to a prefix whose last byte is one higher."""
+    path = write(tmp_path / "x.parquet", {"s": ["abcdef", "abczzz", "abd"]})
+
+    def cut(metadata: dict[int, Field]) -> None:
+        statistics = column_metadata(metadata)[12].value
+        statistics[5], statistics[6] = Field(BINARY, b"abe"), Field(BINARY, b"abc")
+        statistics.pop(7, None)
+        statistics.pop(8, None)
+
+    edit_footer(path, cut)
+    for where in ("s = 'abcdef'", "s = 'abd'", "s LIKE 'abcz%'", "s LIKE 'abcdef%'", "s < 'abcdefg'", "s > 'abczz'", "s NOT LIKE 'abc%'", "s <> 'abd'"):
+        assert bp.plan(path, where).kept == 1, where
+    assert bp.plan(path, "s = 'abb'").kept == 0
+
+
+@pytest.mark.parametrize(("low", "high"), [(b"\x05", b"\x01"), (b"\x01\x02\x03\x04\x05", b"\x09"), (b"", b"")])
+def test_bounds_that_make_no_sense_exclude_nothing(low: bytes, high: bytes, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"s": pa.array([b"\x02", b"\x04"], pa.binary()), "d": pa.array([Decimal(2), Decimal(4)], pa.decimal128(20, 0))})
+
+    def spoil(metadata: dict[int, Field]) -> None:
+        for column in (0, 1):
+            statistics = column_metadata(metadata, 0, column)[12].value
+            statistics[5], statistics[6] = Field(BINARY, high), Field(BINARY, low)
+
+    edit_footer(path, spoil)
+    if low > high:
+        assert bp.plan(path, bp.Eq("s", b"\x02")).kept == 1
+    assert bp.plan(path, bp.Eq("d", Decimal(2))).kept == 1  # not as many bytes as the column has
+
+
+def test_a_null_count_that_is_missing_proves_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": [1, None], "n": pa.array([None, None], pa.int64())})
+
+    def forget(metadata: dict[int, Field]) -> None:
+        for column in (0, 1):
+            column_metadata(metadata, 0, column)[12].value.pop(3, None)
+
+    edit_footer(path, forget)
+    for where in ("x IS NULL", "n IS NULL", "n IS NOT NULL", "n = 1", "x <=> NULL"):
+        assert bp.plan(path, where).kept == 1, where
+
+
+def test_unsigned_bounds_are_unsigned(tmp_path: Path) -> None:
+    for kind, bits in ((pa.uint32(), 32), (pa.uint64(), 64), (pa.uint8(), 8)):
+        big = 2**bits - 1
+        path = write_groups(tmp_path / "x.parquet", [{"x": pa.array([1, big], kind)}, {"x": pa.array([3, 4], kind)}, {"x": pa.array([big], kind)}])
+        assert kept_indexes(bp.plan(path, bp.Eq("x", big))) == {0, 2}
+        assert kept_indexes(bp.plan(path, bp.Gt("x", 4))) == {0, 2}
+        assert kept_indexes(bp.plan(path, bp.Lt("x", 3))) == {0}
+        assert kept_indexes(bp.plan(path, bp.Lt("x", 0))) == set()
+        assert kept_indexes(bp.plan(path, bp.GtEq("x", -1))) == {0, 1, 2}
+
+
+def test_negative_decimals_are_ordered_by_value(tmp_path: Path) -> None:
+    for integer in (True, False):
+        groups = [[Decimal("-9.99"), Decimal("-0.01")], [Decimal("0.00"), Decimal("9.99")]]
+        tables = [pa.table({"x": pa.array(group, pa.decimal128(12, 2))}) for group in groups]
+        path = write(tmp_path / "x.parquet", pa.concat_tables(tables), rows_per_group=2, store_decimal_as_integer=integer)
+        assert kept_indexes(bp.plan(path, "x < 0")) == {0}
+        assert kept_indexes(bp.plan(path, "x >= -0.005")) == {1}
+        assert kept_indexes(bp.plan(path, "x > -0.015")) == {0, 1}
+        assert kept_indexes(bp.plan(path, "x = 9.99")) == {1}
+        assert kept_indexes(bp.plan(path, bp.Lt("x", Decimal("1E+399")))) == {0, 1}
+
+
+COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "int": (pa.int32(), st.integers(-5, 5)),
+    "float": (pa.float64(), st.sampled_from([-0.0, 0.0, 1.5, -1.5, math.nan, math.inf, -math.inf, 2.0**53])),
+    "float32": (pa.float32(), st.sampled_from([-0.0, 0.0, 0.5, math.nan, math.inf, 1.0])),
+    "decimal": (pa.decimal128(4, 1), st.decimals(-5, 5, places=1)),
+    "string": (pa.string(), st.text(alphabet="abä\0\U0001f600", max_size=3)),
+    "date": (pa.date32(), st.dates(dt.date(1580, 1, 1), dt.date(1584, 1, 1))),
+    "moment": (pa.timestamp("us"), st.datetimes(dt.datetime(1899, 12, 28), dt.datetime(1900, 1, 5))),
+    "boolean": (pa.bool_(), st.booleans()),
+}
+MAKERS = [bp.Eq, bp.NotEq, bp.EqNullSafe, bp.Lt, bp.LtEq, bp.Gt, bp.GtEq]
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@given(data=st.data())
+def test_rows_are_the_same_with_evidence_and_without(name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Random small row groups and predicates: what `read_table` gives is what the row filter alone gives on everything."""
+    from bloomparquet.residual import mask
+
+    kind, values = COLUMNS[name]
+    groups = data.draw(st.lists(st.lists(st.none() | values, min_size=1, max_size=4), min_size=1, max_size=4))
+    leaves = [maker("x", data.draw(values)) for maker in data.draw(st.lists(st.sampled_from(MAKERS), min_size=1, max_size=3))]
+    leaves.append(bp.In("x", data.draw(st.lists(st.none() | values, max_size=3))))
+    leaves.append(bp.NotIn("x", data.draw(st.lists(st.none() | values, max_size=3))))
+    if name == "string":
+        leaves.append(bp.StartsWith("x", data.draw(values)))
+    chosen = data.draw(st.lists(st.sampled_from(leaves), min_size=1, max_size=3))
+    predicate = data.draw(st.sampled_from([bp.And(*chosen), bp.Or(*chosen), ~bp.Or(*chosen), ~bp.And(*chosen), bp.And(bp.Or(*chosen), ~chosen[0])]))
+    tables = [pa.table({"x": pa.array(group, kind)}) for group in groups]
+    path = write_groups(tmp_path_factory.mktemp("random") / "x.parquet", tables, [] if name == "boolean" else ["x"])
+    whole = pa.concat_tables(tables)
+    expected = whole.filter(mask(predicate, whole))
+    assert repr(bp.read_table(path, predicate).to_pydict()) == repr(expected.to_pydict())

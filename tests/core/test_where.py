@@ -1,0 +1,316 @@
+"""SQL text and lists of tuples → predicates."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomparquet.errors import PlanError
+from bloomparquet.predicate import (
+    Always,
+    And,
+    Eq,
+    EqNullSafe,
+    Gt,
+    GtEq,
+    In,
+    IsNotNull,
+    IsNull,
+    Lt,
+    LtEq,
+    Not,
+    NotEq,
+    NotIn,
+    Or,
+    StartsWith,
+    normalize,
+    to_sql,
+)
+from bloomparquet.where import parse_where
+
+NOON = dt.datetime(2024, 5, 17, 12)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a = 1", Eq("a", 1)),
+        ("a == 1", Eq("a", 1)),
+        ("a <=> 1", EqNullSafe("a", 1)),
+        ("a <=> NULL", EqNullSafe("a", None)),
+        ("a != 1", NotEq("a", 1)),
+        ("a <> 1", NotEq("a", 1)),
+        ("a < 1", Lt("a", 1)),
+        ("a <= 1", LtEq("a", 1)),
+        ("a > 1", Gt("a", 1)),
+        ("a >= 1", GtEq("a", 1)),
+        ("5 < a", Gt("a", 5)),
+        ("5 <= a", GtEq("a", 5)),
+        ("5 > a", Lt("a", 5)),
+        ("5 >= a", LtEq("a", 5)),
+        ("5 = a", Eq("a", 5)),
+        ("5 <> a", NotEq("a", 5)),
+        ("a IN (1, 2, NULL)", In("a", [1, 2, None])),
+        ("a NOT IN (1)", NotIn("a", [1])),
+        ("a BETWEEN -1 AND 2", And(GtEq("a", -1), LtEq("a", 2))),
+        ("a NOT BETWEEN 1 AND 2", Not(And(GtEq("a", 1), LtEq("a", 2)))),
+        ("a IS NULL", IsNull("a")),
+        ("a IS NOT NULL", IsNotNull("a")),
+        ("a IS TRUE", EqNullSafe("a", True)),
+        ("a IS DISTINCT FROM 1", Not(EqNullSafe("a", 1))),
+        ("a LIKE 'abc%'", StartsWith("a", "abc")),
+        ("a LIKE 'abc'", Eq("a", "abc")),
+        ("a LIKE '%'", StartsWith("a", "")),
+        ("a NOT LIKE 'abc%'", Not(StartsWith("a", "abc"))),
+        (r"a LIKE '50\%\_x%'", StartsWith("a", "50%_x")),
+        ("a LIKE NULL", Eq("a", None)),
+        ("startswith(a, 'x')", StartsWith("a", "x")),
+        ("a = 1 OR b = 2 AND c = 3", Or(Eq("a", 1), And(Eq("b", 2), Eq("c", 3)))),
+        ("(a = 1 OR b = 2) AND NOT c = 3", And(Or(Eq("a", 1), Eq("b", 2)), Not(Eq("c", 3)))),
+        ("NOT a = 1 AND b = 2", And(Not(Eq("a", 1)), Eq("b", 2))),
+        ("TRUE", Always(True)),
+        ("FALSE OR NULL", Or(Always(False), Always(None))),
+        ("1 = 1 AND a = 2", And(Always(True), Eq("a", 2))),
+        ("flag AND NOT other", And(Eq("flag", True), Not(Eq("other", True)))),
+        ("a.b = 1", Eq(("a", "b"), 1)),
+        ("a.b.c.d.e = 1", Eq(("a", "b", "c", "d", "e"), 1)),
+        ("`a.b` = 1", Eq("a.b", 1)),
+        ("`a.b`.`c d` = 1", Eq(("a.b", "c d"), 1)),
+        ("`a``b` = 1", Eq("a`b", 1)),
+        ("date = 1 AND timestamp = 2 AND user = 3", And(Eq("date", 1), Eq("timestamp", 2), Eq("user", 3))),
+        ("UserId = 1", Eq("UserId", 1)),
+        ("a = 1 -- the first\n and b = 2", And(Eq("a", 1), Eq("b", 2))),
+    ],
+)
+def test_sql_text_becomes_a_tree(text, expected):
+    assert parse_where(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("99999999999999999999999999999999999999999", 99999999999999999999999999999999999999999),
+        ("-5", -5),
+        ("- 1.5", Decimal("-1.5")),
+        ("+5", 5),
+        ("1.50", Decimal("1.50")),
+        (".5", Decimal("0.5")),
+        ("1.5BD", Decimal("1.5")),
+        ("1.5D", 1.5),
+        ("0.1F", 0.10000000149011612),
+        ("1e3", 1000.0),
+        ("-1.5E-3", -0.0015),
+        ("5L", 5),
+        ("-128Y", -128),
+        ("double('NaN')", float("nan")),
+        ("CAST('-Infinity' AS DOUBLE)", float("-inf")),
+        ("CAST(5 AS BIGINT)", 5),
+        ("CAST(1.50 AS DECIMAL(12, 2))", Decimal("1.50")),
+        ("CAST(NULL AS INT)", None),
+        ("'x'", "x"),
+        ('"x"', "x"),
+        ("''", ""),
+        ("'it''s'", "it's"),
+        (r"'it\'s'", "it's"),
+        (r"'a\nb\\c\u0041'", "a\nb\\cA"),
+        (r"r'a\n'", r"a\n"),
+        ("'a' 'b'", "ab"),
+        ("'ünï 中国'", "ünï 中国"),
+        ("X'00fF'", b"\x00\xff"),
+        ("X''", b""),
+        ("TRUE", True),
+        ("(NULL)", None),
+        ("DATE '2024-05-17'", dt.date(2024, 5, 17)),
+        ("date'2024-05-17'", dt.date(2024, 5, 17)),
+        ("TIMESTAMP '2024-05-17 12:00:00'", NOON),
+        ("TIMESTAMP_NTZ '2024-05-17T12:00'", NOON),
+        ("TIMESTAMP_LTZ '2024-05-17 12:00:00.000001'", NOON.replace(microsecond=1)),
+        ("CAST('2024-05-17 12:00:00' AS TIMESTAMP)", NOON),
+        ("TIMESTAMP '2024-05-17 14:00:00+02:00'", NOON.replace(tzinfo=dt.timezone.utc)),
+        ("TIMESTAMP '2024-05-17 12:00:00.000000001'", np.datetime64("2024-05-17T12:00:00.000000001")),
+        ("TIME '12:00:01'", dt.time(12, 0, 1)),
+    ],
+)
+def test_literals_have_the_value_and_type_that_spark_gives_them(text, expected):
+    for found in (parse_where(f"a = {text}").value, parse_where(f"a IN ({text})").values[0]):
+        assert type(found) is type(expected)
+        assert found == expected or (found != found and expected != expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [
+        ("x = 1 AND lower(a) = 'b'", "LOWER(a) = 'b'"),
+        ("a = b", "a = b"),
+        ("a + 1 = 2", "a + 1 = 2"),
+        ("a = 1 + 1", "a = 1 + 1"),
+        ("a IN (SELECT 1)", "a IN (SELECT 1)"),
+        ("a IN (1, b)", "a IN (1, b)"),
+        ("EXISTS(SELECT 1)", "EXISTS(SELECT 1)"),
+        ("a LIKE '%x'", "a LIKE '%x'"),
+        ("a LIKE 'a_c'", "a LIKE 'a_c'"),
+        ("a LIKE 'a%c'", "a LIKE 'a%c'"),
+        ("a LIKE 'a!%' ESCAPE '!'", "ESCAPE"),
+        ("a LIKE b", "a LIKE b"),
+        ("a ILIKE 'x%'", "a ILIKE 'x%'"),
+        ("a RLIKE 'x'", "a RLIKE 'x'"),
+        ("startswith(a, b)", "STARTSWITH(a, b)"),
+        ("contains(a, 'x')", "CONTAINS(a, 'x')"),
+        ("a['x'] = 1", "a['x'] = 1"),
+        ("a = current_date()", "a = CURRENT_DATE"),
+        ("a = INTERVAL 1 DAY", "INTERVAL '1' DAY"),
+        ("a = 1 = TRUE", "a = 1 = TRUE"),
+        ("CAST(a AS STRING) = '1'", "CAST(a AS STRING) = '1'"),
+        ("a = :name", "a = :name"),
+        ("a = 1; b = 2", "a = 1; b = 2"),
+        ("NULL IS NULL", "NULL IS NULL"),
+        ("5 IN (a)", "5 IN (a)"),
+        ("1 < 2", "1 < 2"),
+        ("a = 1e", "1e"),
+        ("a = 300Y", "300"),
+        ("a = CAST(1.5 AS INT)", "1.5"),
+        ("a = CAST(1.555 AS DECIMAL(5, 2))", "1.555"),
+        ("a = DATE '2024-02-30'", "2024-02-30"),
+        ("a = TIMESTAMP 'noon'", "noon"),
+    ],
+)
+def test_what_is_not_understood_is_quoted(text, piece):
+    with pytest.raises(PlanError) as caught:
+        parse_where(text)
+    assert piece in str(caught.value)
+    assert "in where" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a = 1 AND", "line 1, column 7, near 'AND' (something is missing after it)"),
+        ("a = 1\nAND (b = 2", "line 2"),
+        ("a = 1)", "line 1, column 6, near ')'"),
+        ("a = = 1", "line 1"),
+        ("WHERE a = 1", "without SELECT or WHERE"),
+        ("SELECT * FROM t", "without SELECT or WHERE"),
+        ("a = 'x", "cannot be read"),
+        ("a = X'zz'", "cannot be read"),
+    ],
+)
+def test_text_that_does_not_parse_is_refused_with_the_place_and_the_text(text, place):
+    with pytest.raises(PlanError) as caught:
+        parse_where(text)
+    assert place in str(caught.value)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_blank_text_is_refused(text):
+    with pytest.raises(PlanError, match="pass None to read every row"):
+        parse_where(text)
+
+
+def test_text_that_nests_too_deeply_is_refused_and_not_a_recursion_error():
+    for text in ("(" * 5_000 + "a = 1" + ")" * 5_000, "NOT " * 5_000 + "a = 1", "NOT " * 150 + "a = 1"):
+        with pytest.raises(PlanError, match=r"nests (too deeply|deeper)"):
+            parse_where(text)
+
+
+def test_long_chains_and_lists_in_text_are_read():
+    assert len(parse_where(" OR ".join(f"a = {i}" for i in range(5_000))).children) == 5_000
+    assert parse_where(f"a IN ({', '.join(map(str, range(5_000)))})") == In("a", range(5_000))
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (None, None),
+        (Eq("a", 1), Eq("a", 1)),
+        ([("a", "=", 1)], Eq("a", 1)),
+        (("a", "=", 1), Eq("a", 1)),
+        ([("a", "==", 1), ("b", "<=", 2)], And(Eq("a", 1), LtEq("b", 2))),
+        ([[("a", "!=", 1), ("b", "<=>", None)], [("c", "NOT  IN", {5})]],
+         Or(And(NotEq("a", 1), EqNullSafe("b", None)), NotIn("c", [5]))),
+        ([[("a", "<>", 1)]], NotEq("a", 1)),
+        ([(("s", "x"), "in", [1, 2])], In(("s", "x"), [1, 2])),
+        ([("a", "is null"), ("b", "IS NOT NULL", None)], And(IsNull("a"), IsNotNull("b"))),
+        ([("a", "startswith", "x"), Eq("b", 1)], And(StartsWith("a", "x"), Eq("b", 1))),
+        ([["a", ">", 1], ["b", "=", 2]], And(Gt("a", 1), Eq("b", 2))),
+    ],
+)  # fmt: skip
+def test_lists_of_tuples_are_conjunctions_and_lists_of_lists_disjunctions(where, expected):
+    assert parse_where(where) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ([], "empty list"),
+        ([[]], "empty list"),
+        ([[("a", "=", 1)], []], "empty list"),
+        ([("a", "=")], "lacks its value"),
+        ([("a", "eq", 1)], "unknown operator 'eq'"),
+        ([("a", "start with", 1)], "did you mean 'startswith'"),
+        ([("a",)], r"expected \(column, operator, value\)"),
+        ([5], r"expected \(column, operator, value\) in the where list, found the int 5"),
+        ([("a", "in", "xyz")], "IN takes a list"),
+        ({"a": 1}, "where is SQL text, a list"),
+        (5, "where is SQL text, a list"),
+    ],
+)
+def test_malformed_lists_are_refused(where, message):
+    with pytest.raises(PlanError, match=message):
+        parse_where(where)
+
+
+_names = st.sampled_from(["a", "A", "a.b", "first name", "x`y", "select", "ünï", "date", "_1"])
+_column = st.one_of(_names, st.tuples(_names, _names))
+_literal = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.binary(),
+    st.decimals(allow_nan=False, allow_infinity=False, places=3),
+    st.dates(),
+    st.times().map(lambda value: value.replace(fold=0)),
+    st.datetimes().map(lambda value: value.replace(fold=0)),
+    st.datetimes(timezones=st.just(dt.timezone.utc)),
+)
+_comparison = st.builds(
+    lambda kind, *parts: kind(*parts), st.sampled_from([Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq]), _column, _literal
+)
+_leaf = st.one_of(
+    _comparison,
+    st.builds(lambda kind, *parts: kind(*parts), st.sampled_from([In, NotIn]), _column, st.lists(_literal, max_size=3)),
+    st.builds(lambda kind, column: kind(column), st.sampled_from([IsNull, IsNotNull]), _column),
+    st.builds(StartsWith, _column, st.none() | st.text(st.characters(exclude_categories=["Cs"]))),
+    st.sampled_from([Always(True), Always(False), Always(None)]),
+)
+_tree = st.recursive(
+    _leaf,
+    lambda child: st.one_of(
+        st.builds(Not, child),
+        st.lists(child, max_size=3).map(lambda children: And(*children)),
+        st.lists(child, max_size=3).map(lambda children: Or(*children)),
+    ),
+    max_leaves=6,
+)
+
+
+@given(_tree)
+def test_every_predicate_is_read_back_from_its_sql(predicate):
+    assert repr(normalize(parse_where(to_sql(predicate)))) == repr(normalize(predicate))
+
+
+def test_sqlglot_is_imported_only_for_text():
+    code = (
+        "import sys; from bloomparquet.where import parse_where; parse_where([('a', '=', 1)]); "
+        "assert 'sqlglot' not in sys.modules; parse_where('a = 1'); assert 'sqlglot' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,267 @@
+"""What a case is made of: the files of a data set as plain values, and random predicates over its columns.
+
+Everything is drawn by hypothesis, so that a failure shrinks and its example can be pasted into a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from bloomparquet.predicate import (
+    And, Eq, EqNullSafe, Gt, GtEq, In, IsNotNull, IsNull, Lt, LtEq, Not, NotEq, NotIn, Or, Predicate, StartsWith,
+)  # fmt: skip
+from tests.differential import kinds
+from tests.differential.kinds import KINDS, Kind
+
+Path = tuple[str, ...]
+ROW_ID = "rid"  # identifies a row over all files; no predicate names it
+
+
+@dataclass(frozen=True)
+class File:
+    """One file: its rows as values by column path (a path that is not there is missing from the file), and how it is written."""
+
+    kinds: dict[Path, Kind]
+    values: dict[Path, list[Any]]
+    rows: int
+    group_size: int
+    partition: str | None = None
+    required: bool = False
+    statistics: bool = True
+    dictionary: bool = True
+    store_schema: bool = True
+    decimal_as_integer: bool = False
+    page_version: str = "1.0"
+    fpp: float = 0.01
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set: `columns` as readers see them (the widest kind of each), and the files."""
+
+    columns: dict[Path, Kind]
+    files: tuple[File, ...]
+    partition: str | None = None  # "integer", "string" or "date": the kind of the hive column `p`
+    timezone: str = "UTC"
+
+    def schema_kinds(self) -> dict[Path, Kind]:
+        """Every column that a predicate may name, the partition column too."""
+        found = dict(self.columns)
+        if self.partition:
+            found["p",] = {"integer": KINDS["int32"], "string": KINDS["string"], "date": KINDS["date32"]}[self.partition]
+        return found
+
+    def first_rid(self, file: int) -> int:
+        return sum(f.rows for f in self.files[:file])
+
+
+_NAMES: list[Path] = [("a",), ("b",), ("Spalte Ü",), ("e.f",), ("s", "x"), ("s", "y"), ("s", "t", "z"), ("select",)]
+_PARTITIONS = {
+    "integer": ["0", "1", "-7", "2147483647", "007", None],
+    "string": ["x", "a b", "é", "a=b", "50%", "x/y", "Z", None],
+    "date": ["2026-01-01", "1969-12-31", "2026-01-02", None],
+}
+_ZONES = ["UTC", "America/New_York", "Asia/Kolkata"]
+
+
+@st.composite
+def data_sets(
+    draw: st.DrawFn, *, spark: bool, max_files: int = 3, max_rows: int = 24, only: Sequence[str] | None = None, plain: bool = False
+) -> Data:
+    """A data set of kinds that Spark reads too (`spark`), or of all. `plain`: one file set without partitions and widening."""
+    names = [name for name, kind in KINDS.items() if (kind.spark or not spark) and (only is None or name in only)]
+    paths = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True))
+    columns = {path: KINDS[draw(st.sampled_from(names))] for path in sorted(paths)}
+    if any(kind.int96 for kind in columns.values()):
+        # INT96 is a switch of the whole file.
+        columns = {path: KINDS["int96 UTC"] if kind.family in ("timestamp", "ntz") else kind for path, kind in columns.items()}
+    partition = None if plain else draw(st.sampled_from([None, None, *_PARTITIONS]))
+    pools = {path: draw(st.lists(kind.values, min_size=1, max_size=8)) for path, kind in columns.items()}
+    files = tuple(
+        draw(_files(columns, pools, partition, max_rows, plain)) for _ in range(draw(st.integers(1, max_files)))
+    )
+    if not any(path in file.kinds for path in columns for file in files):
+        return draw(data_sets(spark=spark, max_files=max_files, max_rows=max_rows, only=only, plain=plain))
+    columns = {path: kind for path, kind in columns.items() if any(path in file.kinds for file in files)}
+    if all(file.partition is None for file in files):
+        partition = None
+        files = tuple(_without_partition(file) for file in files)
+    return Data(columns, files, partition, draw(st.sampled_from(_ZONES)))
+
+
+def _without_partition(file: File) -> File:
+    return File(**{**file.__dict__, "partition": None})
+
+
+@st.composite
+def _files(
+    draw: st.DrawFn, columns: dict[Path, Kind], pools: dict[Path, list[Any]], partition: str | None, max_rows: int, plain: bool
+) -> File:
+    rows = draw(st.integers(0, max_rows))
+    found: dict[Path, Kind] = {}
+    values: dict[Path, list[Any]] = {}
+    bits = draw(st.integers(0, 255))
+    null_bits = draw(st.sampled_from([0, 0, 1, 1, 2]))  # no nulls, some, only
+    for at, (path, kind) in enumerate(columns.items()):
+        choices = [kind]
+        if not plain:
+            choices = [kind, kind, *(KINDS[name] for name in kind.narrower)]
+            if draw(st.integers(0, 9)) == 9:
+                continue  # missing from this file
+        narrow = draw(st.sampled_from(choices)) if len(choices) > 1 else kind
+        pool = [v for v in pools[path] if narrow is kind or fits(narrow, v)]
+        if narrow is not kind and not pool:
+            pool = [draw(narrow.values)]
+        pool = [narrowed(narrow, kind, v) for v in pool]
+        picks = draw(st.binary(min_size=rows, max_size=rows))
+        limit = len(pool) + (null_bits == 1)
+        found[path] = narrow
+        values[path] = [None if null_bits == 2 or pick % limit == len(pool) else pool[pick % limit] for pick in picks]
+        del at
+    return File(
+        found,
+        values,
+        rows,
+        group_size=draw(st.integers(1, max(1, min(8, rows)))),
+        partition=draw(st.sampled_from(_PARTITIONS[partition])) if partition else None,
+        required=bool(bits & 1),
+        statistics=bool(bits & 2),
+        dictionary=bool(bits & 4),
+        store_schema=bool(bits & 8),
+        decimal_as_integer=bool(bits & 16),
+        page_version="2.0" if bits & 32 else "1.0",
+        fpp=0.5 if bits & 192 == 192 else 0.01,
+    )
+
+
+def fits(kind: Kind, value: Any) -> bool:
+    """Whether a column of the narrower `kind` can hold `value` unchanged."""
+    if kind.family == "integer":
+        bits = int(kind.name.lstrip("uint"))
+        low, high = (0, 2**bits - 1) if kind.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        return value == value and abs(value) < 2**65 and value == int(value) and low <= value <= high
+    if kind.name == "float32":
+        import numpy as np
+
+        with np.errstate(over="ignore"):
+            return bool(value != value or float(np.float32(value)) == value)
+    if kind.family == "decimal":
+        return len(value.as_tuple().digits) + kind.type.scale + value.as_tuple().exponent <= kind.type.precision and (
+            value == round(value, kind.type.scale)
+        )
+    if kind.family in ("timestamp", "ntz"):
+        return bool(value % kinds.UNIT_NS[kind.type.unit] == 0 and abs(value) < 2**57 * 1000)
+    return True
+
+
+def narrowed(kind: Kind, wide: Kind, value: Any) -> Any:
+    """`value` as the file's own kind has it."""
+    if kind is wide:
+        return value
+    if kind.family == "integer":
+        return int(value)
+    if kind.family == "decimal":
+        return round(value, kind.type.scale)
+    return value
+
+
+# -- predicates -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A predicate, and a number that decides how it is handed over (as an object, as SQL in some spelling)."""
+
+    predicate: Predicate
+    style: int = 0
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(f"Case({self.predicate!r}, {self.style})")
+
+
+def pools(data: Data) -> dict[Path, list[Any]]:
+    """The distinct values of every column."""
+    found: dict[Path, list[Any]] = {path: [] for path in data.columns}
+    for file in data.files:
+        for path, values in file.values.items():
+            found[path] += [value for value in values if value is not None]
+    return {path: list({repr(value): value for value in values}.values()) for path, values in found.items()}
+
+
+@st.composite
+def cases(draw: st.DrawFn, data: Data, *, spark: bool, number: int = 20) -> list[Case]:
+    """Up to `number` random predicates for `data`; with `spark` only comparisons that Spark makes exactly."""
+    found = pools(data)
+    columns = data.schema_kinds()
+    names = list(columns)
+    if data.partition:
+        found["p",] = [partition_value(data.partition, file.partition) for file in data.files if file.partition is not None]
+    leaves = [_leaves(path, columns[path], found[path], spark) for path in names]
+    leaf = st.one_of(leaves) if len(leaves) > 1 else leaves[0]
+    # Every tenth place stays empty: that is what a failing example shrinks to.
+    drawn = [Case(draw(_trees(leaf)), draw(st.integers(0, 63))) for _ in range(number) if draw(st.integers(0, 9))]
+    return drawn or [Case(draw(_trees(leaf)))]
+
+
+def partition_value(kind: str, raw: str | None) -> Any:
+    if raw is None or kind == "string":
+        return raw
+    return int(raw) if kind == "integer" else kinds.literal_key(KINDS["date32"], raw, "UTC")
+
+
+@st.composite
+def _trees(draw: st.DrawFn, leaf: st.SearchStrategy[Predicate]) -> Predicate:
+    left = [draw(leaf) for _ in range(draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4])))]
+    while len(left) > 1:
+        shape = draw(st.integers(0, 7))
+        first, second = left.pop(), left.pop(0)
+        joined: Predicate = And(first, second) if shape & 1 else Or(first, second)
+        left.append(Not(joined) if shape & 6 == 6 else joined)
+    return left[0]
+
+
+_OPERATORS = [Eq, Eq, Eq, In, In, EqNullSafe, NotEq, Lt, LtEq, Gt, GtEq, NotIn, IsNull, IsNotNull, StartsWith]
+
+
+@st.composite
+def _leaves(draw: st.DrawFn, path: Path, kind: Kind, pool: list[Any], spark: bool) -> Predicate:
+    operator = draw(st.sampled_from(_OPERATORS))
+    if operator is StartsWith and kind.family not in ("string", "binary"):
+        operator = Eq
+    literal = _literals(kind, pool, spark)
+    leaf: Predicate
+    if operator in (IsNull, IsNotNull):
+        # Of a struct's leaf sometimes the struct itself is asked.
+        leaf = operator(path[: draw(st.integers(1, len(path)))])  # type: ignore[call-arg]
+    elif operator in (In, NotIn):
+        leaf = operator(path, draw(st.lists(literal, max_size=5)))  # type: ignore[call-arg, arg-type]
+    elif operator is StartsWith:
+        text = draw(literal)
+        if isinstance(text, str) and kind.family == "binary" and spark:
+            text = text.encode()
+        leaf = StartsWith(path, None if text is None else text[: draw(st.integers(0, 3))])
+    else:
+        leaf = operator(path, draw(literal))  # type: ignore[call-arg]
+    return Not(leaf) if draw(st.integers(0, 4)) == 4 else leaf
+
+
+@st.composite
+def _literals(draw: st.DrawFn, kind: Kind, pool: list[Any], spark: bool) -> Any:
+    how = draw(st.integers(0, 19))
+    if how == 19:
+        return None
+    value = draw(st.sampled_from(pool)) if pool else draw(kind.values)
+    if how >= 17:
+        value = draw(kind.values)
+    elif how >= 12:
+        value = draw(st.sampled_from([value, *kind.near(value)]))
+    literal = kinds.as_literal(kind, value)
+    if how in (9, 10, 11) and literal is not None:
+        literal = draw(st.sampled_from([literal, *kinds.other_forms(kind, literal)]))
+    elif how == 8:
+        literal = draw(st.sampled_from([literal, *kinds.foreign(kind)]))
+    return literal if not spark or kinds.spark_agrees(kind, literal) else kinds.as_literal(kind, draw(kind.values))

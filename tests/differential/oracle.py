@@ -1,0 +1,234 @@
+"""Which rows match, found row by row in plain Python under SQL's three-valued logic; and predicates as Spark's SQL.
+
+Slow and obvious on purpose, and written apart from the package's own row filter: of the package it uses nothing but the
+classes that a predicate is made of.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from bloomparquet.predicate import (
+    And, Eq, EqNullSafe, Gt, GtEq, In, IsNotNull, IsNull, Lt, LtEq, Not, NotEq, NotIn, Or, Predicate, StartsWith,
+)  # fmt: skip
+from tests.differential.cases import ROW_ID, Data, File, Path, partition_value
+from tests.differential.kinds import Kind, literal_key, row_key
+
+Row = dict[Path, Any]
+
+
+def rows_of(data: Data) -> list[Row]:
+    """The values of every row by column path, in file order; missing columns are None. Groups appear as whether they are there."""
+    found = []
+    for number, file in enumerate(data.files):
+        for at in range(file.rows):
+            row: Row = {path: file.values[path][at] if path in file.values else None for path in data.columns}
+            for group in groups_of(data.columns):
+                row[group] = True if is_group_valid(file, group, at, data.first_rid(number) + at) else None
+            if data.partition:
+                row["p",] = partition_value(data.partition, file.partition)
+            found.append(row)
+    return found
+
+
+def groups_of(paths: Any) -> list[Path]:
+    """The structs above the leaves."""
+    return list(dict.fromkeys(path[:n] for path in paths for n in range(1, len(path))))
+
+
+def is_group_valid(file: File, group: Path, at: int, rid: int) -> bool:
+    """A struct without any value in it is null in even rows, and a struct of nulls in odd ones."""
+    below = [values for path, values in file.values.items() if path[: len(group)] == group and len(path) > len(group)]
+    return bool(below) and (any(values[at] is not None for values in below) or (rid % 2 == 1 and not file.required) or file.required)
+
+
+def truth(predicate: Predicate, row: Row, kinds: dict[Path, Kind], timezone: str) -> bool | None:
+    """SQL's TRUE, FALSE or NULL (None)."""
+    if isinstance(predicate, Not):
+        inner = truth(predicate.child, row, kinds, timezone)
+        return None if inner is None else not inner
+    if isinstance(predicate, (And, Or)):
+        decisive = isinstance(predicate, Or)
+        found = [truth(child, row, kinds, timezone) for child in predicate.children]
+        return decisive if decisive in found else None if None in found else not decisive
+    assert isinstance(predicate, (Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq, In, NotIn, IsNull, IsNotNull, StartsWith))
+    value = row[predicate.column]
+    if isinstance(predicate, IsNull):
+        return value is None
+    if isinstance(predicate, IsNotNull):
+        return value is not None
+    kind = kinds[predicate.column]
+    if isinstance(predicate, (In, NotIn)):
+        some: list[bool | None] = [_compare(Eq, kind, value, literal, timezone) for literal in predicate.values]
+        inside = True if True in some else None if None in some else False
+        return inside if isinstance(predicate, In) or inside is None else not inside
+    if isinstance(predicate, StartsWith):
+        if value is None or predicate.prefix is None:
+            return None
+        return bool(row_key(kind, value).startswith(literal_key(kind, predicate.prefix, timezone)))
+    if isinstance(predicate, EqNullSafe):
+        if value is None or predicate.value is None:
+            return value is None and predicate.value is None
+        return _compare(Eq, kind, value, predicate.value, timezone)
+    return _compare(type(predicate), kind, value, predicate.value, timezone)
+
+
+def _compare(operator: type[Predicate], kind: Kind, value: Any, literal: Any, timezone: str) -> bool | None:
+    if value is None or literal is None:
+        return None
+    left, right = row_key(kind, value), literal_key(kind, literal, timezone)
+    outcomes: dict[type[Predicate], bool] = {
+        Eq: left == right, NotEq: left != right, Lt: left < right, LtEq: left <= right, Gt: left > right, GtEq: left >= right,
+    }  # fmt: skip
+    return outcomes[operator]
+
+
+def expected_rows(data: Data) -> list[tuple[Any, ...]]:
+    """What reading everything must give, in the form of `comparable_rows`: the row id, the columns, the partition column."""
+    tops = list(dict.fromkeys(path[0] for path in data.columns))
+    kinds = data.schema_kinds()
+    found = []
+    for rid, row in enumerate(rows_of(data)):
+        values = [_nested((name,), row, kinds) for name in tops]
+        found.append((rid, *values, row["p",]) if data.partition else (rid, *values))
+    return found
+
+
+def column_names(data: Data) -> list[str]:
+    """The top-level columns in the order of `expected_rows`."""
+    names = [ROW_ID, *dict.fromkeys(path[0] for path in data.columns)]
+    return [*names, "p"] if data.partition else names
+
+
+def _nested(path: Path, row: Row, kinds: dict[Path, Kind]) -> Any:
+    if path in kinds:
+        return _float(row[path]) if kinds[path].family == "float" and row[path] is not None else row[path]
+    if row[path] is None:
+        return None
+    names = sorted({other[len(path)] for other in kinds if other[: len(path)] == path})
+    return {name: _nested((*path, name), row, kinds) for name in names}
+
+
+def _float(value: float) -> Any:
+    return "NaN" if value != value else (float(value), math.copysign(1, value))
+
+
+# -- rows to compare --------------------------------------------------------------------------------------------------
+
+
+def comparable_rows(table: pa.Table, columns: list[str] | None = None) -> list[tuple[Any, ...]]:
+    """Rows in which equal means the same value: numbers by value, every NaN alike, times in nanoseconds, -0.0 is not 0.0."""
+    names = columns or table.column_names
+    return list(zip(*(_comparable(table.column(name).combine_chunks()) for name in names))) if names else []
+
+
+def _comparable(array: pa.Array) -> list[Any]:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _comparable(array.dictionary_decode())
+    if pa.types.is_struct(kind):
+        children = [_comparable(array.field(i)) for i in range(kind.num_fields)]
+        named = sorted(zip([field.name for field in kind], children), key=lambda pair: pair[0])
+        valid = array.is_valid().to_pylist()
+        return [{name: child[i] for name, child in named} if ok else None for i, ok in enumerate(valid)]
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+        step = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[kind.unit]
+        ticks = array.view(pa.int32() if pa.types.is_time32(kind) else pa.int64()).to_pylist()
+        return [None if tick is None else tick * step for tick in ticks]
+    if pa.types.is_date32(kind):
+        return array.view(pa.int32()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_date64(kind):
+        return [None if ms is None else ms // 86_400_000 for ms in array.view(pa.int64()).to_pylist()]
+    if pa.types.is_floating(kind):
+        return [None if v is None else _float(v) for v in array.to_pylist()]
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+# -- Spark's SQL ------------------------------------------------------------------------------------------------------
+
+
+def spark_sql(predicate: Predicate, kinds: dict[Path, Kind], style: int = 0) -> str:
+    """The predicate for Spark's parser; `style` picks among spellings that mean the same."""
+    styles = _bits(style)
+    return _sql(predicate, kinds, styles)
+
+
+def _bits(number: int) -> Iterator[int]:
+    while True:
+        number = (number * 1103515245 + 12345) % 2**31
+        yield number >> 16
+
+
+def _sql(predicate: Predicate, kinds: dict[Path, Kind], styles: Iterator[int]) -> str:
+    if isinstance(predicate, Not):
+        return f"(NOT {_sql(predicate.child, kinds, styles)})"
+    if isinstance(predicate, (And, Or)):
+        return "(" + (" AND " if isinstance(predicate, And) else " OR ").join(_sql(c, kinds, styles) for c in predicate.children) + ")"
+    assert isinstance(predicate, (Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq, In, NotIn, IsNull, IsNotNull, StartsWith))
+    column = ".".join("`" + part + "`" for part in predicate.column)
+    if isinstance(predicate, (IsNull, IsNotNull)):
+        return f"({column} IS {'NOT ' if isinstance(predicate, IsNotNull) else ''}NULL)"
+    style = next(styles)
+    kind = kinds[predicate.column]
+    if isinstance(predicate, (In, NotIn)):
+        if not predicate.values:
+            return "FALSE" if isinstance(predicate, In) else "TRUE"
+        values = ", ".join(literal_sql(kind, value) for value in predicate.values)
+        if isinstance(predicate, In):
+            return f"({column} IN ({values}))"
+        return f"({column} NOT IN ({values}))" if style & 1 else f"(NOT {column} IN ({values}))"
+    if isinstance(predicate, StartsWith):
+        prefix = predicate.prefix
+        if isinstance(prefix, str) and prefix and style & 1 and not set(prefix) & set("%_\\"):
+            pattern = literal_sql(kind, prefix)
+            return f"({column} LIKE {pattern[:-1]}%')"
+        return f"startswith({column}, {literal_sql(kind, prefix)})"
+    symbol = {Eq: "=", NotEq: "<>", EqNullSafe: "<=>", Lt: "<", LtEq: "<=", Gt: ">", GtEq: ">="}[type(predicate)]
+    mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(symbol, symbol)
+    value = literal_sql(kind, predicate.value)
+    if style & 3 == 3:
+        return f"({value} {mirrored} {column})"
+    if style & 4:
+        symbol = {"=": "==", "<>": "!="}.get(symbol, symbol)
+    return f"({column} {symbol} {value})"
+
+
+def literal_sql(kind: Kind, literal: Any) -> str:
+    if literal is None:
+        return "NULL"
+    if isinstance(literal, bool):
+        return "TRUE" if literal else "FALSE"
+    if isinstance(literal, int):
+        return str(literal) if abs(literal) < 10**38 or kind.family == "integer" else f"{literal}"
+    if isinstance(literal, Decimal):
+        text = f"{literal:f}"
+        return text if "." in text else text + "BD"
+    if isinstance(literal, float):
+        return f"{literal!r}D" if math.isfinite(literal) else f"double('{literal}')"
+    if isinstance(literal, bytes):
+        return f"X'{literal.hex()}'"
+    if isinstance(literal, (dt.datetime, np.datetime64)):
+        word = "TIMESTAMP_NTZ" if kind.family == "ntz" else "TIMESTAMP"
+        return f"{word} '{literal}'"
+    if isinstance(literal, dt.date):
+        return f"DATE '{literal.isoformat()}'"
+    if isinstance(literal, dt.time):
+        return f"TIME '{literal.isoformat()}'"
+    if isinstance(literal, str) and kind.family in ("timestamp", "ntz"):
+        return f"{'TIMESTAMP_NTZ' if kind.family == 'ntz' else 'TIMESTAMP'} '{literal}'"
+    if isinstance(literal, (str, UUID)):
+        escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\x00": "\\0"}
+        return "'" + "".join(escapes.get(c, c) for c in str(literal)) + "'"
+    raise AssertionError(f"no SQL for {literal!r}")

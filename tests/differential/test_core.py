@@ -1,0 +1,144 @@
+"""The package against a row-by-row oracle in plain Python, on files by pyarrow: every type, tens of predicates for each data set.
+
+Three things have to hold of every case: a row group with a matching row is kept (the law), `read_table` gives exactly
+the matching rows, and every filter could be used. With statistics left out of the files only the filters judge.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from bloomparquet.predicate import to_sql
+from tests.differential import oracle, writers
+from tests.differential.cases import Case, Data, cases, data_sets
+from tests.differential.kinds import KINDS
+
+_NO_TEXT = ("time", "uuid")  # families whose literals our own SQL has no spelling for
+
+
+def examples(share: float) -> settings:
+    """A share of the profile's examples, so that HYPOTHESIS_PROFILE=long makes all of these tests long."""
+    return settings(max_examples=max(1, round(settings().max_examples * share)))
+
+
+def check_cases(data: Data, chosen: Sequence[Case], tally: Counter[str]) -> None:
+    """The three properties for each of `chosen` over `data` as pyarrow writes it."""
+    root = Path(tempfile.mkdtemp(prefix="bloomparquet-differential-"))
+    try:
+        files = [str(path) for path in writers.write(data, root)]
+        rows = oracle.rows_of(data)
+        expected = oracle.expected_rows(data)
+        names = oracle.column_names(data)
+        everything = bp.read_table(root)
+        assert sorted(everything.column_names) == sorted(names)
+        in_file_order = sorted(range(len(data.files)), key=lambda i: files[i])
+        order = [rid for i in in_file_order for rid in range(data.first_rid(i), data.first_rid(i) + data.files[i].rows)]
+        assert oracle.comparable_rows(everything, names) == [expected[rid] for rid in order]
+        kinds = data.schema_kinds()
+        for case in chosen:
+            where = spelled(case, kinds)
+            note(f"where = {where!r}, which is {to_sql(case.predicate)}")  # the last one noted is the one that failed
+            wanted = {rid for rid, row in enumerate(rows) if oracle.truth(case.predicate, row, kinds, data.timezone)}
+            plan = bp.plan(root, where, timezone=data.timezone, on_filter_error="fail")
+            check_law(plan, data, files, wanted)
+            found = bp.read_table(root, where, timezone=data.timezone)
+            assert found.schema == everything.schema
+            assert oracle.comparable_rows(found, names) == [expected[rid] for rid in order if rid in wanted]
+            tally["cases"] += 1
+            tally["matching"] += bool(wanted)
+            tally["row groups"] += plan.total
+            tally["kept in vain"] += plan.kept - sum(bool(wanted & group) for group in _groups(data, files).values())
+            for reason, count in plan.skipped.items():
+                tally[reason] += count
+    finally:
+        shutil.rmtree(root)
+
+
+def check_law(plan: bp.ScanPlan, data: Data, files: Sequence[str], wanted: set[int]) -> None:
+    """A row group that holds a matching row is never skipped, and the plan speaks of every row group once."""
+    groups = _groups(data, files)
+    told: set[tuple[str, int]] = set()
+    for group in plan.row_groups:
+        if group.index is None:
+            assert not group.kept
+            members = {key for key in groups if key[0] == group.path}
+        else:
+            members = {(group.path, group.index)}
+        assert not members & told
+        told |= members
+        if not group.kept:
+            for key in members:
+                assert not groups[key] & wanted, f"{key} was skipped by {group.reason}, but rows {groups[key] & wanted} match"
+    assert {key for key, rids in groups.items() if rids} <= told
+    assert plan.kept + plan.skipped.total() == plan.total
+
+
+def _groups(data: Data, files: Sequence[str]) -> dict[tuple[str, int], set[int]]:
+    """The row ids of every row group by file and place."""
+    found = {}
+    for number, file in enumerate(data.files):
+        first = data.first_rid(number)
+        for place, start in enumerate(range(0, file.rows, file.group_size)):
+            found[files[number], place] = set(range(first + start, first + min(start + file.group_size, file.rows)))
+    return found
+
+
+def spelled(case: Case, kinds: dict[Any, Any]) -> Any:
+    """The predicate as one of the things that `where` may be: an object, the package's SQL, or SQL in another's spelling."""
+    from bloomparquet.predicate import columns
+
+    style, predicate = case.style % 3, case.predicate
+    if style == 0:
+        return predicate
+    families = {kinds[column].family for column in columns(predicate) if column in kinds}
+    if style == 1:
+        return to_sql(predicate)
+    return predicate if families & set(_NO_TEXT) else oracle.spark_sql(predicate, kinds, case.style)
+
+
+@pytest.mark.parametrize("statistics", [True, False], ids=["statistics", "filters only"])
+def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
+    tally: Counter[str] = Counter()
+
+    @examples(0.9)
+    @given(st.data())
+    def check(draws: st.DataObject) -> None:
+        data = draws.draw(data_sets(spark=False), label="data")
+        if not statistics:
+            data = dataclasses.replace(data, files=tuple(dataclasses.replace(f, statistics=False) for f in data.files))
+        check_cases(data, draws.draw(cases(data, spark=False), label="cases"), tally)
+
+    check()
+    print(f"\n{dict(tally)}")
+    assert tally["cases"] >= 12 * settings().max_examples
+    # The oracle agreed because it was asked something, and the evidence was used.
+    assert tally["matching"] > tally["cases"] / 4
+    assert tally["bloom"] > tally["row groups"] / (20 if statistics else 8)
+    assert tally["kept in vain"] < tally["row groups"] / 3
+    assert (tally["statistics"] > tally["row groups"] / 20) is statistics or not statistics
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_type_is_judged_by_its_own_rules(kind: str) -> None:
+    """One column of one type, and small row groups."""
+    tally: Counter[str] = Counter()
+
+    @examples(0.04)
+    @given(st.data())
+    def check(draws: st.DataObject) -> None:
+        data = draws.draw(data_sets(spark=False, only=[kind], plain=True, max_files=2), label="data")
+        check_cases(data, draws.draw(cases(data, spark=False, number=30), label="cases"), tally)
+
+    check()
+    assert tally["cases"]

@@ -1,0 +1,82 @@
+"""The files of a case, written by pyarrow."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.differential.cases import ROW_ID, Data, File, Path
+from tests.differential.kinds import to_arrow
+from tests.differential.oracle import is_group_valid
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def file_paths(data: Data, root: FilePath) -> list[FilePath]:
+    """Where each file of `data` goes."""
+    found = []
+    for number, file in enumerate(data.files):
+        folder = root
+        if data.partition:
+            raw = HIVE_NULL if file.partition is None else quote(file.partition, safe=" ")
+            folder = root / f"p={raw}"
+        found.append(folder / f"part-{number:03}.parquet")
+    return found
+
+
+def write(data: Data, root: FilePath) -> list[FilePath]:
+    """Write every file with a filter on every column that can have one."""
+    paths = file_paths(data, root)
+    for number, (file, path) in enumerate(zip(data.files, paths)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table = to_table(file, data.first_rid(number))
+        bloom = {
+            ".".join(column): {"ndv": file.group_size, "fpp": file.fpp}
+            for column, kind in file.kinds.items()
+            if kind.family != "boolean"
+        }
+        pq.write_table(
+            table,
+            path,
+            row_group_size=file.group_size,
+            bloom_filter_options=bloom or None,
+            write_statistics=file.statistics,
+            use_dictionary=file.dictionary,
+            store_schema=file.store_schema,
+            store_decimal_as_integer=file.decimal_as_integer,
+            data_page_version=file.page_version,
+            use_deprecated_int96_timestamps=any(kind.int96 for kind in file.kinds.values()),
+            compression="none",
+        )
+    return paths
+
+
+def to_table(file: File, first_rid: int) -> pa.Table:
+    """The rows of a file as Arrow, the row id first."""
+    tree: dict[str, Any] = {}
+    for path in file.kinds:
+        node = tree
+        for name in path[:-1]:
+            node = node.setdefault(name, {})
+        node[path[-1]] = path
+    rids = pa.array(range(first_rid, first_rid + file.rows), pa.int64())
+    columns = {ROW_ID: rids, **{name: _build(file, (name,), node, first_rid) for name, node in tree.items()}}
+    fields = [pa.field(name, array.type, nullable=_is_nullable(file, (name,), array)) for name, array in columns.items()]
+    return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
+
+
+def _build(file: File, path: Path, node: Any, first_rid: int) -> pa.Array:
+    if isinstance(node, tuple):
+        return to_arrow(file.kinds[node], file.values[node])
+    children = {name: _build(file, (*path, name), child, first_rid) for name, child in node.items()}
+    missing = [not is_group_valid(file, path, at, first_rid + at) for at in range(file.rows)]
+    fields = [pa.field(name, array.type, _is_nullable(file, (*path, name), array)) for name, array in children.items()]
+    return pa.StructArray.from_arrays(list(children.values()), fields=fields, mask=pa.array(missing, pa.bool_()))
+
+
+def _is_nullable(file: File, path: Path, array: pa.Array) -> bool:
+    return not file.required or array.null_count > 0 or (len(path) > 1)

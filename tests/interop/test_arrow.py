@@ -1,0 +1,246 @@
+"""Files that Arrow C++ wrote."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from tests.support import interop
+from tests.support.interop import Kind
+
+COLUMNS = {
+    "int8": interop.INT8,
+    "int16": interop.INT16,
+    "int32": interop.INT32,
+    "int64": interop.INT64,
+    "uint8": interop.UINT8,
+    "uint16": interop.UINT16,
+    "uint32": interop.UINT32,
+    "uint64": interop.UINT64,
+    "float16": interop.FLOAT16,
+    "float32": interop.FLOAT,
+    "float64": interop.DOUBLE,
+    "decimal32": interop.decimal(7, 2, pa.decimal32(7, 2)),
+    "decimal64": interop.decimal(15, 4, pa.decimal64(15, 4)),
+    "decimal_5_2": interop.decimal(5, 2),
+    "decimal_9_0": interop.decimal(9, 0),
+    "decimal_18_4": interop.decimal(18, 4),
+    "decimal_38_10": interop.decimal(38, 10),
+    "decimal256": interop.decimal(70, 20, pa.decimal256(70, 20)),
+    "string": interop.STRING,
+    "large_string": Kind(pa.large_string(), interop.text),
+    "string_view": Kind(pa.string_view(), interop.text),
+    "json": Kind(pa.json_(), lambda i: f'{{"i": {i:05}}}'),
+    "binary": interop.BINARY,
+    "large_binary": Kind(pa.large_binary(), interop.blob),
+    "binary_view": Kind(pa.binary_view(), interop.blob),
+    "fixed_5": interop.FIXED_5,
+    "fixed_33": interop.FIXED_33,
+    "uuid": Kind(pa.uuid(), interop.UUID_BYTES.stored, interop.UUID_BYTES.literal),
+    "date32": interop.DATE,
+    "date64": Kind(pa.date64(), interop.DATE.stored),
+    "time_s": interop.time_of_day("s"),
+    "time_ms": interop.time_of_day("ms"),
+    "time_us": interop.time_of_day("us"),
+    "time_ns": interop.time_of_day("ns"),
+    "timestamp_s": interop.timestamp("s"),
+    "timestamp_ms": interop.timestamp("ms"),
+    "timestamp_us": interop.timestamp("us"),
+    "timestamp_ns": interop.timestamp("ns"),
+    "utc_s": interop.timestamp("s", "UTC"),
+    "utc_ms": interop.timestamp("ms", "UTC"),
+    "utc_us": interop.timestamp("us", "UTC"),
+    "utc_ns": interop.timestamp("ns", "UTC"),
+    "berlin_us": interop.timestamp("us", "Europe/Berlin"),
+    "dictionary_string": Kind(pa.dictionary(pa.int32(), pa.string()), interop.text),
+    "dictionary_int64": Kind(pa.dictionary(pa.int32(), pa.int64()), interop.INT64.stored),
+    "dictionary_decimal": Kind(pa.dictionary(pa.int32(), pa.decimal128(9, 2)), interop.decimal(9, 2).stored),
+    "struct.int64": interop.INT64,
+    "struct.string": interop.STRING,
+}
+
+DECIMALS = {
+    "decimal_5_2": interop.decimal(5, 2),
+    "decimal_9_0": interop.decimal(9, 0),
+    "decimal_18_4": interop.decimal(18, 4),
+    "decimal_38_10": interop.decimal(38, 10),
+    "dictionary_decimal": COLUMNS["dictionary_decimal"],
+}
+
+VERSION_1 = {
+    "uint32": interop.UINT32,
+    "timestamp_ns": interop.timestamp("ns", grain=1_000),
+    "utc_ns": interop.timestamp("ns", "UTC", grain=1_000),
+}
+
+
+def write(path: Path, columns: dict[str, Kind], **options: object) -> str:
+    bloom = {column: {"ndv": 512, "fpp": 0.01} for column in columns}
+    pq.write_table(interop.table(columns), path, row_group_size=512, bloom_filter_options=bloom, **options)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("arrow")
+
+
+@pytest.fixture(scope="module")
+def written(folder: Path) -> str:
+    return write(folder / "types.parquet", COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def integer_decimals(folder: Path) -> str:
+    return write(folder / "decimals.parquet", DECIMALS, store_decimal_as_integer=True)
+
+
+@pytest.fixture(scope="module")
+def version_1(folder: Path) -> str:
+    return write(folder / "version1.parquet", VERSION_1, version="1.0")
+
+
+def test_a_filter_is_written_for_every_type(written: str) -> None:
+    assert interop.filtered_columns(written) == set(COLUMNS)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_written_values_are_never_skipped(written: str, column: str) -> None:
+    interop.assert_never_skipped(written, column, COLUMNS[column])
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_absent_values_are_skipped(written: str, column: str) -> None:
+    assert interop.skip_rate(written, column, COLUMNS[column]) >= 0.95
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_our_filter_has_the_same_bits(written: str, column: str) -> None:
+    interop.assert_same_bits(written, column, COLUMNS[column])
+
+
+@pytest.mark.parametrize(
+    ("column", "stored_as"),
+    [
+        ("decimal_5_2", "INT32"),
+        ("decimal_9_0", "INT32"),
+        ("decimal_18_4", "INT64"),
+        ("decimal_38_10", "FIXED_LEN_BYTE_ARRAY(16)"),
+        ("dictionary_decimal", "INT32"),
+    ],
+)
+def test_decimals_stored_as_integers(integer_decimals: str, column: str, stored_as: str) -> None:
+    assert interop.filtered_columns(integer_decimals) == set(DECIMALS)
+    assert interop.physical(integer_decimals, column) == stored_as
+    interop.assert_same_bits(integer_decimals, column, DECIMALS[column])
+    interop.assert_never_skipped(integer_decimals, column, DECIMALS[column])
+    assert interop.skip_rate(integer_decimals, column, DECIMALS[column]) >= 0.95
+
+
+@pytest.mark.parametrize("column", VERSION_1)
+def test_format_version_1_stores_wider_integers_and_coarser_timestamps(version_1: str, column: str) -> None:
+    assert interop.physical(version_1, column) == "INT64"
+    interop.assert_same_bits(version_1, column, VERSION_1[column])
+    interop.assert_never_skipped(version_1, column, VERSION_1[column])
+    assert interop.skip_rate(version_1, column, VERSION_1[column]) >= 0.95
+
+
+def test_without_statistics_the_filter_judges_alone(folder: Path) -> None:
+    columns = {"int64": interop.INT64, "string": interop.STRING}
+    path = write(folder / "no_statistics.parquet", columns, write_statistics=False, data_page_version="2.0")
+    for column, kind in columns.items():
+        interop.assert_never_skipped(path, column, kind)
+        assert interop.skip_rate(path, column, kind) >= 0.95
+        beyond = bp.plan(path, bp.Eq(column, 2**63 - 1 if column == "int64" else "zzz"))
+        assert set(beyond.skipped) <= {"bloom"}
+
+
+def test_dictionary_encoded_and_plain_pages_have_the_same_filter(folder: Path) -> None:
+    columns = {"string": interop.STRING}
+    plain = write(folder / "plain.parquet", columns, use_dictionary=False)
+    encoded = write(folder / "dictionary.parquet", columns, use_dictionary=True)
+    for one, other in zip(interop.filters_of(plain, "string"), interop.filters_of(encoded, "string"), strict=True):
+        assert one.to_bytes() == other.to_bytes()
+
+
+def test_int96_of_arrow_proves_nothing(folder: Path) -> None:
+    """Only Spark is known to write one encoding per instant; Arrow's readers and writers take others, too."""
+    kind = interop.timestamp("us", "UTC")
+    path = write(folder / "int96.parquet", {"at": kind}, use_deprecated_int96_timestamps=True)
+    assert interop.filtered_columns(path) == {"at"}
+    assert interop.physical(path, "at") == "INT96"
+    for literals in (*kind.literals, kind.absent):
+        interop.assert_keeps_all(path, "at", literals[::64])
+
+
+def test_elements_of_lists_and_maps_prove_nothing(folder: Path) -> None:
+    path = folder / "repeated.parquet"
+    data = pa.table(
+        {
+            "list": pa.array([[1, 2], [3]]),
+            "map": pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+    leaves = ["list.list.element", "map.key_value.key", "map.key_value.value"]
+    pq.write_table(data, path, bloom_filter_options={leaf: {"ndv": 10} for leaf in leaves})
+    assert interop.filtered_columns(str(path)) == set(leaves)
+    interop.assert_keeps_all(str(path), "list.list.element", [1, 2, 3, 4])
+    interop.assert_keeps_all(str(path), "map.key_value.key", ["a", "z"])
+
+
+def test_durations_are_plain_integers_to_the_filter(folder: Path) -> None:
+    path = folder / "duration.parquet"
+    pq.write_table(
+        pa.table({"took": pa.array([1, 1000, 3], pa.duration("us"))}), path, bloom_filter_options={"took": {"ndv": 10}}
+    )
+    assert [
+        one.check(interop.hashes_of(str(path), "took", [1, 1000, 3])).all()
+        for one in interop.filters_of(str(path), "took")
+    ]
+
+
+def test_a_column_of_nulls_has_an_empty_filter_and_holds_no_value(folder: Path) -> None:
+    path = folder / "nulls.parquet"
+    pq.write_table(
+        pa.table({"all_null": pa.nulls(5, pa.int64()), "id": range(5)}),
+        path,
+        bloom_filter_options={"all_null": {"ndv": 10}, "id": {"ndv": 10}},
+    )
+    assert bp.plan(str(path), bp.Eq("all_null", 1)).kept == 0
+    assert bp.plan(str(path), bp.IsNull("all_null")).kept == 1
+    assert bp.plan(str(path), bp.EqNullSafe("all_null", None)).kept == 1
+
+
+def test_a_zero_is_found_under_either_sign(folder: Path) -> None:
+    for name, zero, type_ in [("neg", -0.0, pa.float64()), ("pos", 0.0, pa.float32()), ("half", -0.0, pa.float16())]:
+        path = folder / f"{name}.parquet"
+        pq.write_table(
+            pa.table({"x": pa.array([zero, -1.0, 1.0], type_)}),
+            path,
+            bloom_filter_options={"x": {"ndv": 10}},
+            write_statistics=False,
+        )
+        for literal in (0.0, -0.0, 0):
+            assert bp.plan(str(path), bp.Eq("x", literal)).kept == 1
+        interop.assert_keeps_all(str(path), "x", [float("nan")])
+        assert bp.plan(str(path), bp.Eq("x", 0.5)).skipped == {"bloom": 1}
+
+
+def test_values_that_the_column_cannot_hold_match_nothing(written: str) -> None:
+    for column, literal in [
+        ("int8", 1_000_000_000_000),
+        ("uint32", -1),
+        ("int32", 2**40),
+        ("int64", 1.5),
+        ("decimal_5_2", 1.005),
+        ("timestamp_ms", dt.datetime(1970, 1, 1, microsecond=1)),
+        ("float32", 0.1),
+        ("fixed_5", b"four"),
+    ]:
+        plan = bp.plan(written, bp.Eq(column, literal))
+        assert plan.kept == 0, f"{column} = {literal!r}: {plan}"

@@ -1,0 +1,205 @@
+"""Files that DataFusion wrote, by way of arrow-rs, and what DataFusion skips in the files of others."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from tests.support import interop
+from tests.support.interop import Kind
+
+datafusion = pytest.importorskip("datafusion")
+
+COLUMNS = {
+    "int8": interop.INT8,
+    "int16": interop.INT16,
+    "int32": interop.INT32,
+    "int64": interop.INT64,
+    "uint8": interop.UINT8,
+    "uint16": interop.UINT16,
+    "uint32": interop.UINT32,
+    "uint64": interop.UINT64,
+    "float16": interop.FLOAT16,
+    "float32": interop.FLOAT,
+    "float64": interop.DOUBLE,
+    "decimal32": interop.decimal(7, 2, pa.decimal32(7, 2)),
+    "decimal64": interop.decimal(15, 4, pa.decimal64(15, 4)),
+    "decimal_5_2": interop.decimal(5, 2),
+    "decimal_9_0": interop.decimal(9, 0),
+    "decimal_18_4": interop.decimal(18, 4),
+    "decimal_20_2": interop.decimal(20, 2),
+    "decimal_38_10": interop.decimal(38, 10),
+    "decimal256": interop.decimal(70, 20, pa.decimal256(70, 20)),
+    "string": interop.STRING,
+    "large_string": Kind(pa.large_string(), interop.text),
+    "string_view": Kind(pa.string_view(), interop.text),
+    "binary": interop.BINARY,
+    "large_binary": Kind(pa.large_binary(), interop.blob),
+    "binary_view": Kind(pa.binary_view(), interop.blob),
+    "fixed_5": interop.FIXED_5,
+    "fixed_33": interop.FIXED_33,
+    "uuid_bytes": Kind(pa.binary(16), interop.UUID_BYTES.stored),
+    "date32": interop.DATE,
+    "time_ms": interop.time_of_day("ms"),
+    "time_us": interop.time_of_day("us"),
+    "time_ns": interop.time_of_day("ns"),
+    "timestamp_ms": interop.timestamp("ms"),
+    "timestamp_us": interop.timestamp("us"),
+    "timestamp_ns": interop.timestamp("ns"),
+    "utc_ms": interop.timestamp("ms", "UTC"),
+    "utc_us": interop.timestamp("us", "UTC"),
+    "utc_ns": interop.timestamp("ns", "UTC"),
+    "dictionary_string": Kind(pa.dictionary(pa.int32(), pa.string()), interop.text),
+    "dictionary_int64": Kind(pa.dictionary(pa.int32(), pa.int64()), interop.INT64.stored),
+    "dictionary_decimal": Kind(pa.dictionary(pa.int32(), pa.decimal128(9, 2)), interop.decimal(9, 2).stored),
+    "struct.int64": interop.INT64,
+    "struct.string": interop.STRING,
+}
+
+STORED_AS = {
+    "decimal32": "INT32",
+    "decimal64": "INT64",
+    "decimal_5_2": "INT32",
+    "decimal_18_4": "INT64",
+    "decimal_20_2": "FIXED_LEN_BYTE_ARRAY(9)",
+    "decimal_38_10": "FIXED_LEN_BYTE_ARRAY(16)",
+    "decimal256": "FIXED_LEN_BYTE_ARRAY(30)",
+    "float16": "FIXED_LEN_BYTE_ARRAY(2)",
+    "uint32": "INT32",
+}
+
+
+def copy(data: pa.Table, path: Path, options: dict[str, object]) -> str:
+    """One file with row groups of 512 rows."""
+    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
+    context.register_record_batches("made", [data.to_batches()])
+    given = {"format.max_row_group_size": 512, **options}
+    settings = ", ".join(f"'{key}' '{value}'" for key, value in given.items())
+    context.sql(f"COPY made TO '{path}' STORED AS PARQUET OPTIONS ({settings})").collect()
+    return interop.only_file(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("datafusion")
+
+
+@pytest.fixture(scope="module")
+def written(folder: Path) -> str:
+    options = {"format.bloom_filter_on_write": "true", "format.bloom_filter_fpp": 0.01, "format.bloom_filter_ndv": 512}
+    return copy(interop.table(COLUMNS), folder / "types.parquet", options)
+
+
+def test_a_filter_is_written_for_every_type(written: str) -> None:
+    assert pq.ParquetFile(written).metadata.num_row_groups == 2
+    assert interop.filtered_columns(written) == set(COLUMNS)
+
+
+@pytest.mark.parametrize("column", STORED_AS)
+def test_the_physical_types_are_the_ones_meant(written: str, column: str) -> None:
+    assert interop.physical(written, column) == STORED_AS[column]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_written_values_are_never_skipped(written: str, column: str) -> None:
+    interop.assert_never_skipped(written, column, COLUMNS[column])
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_absent_values_are_skipped(written: str, column: str) -> None:
+    assert interop.skip_rate(written, column, COLUMNS[column]) >= 0.95
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_our_filter_has_the_same_bits(written: str, column: str) -> None:
+    interop.assert_same_bits(written, column, COLUMNS[column])
+
+
+def test_a_filter_for_one_column_by_its_own_option(folder: Path) -> None:
+    """Sized for a million values and folded to what came, where arrow-rs does that."""
+    columns = {"int64": interop.INT64, "string": interop.STRING}
+    path = copy(interop.table(columns), folder / "one.parquet", {"format.bloom_filter_enabled::string": "true"})
+    assert interop.filtered_columns(path) == {"string"}
+    interop.assert_same_bits(path, "string", interop.STRING)
+    interop.assert_never_skipped(path, "string", interop.STRING)
+    assert interop.skip_rate(path, "string", interop.STRING) >= 0.95
+    interop.assert_keeps_all(path, "int64", interop.INT64.absent[::100])
+
+
+def test_booleans_prove_nothing(folder: Path) -> None:
+    data = pa.table({"flag": pa.array([True, False, None] * 100)})
+    path = copy(data, folder / "flags.parquet", {"format.bloom_filter_on_write": "true"})
+    assert interop.filtered_columns(path) == {"flag"}
+    interop.assert_keeps_all(path, "flag", [True, False])
+
+
+def test_arrow_types_without_a_parquet_annotation_are_their_numbers(folder: Path) -> None:
+    """arrow-rs writes these as bare integers; only Arrow's own schema beside them says what they mean."""
+    data = pa.table(
+        {
+            "timestamp_s": pa.array([1_000, 3_000], pa.timestamp("s")),
+            "date64": pa.array([0, 2 * 86_400_000], pa.date64()),
+            "duration": pa.array([5, 7], pa.duration("us")),
+        }
+    )
+    path = copy(data, folder / "bare.parquet", {"format.bloom_filter_on_write": "true"})
+    assert interop.filtered_columns(path) == set(data.column_names)
+    for column, numbers in [("timestamp_s", [1_000, 3_000]), ("date64", [0, 2 * 86_400_000]), ("duration", [5, 7])]:
+        (bloom,) = interop.filters_of(path, column)
+        assert bloom.check(interop.hashes_of(path, column, numbers)).all()
+
+
+def test_a_file_whose_metadata_pyarrow_refuses_does_not_end_the_process(folder: Path) -> None:
+    """arrow-rs counts the bytes of fixed-length values from a dictionary, which Arrow C++ takes for damage."""
+    data = pa.table({"code": pa.array([b"aa", b"cc", b"aa"], pa.binary(2)).dictionary_encode(), "id": [1, 3, 5]})
+    path = copy(data, folder / "dictionary_of_fixed.parquet", {"format.bloom_filter_on_write": "true"})
+    program = (
+        "import sys, bloomparquet as bp\n"
+        "for where in (bp.Eq('id', 1), bp.Eq('code', b'aa'), bp.Eq('id', 2), bp.Eq('code', b'bb')):\n"
+        "    print(bp.plan(sys.argv[1], where).kept)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["1", "1", "0", "0"]), done.stderr
+
+
+AGREED = {"int64": interop.INT64, "string": interop.STRING, "float64": interop.DOUBLE, "decimal_9_2": interop.decimal(9, 2)}
+
+
+@pytest.mark.parametrize("column", AGREED)
+def test_datafusion_skips_the_row_groups_of_arrows_files_that_we_skip(folder: Path, column: str) -> None:
+    path = folder / f"arrow_{column}.parquet"
+    kind = AGREED[column]
+    bloom = {column: {"ndv": 200, "fpp": 0.05}}
+    pq.write_table(
+        interop.table({column: kind}), path, row_group_size=512, bloom_filter_options=bloom, store_decimal_as_integer=True
+    )
+    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
+    context.register_parquet("files", str(path))
+    ours, theirs = [], []
+    for literal in [*kind.literals[0][::64], *kind.absent[::20]]:
+        ours.append(bp.plan(str(path), bp.Eq(column, literal)).skipped["bloom"])
+        theirs.append(pruned_by_filter(context, f"SELECT * FROM files WHERE {column} = {as_sql(literal)}"))
+    assert ours == theirs
+    assert {1, 2} <= set(ours), "no false positive to agree on"
+
+
+def pruned_by_filter(context: Any, query: str) -> int:
+    """How many row groups DataFusion's scan says its filters excluded."""
+    text = str(context.sql(f"EXPLAIN ANALYZE {query}").collect()[0].to_pylist())
+    (total, matched) = map(int, re.search(r"row_groups_pruned_bloom_filter=(\d+) total → (\d+) matched", text).groups())  # type: ignore[union-attr]
+    return total - matched
+
+
+def as_sql(literal: Any) -> str:
+    if isinstance(literal, Decimal):
+        return f"CAST('{literal}' AS DECIMAL(9, 2))"
+    return f"'{literal}'" if isinstance(literal, str) else str(literal)

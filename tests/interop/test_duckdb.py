@@ -1,0 +1,228 @@
+"""Files that DuckDB wrote, and what DuckDB's own probe says of the files of others.
+
+DuckDB writes a filter only for chunks that it dictionary encodes, where no more than a fifth of the values are distinct.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from tests.support import interop
+from tests.support.interop import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+duckdb = pytest.importorskip("duckdb")
+
+ROWS_PER_GROUP = 4_096
+"""Twice DuckDB's vector: a multiple of the pieces that it cuts row groups from, and eight rows for each distinct value."""
+
+COLUMNS = {
+    "int8": interop.INT8,
+    "int16": interop.INT16,
+    "int32": interop.INT32,
+    "int64": interop.INT64,
+    "uint8": interop.UINT8,
+    "uint16": interop.UINT16,
+    "uint32": interop.UINT32,
+    "uint64": interop.UINT64,
+    "float32": interop.FLOAT,
+    "float64": interop.DOUBLE,
+    "decimal_4_1": interop.decimal(4, 1),
+    "decimal_9_0": interop.decimal(9, 0),
+    "decimal_18_4": interop.decimal(18, 4),
+    "string": interop.STRING,
+    "json": Kind(pa.json_(), lambda i: f'{{"i": {i:05}}}'),
+    "binary": interop.BINARY,
+    "uuid": Kind(pa.uuid(), interop.UUID_BYTES.stored, interop.UUID_BYTES.literal),
+    "date": interop.DATE,
+    "time_us": interop.time_of_day("us"),
+    "time_ns": interop.time_of_day("ns"),
+    "timestamp_s": interop.timestamp("s"),
+    "timestamp_ms": interop.timestamp("ms"),
+    "timestamp_us": interop.timestamp("us"),
+    "timestamp_ns": interop.timestamp("ns"),
+    "utc_us": interop.timestamp("us", "UTC"),
+    "struct.int64": interop.INT64,
+    "struct.string": interop.STRING,
+}
+WITHOUT_FILTER = {"decimal_38_10": interop.decimal(38, 10)}
+"""Types of fixed length, which DuckDB does not dictionary encode; UUID is the exception."""
+
+STORED_AS = {
+    "int8": "INT32",
+    "uint32": "INT32",
+    "uint64": "INT64",
+    "decimal_4_1": "INT32",
+    "decimal_18_4": "INT64",
+    "uuid": "FIXED_LEN_BYTE_ARRAY(16)",
+    "time_us": "INT64",
+    "timestamp_s": "INT64",
+}
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[Any]:
+    with duckdb.connect() as made:
+        made.execute("SET threads = 1")
+        made.execute("SET TimeZone = 'UTC'")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("duckdb")
+
+
+def write(connection: Any, path: Path, columns: dict[str, Kind], *options: str) -> str:
+    connection.register("made", interop.table(columns, ROWS_PER_GROUP))
+    settings = ", ".join(["FORMAT parquet", f"ROW_GROUP_SIZE {ROWS_PER_GROUP}", *options])
+    connection.execute(f"COPY made TO '{path}' ({settings})")
+    connection.unregister("made")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def written(connection: Any, folder: Path) -> str:
+    return write(connection, folder / "types.parquet", {**COLUMNS, **WITHOUT_FILTER})
+
+
+@pytest.fixture(scope="module")
+def version_2(connection: Any, folder: Path) -> str:
+    return write(connection, folder / "version2.parquet", COLUMNS, "PARQUET_VERSION V2")
+
+
+def test_which_types_have_a_filter(written: str, version_2: str) -> None:
+    assert pq.ParquetFile(written).metadata.num_row_groups == 2
+    assert interop.filtered_columns(written) == set(COLUMNS)
+    assert interop.filtered_columns(version_2) == set(COLUMNS)
+
+
+@pytest.mark.parametrize("column", STORED_AS)
+def test_the_physical_types_are_the_ones_meant(written: str, column: str) -> None:
+    assert interop.physical(written, column) == STORED_AS[column]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_written_values_are_never_skipped(written: str, column: str) -> None:
+    interop.assert_never_skipped(written, column, COLUMNS[column])
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_absent_values_are_skipped(written: str, column: str) -> None:
+    assert interop.skip_rate(written, column, COLUMNS[column]) >= 0.95
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_our_filter_has_the_same_bits(written: str, version_2: str, column: str) -> None:
+    interop.assert_same_bits(written, column, COLUMNS[column])
+    interop.assert_same_bits(version_2, column, COLUMNS[column])
+
+
+@pytest.mark.parametrize("column", WITHOUT_FILTER)
+def test_without_a_filter_all_is_kept(written: str, column: str) -> None:
+    kind = WITHOUT_FILTER[column]
+    interop.assert_keeps_all(written, column, [*kind.literals[0][::64], *kind.absent[::64]])
+
+
+def test_the_option_for_the_false_positive_ratio(connection: Any, folder: Path) -> None:
+    path = write(connection, folder / "ratio.parquet", {"int64": interop.INT64}, "BLOOM_FILTER_FALSE_POSITIVE_RATIO 0.0001")
+    interop.assert_same_bits(path, "int64", interop.INT64)
+    assert interop.skip_rate(path, "int64", interop.INT64) >= 0.998
+
+
+def test_hugeints_become_doubles(connection: Any, folder: Path) -> None:
+    """A HUGEINT is written as the nearest DOUBLE: found by every number that is this double, and by nothing else."""
+    path = folder / "hugeint.parquet"
+    connection.execute(f"COPY (SELECT (2 * (r % 100))::HUGEINT AS n FROM range(4096) t(r)) TO '{path}' (FORMAT parquet)")
+    assert interop.physical(str(path), "n") == "DOUBLE"
+    assert interop.filtered_columns(str(path)) == {"n"}
+    interop.assert_keeps_all(str(path), "n", [*range(0, 200, 2), -0.0])
+    assert sum(bp.plan(str(path), bp.Eq("n", n)).kept for n in range(1, 199, 2)) <= 5
+
+
+def test_columns_whose_equality_is_not_that_of_their_bytes_prove_nothing(connection: Any, folder: Path) -> None:
+    path = folder / "others.parquet"
+    connection.execute(
+        f"COPY (SELECT to_seconds(r % 10) AS interval, [r % 10] AS list, r % 2 = 0 AS flag FROM range(4096) t(r)) "
+        f"TO '{path}' (FORMAT parquet)"
+    )
+    assert interop.filtered_columns(str(path)) == {"interval", "list.list.element"}
+    interop.assert_keeps_all(str(path), "list.list.element", [0, 11])
+    interop.assert_keeps_all(str(path), "flag", [True, False])
+    assert bp.plan(str(path), bp.IsNotNull("interval")).kept == 1
+
+
+PROBED = {
+    "int32": (interop.INT32, "INTEGER"),
+    "int64": (interop.INT64, "BIGINT"),
+    "float": (interop.FLOAT, "FLOAT"),
+    "double": (interop.DOUBLE, "DOUBLE"),
+    "decimal_9_2": (interop.decimal(9, 2), "DECIMAL(9, 2)"),
+    "decimal_18_4": (interop.decimal(18, 4), "DECIMAL(18, 4)"),
+    "string": (interop.STRING, "VARCHAR"),
+    "date": (interop.DATE, "DATE"),
+    "timestamp_ntz": (interop.timestamp("us"), "TIMESTAMP"),
+    "timestamp": (interop.timestamp("us", "UTC"), "TIMESTAMPTZ"),
+}
+KINDS = {column: kind for column, (kind, _) in PROBED.items()}
+
+
+@pytest.fixture(scope="module")
+def of_arrow(folder: Path) -> str:
+    path = folder / "arrow.parquet"
+    bloom = {column: {"ndv": 512, "fpp": 0.05} for column in KINDS}
+    pq.write_table(
+        interop.table(KINDS), path, row_group_size=512, bloom_filter_options=bloom, store_decimal_as_integer=True
+    )
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def of_spark(spark: SparkSession, folder: Path) -> str:
+    from tests.support import spark as support
+
+    made = spark.createDataFrame(interop.table(KINDS)).coalesce(1)
+    made = made.withColumn("timestamp_ntz", made.timestamp_ntz.cast("timestamp_ntz"))
+    with support.conf(spark, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}):
+        path = support.write(made, folder / "spark", dict.fromkeys(KINDS, 300), rows_per_group=512)
+    return interop.only_file(path)
+
+
+@pytest.mark.parametrize("column", PROBED)
+@pytest.mark.parametrize("file", ["of_arrow", "of_spark"])
+def test_our_verdicts_are_those_of_duckdbs_probe(
+    request: pytest.FixtureRequest, connection: Any, file: str, column: str
+) -> None:
+    """For 33 present and 205 absent values; the filters are small, so that there are false positives to agree on, too."""
+    path = request.getfixturevalue(file)
+    kind, sql_type = PROBED[column]
+    literals = [*kind.literals[0][::16], *kind.absent[::5]]
+    probes = " UNION ALL ".join(
+        f"SELECT {at} AS at, row_group_id, bloom_filter_excludes FROM parquet_bloom_probe('{path}', '{column}', {as_sql(value)}::{sql_type})"
+        for at, value in enumerate(literals)
+    )
+    theirs = np.zeros((len(literals), 2), np.bool_)
+    for at, group, excluded in connection.execute(probes).fetchall():
+        theirs[at, group] = not excluded
+    ours = [[group.kept for group in bp.plan(path, bp.Eq(column, literal)).row_groups] for literal in literals]
+    statistics = [bp.plan(path, bp.Eq(column, literal)).skipped["statistics"] for literal in literals]
+    assert not any(statistics)
+    assert theirs.tolist() == ours
+    assert 0.9 < np.mean(~theirs[-len(kind.absent[::5]) :]) < 1
+
+
+def as_sql(value: Any) -> str:
+    if isinstance(value, dt.date | str):
+        return f"'{value}'"
+    return f"({value!r})" if isinstance(value, float) else f"({value})"

@@ -1,0 +1,142 @@
+"""Bad input, each with an error that says what is wrong; and files that vary while they are used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from bloomparquet.errors import UnsupportedError
+from pyspark_bloomparquet.options import Options
+from pyspark_bloomparquet.reader import make_reader
+from tests.spark.compare import assert_same, load, parquet, rows
+from tests.support import files
+
+
+def test_an_unknown_option(spark: SparkSession, tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": [1]})
+    with pytest.raises(Exception, match="no option 'mergeschemas'; did you mean 'mergeSchema'"):
+        load(spark, path, mergeSchemas="true")
+    with pytest.raises(Exception, match="no option 'were'; did you mean 'where'"):
+        load(spark, path, "id BIGINT", were="id = 1").collect()
+
+
+def test_no_path(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="no path was given"):
+        spark.read.format("bloomparquet").load()
+
+
+def test_a_path_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"No such file or directory.*nowhere"):
+        load(spark, tmp_path / "nowhere")
+    with pytest.raises(Exception, match=r"No such file or directory.*nowhere"):
+        load(spark, tmp_path / "nowhere", "id BIGINT").collect()
+
+
+def test_a_directory_without_parquet(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").touch()
+    with pytest.raises(Exception, match="no data files here"):
+        load(spark, tmp_path)
+    files.write(tmp_path / "a.parquet", {"id": [1]})
+    with pytest.raises(Exception, match="none of the 1 files is left by pathGlobFilter"):
+        load(spark, tmp_path, pathGlobFilter="*.pq")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PAR1", "not a Parquet file"),
+        (b"x" * 100, "not a Parquet file"),
+        (b"PAR1" + b"\xff" * 40 + b"PAR1", "damaged"),
+    ],
+)
+def test_a_file_that_is_no_parquet(spark: SparkSession, tmp_path: Path, content: bytes, message: str) -> None:
+    files.write(tmp_path / "t" / "b.parquet", {"id": [1]})
+    (tmp_path / "t" / "a.parquet").write_bytes(content)
+    with pytest.raises(Exception, match=message) as caught:
+        load(spark, tmp_path / "t")
+    assert "a.parquet" in str(caught.value)
+    assert rows(load(spark, tmp_path / "t", ignoreCorruptFiles="true")) == ["(1,)"]
+
+
+def test_an_empty_file(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").touch()
+    with pytest.raises(Exception, match=r"a\.parquet: the file is empty"):
+        load(spark, tmp_path / "a.parquet")
+    files.write(tmp_path / "b.parquet", {"id": [1]})
+    assert rows(load(spark, tmp_path)) == ["(1,)"]  # beside others, it is nothing
+
+
+def test_a_file_cut_short_after_planning_would_have_seen_it_whole(spark: SparkSession, tmp_path: Path) -> None:
+    path = Path(files.write(tmp_path / "t.parquet", {"id": range(10000)}))
+    content = bytearray(path.read_bytes())
+    content[4:2000] = bytes(1996)
+    path.write_bytes(content)
+    with pytest.raises(Exception, match="."):
+        load(spark, path).collect()
+    assert load(spark, path, ignoreCorruptFiles="true").count() == 0
+
+
+def test_a_file_that_goes_away_between_planning_and_reading(spark: SparkSession, tmp_path: Path) -> None:
+    for name in "ab":
+        files.write(tmp_path / f"{name}.parquet", {"id": [name]})
+    for ignore in ("false", "true"):
+        files.write(tmp_path / "b.parquet", {"id": ["b"]})
+        frame = load(spark, tmp_path, ignoreMissingFiles=ignore)
+        assert frame.rdd.getNumPartitions() >= 1  # planned
+        os.remove(tmp_path / "b.parquet")
+        if ignore == "true":
+            assert rows(frame) == ["('a',)"]
+        else:
+            with pytest.raises(Exception, match=r"b\.parquet"):
+                frame.collect()
+
+
+def test_zero_rows(spark: SparkSession, tmp_path: Path) -> None:
+    files.write(tmp_path / "t" / "a.parquet", pa.table({"id": pa.array([], pa.int64())}))
+    assert_same(spark, tmp_path / "t")
+    files.write(tmp_path / "t" / "b.parquet", {"id": [1]})
+    assert_same(spark, tmp_path / "t")
+
+
+def test_which_files_count(spark: SparkSession, tmp_path: Path) -> None:
+    for name, when in (
+        ("a.parquet", 1_000_000),
+        ("b.pq", 2_000_000),
+        ("c.parquet", 3_000_000),
+        ("_hidden.parquet", 1),
+        (".dot.parquet", 1),
+    ):
+        files.write(tmp_path / name, {"name": [name]})
+        os.utime(tmp_path / name, (when, when))
+    assert_same(spark, tmp_path)
+    for options in (
+        {"pathGlobFilter": "*.parquet"},
+        {"pathGlobFilter": "*.{pq,orc}"},
+        {"modifiedBefore": "1970-01-24T03:33:20", "timeZone": "UTC"},
+        {"modifiedAfter": "1970-01-24T03:33:20", "timeZone": "UTC"},
+        {"modifiedAfter": "1970-01-15T00:00:00", "modifiedBefore": "1970-02-01T00:00:00", "timeZone": "UTC"},
+    ):
+        assert 0 < assert_same(spark, tmp_path, **options).count() < 3
+    both = [str(tmp_path / "a.parquet"), str(tmp_path / "b.pq")]
+    assert rows(load(spark, both)) == rows(parquet(spark, both)) == ["('a.parquet',)", "('b.pq',)"]
+    assert rows(load(spark, (tmp_path / "a.parquet").as_uri())) == ["('a.parquet',)"]
+    assert rows(load(spark, str(tmp_path / "[ab].p*"))) == ["('a.parquet',)", "('b.pq',)"]
+
+
+def test_types_that_spark_takes_from_no_python_source(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    spark.sql("SELECT 1 AS id, INTERVAL '1-2' YEAR TO MONTH AS ym").write.parquet(path)
+    with pytest.raises(Exception, match="give a schema that leaves the column out"):
+        load(spark, path).collect()
+    assert rows(load(spark, path, "id INT")) == ["(1,)"]
+
+
+def test_a_reader_is_made_only_for_types_that_arrow_has() -> None:
+    from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
+
+    with pytest.raises(UnsupportedError, match="YearMonthIntervalType"):
+        make_reader(Options.parse({"path": "/x"}), T.StructType([T.StructField("ym", T.YearMonthIntervalType())]))

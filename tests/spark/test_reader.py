@@ -1,0 +1,196 @@
+"""Planning and reading without Spark around them: splits, the warning, memory, what is imported and pickled."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import warnings
+from pathlib import Path
+
+import pytest
+from pyspark.sql import datasource as ds
+from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
+
+from pyspark_bloomparquet import reader as reader_module
+from pyspark_bloomparquet.options import Options
+from pyspark_bloomparquet.reader import BloomParquetReader, PushingReader, make_reader
+from pyspark_bloomparquet.splits import Piece, Split, make_splits
+from tests.support import files
+
+ID = T.StructType([T.StructField("id", T.LongType())])
+MB = 1 << 20
+
+
+def options(path: str, **given: str) -> Options:
+    return Options.parse({"path": path, **given})
+
+
+def splits_of(pieces: list[Piece], cores: int = 2, most: int = 128 * MB, cost: int = 4 * MB) -> list[Split]:
+    return make_splits(pieces, {}, max_partition_bytes=most, open_cost=cost, min_partitions=cores)
+
+
+def piece(file: int, group: int, length: int) -> Piece:
+    return Piece(f"{file}.parquet", 1, group, length, ())
+
+
+def test_every_row_group_is_in_exactly_one_split_and_in_order() -> None:
+    pieces = [piece(file, group, (file * 7 + group * 3) % 11 * MB) for file in range(50) for group in range(3)]
+    found = splits_of(pieces)
+    assert [(part.path, group) for split in found for part in split.files for group in part.row_groups] == [
+        (each.path, each.row_group) for each in pieces
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([], 0),
+        ([piece(0, 0, 1)], 1),
+        ([piece(0, group, 10_000) for group in range(1000)], 2),  # one file of tiny row groups, 10 MB, on two cores
+        ([piece(file, 0, 10_000) for file in range(60)], 2),  # tiny files: opening them is what costs
+        ([piece(0, group, 128 * MB) for group in range(10)], 10),
+        ([piece(0, group, 500 * MB) for group in range(3)], 3),  # a row group is never split
+        ([piece(0, group, MB) for group in range(1280)], 11),
+        ([piece(0, 0, 500 * MB), *(piece(1, group, MB) for group in range(9))], 2),
+        ([piece(file, 0, 8 * MB) for file in range(3)], 2),
+    ],
+)
+def test_splits_are_few_and_balanced(pieces: list[Piece], expected: int) -> None:
+    found = splits_of(pieces)
+    assert len(found) == expected
+    lengths = {(each.path, each.row_group): each.length for each in pieces}
+    sizes = [sum(lengths[part.path, group] for part in split.files for group in part.row_groups) for split in found]
+    assert all(
+        size <= 128 * MB or sum(len(part.row_groups) for part in split.files) == 1
+        for size, split in zip(sizes, found, strict=True)
+    )
+
+
+def test_a_split_pickles_small() -> None:
+    (found,) = splits_of([piece(0, group, 1) for group in range(1000)], cores=1)
+    assert len(pickle.dumps(found)) < 6000
+
+
+def test_a_plan_that_keeps_nothing_reads_nothing(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": [1, 2]}, ["id"])
+    reader = make_reader(options(path, where="id = 77"), ID)
+    assert reader.partitions() == []
+    assert list(reader.read(ds.InputPartition(None))) == []  # Spark's stand-in for no partition
+
+
+def test_what_is_pickled_to_executors_has_neither_listings_nor_filters(tmp_path: Path) -> None:
+    for i in range(50):
+        files.write(tmp_path / f"{i}.parquet", {"id": [i]})
+    reader = PushingReader(options(str(tmp_path)), ID)
+    reader.pushFilters([ds.In(("id",), list(range(10000)))])
+    reader.partitions()
+    assert len(pickle.dumps(reader)) < 3000
+
+
+def test_filters_are_all_given_back(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": [1, 2]}, ["id"])
+    pushed: list[ds.Filter] = [ds.EqualTo(("id",), 1), ds.StringContains(("id",), "x")]
+    reader = PushingReader(options(path), ID)
+    assert list(reader.pushFilters(pushed)) == pushed
+
+
+def test_a_filter_that_does_not_fit_the_file_excludes_nothing(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": ["1", "2"]}, ["id"])
+    reader = PushingReader(options(path), ID)  # the user says BIGINT, the file has text
+    reader.pushFilters([ds.EqualTo(("id",), 77)])
+    assert len(reader.partitions()) == 1
+
+
+def test_filters_on_a_retyped_partition_column_exclude_nothing(tmp_path: Path) -> None:
+    path = files.hive(tmp_path / "t", {"p=01": {"id": [1]}, "p=1": {"id": [2]}})
+    schema = T.StructType([*ID.fields, T.StructField("p", T.StringType())])
+    reader = PushingReader(options(path, maxPartitionBytes="1", openCostInBytes="1"), schema)
+    reader.pushFilters([ds.EqualTo(("p",), "01")])
+    assert len(reader.partitions()) == 2
+    typed = PushingReader(
+        options(path, maxPartitionBytes="1", openCostInBytes="1"), T.StructType([T.StructField("p", T.IntegerType())])
+    )
+    typed.pushFilters([ds.EqualTo(("p",), 2)])
+    assert typed.partitions() == []
+
+
+def test_the_reader_that_has_push_filters_is_made_only_where_it_is_safe_or_wished_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def made(mode: str) -> type:
+        return type(make_reader(options("/x", pushFilters=mode), ID))
+
+    assert [made(mode) for mode in ("auto", "on", "off")] == [BloomParquetReader, PushingReader, BloomParquetReader]
+    monkeypatch.setattr(reader_module, "filters_stay_in_their_scan", lambda: True)
+    assert made("auto") is BloomParquetReader  # not in the worker that pushes filters: nothing will be pushed
+    monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", sys)
+    assert [made(mode) for mode in ("auto", "on", "off")] == [PushingReader, PushingReader, BloomParquetReader]
+
+
+def test_one_warning_says_how_to_get_pruning(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": range(10)}, rows_per_group=5)
+    with pytest.warns(UserWarning, match=r"\.option\(\"where\", \"id = 1\"\).*pushFilters") as caught:
+        make_reader(options(path), ID).partitions()
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_reader(options(path, pushFilters="off"), ID).partitions()
+        make_reader(options(path, where="id = 1"), ID).partitions()
+        make_reader(options(files.write(tmp_path / "one.parquet", {"id": [1]})), ID).partitions()
+
+
+def run(code: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ),
+    )
+    return done.stdout.strip()
+
+
+def test_importing_the_source_is_light() -> None:
+    # Every Spark session that looks for data sources imports it.
+    code = """
+        import sys, pyspark.sql.datasource
+        before = set(sys.modules)
+        import pyspark_bloomparquet
+        print(sorted(name for name in set(sys.modules) - before if not name.startswith("pyspark_bloomparquet")))
+    """
+    assert run(code) == "[]"
+
+
+def test_reading_holds_less_than_three_row_groups_columns_in_memory(tmp_path: Path) -> None:
+    rows = 400_000
+    text = [f"{i * 2654435761 % 2**32:020d}" for i in range(rows)]
+    path = files.write(
+        tmp_path / "t.parquet",
+        {"id": [*range(rows)] * 2, "text": text * 2, "other": text * 2},
+        rows_per_group=rows,
+        use_dictionary=False,
+        compression="none",
+    )
+    code = """
+        import sys
+        import pyarrow as pa
+        from pyspark.sql.types import StructType
+        from pyspark_bloomparquet.options import Options
+        from pyspark_bloomparquet.reader import make_reader
+        schema = StructType().add("id", "long").add("text", "string")
+        reader = make_reader(Options.parse({"path": sys.argv[1], "pushFilters": "off", "where": sys.argv[2]}), schema)
+        pool = pa.default_memory_pool()
+        before, rows = pool.bytes_allocated(), 0
+        for split in reader.partitions():
+            for batch in reader.read(split):
+                rows += batch.num_rows
+        print(rows, pool.max_memory() - before)
+    """
+    row_group = rows * (8 + 20 + 4)
+    for where, expected in (("id >= 0", 2 * rows), ("id < 1000", 2000)):
+        found, peak = map(int, run(code, path, where).split())
+        assert found == expected
+        assert peak < 3 * row_group, f"{peak} bytes at the peak, {row_group} in the columns of one row group"

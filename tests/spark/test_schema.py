@@ -1,0 +1,283 @@
+"""Schemas and rows are those of ``spark.read.parquet``, whoever wrote the files."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.compare import assert_same, load, parquet, rows
+from tests.support import files
+from tests.support.spark import conf
+
+ALL_SPARK_TYPES = """
+    SELECT CAST(id AS TINYINT) AS i8, CAST(id AS SMALLINT) AS i16, CAST(id AS INT) AS i32, id AS i64,
+      CAST(id AS FLOAT) / 3 AS f, CASE id WHEN 0 THEN double('NaN') WHEN 1 THEN -0.0D ELSE id / 7 END AS d,
+      id % 2 = 0 AS b, CAST(id AS STRING) AS s, CAST(CAST(id AS STRING) AS BINARY) AS bin,
+      CAST(id AS DECIMAL(9, 2)) AS dec9, CAST(-id AS DECIMAL(18, 4)) AS dec18, CAST(id AS DECIMAL(38, 10)) AS dec38,
+      DATE'2024-02-29' + CAST(id AS INT) AS date, TIMESTAMP'2024-07-01 12:00:00.123456' + make_interval(0, 0, 0, id) AS ts,
+      TIMESTAMP_NTZ'1969-12-31 23:59:59.999999' AS ntz, TIMESTAMP'0002-01-01 00:00:00' AS first, TIMESTAMP'9999-12-30 23:59:59' AS last,
+      CASE WHEN id % 3 = 0 THEN NULL ELSE id END AS maybe, CAST(NULL AS STRING) AS nothing,
+      make_dt_interval(CAST(id AS INT), 1, 2, 3.5) AS day_time,
+      array(id, NULL) AS a, CASE WHEN id = 1 THEN NULL WHEN id = 2 THEN array() ELSE array(array('x'), NULL, array()) END AS aa,
+      map('k', id, 'n', NULL) AS m, CASE WHEN id = 1 THEN NULL ELSE named_struct('x', id, 'y', named_struct('z', 'deep')) END AS st,
+      array(named_struct('p', id, 'q', map(1, array(id)))) AS mixed, id AS `a.b`, named_struct('a.b', id) AS dotted, 'é' AS `Ünï cödé`
+    FROM range(5)
+"""
+
+
+@pytest.mark.parametrize("timestamps", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
+@pytest.mark.parametrize("layout", ["standard", "legacy"])
+def test_files_of_spark(spark: SparkSession, tmp_path: Path, timestamps: str, layout: str) -> None:
+    settings = {
+        "spark.sql.parquet.outputTimestampType": timestamps,
+        "spark.sql.parquet.writeLegacyFormat": str(layout == "legacy").lower(),
+    }
+    with conf(spark, settings):
+        spark.sql(ALL_SPARK_TYPES).coalesce(1).write.parquet(str(tmp_path / "t"))
+    assert_same(spark, tmp_path / "t")
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+def test_timestamps_are_the_same_instants_in_other_session_zones(
+    spark: SparkSession, tmp_path: Path, zone: str
+) -> None:
+    with conf(spark, {"spark.sql.session.timeZone": zone}):
+        spark.sql("SELECT TIMESTAMP'2024-11-03 01:30:00' AS ts, TIMESTAMP'1850-01-01 00:00:00' AS old").write.parquet(
+            str(tmp_path / "t")
+        )
+        frame = assert_same(spark, tmp_path / "t")
+        assert frame.where("ts = TIMESTAMP'2024-11-03 01:30:00'").count() == 1
+
+
+def arrow_table() -> pa.Table:
+    return pa.table(
+        {
+            "u8": pa.array([0, 255, None], pa.uint8()),
+            "u16": pa.array([0, 65535, None], pa.uint16()),
+            "u32": pa.array([0, 2**32 - 1, None], pa.uint32()),
+            "u64": pa.array([0, 2**64 - 1, None], pa.uint64()),
+            "i8": pa.array([-128, 127, None], pa.int8()),
+            "i16": pa.array([-32768, 32767, None], pa.int16()),
+            "large": pa.array(["", "é", None], pa.large_string()),
+            "view": pa.array(["a", "a longer one than twelve bytes", None], pa.string_view()),
+            "dict": pa.array(["a", "b", None]).dictionary_encode(),
+            "large_bin": pa.array([b"", b"\xff", None], pa.large_binary()),
+            "fixed": pa.array([b"abcd", b"\x00\x01\x02\x03", None], pa.binary(4)),
+            "date64": pa.array([dt.date(2020, 1, 1), dt.date(1, 1, 1), None], pa.date64()),
+            "ts_s": pa.array([0, -1, None], pa.timestamp("s")),
+            "ts_ms_utc": pa.array([0, -1, None], pa.timestamp("ms", "UTC")),
+            "ts_us_zone": pa.array([0, -1, None], pa.timestamp("us", "Asia/Tokyo")),
+            "duration": pa.array([0, -1, None], pa.duration("us")),
+            "dec": pa.array([Decimal("1.50"), Decimal("-99999.99"), None], pa.decimal128(7, 2)),
+            "nothing": pa.nulls(3),
+            "json": pa.array(["{}", "[]", None], pa.json_()),
+            "fixed_list": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.int32(), 2)),
+            "large_list": pa.array([[1, None], [], None], pa.large_list(pa.uint8())),
+            "map": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.uint32())),
+            "struct": pa.array([{"x": 1, "y": [{"z": "a"}]}, {"x": None, "y": None}, None]),
+            "nan": pa.array([float("nan"), -0.0, None]),
+        }
+    )
+
+
+@pytest.mark.parametrize("rows_per_group", [1, 2, 3])
+def test_files_of_pyarrow(spark: SparkSession, tmp_path: Path, rows_per_group: int) -> None:
+    table = arrow_table()
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=rows_per_group)
+    assert_same(spark, tmp_path / "t.parquet")
+    pq.write_table(table, tmp_path / "plain.parquet", row_group_size=rows_per_group, store_schema=False)
+    assert_same(spark, tmp_path / "plain.parquet")
+
+
+def test_int96_of_pyarrow_beyond_what_nanoseconds_can_count(spark: SparkSession, tmp_path: Path) -> None:
+    values = [dt.datetime(1600, 1, 1, 0, 0, 0, 1), dt.datetime(2500, 12, 31), None]
+    pq.write_table(
+        pa.table({"t": pa.array(values, pa.timestamp("us")), "s": pa.array([{"t": v} for v in values])}),
+        tmp_path / "t.parquet",
+    )
+    pq.write_table(
+        pa.table({"t": pa.array(values[1:], pa.timestamp("us"))}),
+        tmp_path / "int96.parquet",
+        use_deprecated_int96_timestamps=True,
+    )
+    assert_same(spark, tmp_path / "t.parquet")
+    frame = assert_same(spark, tmp_path / "int96.parquet")
+    assert frame.schema.simpleString() == "struct<t:timestamp>"
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("ns"), pa.time32("ms"), pa.uuid(), pa.float16(), pa.decimal256(50, 2)], ids=str
+)
+def test_a_type_that_spark_refuses_is_refused_in_words(spark: SparkSession, tmp_path: Path, kind: pa.DataType) -> None:
+    path = files.write(tmp_path / "t.parquet", pa.table({"id": [1], "c": pa.nulls(1, kind)}))
+    with pytest.raises(Exception, match="PARQUET_TYPE_ILLEGAL|DECIMAL_PRECISION_EXCEEDS"):
+        parquet(spark, path)
+    with pytest.raises(Exception, match=r"t\.parquet: column c is .*which Spark has no type for"):
+        load(spark, path)
+    assert rows(load(spark, path, "id BIGINT")) == ["(1,)"]
+
+
+def test_a_uuid_is_read_as_binary_where_the_schema_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", pa.table({"u": pa.array([bytes(range(16))], pa.uuid())}), ["u"])
+    assert rows(load(spark, path, "u BINARY")) == rows(parquet(spark, path, "u BINARY"))
+    found = load(spark, path, "u BINARY", where="u = '00010203-0405-0607-0809-0a0b0c0d0e0f'")
+    assert found.count() == 1
+
+
+def test_files_of_others(spark: SparkSession, parquet_testing_dir: Path) -> None:
+    compared = 0
+    for path in sorted(parquet_testing_dir.rglob("*.parquet")):
+        try:
+            expected = parquet(spark, path)
+        except Exception:
+            with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR"):
+                load(spark, path)
+            continue
+        try:
+            theirs = rows(expected)
+        except Exception:
+            continue  # a schema, but data that Spark cannot read
+        found = load(spark, path)
+        assert (path.name, found.schema) == (path.name, expected.schema)
+        assert (path.name, rows(found)) == (path.name, theirs)
+        compared += 1
+    assert compared >= 4
+
+
+def test_hive_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql(
+        "SELECT id, CAST(id % 2 AS INT) AS p_int, CASE id % 3 WHEN 0 THEN 'a b/c%=é' WHEN 1 THEN NULL ELSE 'z' END AS p_text,"
+        " DATE'2024-01-01' + CAST(id % 2 AS INT) AS p_date FROM range(12)"
+    )
+    frame.write.partitionBy("p_int", "p_text", "p_date").parquet(str(tmp_path / "t"))
+    found = assert_same(spark, tmp_path / "t")
+    assert found.schema.simpleString() == "struct<id:bigint,p_int:int,p_text:string,p_date:date>"
+    assert_same(spark, tmp_path / "t" / "p_int=1")
+    assert_same(spark, tmp_path / "t" / "p_int=1", basePath=str(tmp_path / "t"))
+    assert_same(spark, str(tmp_path / "t" / "p_int=*"), basePath=str(tmp_path / "t"))
+    assert_same(spark, tmp_path / "t", recursiveFileLookup="true")
+    text = load(spark, tmp_path / "t", inferPartitionTypes="false")
+    assert {field.dataType.simpleString() for field in text.schema.fields[1:]} == {"string"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["1", "2"],
+        ["01", "2"],
+        ["3000000000", "1"],
+        ["1.5", "2"],
+        ["x", "1"],
+        ["2024-01-01", "2024-12-31"],
+        ["true", "false"],
+    ],
+)
+def test_partition_columns_are_typed_as_spark_types_them(
+    spark: SparkSession, tmp_path: Path, values: list[str]
+) -> None:
+    files.hive(tmp_path / "t", {f"p={value}": {"id": [i]} for i, value in enumerate(values)})
+    assert_same(spark, tmp_path / "t")
+
+
+def test_a_partition_column_that_the_files_have_too_is_the_directorys(spark: SparkSession, tmp_path: Path) -> None:
+    files.hive(tmp_path / "t", {"P=1": {"a": [1], "p": ["file"], "b": [2]}, "P=2": {"a": [3], "p": ["file"], "b": [4]}})
+    assert_same(spark, tmp_path / "t")
+
+
+def test_a_partition_column_takes_the_type_of_the_users_schema_from_the_raw_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    files.hive(tmp_path / "t", {"p=01": {"id": [1]}, "p=2": {"id": [2]}})
+    for kind in ("STRING", "BIGINT", "DOUBLE", "SMALLINT"):
+        schema = f"id BIGINT, p {kind}"
+        assert rows(load(spark, tmp_path / "t", schema)) == rows(parquet(spark, tmp_path / "t", schema))
+
+
+def test_timestamps_in_directories_are_in_the_session_zone(spark: SparkSession, tmp_path: Path) -> None:
+    files.hive(tmp_path / "t", {"p=2024-07-01 12%3A00%3A00": {"id": [1]}, "p=2024-01-01 00%3A00%3A00": {"id": [2]}})
+    for zone in ("UTC", "America/New_York"):
+        with conf(spark, {"spark.sql.session.timeZone": zone}):
+            assert_same(spark, tmp_path / "t")
+            assert_same(spark, tmp_path / "t", timeZone=zone)
+
+
+def test_merged_schemas(spark: SparkSession, tmp_path: Path) -> None:
+    files.write(tmp_path / "t" / "1.parquet", pa.table({"a": pa.array([1], pa.int32()), "s": [{"x": 1}]}))
+    files.write(tmp_path / "t" / "2.parquet", pa.table({"B": ["b"], "s": [{"y": 2}], "A": pa.array([2], pa.int32())}))
+    assert_same(spark, tmp_path / "t", mergeSchema="true")
+    assert_same(spark, tmp_path / "t", mergeSchema="false")
+    files.write(tmp_path / "t" / "3.parquet", pa.table({"a": ["text"]}))
+    with pytest.raises(Exception, match=r"3\.parquet: column a is int in one file and string in another"):
+        load(spark, tmp_path / "t", mergeSchema="true")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "s STRING",
+        "d DOUBLE, id BIGINT",
+        "ID BIGINT, S STRING",
+        "id BIGINT, missing INT, other STRUCT<x: INT>",
+        "st STRUCT<Y: STRING, gone: INT>",
+        "l ARRAY<STRUCT<q: INT>>",
+        "i DOUBLE",
+        "i BIGINT, f DOUBLE",
+    ],
+)
+def test_a_users_schema_is_the_projection(spark: SparkSession, tmp_path: Path, schema: str) -> None:
+    table = {
+        "id": [1, 2],
+        "s": ["a", None],
+        "d": [1.5, None],
+        "i": pa.array([1, None], pa.int32()),
+        "f": pa.array([1.25, None], pa.float32()),
+        "st": [{"x": 1, "Y": "y"}, None],
+        "l": pa.array([[{"p": 1, "q": 2}], None], pa.list_(pa.struct({"p": pa.int32(), "q": pa.int32()}))),
+    }
+    path = files.write(tmp_path / "t.parquet", pa.table(table))
+    ours = load(spark, path, schema)
+    assert ours.schema == parquet(spark, path, schema).schema
+    assert rows(ours) == rows(parquet(spark, path, schema))
+
+
+def test_no_columns_at_all_still_count(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.sql.types import StructType
+
+    path = files.write(tmp_path / "t.parquet", {"id": range(10)}, rows_per_group=3)
+    assert load(spark, path, StructType([])).count() == 10
+    assert load(spark, path, StructType([]), where="id >= 7").count() == 3
+
+
+def test_a_conversion_that_spark_refuses_names_the_file_and_the_column(spark: SparkSession, tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": [1]})
+    with pytest.raises(Exception, match="MISMATCH"):
+        parquet(spark, path, "id STRING").collect()
+    with pytest.raises(Exception, match=r"t\.parquet: column id is int64 in the file, which cannot be read as string"):
+        load(spark, path, "id STRING").collect()
+
+
+def test_names_that_differ_by_case_are_told_apart_only_where_case_counts(spark: SparkSession, tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"a": [1], "A": [2]})
+    with conf(spark, {"spark.sql.caseSensitive": "true"}):
+        ours = load(spark, path, caseSensitive="true")
+        assert rows(ours) == rows(parquet(spark, path)) == ["(1, 2)"]
+        assert rows(load(spark, path, "A BIGINT", caseSensitive="true")) == ["(2,)"]
+    with pytest.raises(Exception, match="'a', 'A'"):
+        load(spark, path, "a BIGINT").collect()
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.4", "2.6"])
+def test_every_format_version_of_pyarrow(spark: SparkSession, tmp_path: Path, version: Any) -> None:
+    table = pa.table(
+        {"i": np.arange(100), "t": pa.array(range(100), pa.timestamp("us")), "u": pa.array(range(100), pa.uint32())}
+    )
+    pq.write_table(table, tmp_path / "t.parquet", version=version, data_page_version="2.0", compression="zstd")
+    assert_same(spark, tmp_path / "t.parquet")

@@ -1,0 +1,149 @@
+"""The option `where`: the DataFrame is the filtered relation, pruned on every version of Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.compare import load, parquet, partitions, rows
+from tests.support import files
+from tests.support.spark import conf, write
+
+ONE_TASK_EACH = {"maxPartitionBytes": "1", "openCostInBytes": "1"}
+
+
+@pytest.fixture(scope="module")
+def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """40 row groups by Spark and by pyarrow, in two days; `session` is random-looking, so only filters can tell row groups apart."""
+    root = tmp_path_factory.mktemp("events")
+    frame = spark.sql(
+        "SELECT id, md5(CAST(id AS STRING)) AS session, CAST(id * 7919 % 100003 AS DECIMAL(12, 2)) AS amount,"
+        " TIMESTAMP'2026-01-01 00:00:00' + make_interval(0, 0, 0, 0, 0, 0, id) AS at, struct(id % 97 AS bucket) AS extra,"
+        " id AS `a.b`, CASE WHEN id % 10 = 0 THEN NULL ELSE id % 7 END AS maybe FROM range(20000)"
+    )
+    bloom = {"session": 500, "amount": 500, "id": 500}
+    write(frame.repartition(2), root / "t" / "day=2026-01-01", bloom, rows_per_group=1000)
+    arrow = frame.toArrow()
+    shifted = arrow.set_column(0, "id", pa.array(range(20000, 40000)))
+    files.write(root / "t" / "day=2026-01-02" / "p.parquet", shifted, ["session", "amount", "id"], rows_per_group=1000)
+    return str(root / "t")
+
+
+@pytest.mark.parametrize(
+    ("where", "most"),
+    [
+        ("id = 39999", 2),  # only in the last row group of the last file
+        ("session = 'c4ca4238a0b923820dcc509a6f75849b'", 4),
+        ("session IN ('c4ca4238a0b923820dcc509a6f75849b', 'nowhere')", 5),
+        ("session = 'nowhere'", 2),
+        ("day = DATE'2026-01-02' AND id = 20001", 2),
+        ("day = '2026-01-02'", 20),
+        ("amount = 7919.00 AND maybe IS NOT NULL", 6),
+        ("`a.b` = 5 OR id = 25000", 42),
+        ("extra.bucket = 96 AND id < 100", 42),
+        ("maybe IS NULL AND id < 50", 42),
+        ("NOT (id > 10)", 42),
+        ("maybe <=> NULL AND id < 200", 42),
+        ("at = TIMESTAMP'2026-01-01 00:00:05Z'", 42),
+    ],
+)
+def test_the_rows_are_those_of_spark_and_few_row_groups_are_read(
+    spark: SparkSession, events: str, where: str, most: int
+) -> None:
+    expected = parquet(spark, events).where(where)
+    found = load(spark, events, where=where, **ONE_TASK_EACH)
+    assert found.schema == expected.schema
+    assert rows(found) == rows(expected)
+    assert partitions(found) <= most
+
+
+def test_it_may_look_at_columns_that_the_schema_leaves_out(spark: SparkSession, events: str) -> None:
+    assert rows(load(spark, events, "id BIGINT", where="session = 'c4ca4238a0b923820dcc509a6f75849b'")) == [
+        "(1,)",
+        "(20001,)",
+    ]
+    assert load(spark, events, "id BIGINT", where="day = DATE'2026-01-02'").count() == 20000
+    assert rows(load(spark, events, "missing INT", where="id = 7")) == ["(None,)"]
+
+
+def test_queries_over_it_do_not_disturb_each_other(spark: SparkSession, events: str) -> None:
+    frame = load(spark, events, where="id IN (1, 2, 3)")
+    assert frame.where("id = 1").count() == 1
+    assert frame.count() == 3
+    assert sorted(row["id"] for row in frame.where("id = 1").union(frame.where("id = 3")).collect()) == [1, 3]
+
+
+@pytest.mark.parametrize("mode", ["auto", "on", "off"])
+def test_it_holds_in_every_mode(spark: SparkSession, events: str, mode: str) -> None:
+    with conf(spark, {"spark.sql.python.filterPushdown.enabled": "true"}):
+        frame = load(spark, events, where="id < 5", pushFilters=mode)
+        assert sorted(row["id"] for row in frame.where("maybe > 1").collect()) == [2, 3, 4]
+
+
+def test_sql(spark: SparkSession, events: str) -> None:
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW picked USING bloomparquet OPTIONS (path '{events}', where 'id IN (5, 39999)', pushFilters 'off')"
+    )
+    assert rows(spark.sql("SELECT id, day FROM picked")) == [
+        "(39999, datetime.date(2026, 1, 2))",
+        "(5, datetime.date(2026, 1, 1))",
+    ]
+    assert spark.sql("SELECT count(*) AS n FROM picked p JOIN picked q ON p.id = q.id").first()["n"] == 2  # type: ignore[index]
+
+
+def test_a_time_without_a_zone_needs_one(spark: SparkSession, events: str) -> None:
+    for where in (
+        "at = TIMESTAMP'2026-01-01 00:00:05'",
+        "id = 1 OR NOT at IN ('2026-01-01 00:00:05')",
+        "at > DATE'2026-01-01'",
+    ):
+        with pytest.raises(Exception, match="column at with a time that names no zone; give the option timeZone"):
+            load(spark, events, where=where).collect()
+    zone = "America/New_York"
+    with conf(spark, {"spark.sql.session.timeZone": zone}):
+        where = "at = TIMESTAMP'2025-12-31 19:00:05'"
+        found = load(spark, events, where=where, timeZone=zone)
+        assert rows(found) == rows(parquet(spark, events).where(where))
+        assert found.count() == 2
+
+
+def test_a_schema_of_other_types_changes_nothing_about_what_it_means(spark: SparkSession, tmp_path: Path) -> None:
+    path = files.hive(
+        tmp_path / "t", {"p=01": {"i": pa.array([1, 2], pa.int32())}, "p=1": {"i": pa.array([3], pa.int32())}}, ["i"]
+    )
+    assert rows(load(spark, path, "i DOUBLE, p STRING", where="i >= 2 AND p = 1")) == ["(2.0, '01')", "(3.0, '1')"]
+
+
+def test_nan_and_signed_zero_compare_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"d": [float("nan"), -0.0, 0.0, 1.0, None]}, ["d"])
+    for where in ("d = 0.0D", "d > 0.5D", "d = double('NaN')", "d <= 0", "NOT d = 1"):
+        if "double(" in where:
+            continue  # a function, which `where` does not take
+        assert rows(load(spark, path, where=where)) == rows(parquet(spark, path).where(where))
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("idd = 1", "did you mean 'id'"),
+        ("id = 'x'", "column 'id'"),
+        ("id = ", "id = "),
+        ("upper(session) = 'X'", "UPPER"),
+        ("id = session", "session"),
+    ],
+)
+def test_a_predicate_that_does_not_fit_is_an_error_that_says_why(
+    spark: SparkSession, events: str, where: str, message: str
+) -> None:
+    with pytest.raises(Exception, match=message) as caught:
+        load(spark, events, where=where).collect()
+    assert "PlanError" in str(caught.value)
+
+
+def test_lists_of_many_values(spark: SparkSession, events: str) -> None:
+    values: Any = ", ".join(str(i) for i in range(0, 40000, 400))
+    assert load(spark, events, where=f"id IN ({values})").count() == 100
