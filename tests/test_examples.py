@@ -52,13 +52,17 @@ def test_pyarrow_only_needs_no_spark(tmp_path: Path) -> None:
     assert "1 rows" in done.stdout
 
 
-def test_the_demonstration_ends_well_and_reuses_its_data(tmp_path: Path) -> None:
-    first = run("demo.py", "--data", str(tmp_path), cwd=tmp_path)
-    assert first.count("64 files, 256 row groups, 2,097,152 rows") == 2
-    assert first.count(" yes") == 10
-    assert max(map(len, first.splitlines())) <= 100
-    assert "Wrote the event log" in first
-    assert "Wrote the event log" not in run("demo.py", "--data", str(tmp_path), cwd=tmp_path)
+def test_the_demonstration_ends_well_and_its_data_is_used_again(
+    demo: ModuleType, spark: SparkSession, tmp_path: Path
+) -> None:
+    shown = run("demo.py", "--data", str(tmp_path), cwd=tmp_path)
+    assert shown.count("64 files, 256 row groups, 2,097,152 rows") == 2
+    assert shown.count(" yes") == 10
+    assert max(map(len, shown.splitlines())) <= 100
+
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    demo.prepare(spark, tmp_path, fresh=False)
+    assert written == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
 
 
 def test_the_demonstration_fails_when_an_answer_differs(

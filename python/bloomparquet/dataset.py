@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs
 
 from bloomparquet.errors import PlanError
 from bloomparquet.partitions import Values, infer_type, parse_directories, to_array
-from bloomparquet.storage import FileInfo, Storage, is_glob, open_storage
+from bloomparquet.storage import FileInfo, Storage, is_glob, is_hidden, open_storage
 
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike]
@@ -60,7 +61,7 @@ class Dataset:
             for root in _expand(storage, inner, os.fspath(item)):
                 # Spark reads past empty files that it lists; one that is named is a mistake worth an error.
                 listed = storage.list_files(root, recursive=recursive)
-                found = [file for file in listed if (file.size or file.path == inner) and file.path not in seen]
+                found = [file for file in listed if file.path == inner or (_is_data(file) and file.path not in seen)]
                 seen.update(file.path for file in found)
                 files += found
                 partitions += _partitions(root if base is None else base, found) if recursive else [()] * len(found)
@@ -82,12 +83,16 @@ class Dataset:
 
 def _expand(storage: Storage, inner: str, given: str) -> list[str]:
     # A name with a bracket in it may simply be a name.
-    if not is_glob(inner) or (storage.key == "file" and os.path.exists(inner)):
+    if not is_glob(inner) or storage.arrow.get_file_info(inner).type != pyarrow.fs.FileType.NotFound:
         return [inner]
     found = storage.glob(inner)
     if not found:
         raise FileNotFoundError(f"no file matches the pattern {given}")
     return found
+
+
+def _is_data(file: FileInfo) -> bool:
+    return file.size > 0 and not is_hidden(file.path.rpartition("/")[2])
 
 
 def _partitions(root: str, files: Iterable[FileInfo]) -> list[Values]:

@@ -8,6 +8,7 @@ equals 0.0, which is Spark's rule and not Arrow's.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
@@ -27,7 +28,7 @@ _Test = Callable[[Any], Any]  # a column, ready for comparison → booleans, nul
 
 _UNIT_NS = {"s": NANOSECONDS, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NS = 86_400 * NANOSECONDS
-_EPOCH_ORDINAL = 719_163  # datetime.date(1970, 1, 1).toordinal()
+_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 
 
 def mask(
@@ -108,7 +109,9 @@ class _Binder:
                 return self.bind(p.Always(isinstance(leaf, p.IsNull)))
             test: _Test = pc.is_null if isinstance(leaf, p.IsNull) else pc.is_valid
         elif found is None or pa.types.is_null(found[1]):
-            return self.bind(p.Always(_truth_of_missing(leaf)))
+            if isinstance(leaf, Membership) and not leaf.values:
+                return self.bind(p.Always(isinstance(leaf, p.NotIn)))
+            return self.bind(p.Always(False if isinstance(leaf, p.EqNullSafe) else None))
         else:
             test = self.test(leaf, found[1])
         path = found[0]
@@ -184,10 +187,7 @@ def family_of(kind: pa.DataType) -> Family:
         return family_of(kind.value_type)
     if types.is_timestamp(kind):
         return "timestamp_ntz" if kind.tz is None else "timestamp"
-    for family, check in _FAMILIES:
-        if check(kind):
-            return family
-    return "other"
+    return next((family for family, check in _FAMILIES if check(kind)), "other")
 
 
 _FAMILIES: tuple[tuple[Family, Callable[[pa.DataType], bool]], ...] = (
@@ -241,6 +241,8 @@ class _Discrete:
 
     def floor(self, literal: Any) -> tuple[int, bool]:
         """The greatest integer that is not above `literal`, kept near the range; and whether a value is just that."""
+        if isinstance(literal, dt.date):
+            literal = literal.toordinal() - _EPOCH_ORDINAL
         if isinstance(literal, float) and not math.isfinite(literal):
             return (self.low - 1 if literal < 0 else self.high + 1), False  # NaN is above all numbers
         if type(literal) is int and self.factor == 1:
@@ -270,7 +272,7 @@ class _Floats:
         if not isinstance(literal, float):
             literal, itself = _float_below(literal), True
         elif math.isnan(literal):
-            return _constant(True) if itself else lambda column: pc.invert(pc.is_nan(column))
+            return _constant(True) if itself else _invert(pc.is_nan)
         compare = pc.less_equal if itself else pc.less
         return lambda column: compare(column, literal)
 
@@ -303,13 +305,6 @@ class _Bytes:
         return lambda column: pc.is_in(column, value_set=found)
 
 
-class _Dates(_Discrete):
-    """Days since 1970-01-01."""
-
-    def floor(self, literal: Any) -> tuple[int, bool]:
-        return super().floor(literal.toordinal() - _EPOCH_ORDINAL)
-
-
 def _domain(kind: pa.DataType) -> _Domain:
     types, family = pa.types, family_of(kind)
     while isinstance(kind, pa.BaseExtensionType) or types.is_dictionary(kind) or types.is_run_end_encoded(kind):
@@ -328,7 +323,7 @@ def _domain(kind: pa.DataType) -> _Domain:
         (-(1 << plain.bit_width - 1), (1 << plain.bit_width - 1) - 1) if signed else (0, (1 << plain.bit_width) - 1)
     )
     if family == "date":
-        return _Dates(plain, low, high, Fraction(1 if types.is_date32(kind) else _DAY_NS // _UNIT_NS["ms"]))
+        return _Discrete(plain, low, high, Fraction(1 if types.is_date32(kind) else _DAY_NS // _UNIT_NS["ms"]))
     return _Discrete(plain, low, high, Fraction(1) if family == "integer" else Fraction(1, _UNIT_NS[kind.unit]))
 
 
@@ -388,12 +383,6 @@ def _constant(value: bool | None) -> _Test:
 
 def _invert(test: _Test) -> _Test:
     return lambda column: pc.invert(test(column))
-
-
-def _truth_of_missing(leaf: Leaf) -> bool | None:
-    if isinstance(leaf, Membership) and not leaf.values:
-        return not isinstance(leaf, p.In)
-    return False if isinstance(leaf, p.EqNullSafe) else None
 
 
 def _to_decimal(unscaled: int, scale: int) -> Decimal:

@@ -19,6 +19,7 @@ from bloomparquet.residual import bind
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 BATCH_ROWS = 64 * 1024
+_WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def read_table(
@@ -103,19 +104,19 @@ class _Scan:
             for batch in read_row_groups(
                 plan.dataset.storage, file.path, row_groups, names, metadata=footer.to_arrow()
             ):
-                whole = self._conform(batch, constants)
+                whole = self._conform(batch, constants, file.path)
                 if self._matching is not None:
                     whole = whole.filter(self._matching(whole))
                 if whole.num_rows:
                     yield whole.select(self.schema.names)
 
-    def _conform(self, batch: pa.RecordBatch, constants: pa.Table) -> pa.RecordBatch:
+    def _conform(self, batch: pa.RecordBatch, constants: pa.Table, path: str) -> pa.RecordBatch:
         arrays = []
         for field in self._read_schema:
             if field.name in constants.column_names:
                 arrays.append(pa.repeat(constants.column(field.name)[0], batch.num_rows))
             elif field.name in batch.schema.names:
-                arrays.append(_cast(batch.column(field.name), field.type))
+                arrays.append(_cast(batch.column(field.name), field, path))
             else:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
         if not arrays:
@@ -126,40 +127,59 @@ class _Scan:
 def _stored_schema(plan: ScanPlan, others: Sequence[FileInfo]) -> pa.Schema:
     """One schema over the files that planning opened, and `others`; differing types of a column are widened where Arrow
     can."""
-    unopened = [file for file in others if file in plan.excluded]
+    excluded = set(plan.excluded)
+    unopened = [file for file in others if file in excluded]
     more = cache.row_groups(plan.dataset.storage, unopened, ReadCount(), skip_corrupt=True).footers if unopened else ()
-    distinct = {footer.layout: footer for footer in reversed([*more, *plan.table.footers])}
-    schemas = [_arrow_schema(footer) for footer in reversed(distinct.values())]
+    distinct = {
+        (footer.layout, footer.key_values.get("ARROW:schema")): footer
+        for footer in reversed([*more, *plan.table.footers])
+    }
+    schemas = list(dict.fromkeys(_arrow_schema(footer) for footer in reversed(distinct.values())))
+    if len(schemas) == 1:
+        return schemas[0]
     try:
-        return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
+        return pa.unify_schemas(map(_decoded, schemas), promote_options="permissive") if schemas else pa.schema([])
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         raise PlanError(f"the files' schemas do not go together: {error}; read them apart") from error
+
+
+def _decoded(schema: pa.Schema) -> pa.Schema:
+    """Columns that are dictionaries in one file need not be in the next."""
+    return pa.schema([f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in schema])
 
 
 def _arrow_schema(footer: Footer) -> pa.Schema:
     arrow = footer.to_arrow().schema.to_arrow_schema().remove_metadata()
     nodes = {node.name: node for node in footer.layout.schema.root.children}
-    return pa.schema([field.with_type(_spark_timestamps(field.type, nodes.get(field.name))) for field in arrow])
+    return pa.schema([field.with_type(_readable(field.type, nodes.get(field.name))) for field in arrow])
 
 
-def _spark_timestamps(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
-    """INT96 is an instant, which pyarrow shows as a naive timestamp."""
+def _readable(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
+    """INT96 is an instant, which pyarrow shows as a naive timestamp; and views cannot be filtered by pyarrow."""
     if node is None:
         return kind
     if node.physical_type == "INT96":
         return pa.timestamp("us", "UTC")
+    if kind in _WITHOUT_VIEWS:
+        return _WITHOUT_VIEWS[kind]
     if pa.types.is_struct(kind):
         nodes = {child.name: child for child in node.children}
-        return pa.struct([field.with_type(_spark_timestamps(field.type, nodes.get(field.name))) for field in kind])
+        return pa.struct([field.with_type(_readable(field.type, nodes.get(field.name))) for field in kind])
     return kind
 
 
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if column.type == kind:
+def _cast(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
+    if column.type == field.type:
         return column
-    if isinstance(column.type, pa.ExtensionType) and not isinstance(kind, pa.ExtensionType):
+    if isinstance(column.type, pa.ExtensionType) and not isinstance(field.type, pa.ExtensionType):
         column = column.storage
-    return column.cast(kind)
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise PlanError(
+            f"{path}: column {field.name} is {column.type} here and does not fit {field.type}, "
+            f"which the other files make it: {error}; read the files apart"
+        ) from error
 
 
 def _field(everything: pa.Schema, name: str) -> pa.Field:

@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -45,6 +46,7 @@ _UNDERSTOOD = (
 )
 _MISSING = object()
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_MAX_DIGITS = 100  # more than any type holds, few enough to count in
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
 
 _Builder = Callable[[Column, Any], Predicate]
@@ -275,7 +277,9 @@ class _Converter:
             return None
         if isinstance(node, exp.Neg):
             value = self.find_literal(node.this)
-            return -value if type(value) in (int, float, Decimal) else _MISSING
+            if isinstance(value, Decimal):
+                return value.copy_negate()  # unary minus would round to the context's precision
+            return -value if type(value) in (int, float) else _MISSING
         if isinstance(node, exp.HexString):
             digits = node.this
             return bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
@@ -337,12 +341,11 @@ def _cast(value: Any, kind: str, parameters: list[int]) -> Any:
         if kind == "FLOAT":
             return float(np.float32(value))
         exact = Decimal(value)
-        if kind in _INTEGER_BITS and exact == int(exact) and abs(exact) <= 1 << _INTEGER_BITS[kind] - 1:
-            return int(exact)
-        precision, scale = (
-            parameters if len(parameters) == 2 else [*parameters, 10, 0][:2] if not parameters else [parameters[0], 0]
-        )
-        if kind == "DECIMAL" and exact == round(exact, scale) and abs(exact) < 10 ** (precision - scale):
+        number = Fraction(exact) if exact.is_finite() and abs(exact.adjusted()) < _MAX_DIGITS else Fraction(1, 3)
+        if kind in _INTEGER_BITS and number.denominator == 1 and abs(number) <= 1 << _INTEGER_BITS[kind] - 1:
+            return int(number)
+        precision, scale = (*parameters, 0)[:2] if parameters else (10, 0)
+        if kind == "DECIMAL" and (number * 10**scale).denominator == 1 and abs(number) < 10 ** (precision - scale):
             return exact
     raise ValueError(kind)
 

@@ -18,7 +18,7 @@ _INT96 = "org.apache.spark.legacyINT96"
 
 def columns(footer: Footer) -> tuple[str, ...]:
     """The top-level DATE and TIMESTAMP columns whose old values are in the old calendar; none for nearly every file."""
-    metadata = footer.layout.key_values
+    metadata = footer.key_values
     written = re.match(r"(\d+)\.(\d+)", metadata.get(_VERSION, ""))
     if written is None:  # not Spark's: taken as it stands, which is Spark's default too
         return ()

@@ -131,7 +131,7 @@ class BloomParquetReader(DataSourceReader):
         }
         found = plan(table.dataset, self._where, **common) if pushed is None or self._where is not None else None
         if found is not None and self._where is not None and options.time_zone is None:
-            _require_zone(self._where, found)
+            _require_zone(self._where, found, table)
         if pushed is None:
             assert found is not None
             return found
@@ -167,34 +167,41 @@ def _kept(found: ScanPlan) -> Iterator[tuple[int, Any]]:
     return ((by_path[group.path], group) for group in found.kept_row_groups())
 
 
-def _require_zone(where: Predicate, found: ScanPlan) -> None:
+def _require_zone(where: Predicate, found: ScanPlan, table: Table) -> None:
     """OptionError where a timestamp of `where` means different instants in different zones."""
-    column = _ambiguous_timestamp(where, found)
-    if column is not None:
-        raise OptionError(
-            f"where compares the TIMESTAMP column {column} with a time that names no zone; give the option timeZone "
-            "(what spark.sql.session.timeZone is), or write the offset: TIMESTAMP '2026-01-31 12:00:00Z'"
-        )
+    for leaf in _leaves(where):
+        values = leaf.values if isinstance(leaf, Membership) else (leaf.value,)
+        if any(map(_names_no_zone, values)) and _holds_instants(leaf.column, found, table):
+            raise OptionError(
+                f"where compares the TIMESTAMP column {'.'.join(leaf.column)} with a time that names no zone; give the "
+                "option timeZone (what spark.sql.session.timeZone is), or write the offset: "
+                "TIMESTAMP '2026-01-31 12:00:00Z'"
+            )
 
 
-def _ambiguous_timestamp(where: Predicate, found: ScanPlan) -> str | None:
+def _leaves(where: Predicate) -> Iterator[Comparison | Membership]:
     if isinstance(where, And | Or):
-        return next((column for child in where.children if (column := _ambiguous_timestamp(child, found))), None)
-    if isinstance(where, Not):
-        return _ambiguous_timestamp(where.child, found)
-    if not isinstance(where, Comparison | Membership):
-        return None
-    instants = False
+        for child in where.children:
+            yield from _leaves(child)
+    elif isinstance(where, Not):
+        yield from _leaves(where.child)
+    elif isinstance(where, Comparison | Membership):
+        yield where
+
+
+def _holds_instants(column: tuple[str, ...], found: ScanPlan, table: Table) -> bool:
+    kinds = table.partition_types
+    if any(name.lower() == column[0].lower() and str(kind).startswith("timestamp") for name, kind in kinds.items()):
+        return True
     for layout in found.table.layouts:
-        leaf = bind(layout.schema, where.column, case_sensitive=False)
+        leaf = bind(layout.schema, column, case_sensitive=False)
         if not isinstance(leaf, NoLeaf):
             annotation = leaf.node.annotation
-            adjusted = annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc
-            instants |= bool(adjusted) or leaf.node.physical_type == "INT96"
-    if not instants:
-        return None
-    values = where.values if isinstance(where, Membership) else (where.value,)
-    return ".".join(where.column) if any(map(_names_no_zone, values)) else None
+            if leaf.node.physical_type == "INT96":
+                return True
+            if annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc:
+                return True
+    return False
 
 
 def _names_no_zone(value: Any) -> bool:

@@ -181,7 +181,7 @@ def _session_zone(name: str) -> str:
     zone = context.getLocalProperty(_SESSION_ZONE) if context is not None else None
     if zone is None:
         raise OptionError(
-            f"the directories of partition column {name} hold times without a zone, and the session's zone is not to be "
+            f"the directories of partition column {name} hold times without a zone, and the session's zone cannot be "
             "seen from Python; give the option timeZone (what spark.sql.session.timeZone is)"
         )
     return zone

@@ -73,7 +73,7 @@ class Table:
     def _merged(self, before: StructType, found: tuple[FileInfo, Footer]) -> StructType:
         file, footer = found
         try:
-            schema = types.file_schema(footer.layout.schema.root, footer.layout.key_values)
+            schema = types.file_schema(footer.layout.schema.root, footer.key_values)
             return types.merge(before, schema, case_sensitive=self.options.case_sensitive)
         except UnsupportedError as error:
             raise UnsupportedError(f"{file.path}: {error}") from error
@@ -92,7 +92,7 @@ class Table:
             )
             for file, footer in zip(some, footers, strict=True):
                 if footer is not None:
-                    key = id(footer.layout.schema), footer.layout.key_values.get(types.SPARK_SCHEMA_KEY)
+                    key = id(footer.layout.schema), footer.key_values.get(types.SPARK_SCHEMA_KEY)
                     distinct.setdefault(key, (file, footer))
             if distinct:
                 return list(distinct.values())

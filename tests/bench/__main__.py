@@ -18,10 +18,10 @@ from tests.bench.data import Shape
 from tests.bench.measure import Row
 
 # Filters of 16 KiB in all of them: large enough that one block is read, not the bitset. 2.6 GB in all.
-# Filters of 16 KiB in all of them: large enough that one block is read, not the bitset. 2.1 GB together.
-_SMALLER = Shape(files=1_000, row_groups=4, rows=5_000, fpp=1e-3)
+# Filters of 8 and of 16 KiB: large enough that a lookup is better off with one block of each. 2.2 GB together.
+_SMALLER = Shape(files=1_000, row_groups=4, rows=5_000)
 _LARGER = Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
-_QUICK_SMALLER = Shape(files=100, row_groups=4, rows=5_000, fpp=1e-3)
+_QUICK_SMALLER = Shape(files=100, row_groups=4, rows=5_000)
 _QUICK_LARGER = Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
 
 _PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars")

@@ -58,7 +58,6 @@ def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator
 
     plain, cached = duckdb.connect(), duckdb.connect()
     cached.execute("SET parquet_metadata_cache = true")
-    opened = ds.dataset(root, format="parquet")
     yield Contender(_OURS, ours, before=ours)
     yield Contender(f"{_OURS}, cold", ours, before=lambda _: cache.clear())
     yield Contender(_DUCKDB_CACHED, lambda number: _ask_duckdb(cached, root, column, value(number)))
@@ -71,7 +70,6 @@ def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator
         _ARROW,
         lambda number: ds.dataset(root, format="parquet").to_table(filter=ds.field(column) == value(number)),
     )
-    yield Contender(f"{_ARROW}, kept open", lambda number: opened.to_table(filter=ds.field(column) == value(number)))
 
 
 def _ask_duckdb(connection: duckdb.DuckDBPyConnection, root: str, column: str, value: Any) -> pa.Table:

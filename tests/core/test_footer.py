@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,11 +13,11 @@ import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, FormatError
 from bloomparquet.format.footer import read_footers
 from bloomparquet.storage import LocalStorage, ReadCount
-from tests.support.core import read_footer
+from tests.support.core import BLOOM_LENGTH, BLOOM_OFFSET, Field, column_metadata, decode, edit_footer, read_footer
 from tests.support.files import write
 
 
-def footers(paths: list[str], count: ReadCount | None = None, **options: bool) -> list[object]:
+def footers(paths: list[str], count: ReadCount | None = None, **options: bool) -> list[Any]:
     storage = LocalStorage()
     files = [storage.list_files(path, recursive=False)[0] for path in paths]
     return list(read_footers(storage, files, ReadCount() if count is None else count, **options))
@@ -27,7 +28,7 @@ def test_one_request_reads_a_footer_that_fits_in_the_first_guess(tmp_path: Path)
     count = ReadCount()
     found = footers(paths, count)
     assert count.requests == 5
-    assert [footer.metadata.num_rows for footer in found] == [5000] * 5  # type: ignore[attr-defined]
+    assert [group.rows for footer in found for group in footer.row_groups] == [5000] * 5
 
 
 def test_a_long_footer_takes_a_second_request(tmp_path: Path) -> None:
@@ -38,16 +39,16 @@ def test_a_long_footer_takes_a_second_request(tmp_path: Path) -> None:
     (footer,) = footers([path], count)
     assert count.requests == 2
     assert count.bytes < size + 16 * 1024 + 64
-    assert footer.metadata.serialized_size == size  # type: ignore[attr-defined]
+    assert footer.raw == read_footer(path)
 
 
 def test_files_of_one_schema_share_it_and_others_do_not(tmp_path: Path) -> None:
     same = [write(tmp_path / f"{i}.parquet", {"id": [i]}) for i in range(3)]
     other = write(tmp_path / "other.parquet", {"id": pa.array([1], pa.int32())})
     a, b, c, d = footers([*same, other])
-    assert a.layout is b.layout is c.layout  # type: ignore[attr-defined]
-    assert d.layout is not a.layout  # type: ignore[attr-defined]
-    assert d.layout.schema.leaves[0].node.physical_type == "INT32"  # type: ignore[attr-defined]
+    assert a.layout is b.layout is c.layout
+    assert d.layout is not a.layout
+    assert d.layout.schema.leaves[0].node.physical_type == "INT32"
 
 
 def test_a_schema_that_begins_like_another_is_its_own(tmp_path: Path) -> None:
@@ -55,13 +56,13 @@ def test_a_schema_that_begins_like_another_is_its_own(tmp_path: Path) -> None:
     short = write(tmp_path / "a.parquet", {"id": [1]})
     long = write(tmp_path / "b.parquet", {"id": [1], "name": ["x"]})
     for order in ([short, long], [long, short]):
-        assert [len(footer.layout.schema.leaves) for footer in footers(order)] == [1 + (path == long) for path in order]  # type: ignore[attr-defined]
+        assert [len(footer.layout.schema.leaves) for footer in footers(order)] == [1 + (path == long) for path in order]
 
 
 def test_many_schemas_are_told_apart(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{i}.parquet", {f"column_{i}": [1]}) for i in range(150)]
     for _ in range(2):
-        assert [footer.layout.schema.leaves[0].path for footer in footers(paths)] == [(f"column_{i}",) for i in range(150)]  # type: ignore[attr-defined]
+        assert [footer.layout.schema.leaves[0].path for footer in footers(paths)] == [(f"column_{i}",) for i in range(150)]
 
 
 @pytest.mark.parametrize(("size", "told"), [(0, "empty"), (3, "too few"), (11, "too few")])
@@ -96,12 +97,75 @@ def test_what_spark_says_of_its_text_is_seen(tmp_path: Path) -> None:
     altered = write(tmp_path / "a.parquet", pa.table({"c": ["x"]}).replace_schema_metadata(key))
     plain = write(tmp_path / "b.parquet", pa.table({"c": ["x"]}))
     first, second = footers([altered, plain])
-    assert first.layout.traits.altered_text  # type: ignore[attr-defined]
-    assert not second.layout.traits.altered_text  # type: ignore[attr-defined]
-    assert first.layout is not second.layout  # type: ignore[attr-defined]
+    assert first.layout.traits.altered_text
+    assert not second.layout.traits.altered_text
+    assert first.layout is not second.layout
 
 
-def test_footers_are_what_pyarrow_reads(parquet_testing_dir: Path) -> None:
-    for path in sorted(parquet_testing_dir.glob("*.parquet")):
-        (footer,) = footers([str(path)])
-        assert footer.metadata.equals(pq.read_metadata(path)), path  # type: ignore[attr-defined]
+def test_footers_say_what_pyarrow_reads_in_them(parquet_testing_dir: Path, tmp_path: Path) -> None:
+    nested = pa.table({"l": [[1, 2], None], "s": [{"x": 1, "y": "a"}, None], "t": ["a" * 300, "b"], "f": [0.5, None], "b": [True, None]})
+    made = write(tmp_path / "x.parquet", nested, ["t", "s.x"], rows_per_group=1)
+    plain = write(tmp_path / "y.parquet", nested, rows_per_group=1, write_statistics=False)
+    for path in (*map(str, sorted(parquet_testing_dir.glob("*.parquet"))), made, plain):
+        (footer,) = footers([path])
+        theirs = pq.read_metadata(path)
+        assert footer.to_arrow().equals(theirs), path
+        assert [group.rows for group in footer.row_groups] == [theirs.row_group(i).num_rows for i in range(theirs.num_row_groups)]
+        for i in range(theirs.num_row_groups):
+            for j in range(theirs.num_columns):
+                ours, chunk = footer.read_chunk(i, j), theirs.row_group(i).column(j)
+                assert ours.values == chunk.num_values
+                assert (ours.bloom_offset, ours.bloom_length) == (chunk.bloom_filter_offset, chunk.bloom_filter_length)
+                if chunk.statistics is not None and chunk.statistics.has_null_count:
+                    assert ours.nulls == chunk.statistics.null_count
+                if chunk.statistics is not None and chunk.statistics.has_min_max and chunk.physical_type == "BYTE_ARRAY":
+                    low, high = ours.min_value, ours.max_value
+                    assert (low, high) == (chunk.statistics.min_raw, chunk.statistics.max_raw)
+                if chunk.statistics is None:
+                    assert (ours.nulls, ours.min_value, ours.max_value, ours.deprecated_min) == (None,) * 4
+
+
+def test_chunks_that_look_different_in_each_row_group_are_read_alike(tmp_path: Path) -> None:
+    """Chunks are recognised by their form: with and without statistics, with lengths of one byte or five, in any order."""
+    path = write(tmp_path / "x.parquet", {"x": [str(i) * (1 + 90 * (i % 3)) for i in range(12)]}, ["x"], rows_per_group=1)
+
+    def vary(metadata: dict[int, Field]) -> None:
+        for i in range(12):
+            chunk = column_metadata(metadata, i)
+            if i % 4 == 1:
+                del chunk[12]
+            if i % 4 == 2:
+                del chunk[BLOOM_OFFSET], chunk[BLOOM_LENGTH]
+            if i % 4 == 3:
+                chunk[5] = Field(6, 10**12 + i)
+                chunk[12].value.pop(3, None)
+
+    edit_footer(path, vary)
+    (footer,) = footers([path])
+    for i in (*range(12), *reversed(range(12))):
+        chunk = column_metadata(decode(read_footer(path)), i)
+        found = footer.read_chunk(i, 0)
+        statistics = chunk[12].value if 12 in chunk else {}
+        assert found.values == chunk[5].value
+        assert found.bloom_offset == (chunk[BLOOM_OFFSET].value if BLOOM_OFFSET in chunk else None)
+        assert found.nulls == (statistics[3].value if 3 in statistics else None)
+        assert found.min_value == (statistics[6].value if 6 in statistics else None)
+
+
+def test_the_extent_of_a_row_group_covers_its_pages(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": list(range(4000)), "s": ["a"] * 4000}, ["x"], rows_per_group=1000)
+    (footer,) = footers([path])
+    ends = [sum(footer.extent(i)) for i in range(4)]
+    starts = [footer.extent(i)[0] for i in range(4)]
+    assert starts[0] == 4
+    assert all(end <= start for end, start in zip(ends, starts[1:], strict=False))
+    theirs = pq.read_metadata(path)
+    for i in range(4):
+        assert footer.extent(i)[1] == sum(theirs.row_group(i).column(j).total_compressed_size for j in range(2))
+
+
+def test_a_row_group_with_another_number_of_columns_than_the_schema_is_damaged(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": [1], "y": [2]})
+    edit_footer(path, lambda metadata: metadata[4].value.values[0][1].value.values.pop())
+    with pytest.raises(FormatError, match=r"x\.parquet: .*1 column chunks.*2 leaf columns"):
+        footers([path])

@@ -103,6 +103,8 @@ def test_sql_text_becomes_a_tree(text, expected):
         ("1.50", Decimal("1.50")),
         (".5", Decimal("0.5")),
         ("1.5BD", Decimal("1.5")),
+        (f"-{'9' * 30}.{'9' * 8}", Decimal(f"-{'9' * 30}.{'9' * 8}")),
+        (f"CAST('{'9' * 38}' AS DECIMAL(38, 0))", Decimal("9" * 38)),
         ("1.5D", 1.5),
         ("0.1F", 0.10000000149011612),
         ("1e3", 1000.0),
@@ -280,7 +282,7 @@ _literal = st.one_of(
     st.dates(),
     st.times().map(lambda value: value.replace(fold=0)),
     st.datetimes().map(lambda value: value.replace(fold=0)),
-    st.datetimes(timezones=st.just(dt.timezone.utc)),
+    st.datetimes(timezones=st.just(dt.timezone.utc)).map(lambda value: value.replace(fold=0)),
 )
 _comparison = st.builds(
     lambda kind, *parts: kind(*parts), st.sampled_from([Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq]), _column, _literal

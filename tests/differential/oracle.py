@@ -127,12 +127,12 @@ def _float(value: float) -> Any:
 def comparable_rows(table: pa.Table, columns: list[str] | None = None) -> list[tuple[Any, ...]]:
     """Rows in which equal means the same value: numbers by value, every NaN alike, times in nanoseconds, -0.0 is not 0.0."""
     names = columns or table.column_names
-    return list(zip(*(_comparable(table.column(name).combine_chunks()) for name in names))) if names else []
+    return list(zip(*(_comparable(table.column(name)) for name in names))) if names else []
 
 
 def _comparable(array: pa.Array) -> list[Any]:
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+        return [value for chunk in array.chunks for value in _comparable(chunk)]
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type
@@ -226,7 +226,7 @@ def literal_sql(kind: Kind, literal: Any) -> str:
         return f"DATE '{literal.isoformat()}'"
     if isinstance(literal, dt.time):
         return f"TIME '{literal.isoformat()}'"
-    if isinstance(literal, str) and kind.family in ("timestamp", "ntz"):
+    if isinstance(literal, str) and kind.family in ("timestamp", "ntz") and len(literal.partition(".")[2]) <= 6:
         return f"{'TIMESTAMP_NTZ' if kind.family == 'ntz' else 'TIMESTAMP'} '{literal}'"
     if isinstance(literal, (str, UUID)):
         escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\x00": "\\0"}

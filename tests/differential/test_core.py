@@ -10,7 +10,7 @@ import dataclasses
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,9 @@ def examples(share: float) -> settings:
     return settings(max_examples=max(1, round(settings().max_examples * share)))
 
 
-def check_cases(data: Data, chosen: Sequence[Case], tally: Counter[str]) -> None:
+def check_cases(
+    data: Data, chosen: Sequence[Case], tally: Counter[str], say: Callable[[str], None] = print
+) -> None:
     """The three properties for each of `chosen` over `data` as pyarrow writes it."""
     root = Path(tempfile.mkdtemp(prefix="bloomparquet-differential-"))
     try:
@@ -48,12 +50,15 @@ def check_cases(data: Data, chosen: Sequence[Case], tally: Counter[str]) -> None
         kinds = data.schema_kinds()
         for case in chosen:
             where = spelled(case, kinds)
-            note(f"where = {where!r}, which is {to_sql(case.predicate)}")  # the last one noted is the one that failed
+            say(f"where = {where!r}, which is {to_sql(case.predicate)}")  # the last one noted is the one that failed
             wanted = {rid for rid, row in enumerate(rows) if oracle.truth(case.predicate, row, kinds, data.timezone)}
-            plan = bp.plan(root, where, timezone=data.timezone, on_filter_error="fail")
+            plan = bp.plan(root, where, timezone=data.timezone)
             check_law(plan, data, files, wanted)
+            if all(file.statistics for file in data.files):  # else an empty filter could be that of a chunk of nulls
+                assert not plan.errors
             found = bp.read_table(root, where, timezone=data.timezone)
-            assert found.schema == everything.schema
+            if not data.partition:  # of files that are never opened the types are not known
+                assert found.schema == everything.schema
             assert oracle.comparable_rows(found, names) == [expected[rid] for rid in order if rid in wanted]
             tally["cases"] += 1
             tally["matching"] += bool(wanted)
@@ -79,7 +84,7 @@ def check_law(plan: bp.ScanPlan, data: Data, files: Sequence[str], wanted: set[i
         told |= members
         if not group.kept:
             for key in members:
-                assert not groups[key] & wanted, f"{key} was skipped by {group.reason}, but rows {groups[key] & wanted} match"
+                assert not groups.get(key, set()) & wanted, f"{key} was skipped by {group.reason}, but rows {groups[key] & wanted} match"
     assert {key for key, rids in groups.items() if rids} <= told
     assert plan.kept + plan.skipped.total() == plan.total
 
@@ -117,7 +122,7 @@ def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
         data = draws.draw(data_sets(spark=False), label="data")
         if not statistics:
             data = dataclasses.replace(data, files=tuple(dataclasses.replace(f, statistics=False) for f in data.files))
-        check_cases(data, draws.draw(cases(data, spark=False), label="cases"), tally)
+        check_cases(data, draws.draw(cases(data, spark=False), label="cases"), tally, note)
 
     check()
     print(f"\n{dict(tally)}")
@@ -138,7 +143,7 @@ def test_every_type_is_judged_by_its_own_rules(kind: str) -> None:
     @given(st.data())
     def check(draws: st.DataObject) -> None:
         data = draws.draw(data_sets(spark=False, only=[kind], plain=True, max_files=2), label="data")
-        check_cases(data, draws.draw(cases(data, spark=False, number=30), label="cases"), tally)
+        check_cases(data, draws.draw(cases(data, spark=False, number=30), label="cases"), tally, note)
 
     check()
     assert tally["cases"]

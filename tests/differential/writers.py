@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path as FilePath
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +13,7 @@ from tests.differential.kinds import to_arrow
 from tests.differential.oracle import is_group_valid
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_ESCAPED = "\"#%'*/:=?\\\x7f{[]^"  # what Spark and Hive escape in the name of a partition's directory
 
 
 def file_paths(data: Data, root: FilePath) -> list[FilePath]:
@@ -22,7 +22,7 @@ def file_paths(data: Data, root: FilePath) -> list[FilePath]:
     for number, file in enumerate(data.files):
         folder = root
         if data.partition:
-            raw = HIVE_NULL if file.partition is None else quote(file.partition, safe=" ")
+            raw = HIVE_NULL if file.partition is None else "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in file.partition)
             folder = root / f"p={raw}"
         found.append(folder / f"part-{number:03}.parquet")
     return found

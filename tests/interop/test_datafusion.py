@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -79,10 +80,10 @@ STORED_AS = {
 
 
 def copy(data: pa.Table, path: Path, options: dict[str, object]) -> str:
-    """One file with row groups of 512 rows."""
+    """One file with row groups of `interop.ROWS` rows."""
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
     context.register_record_batches("made", [data.to_batches()])
-    given = {"format.max_row_group_size": 512, **options}
+    given = {"format.max_row_group_size": interop.ROWS, **options}
     settings = ", ".join(f"'{key}' '{value}'" for key, value in given.items())
     context.sql(f"COPY made TO '{path}' STORED AS PARQUET OPTIONS ({settings})").collect()
     return interop.only_file(path)
@@ -135,6 +136,15 @@ def test_a_filter_for_one_column_by_its_own_option(folder: Path) -> None:
     interop.assert_keeps_all(path, "int64", interop.INT64.absent[::100])
 
 
+@pytest.mark.parametrize(
+    ("data", "check"),
+    [(interop.ZEROS, interop.assert_finds_zeros), (interop.LONG, interop.assert_finds_long_values)],
+    ids=["zero under either sign", "values longer than the bounds in the footer"],
+)
+def test_values_with_a_snag_are_found(tmp_path: Path, data: dict[str, pa.Array], check: Callable[[str], None]) -> None:
+    check(copy(pa.table(data), tmp_path / "snags.parquet", {"format.bloom_filter_on_write": "true"}))
+
+
 def test_booleans_prove_nothing(folder: Path) -> None:
     data = pa.table({"flag": pa.array([True, False, None] * 100)})
     path = copy(data, folder / "flags.parquet", {"format.bloom_filter_on_write": "true"})
@@ -171,7 +181,12 @@ def test_a_file_whose_metadata_pyarrow_refuses_does_not_end_the_process(folder: 
     assert (done.returncode, done.stdout.split()) == (0, ["1", "1", "0", "0"]), done.stderr
 
 
-AGREED = {"int64": interop.INT64, "string": interop.STRING, "float64": interop.DOUBLE, "decimal_9_2": interop.decimal(9, 2)}
+AGREED = {
+    "int64": interop.INT64,
+    "string": interop.STRING,
+    "float64": interop.DOUBLE,
+    "decimal_9_2": interop.decimal(9, 2),
+}
 
 
 @pytest.mark.parametrize("column", AGREED)
@@ -180,7 +195,11 @@ def test_datafusion_skips_the_row_groups_of_arrows_files_that_we_skip(folder: Pa
     kind = AGREED[column]
     bloom = {column: {"ndv": 200, "fpp": 0.05}}
     pq.write_table(
-        interop.table({column: kind}), path, row_group_size=512, bloom_filter_options=bloom, store_decimal_as_integer=True
+        interop.table({column: kind}),
+        path,
+        row_group_size=interop.ROWS,
+        bloom_filter_options=bloom,
+        store_decimal_as_integer=True,
     )
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
     context.register_parquet("files", str(path))

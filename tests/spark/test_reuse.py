@@ -1,7 +1,8 @@
 """One DataFrame, several queries: no query sees another's pruning.
 
-Spark 4.1 to 4.3 keep one plan for every scan of a loaded Python relation, and the filters pushed last decide it for all. A source that
-prunes by pushed filters then loses rows silently. These tests hold in every mode but the one in which the user takes that upon himself.
+Spark 4.1 to 4.3 keep one plan for every scan of a loaded Python relation, and the filters pushed last decide it for
+all. A source that prunes by pushed filters then loses rows silently. These tests hold in every mode but the one in
+which the user takes that upon himself.
 """
 
 from __future__ import annotations

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xxhash
 
 import bloomparquet as bp
 
@@ -228,3 +230,31 @@ def watch_reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
     monkeypatch.setattr("bloomparquet.storage.os.preadv", preadv)
     return reads
+
+
+def bloom_header(num_bytes: int) -> bytes:
+    """A BloomFilterHeader as the format defines it today."""
+    union = Field(_STRUCT, {1: Field(_STRUCT, {})})
+    return encode({1: Field(_I32, num_bytes), 2: union, 3: union, 4: union})
+
+
+def graft_filters(path: str, num_bytes: int, *, column: int = 0) -> str:
+    """Give a column filters of exactly `num_bytes` each, larger than any writer that sizes them by their values would.
+
+    The column holds INT64.
+    """
+    data, footer = Path(path).read_bytes(), read_footer(path)
+    body, metadata = data[: -8 - len(footer)], decode(footer)
+    table = pq.ParquetFile(path)
+    for i in range(table.num_row_groups):
+        values = [value for value in table.read_row_group(i).column(column).to_pylist() if value is not None]
+        digests = [xxhash.xxh64_intdigest(struct.pack("<q", value)) for value in values]
+        bloom = bp.SplitBlockBloomFilter.empty(num_bytes // 32)
+        bloom.insert(np.array(digests, np.uint64))
+        chunk = column_metadata(metadata, i, column)
+        chunk[BLOOM_OFFSET] = Field(_I64, len(body))
+        chunk[BLOOM_LENGTH] = Field(_I32, len(bloom_header(num_bytes)) + num_bytes)
+        body += bloom_header(num_bytes) + bloom.to_bytes()
+    changed = encode(dict(sorted(metadata.items())))
+    Path(path).write_bytes(body + changed + len(changed).to_bytes(4, "little") + b"PAR1")
+    return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,9 @@ def main() -> None:
 
         from pyspark.sql import SparkSession
 
-        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers would be the first python3 on the PATH
+        builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         found = spark.read.format("bloomparquet").option("where", f"user_id = {wanted}").load(path).collect()
         spark.stop()

@@ -227,6 +227,8 @@ def _varint(raw: bytes) -> int:
     for byte in raw:
         number |= (byte & 0x7F) << shift
         shift += 7
+    if number >= 1 << 64:
+        raise FormatError("an integer in a column chunk's metadata is longer than 64 bits")
     return number
 
 

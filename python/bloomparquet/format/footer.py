@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -48,15 +49,15 @@ class Layout:
 
     schema: FileSchema
     traits: WriterTraits
-    key_values: dict[str, str]
     templates: tuple[ChunkTemplates, ...]  # per leaf
 
 
-@dataclass(frozen=True)
-class RowGroupRecord:
-    """One row group of a footer: its rows, and where in the footer's bytes each of its column chunks is."""
+class RowGroupRecord(NamedTuple):
+    """One row group of a footer: its rows, the bytes of its column chunks (None where the footer does not say), and
+    where in the footer each chunk's metadata is."""
 
     rows: int
+    compressed_bytes: int | None
     chunks: tuple[int, ...]
 
 
@@ -67,6 +68,7 @@ class Footer:
     raw: bytes
     layout: Layout
     row_groups: tuple[RowGroupRecord, ...]
+    key_values: dict[str, str]
 
     def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
         """What planning needs of one column chunk."""
@@ -74,13 +76,15 @@ class Footer:
 
     def extent(self, row_group: int) -> tuple[int, int]:
         """The byte offset at which the row group begins in its file, and how many bytes its column chunks take."""
-        starts, length = [], 0
-        for position in self.row_groups[row_group].chunks:
-            metadata = read_chunk(self.raw, position).get(3, {})
-            pages, dictionary = metadata.get(9, 0), metadata.get(11, 0)
-            starts.append(dictionary if 0 < dictionary < pages else pages)
-            length += metadata.get(7, 0)
-        return min(starts, default=0), length
+        record = self.row_groups[row_group]
+        if not record.chunks:
+            return 0, 0
+        first = read_chunk(self.raw, record.chunks[0]).get(3, {})
+        pages, dictionary = first.get(9, 0), first.get(11, 0)
+        start = dictionary if 0 < dictionary < pages else pages
+        if record.compressed_bytes:
+            return start, record.compressed_bytes
+        return start, sum(read_chunk(self.raw, position).get(3, {}).get(7, 0) for position in record.chunks)
 
     def to_arrow(self) -> pq.FileMetaData:
         """The footer as pyarrow's readers take it. Asking this object for a column chunk may end the process."""
@@ -190,16 +194,18 @@ def parse_footer(raw: bytes) -> Footer:
         reader.read_value(kind)
     size, _ = reader.read_list_header()
     row_groups = tuple(_read_row_group(reader, raw, templates) for _ in range(size))
-    return Footer(raw, _layout_of(schema, templates, raw[reader.position :]), row_groups)
+    layout, key_values = _layout_of(schema, templates, raw[reader.position :])
+    return Footer(raw, layout, row_groups, key_values)
 
 
 def _read_row_group(reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...]) -> RowGroupRecord:
-    field_id, rows, chunks = 0, None, None
+    field_id = 0
+    numbers: dict[int, Any] = {}
+    chunks: list[int] | None = None
     while (found := reader.read_field(field_id)) is not None:
         field_id, kind = found
         if field_id != 1:
-            value = reader.read_value(kind)
-            rows = value if field_id == 3 else rows
+            numbers[field_id] = reader.read_value(kind)
             continue
         size, _ = reader.read_list_header()
         if size != len(templates):
@@ -210,19 +216,21 @@ def _read_row_group(reader: CompactReader, raw: bytes, templates: tuple[ChunkTem
             chunks.append(position)
             position = template.skip(raw, position)
         reader.position = position
+    rows = numbers.get(3)
     if chunks is None or not isinstance(rows, int) or rows < 0:
         raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
-    return RowGroupRecord(rows, tuple(chunks))
+    return RowGroupRecord(rows, numbers.get(6), tuple(chunks))
 
 
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
-_layouts: dict[tuple[int, bytes], tuple[FileSchema, Layout]] = {}
+_layouts: dict[tuple[int, WriterTraits], Layout] = {}
+_tails: dict[tuple[int, bytes], tuple[Layout, dict[str, str]]] = {}
 _KEPT_SCHEMAS = 64
 
 
 def _schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], int]:
     """The schema, and where it ends. The files of a data set begin with the same bytes up to there."""
-    for head, schema, templates in list(_schemas):
+    for head, schema, templates in _schemas:
         if footer.startswith(head):
             return schema, templates, len(head)
     schema, size = parse_schema(footer)
@@ -233,18 +241,25 @@ def _schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], i
     return schema, templates, size
 
 
-def _layout_of(schema: FileSchema, templates: tuple[ChunkTemplates, ...], tail: bytes) -> Layout:
-    """The layout of a file whose footer has `tail` behind its row groups; most files of a data set have the same."""
-    key = (id(schema), tail)
-    known = _layouts.get(key)
-    if known is None or known[0] is not schema:
-        if len(_layouts) >= 4 * _KEPT_SCHEMAS:
-            _layouts.clear()
-        known = _layouts[key] = (schema, _parse_layout(schema, templates, tail))
-    return known[1]
+def _layout_of(schema: FileSchema, templates: tuple[ChunkTemplates, ...], tail: bytes) -> tuple[Layout, dict[str, str]]:
+    """The layout and the key-value metadata of a file whose footer has `tail` behind its row groups; most files of a
+    data set have the same."""
+    known = _tails.get((id(schema), tail))
+    if known is None or known[0].schema is not schema:
+        traits, key_values = _parse_tail(schema, tail)
+        key = (id(schema), traits)
+        layout = _layouts.get(key)
+        if layout is None or layout.schema is not schema:
+            layout = Layout(schema, traits, templates)
+        for cache in (_tails, _layouts):
+            if len(cache) >= 4 * _KEPT_SCHEMAS:
+                cache.clear()
+        _layouts[key] = layout
+        known = _tails[id(schema), tail] = layout, key_values
+    return known
 
 
-def _parse_layout(schema: FileSchema, templates: tuple[ChunkTemplates, ...], tail: bytes) -> Layout:
+def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str]]:
     reader = CompactReader(tail)
     fields: Struct = {}
     field_id = 4
@@ -265,7 +280,7 @@ def _parse_layout(schema: FileSchema, templates: tuple[ChunkTemplates, ...], tai
         altered_text=any("__CHAR_VARCHAR_TYPE_STRING" in text or "__COLLATIONS" in text for text in pairs.values()),
         column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
     )
-    return Layout(schema, traits, pairs, templates)
+    return traits, pairs
 
 
 def _text(raw: object) -> str:

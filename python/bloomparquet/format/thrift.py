@@ -135,10 +135,10 @@ class CompactReader:
             byte = self._byte()
             result |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return result
+                return result if result < 1 << 64 else self._fail("an integer is longer than 64 bits")
             shift += 7
             if shift > 63:
-                self._fail("a variable-length integer is longer than 64 bits")
+                self._fail("an integer is longer than 64 bits")
 
     def _byte(self) -> int:
         if self.position >= self._end:

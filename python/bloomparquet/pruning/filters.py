@@ -21,7 +21,7 @@ from bloomparquet.sbbf import block_index, block_mask, check_blocks
 from bloomparquet.storage import Ranges, ReadCount, Storage, read_ranges
 
 BLOCK_BYTES = 32
-_HEAD_BYTES = 4096
+_HEAD_BYTES = 4096 + MAX_HEADER_BYTES  # bitsets are powers of two: one of 4 KiB still comes whole, with its header
 _ABSENT, _UNREAD, _READY, _BROKEN = range(4)
 _BATCH_BYTES = 64 * 1024 * 1024
 _RESIDENT_BYTES = 64 * 1024 * 1024
@@ -47,9 +47,10 @@ class Filters:
         offset: NDArray[np.int64],
         length: NDArray[np.int64],
         limit: NDArray[np.int64],
+        filled: NDArray[np.bool_],
     ) -> None:
         self._paths, self._file, self._row_group, self._column = paths, file, row_group, column
-        self.offset, self.length, self._limit = offset, length, limit
+        self.offset, self.length, self._limit, self._filled = offset, length, limit, filled
         self._state = np.where(offset < 0, _ABSENT, _UNREAD).astype(np.int8)
         self._bitset_at = np.zeros(len(offset), np.int64)
         self.num_bytes = np.zeros(len(offset), np.int64)
@@ -79,9 +80,8 @@ class Filters:
             ready = np.flatnonzero(self._state[which] == _READY)
             for batch in self._batches(storage, which, first, last, ready):
                 result[batch] = self._probe(storage, which[batch], first[batch], last[batch], hashes, count)
-            unusable = self._state[which] == _BROKEN
-            result[unusable] = True
-            return result, int(unusable.sum())
+            result[self._state[which] != _READY] = True
+            return result, int(np.count_nonzero(self._state[which] == _BROKEN))
 
     def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
         """The whole bitset of one chunk, shape (bytes,); None when it has no filter. Raises what makes a filter

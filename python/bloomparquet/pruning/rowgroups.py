@@ -110,7 +110,9 @@ class RowGroups:
         ends = np.array(
             [info.size - len(footer.raw) - 8 for info, footer in zip(self.files, self.footers, strict=True)]
         )
-        filters = Filters(self.paths, file, self.index[members], ".".join(leaf.path), offset, length, ends[file])
+        filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
+        index, column = self.index[members], ".".join(leaf.path)
+        filters = Filters(self.paths, file, index, column, offset, length, ends[file], filled)
         bounds = _bounds(leaf, self.layouts[layout].traits, chunks)
         return ColumnChunks(leaf, self.layouts[layout], members, bounds, nulls, values, filters)
 

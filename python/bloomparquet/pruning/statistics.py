@@ -65,7 +65,7 @@ def judge(leaf: Predicate, chunks: ColumnChunks, timezone: str | None) -> tuple[
     """
     if isinstance(leaf, IsNull):
         return chunks.nulls != 0, None
-    has_values = chunks.nulls != chunks.values
+    has_values = (chunks.nulls != chunks.values) | (chunks.nulls < 0)
     if isinstance(leaf, IsNotNull):
         return has_values, None
     if isinstance(leaf, Not):  # of a null-safe equality or a prefix
@@ -116,7 +116,12 @@ def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: ColumnChunks, timezone: str | 
         return keep
     edge = bounds.upper if upwards else bounds.lower
     known = bounds.known
-    keep[known] = np.asarray(_operator(leaf, point)(edge[known], point.key), np.bool_)
+    key: Any = point.key
+    if isinstance(key, bytes):
+        # As a bytes scalar, numpy would drop the zeros at its end.
+        key = np.empty((), object)
+        key[()] = point.key
+    keep[known] = np.asarray(_operator(leaf, point)(edge[known], key), np.bool_)
     return keep
 
 

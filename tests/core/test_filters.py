@@ -1,0 +1,242 @@
+"""Filters are read as sparingly as the question allows, and one that cannot be trusted is not trusted. Reads are counted at `preadv`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from tests.support.core import Reads, empty_filters, graft_filters, kept_indexes, set_filter_place, watch_reads
+from tests.support.files import filter_offset, write, write_groups
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    return watch_reads(monkeypatch)
+
+
+def large(path: Path, groups: int = 4) -> str:
+    """Row groups of even numbers whose filters take 1 MiB each, as parquet-java writes them; their ranges overlap."""
+    rows = np.arange(groups * 100) * 2
+    table = pa.table({"x": np.random.default_rng(1).permutation(rows), "y": rows})
+    return graft_filters(write(path, table, rows_per_group=100), 2**20)
+
+
+def sections(path: str, groups: int = 4) -> list[tuple[int, int]]:
+    return [(offset, offset + (length or 0)) for offset, length in (filter_offset(path, row_group=i) for i in range(groups))]
+
+
+@pytest.mark.parametrize("where", [None, "y = 4", "x > 3", "x IS NOT NULL", "x <> 4", "x NOT IN (4, 6)", "NOT x = 4", "NOT (x IN (2, 4))", "x < 9 OR y = 3"])
+def test_without_a_usable_predicate_no_filter_is_read(where: str | None, tmp_path: Path, reads: Reads) -> None:
+    path = large(tmp_path / "x.parquet")
+    plan = bp.plan(path, where)
+    assert plan.requests == len(reads.of(path)) == 1
+    assert plan.bloom_bytes_read == 0
+    assert reads.of(path)[0][1] <= 16 * 1024, "the footer's guess, which is far smaller than one filter"
+
+
+def test_no_filter_is_read_for_row_groups_that_statistics_exclude(tmp_path: Path, reads: Reads) -> None:
+    path = write_groups(tmp_path / "x.parquet", [{"x": list(range(0, 10_000, 2))}, {"x": list(range(20_000, 30_000, 2))}], ["x"])
+    first, second = sections(path, 2)
+    plan = bp.plan(path, "x = 20001")
+    assert plan.skipped == {"statistics": 1, "bloom": 1}
+    beyond_the_footer = [read for read in reads.of(path)[1:]]
+    assert beyond_the_footer
+    assert all(offset >= second[0] for offset, _ in beyond_the_footer)
+    assert sum(size for _, size in beyond_the_footer) == plan.bloom_bytes_read
+    reads.calls.clear()
+    assert bp.plan(path, "x = 15000").requests == 0
+    assert not reads.touching(path, *first)
+
+
+def test_no_filter_is_read_for_columns_without_a_predicate(tmp_path: Path, reads: Reads) -> None:
+    values = list(range(0, 4000, 2))
+    path = write(tmp_path / "x.parquet", {"a": values, "b": values}, ["a", "b"])
+    start, length = filter_offset(path, column=1)
+    plan = bp.plan(path, "b = 1001")
+    assert plan.skipped == {"bloom": 1}
+    assert plan.bloom_bytes_read <= (length or 0)
+    other, other_length = filter_offset(path, column=0)
+    assert not [read for read in reads.touching(path, other, other + (other_length or 0) - 1) if read[0] < start and read != reads.of(path)[0]]
+
+
+def test_a_row_group_excluded_by_one_leaf_costs_no_filter_of_another(tmp_path: Path) -> None:
+    values = list(range(0, 4000, 2))
+    path = write(tmp_path / "x.parquet", {"a": values, "b": values}, ["a", "b"])
+    assert bp.plan(path, "a = 9999 AND b = 1001").bloom_bytes_read == 0
+    assert bp.plan(path, "b = 1001 AND a = 9999").bloom_bytes_read == 0
+    one = bp.plan(path, "a = 1001 AND b = 1003")
+    assert one.skipped == {"bloom": 1}
+    assert one.bloom_bytes_read <= max(filter_offset(path, column=i)[1] or 0 for i in (0, 1))
+
+
+def test_few_values_read_blocks_and_not_bitsets(tmp_path: Path, reads: Reads) -> None:
+    path = large(tmp_path / "x.parquet")
+    assert all(end - start > 2**20 for start, end in sections(path))
+    plan = bp.plan(path, "x = 301")
+    assert plan.total == 4
+    assert plan.skipped["bloom"] >= 3
+    assert 4 * 4096 <= plan.bloom_bytes_read <= 4 * (4096 + 32 + 40_000)
+    again = bp.plan(path, "x = 303")
+    assert again.bloom_bytes_read <= 4 * 32 + 8 * 4096  # the headers are known, one block for each is not
+    assert max(size for _, size in reads.of(path)) < 2**18
+
+
+def test_many_values_read_each_bitset_once(tmp_path: Path, reads: Reads) -> None:
+    path = large(tmp_path / "x.parquet")
+    plan = bp.plan(path, bp.In("x", list(range(1, 20_001, 2))))
+    whole = sum(end - start for start, end in sections(path))
+    assert plan.bloom_bytes_read <= whole + 4 * 5000, "the first page of each once more"
+    assert plan.requests <= 1 + 4 + 4
+
+
+def test_near_filters_are_read_in_one_request(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)}, ["x"], rows_per_group=100)
+    plan = bp.plan(path, "x = 4001")
+    assert plan.total == 40
+    assert plan.skipped["bloom"] >= 36
+    assert plan.filter_reads.requests < 10
+
+
+def test_a_warm_plan_makes_no_request(tmp_path: Path, reads: Reads) -> None:
+    path = write(tmp_path / "x.parquet", {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)}, ["x"], rows_per_group=1000)
+    cold = bp.plan(path, "x = 4001")
+    reads.calls.clear()
+    warm = bp.plan(path, "x = 4001")
+    other = bp.plan(path, "x = 4003")
+    assert (warm.requests, other.requests, reads.of(path)) == (0, 0, [])
+    assert warm.codes.tolist() == cold.codes.tolist()
+
+
+@pytest.mark.parametrize("size", [64, 4096, 2**20])
+def test_a_filter_without_a_bit_is_not_trusted(size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Small ones come with the first read; large ones are looked through before they are called empty."""
+    path = write(tmp_path / "x.parquet", {"x": list(range(0, 200, 2))}, rows_per_group=50)
+    empty_filters(graft_filters(path, size))
+    with caplog.at_level(logging.WARNING, "bloomparquet"):
+        plan = bp.plan(path, "x IN (31, 131)")
+    assert plan.kept == plan.total == 2
+    assert len(plan.errors) == 2
+    assert "no bit" in str(plan.errors[0])
+    assert path in str(plan.errors[0])
+    assert len(caplog.records) == 1, "one warning per file"
+    assert len(bp.plan(path, "x IN (31, 131)").errors) == 2, "warm plans say so too"
+    with pytest.raises(bp.FormatError, match="no bit"):
+        bp.plan(path, "x = 31", on_filter_error="fail")
+    assert bp.read_table(path, "x = 30").num_rows == 1
+
+
+def test_a_large_filter_with_one_bit_is_trusted(tmp_path: Path) -> None:
+    path = graft_filters(write(tmp_path / "x.parquet", {"x": [10]}, write_statistics=False), 2**20)
+    plan = bp.plan(path, "x = 11")
+    assert (plan.skipped, plan.errors) == ({"bloom": 1}, ())
+    assert bp.plan(path, "x = 10").kept == 1
+
+
+def test_a_row_group_without_a_filter_is_kept(tmp_path: Path) -> None:
+    values = [list(range(0, 100, 2)), list(range(0, 100, 2))]
+    write_groups(tmp_path / "with.parquet", [{"x": group} for group in values], ["x"])
+    write_groups(tmp_path / "without.parquet", [{"x": group} for group in values])
+    plan = bp.plan(tmp_path, "x = 31")
+    assert plan.skipped == {"bloom": 2}
+    assert {Path(group.path).name for group in plan.kept_row_groups()} == {"without.parquet"}
+    assert plan.errors == ()
+
+
+def test_each_row_group_has_its_own_filter(tmp_path: Path) -> None:
+    groups = [[100 * i + 2 * j for j in range(40)] + [10_000, -1] for i in range(6)]
+    for name, part in (("a", groups[:3]), ("b", groups[3:])):
+        write_groups(tmp_path / f"{name}.parquet", [{"x": group} for group in part], ["x"])
+    for i, group in enumerate(groups):
+        plan = bp.plan(tmp_path, bp.Eq("x", group[7]))
+        place = ("a" if i < 3 else "b", i % 3)
+        assert place in {(Path(found.path).stem, found.index) for found in plan.kept_row_groups()}
+        assert plan.kept <= 3
+        assert plan.skipped["bloom"] >= 3
+
+
+def test_a_filter_whose_length_the_footer_does_not_say_is_used(tmp_path: Path) -> None:
+    values = list(range(0, 200, 2))
+    path = set_filter_place(write(tmp_path / "x.parquet", {"x": values}, ["x"]), length=-1)
+    assert filter_offset(path)[1] is None
+    assert bp.plan(path, "x = 31").skipped == {"bloom": 1}
+    assert all(bp.plan(path, bp.Eq("x", value)).kept == 1 for value in values)
+
+
+def test_both_layouts_are_read(tmp_path: Path) -> None:
+    """Filters behind all row groups, as pyarrow writes them; and each right behind its own row group."""
+    from tests.support.core import BLOOM_OFFSET, Field, column_metadata, decode, encode, read_footer
+
+    path = write_groups(tmp_path / "x.parquet", [{"x": list(range(0, 100, 2))}, {"x": list(range(0, 100, 2))}], ["x"])
+    data, footer = Path(path).read_bytes(), read_footer(path)
+    found = [filter_offset(path, row_group=i) for i in (0, 1)]
+    first = data[found[0][0] : found[0][0] + (found[0][1] or 0)]
+    metadata = decode(footer)
+    # The first row group's filter goes between the magic and the pages: everything behind it moves by its length.
+    for i in (0, 1):
+        chunk = column_metadata(metadata, i)
+        for number in (9, 11, BLOOM_OFFSET):
+            if number in chunk:
+                chunk[number] = Field(6, chunk[number].value + len(first))
+    column_metadata(metadata, 0)[BLOOM_OFFSET] = Field(6, 4)
+    changed = encode(metadata)
+    body = data[4 : len(data) - 8 - len(footer)]
+    Path(path).write_bytes(data[:4] + first + body + changed + len(changed).to_bytes(4, "little") + b"PAR1")
+    assert bp.plan(path, "x = 31").skipped == {"bloom": 2}
+    assert bp.plan(path, "x = 30").kept == 2
+
+
+def test_a_list_of_ten_thousand_is_the_union_of_its_values(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    path = write(tmp_path / "x.parquet", {"x": rng.integers(0, 10**9, 4000)}, ["x"], rows_per_group=40)
+    wanted = rng.integers(0, 10**9, 10_000).tolist()
+    union: set[int] = set()
+    for at in range(0, 10_000, 500):
+        union |= kept_indexes(bp.plan(path, bp.In("x", wanted[at : at + 500])))
+    assert kept_indexes(bp.plan(path, bp.In("x", wanted))) == union
+    some = wanted[:150]
+    singles = set().union(*(kept_indexes(bp.plan(path, bp.Eq("x", value))) for value in some))
+    assert kept_indexes(bp.plan(path, bp.In("x", some))) == singles
+    assert len(singles) < 100
+
+
+@pytest.mark.parametrize("count", [1, 3, 31, 33, 400])
+def test_blocks_and_bitsets_give_the_same_verdicts(count: int, tmp_path: Path) -> None:
+    """The same values asked of small filters (in memory) and of large ones (block by block, or whole)."""
+    rng = np.random.default_rng(count)
+    values = rng.integers(0, 10**6, 600)
+    small = write(tmp_path / "small.parquet", {"x": values}, ["x"], rows_per_group=100, write_statistics=False)
+    big = graft_filters(write(tmp_path / "big.parquet", {"x": values}, rows_per_group=100, write_statistics=False), 2**18)
+    present = {int(value): i // 100 for i, value in enumerate(values)}
+    wanted = rng.integers(0, 10**6, count).tolist() + [int(values[5])]
+    truth = {group for value, group in present.items() if value in wanted}
+    for path in (small, big):
+        found = kept_indexes(bp.plan(path, bp.In("x", wanted)))
+        assert truth <= found
+        if count < 30:
+            assert len(found) <= len(truth) + 2
+
+
+def test_all_that_is_asked_of_one_footer_is_separate(tmp_path: Path) -> None:
+    """Filters are kept per column: the same hash asked of two columns is answered by each one's own filter."""
+    path = write(tmp_path / "x.parquet", {"a": list(range(0, 100, 2)), "b": list(range(1, 101, 2))}, ["a", "b"])
+    assert bp.plan(path, "a = 31").kept == 0
+    assert bp.plan(path, "b = 31").kept == 1
+    assert bp.plan(path, "b = 30").kept == 0
+    assert bp.plan(path, "a = 30").kept == 1
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 127, 128, 129, 1000, 2**15 + 1])
+def test_any_number_of_blocks_is_read(blocks: int, tmp_path: Path) -> None:
+    """The format asks for no power of two; and some sizes just do, or do not, come with the first read."""
+    values = np.random.default_rng(blocks).integers(0, 2**62, 30)
+    path = graft_filters(write(tmp_path / "x.parquet", {"x": values}, rows_per_group=10, write_statistics=False), 32 * blocks)
+    for i, value in enumerate(values.tolist()):
+        assert i // 10 in kept_indexes(bp.plan(path, bp.Eq("x", value)))
+    absent = [int(value) for value in values ^ 1 if value not in values]
+    skipped = sum(bp.plan(path, bp.Eq("x", value)).skipped["bloom"] for value in absent)
+    assert skipped > 0.9 * 3 * len(absent) or blocks < 3

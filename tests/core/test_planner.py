@@ -1,0 +1,375 @@
+"""Plans: how evidence is combined, which column a name means, and that what is remembered is never stale."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from tests.support.core import Field, column_metadata, edit_footer, kept, kept_indexes
+from tests.support.files import hive, write, write_groups
+
+EVEN = list(range(0, 100, 2))
+
+
+@pytest.fixture
+def two_columns(tmp_path: Path) -> str:
+    """In `a` 31 is excluded by the filter and 500 by bounds; in `b` 33 by the filter and 700 by bounds."""
+    return write(tmp_path / "x.parquet", {"a": EVEN, "b": EVEN, "n": pa.array([None] * 50, pa.int64())}, ["a", "b", "n"])
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("a = 31", "bloom"), ("a = 500", "statistics"), ("a = 30", None),
+        ("a = 500 OR b = 33", "bloom"), ("a = 31 OR b = 700", "bloom"), ("a = 500 OR b = 700", "statistics"), ("a = 31 OR b = 33", "bloom"),
+        ("a = 31 OR b = 30", None), ("a = 500 OR b = 30", None),
+        ("a = 31 AND b = 30", "bloom"), ("a = 30 AND b = 33", "bloom"), ("a = 30 AND b = 700", "statistics"), ("a = 30 AND b = 32", None),
+        ("(a = 31 OR b = 500) AND (a = 30 OR b = 30)", "bloom"), ("(a = 31 AND b = 30) OR (a = 30 AND b = 33)", "bloom"),
+        ("(a = 31 AND b = 30) OR (a = 30 AND b = 30)", None), ("a IN (31, 33, 500)", "bloom"), ("a IN (500, 501)", "statistics"), ("a IN (31, 30)", None),
+        ("a <=> 31", "bloom"), ("a <=> 30", None), ("NOT a = 31", None), ("NOT a <> 31", "bloom"), ("NOT (a <> 30)", None), ("a <> 31", None),
+        ("a NOT IN (31)", None), ("NOT (a NOT IN (31, 33))", "bloom"), ("NOT (a = 30 OR NOT b = 33)", "bloom"), ("NOT NOT a = 31", "bloom"),
+        ("NOT (a = 31)", None), ("NOT (a <=> 31)", None), ("NOT NOT (a <=> 31)", "bloom"), ("n = 5", "statistics"), ("n IS NULL", None),
+        ("n <=> NULL", None), ("n IS NOT NULL", "statistics"), ("NOT n <=> 5", None), ("n IN (1, NULL)", "statistics"), ("a IN (31, NULL)", "bloom"),
+        ("a = NULL", "constant"), ("FALSE", "constant"), ("TRUE", None), ("a = 31 OR TRUE", None), ("a = 30 AND FALSE", "constant"),
+        ("a > 31 AND a < 33 AND a = 31", "bloom"), ("a = 31 OR a > 90", None), ("a = 30 AND a = 31", "bloom"),
+    ],
+)  # fmt: skip
+def test_evidence_is_combined_leaf_by_leaf(where: str, reason: str | None, two_columns: str) -> None:
+    plan = bp.plan(two_columns, where)
+    assert plan.skipped == ({} if reason is None else {reason: 1}) or reason == "constant"
+    assert plan.kept == (reason is None)
+    assert plan.bloom_bytes_read == 0 or reason not in ("constant", "statistics")
+    assert bp.read_table(two_columns, where).num_rows == bp.read_table(two_columns).filter(_expression(where, two_columns)).num_rows
+
+
+def _expression(where: str, path: str) -> pa.Array:
+    from bloomparquet.residual import mask
+    from bloomparquet.where import parse_where
+
+    predicate = parse_where(where)
+    assert predicate is not None
+    found = mask(predicate, bp.read_table(path))
+    return found if len(found) else pa.array([True] * 50)
+
+
+def test_a_leaf_that_appears_twice_is_one_question(two_columns: str) -> None:
+    leaf = bp.Eq("a", 31)
+    assert bp.plan(two_columns, bp.And(bp.Or(leaf, bp.Eq("b", 33)), bp.Or(leaf, bp.Eq("b", 700)))).kept == 0
+    assert bp.plan(two_columns, bp.Or(leaf, ~leaf)).kept == 1
+
+
+def test_a_value_only_in_the_last_row_group_of_the_last_file_is_found(tmp_path: Path) -> None:
+    for i in range(8):
+        groups = [{"x": EVEN} for _ in range(5)]
+        if i == 7:
+            groups[4] = {"x": [*EVEN[:-1], 31]}
+        write_groups(tmp_path / f"{i}.parquet", groups, ["x"])
+    plan = bp.plan(tmp_path, "x = 31")
+    assert kept(plan) == {("7.parquet", 4)}
+    assert plan.skipped == {"bloom": 39}
+    assert bp.read_table(tmp_path, "x = 31").num_rows == 1
+
+
+def test_counts_add_up_and_row_groups_tell_the_same(tmp_path: Path) -> None:
+    root = hive(tmp_path, {f"p={i}": {"x": [100 * i + j for j in EVEN]} for i in range(4)}, ["x"], rows_per_group=25)
+    plan = bp.plan(root, "p IN (1, 2) AND x IN (110, 111)")
+    assert plan.total == plan.kept + plan.skipped.total() == 2 + 4
+    groups = list(plan.row_groups)
+    assert len(groups) == plan.total
+    assert Counter(group.reason for group in groups if group.reason) == plan.skipped
+    assert [group for group in groups if group.kept] == plan.kept_row_groups()
+    assert groups[-1] == plan.row_groups[-1]
+    assert plan.row_groups[1:3] == groups[1:3]
+    assert plan.to_arrow().column("kept").to_pylist() == [group.kept for group in groups]
+    assert "1 of 6 row groups kept" in repr(plan)
+    with pytest.raises(IndexError):
+        plan.row_groups[6]
+
+
+# --- which column a name means
+
+
+@pytest.fixture
+def dotted(tmp_path: Path) -> str:
+    """A column called `a.b` (even numbers), and a struct `a` with a field `b` (odd numbers)."""
+    struct = pa.array([{"b": value + 1} for value in EVEN])
+    return write(tmp_path / "x.parquet", pa.table({"a.b": EVEN, "a": struct}))
+
+
+def test_a_name_with_a_dot_is_first_of_all_a_name(dotted: str) -> None:
+    assert bp.read_table(dotted, bp.Eq("a.b", 98)).num_rows == 1
+    assert bp.plan(dotted, bp.Eq("a.b", 99)).kept == 0
+    assert bp.plan(dotted, bp.Eq(("a", "b"), 99)).kept == 1
+    assert bp.read_table(dotted, bp.Eq(("a", "b"), 99)).num_rows == 1
+    assert bp.read_table(dotted, bp.Eq(("a", "b"), 98)).num_rows == 0
+    assert bp.read_table(dotted, "`a.b` = 98").num_rows == 1
+    assert bp.plan(dotted, bp.Eq(("a", "b"), 0)).kept == 0
+
+
+def test_a_name_with_a_dot_means_one_column_in_all_files(tmp_path: Path) -> None:
+    """The first file has only the struct: there the column `a.b` is missing, and so null in every row."""
+    write(tmp_path / "1.parquet", {"a": pa.array([{"b": 5}, {"b": 6}])})
+    write(tmp_path / "2.parquet", {"a.b": [7, 8]})
+    assert kept(bp.plan(tmp_path, bp.IsNull("a.b"))) == {("1.parquet", 0)}
+    assert bp.read_table(tmp_path, "`a.b` IS NULL").num_rows == 2
+    assert bp.read_table(tmp_path, bp.Eq("a.b", 5)).num_rows == 0
+    assert bp.read_table(tmp_path, bp.Eq("a.b", 7)).num_rows == 1
+
+
+def test_a_nested_leaf_is_found_by_its_path(tmp_path: Path) -> None:
+    rows = [{"x": value, "deep": {"y": str(value)}} if value % 10 else None for value in EVEN]
+    path = write(tmp_path / "x.parquet", {"st": pa.array(rows)}, ["st.x", "st.deep.y"])
+    assert bp.plan(path, "st.x = 31").skipped == {"bloom": 1}
+    assert bp.plan(path, bp.Eq(("st", "deep", "y"), "31")).skipped == {"bloom": 1}
+    assert bp.plan(path, "st.x = 500").skipped == {"statistics": 1}
+    for where, count in (("st.x = 32", 1), ("st.deep.y = '32'", 1), ("st.x IS NULL", 10), ("st.x <=> NULL", 10), ("st IS NULL", 10), ("st.x = 30", 0)):
+        assert bp.read_table(path, where).num_rows == count, where
+
+
+@pytest.mark.parametrize("column", ["l", ("l", "element"), ("l", "list", "element"), "m", ("m", "key"), ("m", "key_value", "key"), "st"])
+def test_lists_maps_and_groups_are_never_pruned(column: Any, tmp_path: Path) -> None:
+    table = pa.table(
+        {"l": [EVEN], "m": pa.array([[(value, 1) for value in EVEN]], pa.map_(pa.int64(), pa.int64())), "st": pa.array([{"x": 1}])}
+    )
+    path = write(tmp_path / "x.parquet", table, ["l.list.element", "m.key_value.key", "st.x"])
+    for predicate in (bp.Eq(column, 31), bp.Eq(column, 10_000), bp.In(column, [31]), bp.Gt(column, 10_000), bp.IsNull(column), bp.IsNotNull(column)):
+        assert bp.plan(path, predicate, strict=False).kept == 1, predicate
+
+
+def test_a_list_of_empty_lists_is_not_all_null(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"l": pa.array([[], []], pa.list_(pa.int64()))})
+    assert bp.plan(path, bp.IsNotNull("l")).kept == 1
+
+
+def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path) -> None:
+    write(tmp_path / "new.parquet", {"id": [1], "x": [5]}, ["x"])
+    write(tmp_path / "old.parquet", {"id": [2]})
+    old, new = ("old.parquet", 0), ("new.parquet", 0)
+    cases: list[tuple[str, set[tuple[str, int]]]] = [
+        ("x = 5", {new}), ("x <=> 5", {new}), ("x IS NULL", {old}), ("x <=> NULL", {old}), ("x IS NOT NULL", {new}), ("x <> 7", {new}),
+        ("NOT x <=> 5", {old}), ("x NOT IN (7)", {new}), ("x > 1", {new}), ("x = 5 OR id = 2", {old, new}), ("NOT (x = 5)", set()), ("x IN (5, NULL)", {new}),
+    ]  # fmt: skip
+    for where, expected in cases:
+        assert expected <= kept(bp.plan(tmp_path, where)) <= expected | {new}, where
+        assert bp.read_table(tmp_path, where).num_rows == len(expected), where
+
+
+def test_a_field_that_a_struct_lacks_is_null_there(tmp_path: Path) -> None:
+    write(tmp_path / "new.parquet", {"st": pa.array([{"x": 1, "y": 2}])})
+    write(tmp_path / "old.parquet", {"st": pa.array([{"x": 1}])})
+    assert kept(bp.plan(tmp_path, "st.y = 2")) == {("new.parquet", 0)}
+    assert kept(bp.plan(tmp_path, "st.y IS NULL")) == {("old.parquet", 0)}
+
+
+def test_columns_that_differ_by_case_only_are_not_pruned_where_that_is_ambiguous(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"id": EVEN, "ID": [value + 1 for value in EVEN]}, ["id", "ID"])
+    assert bp.plan(path, "id = 31").kept == 0
+    assert bp.plan(path, "ID = 31").kept == 1
+    for name in ("id", "ID", "Id"):
+        assert bp.plan(path, bp.Eq(name, 31), case_sensitive=False).kept == 1
+    assert bp.plan(path, bp.Eq("Id", 31), strict=False).kept == 1
+
+
+def test_names_match_in_any_case_when_asked(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"UserId": EVEN}, ["UserId"])
+    assert bp.plan(path, "userid = 31", case_sensitive=False).skipped == {"bloom": 1}
+    assert bp.plan(path, "userid = 30", case_sensitive=False).kept == 1
+    with pytest.raises(bp.PlanError, match="did you mean 'UserId'"):
+        bp.plan(path, "userid = 30")
+
+
+def test_an_unknown_column_is_an_error_with_the_nearest_name(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"day=1": {"user_id": EVEN, "st": pa.array([{"city": "a"}] * 50)}})
+    for wrong, right in (("user_idd", "user_id"), ("dayy", "day"), ("st.citty", "st.city")):
+        with pytest.raises(bp.PlanError, match=f"{wrong}.*did you mean '{right}'"):
+            bp.plan(root, bp.Eq(wrong, 1))
+    assert bp.plan(root, bp.Eq("nothing", 1), strict=False).kept == 1
+    assert bp.plan(root, bp.IsNotNull("nothing"), strict=False).kept == 1
+
+
+def test_a_column_of_files_that_partitions_exclude_is_known(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"p=1": {"a": [1]}, "p=2": {"a": [1], "b": [5]}})
+    assert bp.read_table(root, "p = 1 AND b = 5").num_rows == 0
+    assert bp.read_table(root, "p = 9 AND b = 5").num_rows == 0
+
+
+def test_a_value_of_the_wrong_kind_is_an_error_or_excludes_nothing(two_columns: str) -> None:
+    for predicate in (bp.Eq("a", "31"), bp.In("a", [31, "x"]), bp.Gt("a", True), bp.Eq("a", b"x")):
+        with pytest.raises(bp.PlanError, match="'a'"):
+            bp.plan(two_columns, predicate)
+        assert bp.plan(two_columns, predicate, strict=False).kept == 1
+    with pytest.raises(bp.OptionError, match="keep"):
+        bp.plan(two_columns, "a = 1", on_filter_error="ignore")  # type: ignore[arg-type]
+
+
+# --- files whose schemas differ
+
+
+def test_a_narrower_type_in_one_file_is_judged_by_that_file(tmp_path: Path) -> None:
+    write(tmp_path / "int.parquet", {"x": pa.array(EVEN, pa.int32())}, ["x"], write_statistics=False)
+    write(tmp_path / "long.parquet", {"x": pa.array([*EVEN, 2**40], pa.int64())}, ["x"], write_statistics=False)
+    both = {("int.parquet", 0), ("long.parquet", 0)}
+    assert all(kept(bp.plan(tmp_path, bp.Eq("x", value))) == both for value in EVEN)
+    assert kept(bp.plan(tmp_path, bp.Eq("x", 2**40))) == {("long.parquet", 0)}
+    assert bp.read_table(tmp_path, bp.In("x", [2**40, 4])).num_rows == 3
+    write(tmp_path / "f32" / "a.parquet", {"x": pa.array([0.5, np.float32(0.1)], pa.float32())}, ["x"], write_statistics=False)
+    write(tmp_path / "f32" / "b.parquet", {"x": pa.array([0.5, 0.1], pa.float64())}, ["x"], write_statistics=False)
+    assert len(kept(bp.plan(tmp_path / "f32", "x = 0.5D"))) == 2
+    assert kept(bp.plan(tmp_path / "f32", "x = 0.1D")) == {("b.parquet", 0)}
+    assert kept(bp.plan(tmp_path / "f32", bp.Eq("x", float(np.float32(0.1))))) == {("a.parquet", 0)}
+
+
+def test_units_and_scales_are_each_files_own(tmp_path: Path) -> None:
+    import datetime as dt
+    from decimal import Decimal
+
+    moment = dt.datetime(2024, 5, 17, 1, 2, 3, 4000)
+    for unit in ("ms", "us", "ns"):
+        write(tmp_path / "t" / f"{unit}.parquet", {"x": pa.array([moment], pa.timestamp(unit))}, ["x"], write_statistics=False)
+    assert len(kept(bp.plan(tmp_path / "t", bp.Eq("x", moment)))) == 3
+    assert bp.read_table(tmp_path / "t", bp.Eq("x", moment)).num_rows == 3
+    for precision, scale in ((5, 2), (12, 3), (20, 4)):
+        array = pa.array([Decimal("1.5")], pa.decimal128(precision, scale))
+        write(tmp_path / "d" / f"{precision}.parquet", {"x": array}, ["x"], write_statistics=False)
+    assert len(kept(bp.plan(tmp_path / "d", bp.Eq("x", Decimal("1.50"))))) == 3
+    assert bp.read_table(tmp_path / "d", "x = 1.5").num_rows == 3
+
+
+# --- shapes of files
+
+
+def test_files_and_row_groups_without_rows_do_no_harm(tmp_path: Path) -> None:
+    write(tmp_path / "none.parquet", pa.table({"x": pa.array([], pa.int64())}), ["x"])
+    write_groups(tmp_path / "some.parquet", [pa.table({"x": pa.array([], pa.int64())}), {"x": [5]}], ["x"])
+    plan = bp.plan(tmp_path, "x = 5")
+    assert plan.errors == ()
+    assert bp.read_table(tmp_path, "x = 5").num_rows == 1
+    assert bp.read_table(tmp_path).num_rows == 1
+    assert bp.read_table(tmp_path / "none.parquet", "x = 5").schema.names == ["x"]
+    assert bp.plan(tmp_path / "none.parquet", "x IS NULL").kept == 0
+
+
+def test_all_null_columns_match_only_null_tests(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": pa.array([None, None], pa.string()), "n": pa.nulls(2)}, ["x"])
+    for column in ("x", "n"):
+        assert bp.plan(path, bp.IsNull(column)).kept == 1
+        assert bp.read_table(path, bp.IsNull(column)).num_rows == 2
+    assert bp.plan(path, "x = 'a'").kept == 0
+    bare = write(tmp_path / "y.parquet", {"x": pa.array([None, None], pa.string())}, ["x"], write_statistics=False)
+    assert bp.plan(bare, "x IS NULL").kept == 1
+    assert bp.plan(bare, "x <=> NULL").kept == 1
+
+
+@pytest.mark.parametrize("fields", [(5,), (12,), (5, 12)])
+def test_counts_that_the_footer_leaves_out_prove_nothing(fields: tuple[int, ...], tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": EVEN})
+
+    def forget(metadata: dict[int, Field]) -> None:
+        for number in fields:
+            del column_metadata(metadata)[number]
+
+    edit_footer(path, forget)
+    for where in ("x = 4", "x IS NOT NULL", "x > 3", "x <> 3"):
+        assert bp.plan(path, where).kept == 1, where
+
+
+# --- what is remembered
+
+
+def _replace(path: str, table: Any, *, like: os.stat_result) -> None:
+    write(path, table, ["x"])
+    assert os.stat(path).st_size == like.st_size, "the test needs files of one size"
+
+
+def test_a_file_that_was_rewritten_in_place_is_read_anew(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": [10, 20]}, ["x"])
+    held = bp.plan(path, "x = 10")
+    assert held.kept == 1
+    before = os.stat(path)
+    _replace(path, {"x": [30, 40]}, like=before)
+    os.utime(path, ns=(before.st_mtime_ns + 1, before.st_mtime_ns + 1))
+    assert bp.plan(path, "x = 30").kept == 1
+    assert bp.plan(path, "x = 10").kept == 0
+    assert bp.read_table(path, "x = 40").num_rows == 1
+
+
+def test_a_file_in_memory_without_a_time_is_never_remembered(tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    first, second = (Path(write(tmp_path / "x.parquet", {"x": values}, ["x"])).read_bytes() for values in ([10, 20], [30, 40]))
+    assert len(first) == len(second)
+    memory.pipe("/stale/x.parquet", first)
+    held = bp.plan("memory://stale/x.parquet", "x = 10")
+    memory.pipe("/stale/x.parquet", second)
+    assert held.kept == 1
+    assert bp.plan("memory://stale/x.parquet", "x = 30").kept == 1
+    assert bp.read_table("memory://stale/x.parquet", "x = 40").num_rows == 1
+    memory.rm("/stale", recursive=True)
+
+
+def test_files_that_appear_and_vanish_are_noticed(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", {"x": [1]}, ["x"])
+    assert bp.plan(tmp_path).total == 1
+    write(tmp_path / "b.parquet", {"x": [2]}, ["x"])
+    assert (bp.plan(tmp_path).total, bp.plan(tmp_path, "x = 2").kept) == (2, 1)
+    (tmp_path / "a.parquet").unlink()
+    assert (bp.plan(tmp_path).total, bp.plan(tmp_path, "x = 1").kept) == (1, 0)
+
+
+def test_only_the_footers_of_new_files_are_read(tmp_path: Path) -> None:
+    for i in range(5):
+        write(tmp_path / f"{i}.parquet", {"x": [i]})
+    held = bp.plan(tmp_path)
+    assert held.requests == 5
+    write(tmp_path / "5.parquet", {"x": [5]})
+    assert bp.plan(tmp_path).requests == 1
+
+
+def test_many_threads_may_plan_at_once(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).permutation(np.arange(4000) * 2)
+    for i in range(4):
+        write(tmp_path / f"{i}.parquet", {"x": values, "y": values}, ["x", "y"], rows_per_group=200)
+    expected = {value: kept(bp.plan(tmp_path, bp.Eq("x", value))) for value in range(0, 160, 2)}
+    from bloomparquet.pruning.planner import cache
+
+    cache.clear()
+    wrong: list[Any] = []
+
+    def work(start: int) -> None:
+        for value in range(start, 160, 8):
+            for column in ("x", "y"):
+                found = kept(bp.plan(tmp_path, bp.Eq(column, value)))
+                if found != expected[value]:
+                    wrong.append((column, value, found))
+
+    threads = [threading.Thread(target=work, args=(2 * i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_files_with_metadata_of_their_own_cost_no_more(tmp_path: Path) -> None:
+    """pandas, Delta and Iceberg write key-values that differ from file to file; these must not make planning quadratic."""
+    for i in range(400):
+        table = pa.table({"x": [2 * i]}).replace_schema_metadata({"pandas": f'{{"index_columns": [{{"start": {i}}}]}}'})
+        write(tmp_path / f"{i}.parquet", table, ["x"])
+    plan = bp.plan(tmp_path, "x = 31")
+    assert plan.kept == 0
+    assert len(plan.table.layouts) == 1
+
+
+def test_a_plan_may_be_made_of_an_open_data_set(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": EVEN}, ["x"])
+    dataset = bp.Dataset.open(path)
+    assert bp.plan(dataset, "x = 30").kept == 1
+    assert kept_indexes(bp.plan(dataset, "x = 31")) == set()

@@ -1,0 +1,272 @@
+"""The rows: exactly those that match, against pyarrow's own data sets and against an unpruned read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from tests.support.files import hive, write, write_groups
+
+field = pc.field
+UTC = dt.timezone.utc
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """12 files in 4 partitions, 5 row groups each."""
+    rng = np.random.default_rng(11)
+    root = tmp_path_factory.mktemp("events")
+    for day in range(1, 5):
+        for part in range(3):
+            n = 500
+            ids = rng.integers(0, 100_000, n)
+            table = pa.table(
+                {
+                    "id": ids,
+                    "name": pa.array([f"user-{i % 977}" if i % 13 else None for i in ids.tolist()]),
+                    "amount": pa.array([decimal.Decimal(int(i)) / 100 for i in ids], pa.decimal128(12, 2)),
+                    "at": pa.array([dt.datetime(2026, 1, day) + dt.timedelta(seconds=int(i)) for i in ids], pa.timestamp("us", "UTC")),
+                    "score": pa.array(np.where(ids % 7 == 0, np.nan, ids / 8)),
+                    "tags": pa.array([[int(i), 1] for i in ids]),
+                    "place": pa.array([{"city": f"c{i % 50}", "zip": int(i)} for i in ids.tolist()]),
+                }
+            )
+            write(root / f"day=2026-01-0{day}" / f"{part}.parquet", table, ["id", "name", "amount", "place.zip"], rows_per_group=100)
+    return str(root)
+
+
+def theirs(root: str, condition: Any, columns: list[str] | None = None) -> pa.Table:
+    partitioning = ds.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
+    return ds.dataset(root, partitioning=partitioning).to_table(filter=condition, columns=columns)
+
+
+def an_id(root: str) -> int:
+    return theirs(root, None, ["id"]).column("id")[777].as_py()  # type: ignore[no-any-return]
+
+
+def test_rows_are_those_of_pyarrows_filter(events: str) -> None:
+    one = an_id(events)
+    name, cents = f"user-{one % 977}", decimal.Decimal(one) / 100
+    day = dt.date(2026, 1, 2)
+    cases: list[tuple[str, Any]] = [
+        (f"id = {one}", field("id") == one),
+        (f"id IN ({one}, -1, {one + 1})", field("id").isin([one, -1, one + 1])),
+        (f"name = '{name}'", field("name") == name),
+        (f"amount = {cents}", field("amount") == pa.scalar(cents, pa.decimal128(12, 2))),
+        ("day = DATE '2026-01-02' AND id < 5000", (field("day") == day) & (field("id") < 5000)),
+        ("id >= 99000 OR name IS NULL", (field("id") >= 99000) | field("name").is_null()),
+        ("NOT (id < 99000)", ~(field("id") < 99000)),
+        ("name <> 'user-1' AND id > 98000", (field("name") != "user-1") & (field("id") > 98000)),
+        (f"place.zip = {one}", field("place", "zip") == one),
+        ("name LIKE 'user-97%'", pc.starts_with(field("name"), "user-97")),
+        ("at >= TIMESTAMP '2026-01-04 20:00:00'", field("at") >= pa.scalar(dt.datetime(2026, 1, 4, 20, tzinfo=UTC), pa.timestamp("us", "UTC"))),
+        ("id = -5", field("id") == -5),
+    ]  # fmt: skip
+    for where, condition in cases:
+        expected = theirs(events, condition)
+        found = bp.read_table(events, where)
+        assert found.select(expected.schema.names).cast(expected.schema).drop_columns("score").equals(expected.drop_columns("score")), where
+        assert repr(found.column("score").to_pylist()) == repr(expected.column("score").to_pylist()), where
+        assert bp.read_table(events, where, columns=["day", "id"]).to_pydict() == theirs(events, condition, ["day", "id"]).to_pydict(), where
+
+
+def test_lists_of_tuples_mean_what_they_mean_to_pyarrow(events: str) -> None:
+    one = an_id(events)
+    for where in ([("id", "=", one)], [[("id", "=", one)], [("id", "in", [1, 2, 3]), ("name", "!=", "x")]], [("id", ">", 99_900), ("day", "=", "2026-01-03")]):
+        expected = pq.read_table(events, filters=pq.filters_to_expression(where) if "day" not in str(where) else [("id", ">", 99_900), ("day", "=", "2026-01-03")])
+        assert bp.read_table(events, where).num_rows == expected.num_rows
+
+
+def test_a_lookup_reads_only_the_row_groups_that_were_kept(events: str) -> None:
+    plan = bp.plan(events, f"id = {an_id(events)}")
+    assert plan.total == 60
+    assert 1 <= plan.kept <= 4
+    assert plan.skipped["bloom"] >= 50
+
+
+@pytest.mark.parametrize("where", [None, "id < 50000", "id = -1", "day = DATE '2026-01-01'", "day = DATE '1999-01-01'", "FALSE"])
+@pytest.mark.parametrize("columns", [None, ["id"], ["day"], ["amount", "day", "id"], ["place", "tags"], []], ids=str)
+def test_the_schema_does_not_depend_on_what_matches(where: str | None, columns: list[str] | None, events: str) -> None:
+    everything = bp.read_table(events)
+    found = bp.read_table(events, where, columns=columns)
+    assert found.schema.equals(everything.schema if columns is None else pa.schema([everything.schema.field(name) for name in columns]))
+    assert found.num_rows == bp.read_table(events, where, columns=["id"]).num_rows
+    batches = list(bp.scan_batches(events, where, columns=columns))
+    assert sum(batch.num_rows for batch in batches) == found.num_rows
+    assert all(batch.schema.equals(found.schema) for batch in batches)
+
+
+def test_no_columns_keep_their_rows(events: str) -> None:
+    assert bp.read_table(events, columns=[]).num_rows == 6000
+    assert bp.read_table(events, "id < 50000", columns=[]).num_rows == bp.read_table(events, "id < 50000").num_rows > 0
+    assert bp.read_table(events, "day = DATE '2026-01-01'", columns=[]).num_rows == 1500
+
+
+def test_an_unknown_column_is_an_error_with_the_nearest_name(events: str) -> None:
+    with pytest.raises(bp.PlanError, match="did you mean 'amount'"):
+        bp.read_table(events, columns=["amout"])
+
+
+def test_batches_are_bounded(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": np.arange(300_000)}, rows_per_group=150_000)
+    assert max(batch.num_rows for batch in bp.scan_batches(path)) <= 64 * 1024
+    assert bp.read_table(path).num_rows == 300_000
+
+
+def test_rows_come_in_the_order_of_files(tmp_path: Path) -> None:
+    for i in (2, 0, 1):
+        write_groups(tmp_path / f"{i}.parquet", [{"x": [i * 10 + j]} for j in range(3)])
+    assert bp.read_table(tmp_path).column("x").to_pylist() == [0, 1, 2, 10, 11, 12, 20, 21, 22]
+    assert bp.read_table([tmp_path / "2.parquet", tmp_path / "0.parquet"], "x <> 1").column("x").to_pylist() == [20, 21, 22, 0, 2]
+
+
+# --- schemas that change from file to file
+
+
+def test_columns_come_and_go(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"a": [1, 2], "b": ["x", "y"]})
+    write(tmp_path / "2.parquet", {"b": ["z"], "c": [True]})
+    assert bp.read_table(tmp_path).to_pydict() == {"a": [1, 2, None], "b": ["x", "y", "z"], "c": [None, None, True]}
+    assert bp.read_table(tmp_path, "a IS NULL").to_pydict() == {"a": [None], "b": ["z"], "c": [True]}
+    assert bp.read_table(tmp_path, "c IS NULL AND b <> 'x'", columns=["a"]).to_pydict() == {"a": [2]}
+    assert bp.read_table(tmp_path / "1.parquet", columns=["a"]).to_pydict() == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [
+        (pa.int32(), pa.int64()), (pa.int8(), pa.int32()), (pa.uint8(), pa.int16()), (pa.float32(), pa.float64()), (pa.decimal128(5, 2), pa.decimal128(12, 4)),
+        (pa.timestamp("ms"), pa.timestamp("us")), (pa.timestamp("us"), pa.timestamp("ns")), (pa.string(), pa.large_string()), (pa.date32(), pa.date64()),
+        (pa.dictionary(pa.int32(), pa.string()), pa.string()), (pa.null(), pa.int64()), (pa.binary(), pa.large_binary()),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_types_are_widened(narrow: pa.DataType, wide: pa.DataType, tmp_path: Path) -> None:
+    kind = str(wide)
+    made: dict[str, Any] = {"timestamp": dt.datetime(2024, 1, 1), "large_string": "a", "string": "a", "date64": dt.date(2024, 1, 1), "decimal128": decimal.Decimal("1.50"), "large_binary": b"a"}
+    value = next((made[name] for name in made if kind.startswith(name)), 1)
+    first = None if pa.types.is_null(narrow) else value
+    write(tmp_path / "1.parquet", {"x": pa.array([first, first], narrow)})
+    write(tmp_path / "2.parquet", {"x": pa.array([value], wide)})
+    assert bp.read_table(tmp_path, bp.Eq("x", value)).num_rows == (3 if first is not None else 1)
+    assert bp.read_table(tmp_path).num_rows == 3
+
+
+def test_structs_that_grew_are_filled_with_nulls(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"st": pa.array([{"x": 1}, None])})
+    write(tmp_path / "2.parquet", {"st": pa.array([{"x": 1, "y": "b"}])})
+    assert bp.read_table(tmp_path).to_pydict() == {"st": [{"x": 1, "y": None}, None, {"x": 1, "y": "b"}]}
+    assert bp.read_table(tmp_path, "st.y IS NULL").num_rows == 2
+    assert bp.read_table(tmp_path, "st.y = 'b'").num_rows == 1
+    assert bp.read_table(tmp_path, "st.x = 1").num_rows == 2
+
+
+def test_types_that_do_not_go_together_are_told_so(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"x": [1]})
+    write(tmp_path / "2.parquet", {"x": ["a"]})
+    with pytest.raises(bp.PlanError, match="x"):
+        bp.read_table(tmp_path)
+
+
+def test_a_whole_number_too_large_for_the_wider_type_is_an_error_of_ours(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"x": pa.array([2**53 + 1], pa.int64())})
+    write(tmp_path / "2.parquet", {"x": pa.array([0.5], pa.float64())})
+    try:
+        found = bp.read_table(tmp_path, bp.Eq("x", 2**53 + 1)).num_rows
+    except bp.BloomParquetError:
+        return
+    assert found == 1
+
+
+# --- columns that need care
+
+
+def test_a_column_with_a_dot_is_read_and_filtered(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"a.b": [1, 2], "a": pa.array([{"b": 3}, {"b": 4}]), "a.b.c": ["x", "y"]})
+    assert bp.read_table(path, "`a.b` = 2").to_pydict() == {"a.b": [2], "a": [{"b": 4}], "a.b.c": ["y"]}
+    assert bp.read_table(path, columns=["a.b"]).to_pydict() == {"a.b": [1, 2]}
+    assert bp.read_table(path, bp.Eq(("a", "b"), 3), columns=["a.b"]).to_pydict() == {"a.b": [1]}
+    assert bp.read_table(path, bp.Eq("a.b", 1), columns=["a"]).to_pydict() == {"a": [{"b": 3}]}
+
+
+def test_names_in_another_case_are_read_when_asked(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"UserId": [1, 2]}, ["UserId"])
+    assert bp.read_table(path, "userid = 2", case_sensitive=False).to_pydict() == {"UserId": [2]}
+
+
+def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
+    moment = dt.datetime(2024, 5, 17, 10)
+    path = write(tmp_path / "x.parquet", {"x": pa.array([moment], pa.timestamp("us"))}, ["x"], use_deprecated_int96_timestamps=True)
+    found = bp.read_table(path, bp.Eq("x", moment.replace(tzinfo=UTC)))
+    assert found.schema.field("x").type == pa.timestamp("us", "UTC")
+    assert found.column("x").to_pylist() == [moment.replace(tzinfo=UTC)]
+    assert bp.read_table(path, "x > TIMESTAMP '2024-05-17 12:00:00'", timezone="Europe/Berlin").num_rows == 0
+    assert bp.read_table(path, "x = TIMESTAMP '2024-05-17 12:00:00'", timezone="Europe/Berlin").num_rows == 1
+    spark = str(parquet_testing_dir / "int96_from_spark.parquet")
+    everything = bp.read_table(spark)
+    assert everything.num_rows == pq.read_metadata(spark).num_rows
+    assert everything.schema.field(0).type == pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("array", "value"),
+    [
+        (pa.array(["a", "b", None]).dictionary_encode(), "b"),
+        (pa.array([b"\x01" * 16, b"\x02" * 16, None], pa.uuid()), b"\x02" * 16),
+        (pa.array(["a", "b"], pa.string_view()), "b"),
+        (pa.array([1, 2], pa.duration("us")), 2),
+        (pa.array([dt.date(2024, 1, 1), dt.date(2024, 1, 2)], pa.date64()), dt.date(2024, 1, 2)),
+        (pa.array([dt.time(1), dt.time(2)], pa.time32("s")), dt.time(2)),
+        (pa.array([dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)], pa.timestamp("s")), dt.datetime(2024, 1, 2)),
+        (pa.array([decimal.Decimal("1.1"), decimal.Decimal("2.2")], pa.decimal256(60, 5)), decimal.Decimal("2.2")),
+        (pa.array([decimal.Decimal("1.1"), decimal.Decimal("2.2")], pa.decimal32(5, 1)), decimal.Decimal("2.2")),
+        (pa.array([b"abc", b"abd"], pa.binary(3)), b"abd"),
+        (pa.array(['{"a": 1}', '{"a":1}'], pa.json_()), '{"a":1}'),
+        (pa.array([True, False, None]), True),
+        (pa.array([1.5, 2.5], pa.float16()), 2.5),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)  # fmt: skip
+def test_arrows_own_types_are_filtered(array: pa.Array, value: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": array})
+    try:
+        found = bp.read_table(path, bp.Eq("x", value))
+    except bp.PlanError:
+        assert pa.types.is_duration(array.type), "a duration has no literal"
+        return
+    assert found.num_rows == 1
+    assert bp.read_table(path, bp.IsNull("x")).num_rows == array.null_count
+    assert bp.read_table(path, bp.NotEq("x", value)).num_rows == len(array) - array.null_count - 1
+
+
+def test_partition_columns_are_typed_and_last(events: str) -> None:
+    found = bp.read_table(events, "id < 1000")
+    assert found.schema.names[-1] == "day"
+    assert found.schema.field("day").type == pa.date32()
+
+
+def test_a_partition_column_alone_reads_no_data_wrongly(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"p=1": {"x": [1, 2]}, "p=2": {"x": [3]}, "p=__HIVE_DEFAULT_PARTITION__": {"x": [4]}})
+    assert sorted(bp.read_table(root, columns=["p"]).column("p").to_pylist(), key=str) == [1, 1, 2, None]
+    assert bp.read_table(root, "p IS NULL", columns=["x"]).to_pydict() == {"x": [4]}
+
+
+def test_rows_come_from_memory_as_from_disk(tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    data = Path(write(tmp_path / "x.parquet", {"x": list(range(100))}, ["x"], rows_per_group=10)).read_bytes()
+    for i in range(3):
+        memory.pipe(f"/scan/p={i}/x.parquet", data)
+    assert bp.read_table("memory://scan", "x = 55 AND p > 0").to_pydict() == {"x": [55, 55], "p": [1, 2]}
+    assert bp.read_table("memory://scan/p=*/*.parquet", "x = 55").num_rows == 3
+    memory.rm("/scan", recursive=True)

@@ -1,0 +1,100 @@
+"""Files that are not what they should be: each gives one clear error that names the file, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bloomparquet as bp
+from tests.support.files import write
+
+LOOKS: dict[str, Callable[[Any], Any]] = {
+    "plan": lambda path: bp.plan(path, "x = 1"),
+    "plan all": bp.plan,
+    "read_table": lambda path: bp.read_table(path, "x = 1"),
+    "scan_batches": lambda path: list(bp.scan_batches(path)),
+    "inspect": bp.inspect,
+    "probe": lambda path: bp.probe(path, column="x", value=1),
+}
+
+
+@pytest.fixture(params=LOOKS, ids=LOOKS)
+def look(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    return LOOKS[request.param]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "empty"), (b"PAR1", "4 bytes are too few"), (b"a,b\n1,2\n3,4\n5,6\n", "not a Parquet file.*expected b'PAR1'"), (b"PAR1" + bytes(50), "not a Parquet file"),
+        (b"PAR1" + b"\xff\xff\xff\x7f" + b"PAR1", "claims a footer of 2147483647 bytes"), (b"PAR1" + bytes(4) + b"PAR1", "footer .0 bytes. is damaged"),
+        (b"PAR1" + b"\x15\x02\x19\x00" + b"\x04\0\0\0PAR1", "damaged"), (b"PAR1" + b"\xff" * 30 + b"\x1e\0\0\0PAR1", "damaged"),
+    ],
+    ids=["empty", "magic only", "text", "no end", "huge footer", "no footer", "no schema", "noise"],
+)  # fmt: skip
+def test_what_is_no_parquet_file_is_told_so(content: bytes, told: str, look: Callable[[Any], Any], tmp_path: Path) -> None:
+    path = tmp_path / "bad.parquet"
+    path.write_bytes(content)
+    with pytest.raises(bp.FormatError, match=rf"bad\.parquet: .*{told}"):
+        look(path)
+
+
+def test_a_file_cut_short_is_told_so(look: Callable[[Any], Any], tmp_path: Path) -> None:
+    whole = Path(write(tmp_path / "x.parquet", {"x": list(range(1000))}, ["x"])).read_bytes()
+    for kept in (len(whole) - 1, len(whole) - 20, len(whole) // 2, 100):
+        (tmp_path / "cut.parquet").write_bytes(whole[:kept])
+        with pytest.raises(bp.FormatError, match=r"cut\.parquet: .*cut short"):
+            look(tmp_path / "cut.parquet")
+
+
+def test_a_file_whose_beginning_is_gone_is_told_so(tmp_path: Path) -> None:
+    whole = Path(write(tmp_path / "x.parquet", {"x": list(range(1000))}, ["x"])).read_bytes()
+    (tmp_path / "tail.parquet").write_bytes(whole[-500:])
+    with pytest.raises(bp.BloomParquetError, match=r"tail\.parquet"):
+        bp.inspect(tmp_path / "tail.parquet")
+    assert bp.plan(tmp_path / "tail.parquet", "x = 5").kept == 1
+
+
+def test_one_bad_file_among_good_ones_is_named(look: Callable[[Any], Any], tmp_path: Path) -> None:
+    for i in range(3):
+        write(tmp_path / f"{i}.parquet", {"x": [1]}, ["x"])
+    (tmp_path / "1.parquet").write_bytes(b"nothing like a Parquet file")
+    with pytest.raises(bp.FormatError, match=r"1\.parquet"):
+        look(tmp_path)
+
+
+def test_a_missing_path_and_a_directory_without_data_are_told_so(look: Callable[[Any], Any], tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="gone"):
+        look(tmp_path / "gone.parquet")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(bp.PlanError, match="no data files"):
+        look(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("name", ["uniform_encryption", "encrypt_columns_and_footer_bloom_filter", "encrypt_columns_plaintext_footer"])
+def test_an_encrypted_file_is_an_error_and_not_the_end_of_the_process(name: str, parquet_testing_dir: Path) -> None:
+    path = parquet_testing_dir / f"{name}.parquet.encrypted"
+    code = f"""
+import bloomparquet as bp
+for look in (bp.plan, lambda p: bp.plan(p, "double_field = 1.5D"), bp.inspect, bp.read_table, lambda p: bp.probe(p, column="double_field", value=1.5)):
+    try:
+        look({str(path)!r})
+    except bp.EncryptionError as error:
+        assert {path.name!r} in str(error) and "encrypted" in str(error), error
+    else:
+        raise SystemExit("no error")
+print("survived")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(bp.__file__).parent.parent, check=False)
+    assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr
+
+
+def test_errors_are_ours(tmp_path: Path) -> None:
+    for kind in (bp.FormatError, bp.UnsupportedError, bp.LimitError, bp.EncryptionError, bp.PlanError, bp.OptionError):
+        assert issubclass(kind, bp.BloomParquetError)
+    assert issubclass(bp.OptionError, ValueError)

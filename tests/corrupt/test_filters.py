@@ -1,0 +1,137 @@
+"""Filters that cannot be used: their row group is read, they are counted, the warning names file and place; or they are an error."""
+
+from __future__ import annotations
+
+import logging
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import bloomparquet as bp
+from tests.core.test_bloom_header import header
+from tests.support.core import edit_footer, set_filter_place
+from tests.support.files import filter_offset, patch, write
+
+EVEN = list(range(0, 200, 2))
+
+
+def fresh(folder: Path) -> str:
+    return write(folder / "x.parquet", {"x": EVEN, "y": EVEN}, ["x", "y"])
+
+
+def with_header(path: str, data: bytes) -> str:
+    return patch(path, filter_offset(path)[0], data)
+
+
+def without_length(path: str) -> str:
+    return set_filter_place(path, length=-1)
+
+
+DAMAGE: dict[str, tuple[Callable[[str], str], type[bp.BloomParquetError], str]] = {
+    "offset behind the end": (lambda path: set_filter_place(path, offset=10**12), bp.FormatError, "offset 1000000000000.*expected within bytes 4 to"),
+    "offset in the footer": (lambda path: set_filter_place(path, offset=Path(path).stat().st_size - 20), bp.FormatError, "offset"),
+    "offset of the magic": (lambda path: set_filter_place(path, offset=0), bp.FormatError, "offset 0"),
+    "offset near int64": (lambda path: set_filter_place(path, offset=2**63 - 1), bp.FormatError, "offset"),
+    "length too long": (lambda path: set_filter_place(path, length=2**31 - 1), bp.FormatError, "length 2147483647"),
+    "length too short": (lambda path: set_filter_place(path, length=50), bp.FormatError, "50"),
+    "length of nothing": (lambda path: set_filter_place(path, length=0), bp.FormatError, "0"),
+    "length of a byte": (lambda path: set_filter_place(path, length=1), bp.FormatError, "1"),
+    "noise": (lambda path: with_header(path, b"\xff" * 16), bp.FormatError, "byte"),
+    "zeros": (lambda path: with_header(path, bytes(16)), bp.FormatError, "size"),
+    "two gibibytes": (lambda path: with_header(without_length(path), header(2**31 - 32)), bp.LimitError, "2147483616"),
+    "more than the file": (lambda path: with_header(without_length(path), header(2**20)), bp.FormatError, "1048576"),
+    "no number of blocks": (lambda path: with_header(path, header(33)), bp.FormatError, "33 bytes; expected a positive multiple of 32"),
+    "negative size": (lambda path: with_header(path, header(-32)), bp.FormatError, "-32"),
+    "unknown algorithm": (lambda path: with_header(path, header(256, algorithm=2)), bp.UnsupportedError, "algorithm is number 2.*BLOCK"),
+    "unknown hash": (lambda path: with_header(path, header(256, hashing=3)), bp.UnsupportedError, "hash is number 3.*XXHASH"),
+    "unknown compression": (lambda path: with_header(path, header(256, compression=2)), bp.UnsupportedError, "compression is number 2.*UNCOMPRESSED"),
+    "another length than the footer's": (lambda path: with_header(path, header(64)), bp.FormatError, "header claims"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_filter_that_cannot_be_used_keeps_its_row_group(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    damage, error, told = DAMAGE[name]
+    path = damage(fresh(tmp_path))
+    with caplog.at_level(logging.WARNING, "bloomparquet"):
+        plan = bp.plan(path, "x = 31")
+    assert (plan.kept, len(plan.errors)) == (1, 1)
+    assert isinstance(plan.errors[0], error)
+    place = r"x\.parquet: row group 0, column x: its Bloom filter cannot be used: "
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    with pytest.raises(error, match=f"{place}.*{told}"):
+        raise plan.errors[0]
+    with pytest.raises(error, match=f"{place}.*{told}"):
+        bp.plan(path, "x = 31", on_filter_error="fail")
+    with pytest.raises(error, match=place):
+        bp.inspect(path)
+    assert bp.plan(path, "y = 31").kept == 0, "the other column's filter is as good as before"
+    assert bp.plan(path, "x = 30").kept == 1
+    assert bp.plan(path, "x = 500").skipped == {"statistics": 1}
+    assert bp.read_table(path, "x = 30").num_rows == 1
+
+
+@pytest.mark.parametrize("name", ["length of a byte", "length too short", "noise", "two gibibytes", "offset behind the end"])
+def test_a_damaged_filter_does_not_spoil_the_others(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for i in range(5):
+        path = write(tmp_path / f"{i}.parquet", {"x": EVEN}, ["x"])
+        if i == 2:
+            DAMAGE[name][0](path)
+    plan = bp.plan(tmp_path, "x = 31")
+    assert plan.skipped == {"bloom": 4}
+    assert [Path(group.path).name for group in plan.kept_row_groups()] == ["2.parquet"]
+    assert len(plan.errors) == 1
+    assert len(caplog.records) == 1
+
+
+def test_a_header_that_claims_two_gibibytes_allocates_nothing(tmp_path: Path) -> None:
+    path = DAMAGE["two gibibytes"][0](fresh(tmp_path))
+    bp.plan(fresh(tmp_path / "warm"), "x = 31")
+    tracemalloc.start()
+    assert bp.plan(path, "x = 31").kept == 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+def test_a_header_that_claims_nearly_all_of_the_file_ends_before_the_footer(tmp_path: Path) -> None:
+    path = without_length(fresh(tmp_path))
+    offset, _ = filter_offset(path)
+    footer_at = Path(path).stat().st_size - 8 - int.from_bytes(Path(path).read_bytes()[-8:-4], "little")
+    room = (footer_at - offset - 16) // 32 * 32
+    assert bp.plan(with_header(path, header(room)), "x = 31").errors == ()
+    path = without_length(fresh(tmp_path / "more"))
+    assert len(bp.plan(with_header(path, header(room + 64)), "x = 31").errors) == 1
+
+
+def test_the_murmur3_layout_is_refused_by_name(tmp_path: Path, parquet_testing_dir: Path) -> None:
+    old = (parquet_testing_dir / "bloom_filter.bin").read_bytes()
+    path = without_length(fresh(tmp_path))
+    data = Path(path).read_bytes()
+    footer = data[-8 - int.from_bytes(data[-8:-4], "little") :]
+    Path(path).write_bytes(data[: -len(footer)] + old + footer)
+    set_filter_place(path, offset=len(data) - len(footer))
+    plan = bp.plan(path, "x = 31")
+    assert plan.kept == 1
+    with pytest.raises(bp.UnsupportedError, match="Murmur3"):
+        raise plan.errors[0]
+
+
+def test_many_damaged_filters_are_told_once_per_file_and_quickly(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "x.parquet", {"x": list(range(0, 40_000, 2))}, ["x"], rows_per_group=20)
+
+    def misplace(metadata: dict) -> None:  # type: ignore[type-arg]
+        from tests.support.core import BLOOM_OFFSET, Field, column_metadata
+
+        for i in range(1000):
+            column_metadata(metadata, i)[BLOOM_OFFSET] = Field(6, 10**10 + i)
+
+    edit_footer(path, misplace)
+    began = time.perf_counter()
+    plan = bp.plan(path, bp.In("x", list(range(1, 40_000, 20))))
+    assert (plan.kept, len(plan.errors)) == (1000, 1000)
+    assert len(caplog.records) == 1
+    assert time.perf_counter() - began < 5

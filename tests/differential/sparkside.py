@@ -1,0 +1,99 @@
+"""Spark's part in the comparison: the truth of many predicates in one query, and the face driven without a JVM."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import types as T
+
+from tests.differential.cases import ROW_ID, Data, Path
+from tests.differential.kinds import Kind
+from tests.support.spark import conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TYPES: dict[str, T.DataType] = {
+    "int8": T.ByteType(), "int16": T.ShortType(), "int32": T.IntegerType(), "int64": T.LongType(), "uint8": T.ShortType(),
+    "uint16": T.IntegerType(), "uint32": T.LongType(), "uint64": T.DecimalType(20, 0), "float32": T.FloatType(), "float64": T.DoubleType(),
+}  # fmt: skip
+_FAMILIES: dict[str, T.DataType] = {
+    "string": T.StringType(), "binary": T.BinaryType(), "boolean": T.BooleanType(), "date": T.DateType(),
+    "timestamp": T.TimestampType(), "ntz": T.TimestampNTZType(),
+}  # fmt: skip
+
+
+def spark_type(kind: Kind) -> T.DataType:
+    if kind.family == "decimal":
+        return T.DecimalType(kind.type.precision, kind.type.scale)
+    return _TYPES.get(kind.name) or _FAMILIES[kind.family]
+
+
+def spark_schema(data: Data) -> T.StructType:
+    """The schema of `data` with every column at its widest; the partition column last."""
+    kinds = data.schema_kinds()
+
+    def group(path: Path) -> T.DataType:
+        if path in kinds:
+            return spark_type(kinds[path])
+        names = dict.fromkeys(other[len(path)] for other in kinds if other[: len(path)] == path)
+        return T.StructType([T.StructField(name, group((*path, name))) for name in names])
+
+    inner = group(())
+    assert isinstance(inner, T.StructType)
+    return T.StructType([T.StructField(ROW_ID, T.LongType()), *inner.fields])
+
+
+@contextmanager
+def unpruned(spark: SparkSession, timezone: str) -> Iterator[None]:
+    """Spark without any pruning of its own. Interpreted: the rows are few and every query is new, so compiling costs the most."""
+    settings = {
+        "spark.sql.session.timeZone": timezone,
+        "spark.sql.parquet.filterPushdown": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.python.filterPushdown.enabled": "true",
+    }
+    with conf(spark, settings):
+        yield
+
+
+def evaluate(frame: DataFrame, predicates: Sequence[str]) -> tuple[pa.Table, list[set[int]]]:
+    """All rows, and for each predicate the ids of the rows for which it is TRUE: nothing is filtered, so nothing can be pruned."""
+    truths = [f"coalesce(({sql}), FALSE) AS `__{i}`" for i, sql in enumerate(predicates)]
+    found = frame.selectExpr("*", *truths).toArrow()
+    rids = found.column(ROW_ID).to_pylist()
+    columns = [found.column(f"__{i}").to_pylist() for i in range(len(predicates))]
+    rows = found.select([name for name in found.column_names if not name.startswith("__")])
+    return rows, [{rid for rid, true in zip(rids, column) if true} for column in columns]
+
+
+def read_by_face(root: FilePath, schema: T.StructType | None, **options: str) -> pa.Table:
+    """What ``format("bloomparquet")`` gives to Spark: its own classes called as Spark calls them, pickled on the way."""
+    from pyspark_bloomparquet import DefaultSource
+
+    source = DefaultSource({"path": str(root), **{name.lower(): value for name, value in options.items()}})
+    reader = pickle.loads(pickle.dumps(source.reader(schema or source.schema())))
+    splits = [pickle.loads(pickle.dumps(split)) for split in reader.partitions()]
+    batches = [batch for split in splits for batch in reader.read(split)]
+    return pa.Table.from_batches(batches) if batches else pa.table({})
+
+
+def row_groups(root: FilePath) -> dict[tuple[str, int], set[int]]:
+    """The row ids of every row group of every file below `root`."""
+    found = {}
+    for path in sorted(root.rglob("*.parquet")):
+        file = pq.ParquetFile(path)
+        for place in range(file.num_row_groups):
+            found[str(path), place] = set(file.read_row_group(place, columns=[ROW_ID]).column(0).to_pylist())
+    return found
+
+
+def values_of(found: Any) -> list[Any]:
+    return sorted(found, key=lambda row: row[0])

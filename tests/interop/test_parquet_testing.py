@@ -1,0 +1,144 @@
+"""The files of apache/parquet-testing: what is in them is found, and what cannot be used is said to be so."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from bloomparquet import hashing
+from bloomparquet.format.bloom import parse_header
+from tests.support import interop
+
+GREETINGS = [
+    "Hello", "This is", "a", "test", "How", "are you", "doing ",
+    "today", "the quick", "brown fox", "jumps", "over", "the lazy", "dog",
+]  # fmt: skip
+
+DECIMALS = {
+    "byte_array_decimal.parquet": "BYTE_ARRAY",
+    "fixed_length_decimal.parquet": "FIXED_LEN_BYTE_ARRAY(11)",
+    "fixed_length_decimal_legacy.parquet": "FIXED_LEN_BYTE_ARRAY(6)",
+    "int32_decimal.parquet": "INT32",
+    "int64_decimal.parquet": "INT64",
+}
+
+
+def test_a_filter_without_a_length_in_the_footer(parquet_testing_dir: Path) -> None:
+    """Written by parquet-java before the format had a field for it; every value is found, and few others are."""
+    path = str(parquet_testing_dir / "data_index_bloom_encoding_stats.parquet")
+    chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    assert (chunk.bloom_filter_offset, chunk.bloom_filter_length) == (192, None)
+    assert interop.filtered_columns(path) == {"String"}
+    for value in GREETINGS:
+        assert bp.plan(path, bp.Eq("String", value)).kept == 1, value
+        assert bp.read_table(path, bp.Eq("String", value))["String"].to_pylist() == [value]
+    for value in ["b", "c", "d", "Hello_Not_Exists", "NOT_EXISTS", "doing"]:
+        assert bp.plan(path, bp.Eq("String", value)).kept == 0, value
+    absent = [f"absent {i}" for i in range(1_000)]
+    assert sum(bp.plan(path, bp.Eq("String", value)).kept for value in absent) <= 50
+    plan = bp.plan(path, bp.In("String", tuple(absent[:24])))
+    assert plan.skipped == {"bloom": 1}
+
+
+def test_its_filter_is_the_one_that_its_values_make(parquet_testing_dir: Path) -> None:
+    path = str(parquet_testing_dir / "data_index_bloom_encoding_stats.parquet")
+    (theirs,) = interop.filters_of(path, "String")
+    ours = bp.SplitBlockBloomFilter.empty(theirs.n_blocks)
+    ours.insert(interop.hashes_of(path, "String", sorted(GREETINGS)))
+    assert ours.to_bytes() == theirs.to_bytes()
+
+
+def test_a_bare_filter_file_is_reproduced(parquet_testing_dir: Path) -> None:
+    data = (parquet_testing_dir / "bloom_filter.xxhash.bin").read_bytes()
+    header, size = parse_header(data)
+    assert header + size == len(data)
+    ours = bp.SplitBlockBloomFilter.empty(size // 32)
+    ours.insert(hashing.xxh64_bytes([b"hello", b"parquet", b"bloom", b"filter"]))
+    assert ours.to_bytes() == data[header:]
+
+
+def test_the_murmur3_layout_of_old_is_refused(parquet_testing_dir: Path) -> None:
+    with pytest.raises(bp.UnsupportedError, match="Murmur3"):
+        parse_header((parquet_testing_dir / "bloom_filter.bin").read_bytes())
+
+
+@pytest.mark.parametrize("name", DECIMALS)
+def test_decimals_are_found_however_they_are_stored(parquet_testing_dir: Path, name: str) -> None:
+    path = str(parquet_testing_dir / name)
+    assert interop.physical(path, "value") == DECIMALS[name]
+    for i in range(1, 25):
+        for literal in (Decimal(i), Decimal(f"{i}.00"), i):
+            assert bp.plan(path, bp.Eq("value", literal)).kept == 1
+        assert bp.read_table(path, bp.Eq("value", i))["value"].to_pylist() == [Decimal(i)]
+    for literal in (Decimal("1.005"), Decimal("0.99"), 25, -1, Decimal(10) ** 30):
+        bp.plan(path, bp.Eq("value", literal))
+        assert bp.read_table(path, bp.Eq("value", literal)).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        dt.datetime(2024, 1, 1, 20, 34, 56, 123456),
+        dt.datetime(2024, 1, 1, 1),
+        dt.datetime(2024, 12, 30, 23),
+        dt.datetime(1816, 3, 29, 8, 56, 8, 66277),
+    ],
+)
+def test_int96_of_spark_without_a_filter(parquet_testing_dir: Path, value: dt.datetime) -> None:
+    path = str(parquet_testing_dir / "int96_from_spark.parquet")
+    for predicate in (
+        bp.Eq("a", value),
+        bp.LtEq("a", value),
+        bp.GtEq("a", value),
+        bp.In("a", (value, dt.datetime(1970, 1, 1))),
+    ):
+        assert bp.plan(path, predicate).kept == 1
+    assert bp.plan(path, bp.IsNull("a")).kept == 1
+
+
+def test_zeros_and_nans_of_float16(parquet_testing_dir: Path) -> None:
+    path = str(parquet_testing_dir / "float16_zeros_and_nans.parquet")
+    for literal in (0.0, -0.0, 0, float("nan"), np.float16(0)):
+        assert bp.plan(path, bp.Eq("x", literal)).kept == 1
+        assert bp.read_table(path, bp.Eq("x", literal)).num_rows == 1
+    assert bp.read_table(path, bp.Gt("x", 65504.0)).num_rows == 1  # NaN is greater than every number
+    assert bp.read_table(path, bp.IsNull("x")).num_rows == 1
+
+
+def test_bounds_that_are_nan_exclude_nothing(parquet_testing_dir: Path) -> None:
+    path = str(parquet_testing_dir / "nan_in_stats.parquet")
+    for predicate in (
+        bp.Eq("x", 1.0),
+        bp.Eq("x", float("nan")),
+        bp.Gt("x", 1.0),
+        bp.LtEq("x", 1.0),
+        bp.NotEq("x", 1.0),
+    ):
+        assert bp.plan(path, predicate).kept == 1
+        assert bp.read_table(path, predicate).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "encrypt_columns_and_footer_bloom_filter.parquet.encrypted",
+        "encrypt_columns_plaintext_footer.parquet.encrypted",
+        "uniform_encryption.parquet.encrypted",
+    ],
+)
+def test_encrypted_files_are_named_as_such(parquet_testing_dir: Path, name: str) -> None:
+    path = str(parquet_testing_dir / name)
+    for attempt in (
+        lambda: bp.plan(path),
+        lambda: bp.plan(path, bp.Eq("double_field", 0.5)),
+        lambda: bp.inspect(path),
+        lambda: bp.read_table(path),
+    ):
+        with pytest.raises(bp.EncryptionError, match=name):
+            attempt()

@@ -1,0 +1,45 @@
+"""Files by way of polars, whose own writer knows no Bloom filters: it hands the work to pyarrow when asked for one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import interop
+
+polars = pytest.importorskip("polars")
+
+COLUMNS = {
+    "int64": interop.INT64,
+    "uint32": interop.UINT32,
+    "float64": interop.DOUBLE,
+    "decimal_9_2": interop.decimal(9, 2),
+    "string": interop.STRING,
+    "binary": interop.BINARY,
+    "date": interop.DATE,
+    "time": interop.time_of_day("ns"),
+    "timestamp_us": interop.timestamp("us"),
+    "utc_ms": interop.timestamp("ms", "UTC"),
+}
+
+
+def test_its_own_writer_leaves_no_filter_and_all_is_kept(tmp_path: Path) -> None:
+    path = str(tmp_path / "own.parquet")
+    polars.from_arrow(interop.table(COLUMNS)).write_parquet(path, row_group_size=interop.ROWS)
+    assert interop.filtered_columns(path) == set()
+    for column, kind in COLUMNS.items():
+        interop.assert_keeps_all(path, column, [*kind.literals[0][::64], *kind.absent[::64]])
+
+
+def test_through_pyarrow_every_type_has_a_filter_that_prunes(tmp_path: Path) -> None:
+    path = str(tmp_path / "pyarrow.parquet")
+    bloom = {column: {"ndv": 512, "fpp": 0.01} for column in COLUMNS}
+    polars.from_arrow(interop.table(COLUMNS)).write_parquet(
+        path, use_pyarrow=True, row_group_size=interop.ROWS, pyarrow_options={"bloom_filter_options": bloom}
+    )
+    assert interop.filtered_columns(path) == set(COLUMNS)
+    for column, kind in COLUMNS.items():
+        interop.assert_same_bits(path, column, kind)
+        interop.assert_never_skipped(path, column, kind)
+        assert interop.skip_rate(path, column, kind) >= 0.95
