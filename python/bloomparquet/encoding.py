@@ -35,6 +35,7 @@ _UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 _STORED = {"BOOLEAN": "u1", "INT32": "<i4", "INT64": "<i8", "FLOAT": "<f4", "DOUBLE": "<f8"}
 _WIDTHS = {name: np.dtype(stored).itemsize for name, stored in _STORED.items()}
 _FLOATS: dict[str, np.dtype[Any]] = {"FLOAT": np.dtype("<f4"), "DOUBLE": np.dtype("<f8")}
+_MOST_DIGITS = 76  # of the widest decimal that anybody reads; a damaged scale must not make a number of gigabytes
 _DAY_NS = 86_400 * 10**9
 _JULIAN_EPOCH_DAY = 2_440_588
 
@@ -193,7 +194,8 @@ def _hidden_encoding(leaf: LeafColumn, traits: WriterTraits) -> bool:
     if family == "string":
         return traits.altered_text
     # A decimal in BYTE_ARRAY may be padded with sign bytes as its writer liked.
-    return family == "other" or (family == "decimal" and leaf.node.physical_type == "BYTE_ARRAY")
+    padded = leaf.node.physical_type == "BYTE_ARRAY" or (leaf.node.type_length or 0) > _MOST_DIGITS
+    return family == "other" or (family == "decimal" and padded)
 
 
 def _canonical(leaf: LeafColumn, values: Sequence[Any], timezone: str | None) -> list[Any] | None:
@@ -215,7 +217,7 @@ def _places(leaf: LeafColumn, canonical: Sequence[Any]) -> Sequence[Any] | None:
     if family in ("integer", "boolean"):
         return None if any(_is_nan(value) for value in canonical) else canonical
     if family == "decimal":
-        if node.annotation is None or node.annotation.scale is None:
+        if node.annotation is None or node.annotation.scale is None or node.annotation.scale > _MOST_DIGITS:
             return None
         factor = 10**node.annotation.scale
         if any(_is_nan(value) for value in canonical):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,23 +23,34 @@ _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def read_table(
-    path: Paths | Dataset, where: Where = None, *, columns: Sequence[str] | None = None, **planning: Any
+    path: Paths | Dataset,
+    where: Where = None,
+    *,
+    columns: Sequence[str] | None = None,
+    merge_schema: bool = False,
+    **planning: Any,
 ) -> pa.Table:
-    """Exactly the rows at `path` for which `where` is TRUE, in file order; reads only the row groups that might hold
-    one.
+    """Exactly the rows at `path` for which `where` is TRUE, in file order; other row groups are not read.
 
     `columns` names top-level columns and partition columns, in the order wanted; None takes all, partition columns
-    last. `planning` takes the keywords of :func:`bloomparquet.plan`, and errors are as there.
+    last. As for ``spark.read.parquet`` the first file says what the columns are, whatever `where` is; with
+    `merge_schema` they are those of all files together, and every footer is read. `planning` takes the keywords of
+    :func:`bloomparquet.plan`, and errors are as there; a file whose column does not fit is a :class:`PlanError`.
     """
-    scan = _Scan(plan(path, where, **planning), columns, planning)
+    scan = _Scan(plan(path, where, **planning), columns, merge_schema, planning)
     return pa.Table.from_batches(scan.batches(), scan.schema)
 
 
 def scan_batches(
-    path: Paths | Dataset, where: Where = None, *, columns: Sequence[str] | None = None, **planning: Any
+    path: Paths | Dataset,
+    where: Where = None,
+    *,
+    columns: Sequence[str] | None = None,
+    merge_schema: bool = False,
+    **planning: Any,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of :func:`read_table` as record batches of one schema, with one file's batch in memory at a time."""
-    scan = _Scan(plan(path, where, **planning), columns, planning)
+    scan = _Scan(plan(path, where, **planning), columns, merge_schema, planning)
     return scan.batches()
 
 
@@ -61,33 +72,35 @@ def read_row_groups(
         file = pq.ParquetFile(
             source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=storage.threads > 1
         )
-        yield from file.iter_batches(
-            batch_size=batch_rows, row_groups=list(row_groups), columns=None if columns is None else list(columns)
-        )
+        chosen = None if columns is None else list(columns)
+        for row_group in row_groups:  # one at a time: over several, pyarrow cannot decode dictionaries inside structs
+            yield from file.iter_batches(batch_size=batch_rows, row_groups=[row_group], columns=chosen)
 
 
 class _Scan:
     """One plan being read: which columns come from where, and what types the result has."""
 
-    def __init__(self, plan: ScanPlan, columns: Sequence[str] | None, planning: dict[str, Any]) -> None:
+    def __init__(
+        self, plan: ScanPlan, columns: Sequence[str] | None, merge_schema: bool, planning: dict[str, Any]
+    ) -> None:
         self._plan = plan
-        self._partitions = plan.dataset.partition_table(planning.get("timezone", "UTC") or "UTC")
-        everything = self._with_partitions(_stored_schema(plan, plan.dataset.files[:1]))
-        if columns is not None and plan.excluded and not set(columns) <= set(everything.names):
-            everything = self._with_partitions(_stored_schema(plan, plan.excluded))
-        self.schema = everything if columns is None else pa.schema([_field(everything, name) for name in columns])
-        case_sensitive = planning.get("case_sensitive", True)
+        zone, case_sensitive = planning.get("timezone", "UTC") or "UTC", planning.get("case_sensitive", True)
+        self._partitions = plan.dataset.partition_table(zone)
+        files = plan.dataset.files
+        shown = self._with_partitions(_unify(_footers(plan, files if merge_schema else files[:1])))
+        self.schema = shown if columns is None else pa.schema([_field(shown, name) for name in columns])
         tops = {column[0] for column in columns_of(plan.where)} if plan.where is not None else set()
-        folded = {top.casefold() for top in tops}
-        tested = {
-            name for name in everything.names if name in tops or (not case_sensitive and name.casefold() in folded)
-        }
+        names = _Names(tops, case_sensitive)
+        everything = shown
+        if not merge_schema and not names.all_in(shown.names):  # only later files have what is tested
+            others = _unify(plan.table.footers, names)
+            everything = pa.schema([*shown, *(field for field in others if field.name not in shown.names)])
+        tested = {name for name in everything.names if name in names}
         needed = {*self.schema.names, *tested}
         self._read_schema = pa.schema([field for field in everything if field.name in needed])
         self._stored_names = [name for name in self._read_schema.names if name not in self._partitions.column_names]
         self._matching = None
         if plan.where is not None:
-            zone = planning.get("timezone", "UTC") or "UTC"
             self._matching = bind(plan.where, self._read_schema, timezone=zone, case_sensitive=case_sensitive)
 
     def _with_partitions(self, stored: pa.Schema) -> pa.Schema:
@@ -124,17 +137,32 @@ class _Scan:
         return pa.RecordBatch.from_arrays(arrays, schema=self._read_schema)
 
 
-def _stored_schema(plan: ScanPlan, others: Sequence[FileInfo]) -> pa.Schema:
-    """One schema over the files that planning opened, and `others`; differing types of a column are widened where Arrow
+def _footers(plan: ScanPlan, files: Sequence[FileInfo]) -> Sequence[Footer]:
+    """The footers of `files`, whether the plan opened them or not."""
+    return cache.row_groups(plan.dataset.storage, files, ReadCount(), skip_corrupt=True).footers
+
+
+class _Names:
+    """A set of column names under the rule of case."""
+
+    def __init__(self, names: set[str], case_sensitive: bool) -> None:
+        self._key = (lambda name: name) if case_sensitive else str.casefold
+        self._names = set(map(self._key, names))
+
+    def __contains__(self, name: str) -> bool:
+        return self._key(name) in self._names
+
+    def all_in(self, names: Iterable[str]) -> bool:
+        return self._names <= set(map(self._key, names))
+
+
+def _unify(footers: Sequence[Footer], names: _Names | None = None) -> pa.Schema:
+    """One schema over files, of all columns or of those in `names`; differing types of a column are widened where Arrow
     can."""
-    excluded = set(plan.excluded)
-    unopened = [file for file in others if file in excluded]
-    more = cache.row_groups(plan.dataset.storage, unopened, ReadCount(), skip_corrupt=True).footers if unopened else ()
-    distinct = {
-        (footer.layout, footer.key_values.get("ARROW:schema")): footer
-        for footer in reversed([*more, *plan.table.footers])
-    }
-    schemas = list(dict.fromkeys(_arrow_schema(footer) for footer in reversed(distinct.values())))
+    distinct = {(footer.layout, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
+    whole = (_arrow_schema(footer) for footer in reversed(distinct.values()))
+    chosen = whole if names is None else (pa.schema([f for f in schema if f.name in names]) for schema in whole)
+    schemas = list(dict.fromkeys(chosen))
     if len(schemas) == 1:
         return schemas[0]
     try:
@@ -144,8 +172,20 @@ def _stored_schema(plan: ScanPlan, others: Sequence[FileInfo]) -> pa.Schema:
 
 
 def _decoded(schema: pa.Schema) -> pa.Schema:
-    """Columns that are dictionaries in one file need not be in the next."""
-    return pa.schema([f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in schema])
+    """Arrow's own views of a type, which one file may ask for and the next may not, as the type below."""
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if isinstance(kind, pa.ExtensionType):
+        return _plain(kind.storage_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+    return kind
 
 
 def _arrow_schema(footer: Footer) -> pa.Schema:
@@ -171,14 +211,16 @@ def _readable(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
 def _cast(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
     if column.type == field.type:
         return column
-    if isinstance(column.type, pa.ExtensionType) and not isinstance(field.type, pa.ExtensionType):
+    if isinstance(column.type, pa.ExtensionType):
         column = column.storage
+    if isinstance(field.type, pa.ExtensionType) and column.type == field.type.storage_type:
+        return pa.ExtensionArray.from_storage(field.type, column)
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PlanError(
             f"{path}: column {field.name} is {column.type} here and does not fit {field.type}, "
-            f"which the other files make it: {error}; read the files apart"
+            f"which other files make it: {error}; read the files apart"
         ) from error
 
 

@@ -94,14 +94,14 @@ class LocalStorage:
         while pending:
             with os.scandir(pending.pop()) as entries:
                 for entry in entries:
-                    if not keep_hidden and is_hidden(entry.name):
+                    if entry.name[0] in "._" and not keep_hidden and is_hidden(entry.name):
                         continue
                     if not entry.is_dir():
                         status = entry.stat()
-                        files.append(FileInfo(entry.path, status.st_size, status.st_mtime_ns))
+                        files.append(FileInfo._make((entry.path, status.st_size, status.st_mtime_ns)))
                     elif recursive:
                         pending.append(entry.path)
-        files.sort(key=lambda file: file.path)
+        files.sort()
         return files
 
     def glob(self, pattern: str) -> list[str]:

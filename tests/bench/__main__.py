@@ -17,13 +17,21 @@ from tests.bench import bits, lookups, plans
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
-# Filters of 16 KiB in all of them: large enough that one block is read, not the bitset. 2.6 GB in all.
 # Filters of 8 and of 16 KiB: large enough that a lookup is better off with one block of each. 2.2 GB together.
 _SMALLER = Shape(files=1_000, row_groups=4, rows=5_000)
 _LARGER = Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
 _QUICK_SMALLER = Shape(files=100, row_groups=4, rows=5_000)
 _QUICK_LARGER = Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
 
+_NOTES = {
+    "checks": "on one core",
+    "inserts": "on one core",
+    "hashes": "on one core",
+    "plan": "cold: bloomparquet has forgotten everything; warm: it has planned another lookup before; "
+    "the operating system holds the files in its cache either way",
+    "lookup": "all columns of the rows with one value, the directory listed in every query; bloomparquet is warm "
+    "unless it says cold; the operating system holds the files in its cache",
+}
 _PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars")
 
 
@@ -49,7 +57,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="rounds of every measurement")
     given = parser.parse_args()
     about = _about()
-    console = Console(stderr=given.json, width=None if sys.stdout.isatty() else 160)
+    console = Console(stderr=given.json, width=None if sys.stdout.isatty() else 190)
     console.print("  ".join(f"{name} {value}" for name, value in about.items()), style="dim", highlight=False)
     rows: list[Row] = []
     for name, measure in _groups(given.quick, given.rounds).items():
@@ -84,14 +92,15 @@ def _version(name: str) -> str:
 
 
 def _table(name: str, rows: list[Row]) -> Table:
-    table = Table(title=name, title_justify="left", title_style="bold", expand=False)
+    table = Table(title=name, title_justify="left", title_style="bold", caption=_NOTES[name], caption_justify="left")
     table.add_column("case", no_wrap=True)
     table.add_column("contender", no_wrap=True)
     table.add_column("median", justify="right", no_wrap=True)
     table.add_column("range", justify="right", no_wrap=True, style="dim")
-    table.add_column("faster than")
+    table.add_column("cpu", justify="right", no_wrap=True, style="dim")
+    table.add_column("speed against")
     table.add_column("aim")
-    table.add_column("notes", style="dim")
+    table.add_column("found by", style="dim")
     for at, row in enumerate(rows):
         first = at == 0 or rows[at - 1].case != row.case
         if first and at:
@@ -101,11 +110,19 @@ def _table(name: str, rows: list[Row]) -> Table:
             row.contender,
             f"{_number(row.figure)} {row.unit}",
             f"{_number(row.low)} - {_number(row.high)}",
-            ", ".join(f"{other} {_number(ratio)}x" for other, ratio in row.ratios.items()),
+            f"{_number(row.cpu_ms)} ms",
+            "\n".join(f"{other} {_number(ratio)}x" for other, ratio in row.ratios.items()),
             "\n".join(f"[{'green' if aim.met else 'red'}]{aim.told}[/]" for aim in row.aims),
-            "  ".join(f"{key} {value:,}" for key, value in row.notes.items()),
+            _notes(row),
         )
     return table
+
+
+def _notes(row: Row) -> str:
+    if "requests" not in row.notes:
+        return ""
+    size = f"{row.notes['bytes'] / 1e6:,.1f} MB"
+    return f"{row.notes['kept']:,} kept, {row.notes['requests']:,} reads, {size}"
 
 
 def _number(value: float) -> str:

@@ -74,7 +74,7 @@ def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator
 
 def _ask_duckdb(connection: duckdb.DuckDBPyConnection, root: str, column: str, value: Any) -> pa.Table:
     query = f"SELECT * FROM read_parquet('{root}/*.parquet') WHERE \"{column}\" = ?"
-    return connection.execute(query, [value]).to_arrow_table()
+    return connection.sql(query, params=[value]).to_arrow_table()
 
 
 def _told(case: str, timing: Timing, timings: dict[str, Timing], *, judged: bool) -> Row:

@@ -26,10 +26,11 @@ class Contender:
 
 @dataclass(frozen=True)
 class Timing:
-    """The seconds of each round, and what the last run returned."""
+    """The seconds of each round, on the clock and of all cores together, and what the last run returned."""
 
     name: str
     seconds: tuple[float, ...]
+    cpu_seconds: tuple[float, ...]
     result: Any = field(repr=False)
 
     @property
@@ -47,7 +48,7 @@ def take_turns(
 
     ``agree(round, result)`` raises when a result is wrong; it sees every result, outside of the measured time.
     """
-    seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
+    seconds: dict[str, list[tuple[float, float]]] = {contender.name: [] for contender in contenders}
     results: dict[str, Any] = {}
     for number in range(-1, rounds):
         shift = number % len(contenders)
@@ -56,15 +57,15 @@ def take_turns(
                 contender.before(number)
             results.pop(contender.name, None)
             gc.collect()
-            began = time.perf_counter()
+            began, began_cpu = time.perf_counter(), time.process_time()
             result = contender.run(number)
-            took = time.perf_counter() - began
+            took = time.perf_counter() - began, time.process_time() - began_cpu
             if agree is not None:
                 agree(number, result)
             results[contender.name] = result
             if number >= 0:
                 seconds[contender.name].append(took)
-    return {name: Timing(name, tuple(taken), results[name]) for name, taken in seconds.items()}
+    return {name: Timing(name, *zip(*taken, strict=True), results[name]) for name, taken in seconds.items()}
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,9 @@ class Row:
     low: float
     high: float
     rounds: int
+    cpu_ms: float  # of one run, median
     ratios: dict[str, float] = field(default_factory=dict)
-    notes: dict[str, int | float | str] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
     aims: tuple[Aim, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -97,11 +99,21 @@ class Row:
 
 def milliseconds(group: str, case: str, timing: Timing, **more: Any) -> Row:
     taken = [1e3 * second for second in timing.seconds]
-    return Row(group, case, timing.name, 1e3 * timing.median, "ms", min(taken), max(taken), len(taken), **more)
+    cpu = 1e3 * statistics.median(timing.cpu_seconds)
+    return Row(group, case, timing.name, 1e3 * timing.median, "ms", min(taken), max(taken), len(taken), cpu, **more)
 
 
 def millions_per_second(group: str, case: str, timing: Timing, items: int, **more: Any) -> Row:
     speeds = [items / second / 1e6 for second in timing.seconds]
     return Row(
-        group, case, timing.name, items / timing.median / 1e6, "M/s", min(speeds), max(speeds), len(speeds), **more
+        group,
+        case,
+        timing.name,
+        items / timing.median / 1e6,
+        "M/s",
+        min(speeds),
+        max(speeds),
+        len(speeds),
+        1e3 * statistics.median(timing.cpu_seconds),
+        **more,
     )

@@ -26,11 +26,11 @@ class NaivePlanner:
     metadata: dict[tuple[str, int, int], pq.FileMetaData] = field(default_factory=dict)
     bitsets: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     requests: int = 0
-    bytes: int = 0
+    bytes_read: int = 0
 
     def plan(self, directory: str, column: int, value: int) -> list[tuple[str, int]]:
         """The (path, row group) pairs that might hold `value`, an INT64, in the leaf column of that number."""
-        self.requests = self.bytes = 0
+        self.requests = self.bytes_read = 0
         kept = []
         digest = xxhash.xxh64_intdigest(struct.pack("<q", value))
         key = digest & 0xFFFFFFFF
@@ -70,10 +70,10 @@ class NaivePlanner:
         if identity not in self.metadata:
             self.metadata[identity] = pq.read_metadata(path)
             self.requests += 1
-            self.bytes += self.metadata[identity].serialized_size + 8
+            self.bytes_read += self.metadata[identity].serialized_size + 8
         return self.metadata[identity]
 
     def _pread(self, descriptor: int, size: int, offset: int) -> bytes:
         self.requests += 1
-        self.bytes += size
+        self.bytes_read += size
         return os.pread(descriptor, size, offset)

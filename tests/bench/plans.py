@@ -150,10 +150,10 @@ def _told(case: str, timings: dict[str, Timing], shape: Shape, smaller: Timing |
         yield milliseconds("plan", case, timing, ratios=ratios, notes=_notes(timing), aims=tuple(aims))
 
 
-def _notes(timing: Timing) -> dict[str, int | float | str]:
+def _notes(timing: Timing) -> dict[str, int]:
     result = timing.result
     if isinstance(result, bp.ScanPlan):
         size = result.footer_reads.bytes + result.filter_reads.bytes
         return {"kept": result.kept, "requests": result.requests, "bytes": size}
     planner, kept = result
-    return {"kept": len(kept), "requests": planner.requests, "bytes": planner.bytes}
+    return {"kept": len(kept), "requests": planner.requests, "bytes": planner.bytes_read}

@@ -125,3 +125,9 @@ def test_partitions_in_memory_are_the_same(tmp_path: Path) -> None:
 def test_partition_columns_are_typed_by_all_their_values(tmp_path: Path) -> None:
     root = hive(tmp_path, {"p=1": {"id": [1]}, "p=3000000000": {"id": [2]}})
     assert bp.Dataset.open(root).partition_table("UTC").schema.field("p").type == pa.int64()
+
+
+def test_a_name_may_be_a_partition_only_once(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"p=1/p=2": {"id": [1]}})
+    with pytest.raises(bp.PlanError, match="p"):
+        bp.read_table(root, "p = 1")

@@ -137,10 +137,18 @@ def test_rows_come_in_the_order_of_files(tmp_path: Path) -> None:
 def test_columns_come_and_go(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"a": [1, 2], "b": ["x", "y"]})
     write(tmp_path / "2.parquet", {"b": ["z"], "c": [True]})
-    assert bp.read_table(tmp_path).to_pydict() == {"a": [1, 2, None], "b": ["x", "y", "z"], "c": [None, None, True]}
-    assert bp.read_table(tmp_path, "a IS NULL").to_pydict() == {"a": [None], "b": ["z"], "c": [True]}
-    assert bp.read_table(tmp_path, "c IS NULL AND b <> 'x'", columns=["a"]).to_pydict() == {"a": [2]}
-    assert bp.read_table(tmp_path / "1.parquet", columns=["a"]).to_pydict() == {"a": [1, 2]}
+    assert bp.read_table(tmp_path, merge_schema=True).to_pydict() == {"a": [1, 2, None], "b": ["x", "y", "z"], "c": [None, None, True]}
+    assert bp.read_table(tmp_path, "a IS NULL", merge_schema=True).to_pydict() == {"a": [None], "b": ["z"], "c": [True]}
+    assert bp.read_table(tmp_path, "c IS NULL AND b <> 'x'", columns=["a"], merge_schema=True).to_pydict() == {"a": [2]}
+
+
+def test_without_merging_the_first_file_says_which_columns_there_are(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"a": [1, 2], "b": ["x", "y"]})
+    write(tmp_path / "2.parquet", {"b": ["z"], "c": [True]})
+    assert bp.read_table(tmp_path).to_pydict() == {"a": [1, 2, None], "b": ["x", "y", "z"]}
+    assert bp.read_table(tmp_path, "a IS NULL").to_pydict() == {"a": [None], "b": ["z"]}
+    assert bp.read_table(tmp_path, "c = TRUE").to_pydict() == {"a": [None], "b": ["z"]}
+    assert bp.read_table(tmp_path, "c IS NULL").to_pydict() == {"a": [1, 2], "b": ["x", "y"]}
 
 
 @pytest.mark.parametrize(
@@ -159,34 +167,71 @@ def test_types_are_widened(narrow: pa.DataType, wide: pa.DataType, tmp_path: Pat
     first = None if pa.types.is_null(narrow) else value
     write(tmp_path / "1.parquet", {"x": pa.array([first, first], narrow)})
     write(tmp_path / "2.parquet", {"x": pa.array([value], wide)})
-    assert bp.read_table(tmp_path, bp.Eq("x", value)).num_rows == (3 if first is not None else 1)
-    assert bp.read_table(tmp_path).num_rows == 3
+    assert bp.read_table(tmp_path, bp.Eq("x", value), merge_schema=True).num_rows == (3 if first is not None else 1)
+    assert bp.read_table(tmp_path, merge_schema=True).num_rows == 3
 
 
 def test_structs_that_grew_are_filled_with_nulls(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"st": pa.array([{"x": 1}, None])})
     write(tmp_path / "2.parquet", {"st": pa.array([{"x": 1, "y": "b"}])})
-    assert bp.read_table(tmp_path).to_pydict() == {"st": [{"x": 1, "y": None}, None, {"x": 1, "y": "b"}]}
-    assert bp.read_table(tmp_path, "st.y IS NULL").num_rows == 2
-    assert bp.read_table(tmp_path, "st.y = 'b'").num_rows == 1
-    assert bp.read_table(tmp_path, "st.x = 1").num_rows == 2
+    assert bp.read_table(tmp_path, merge_schema=True).to_pydict() == {"st": [{"x": 1, "y": None}, None, {"x": 1, "y": "b"}]}
+    assert bp.read_table(tmp_path, "st.y IS NULL", merge_schema=True).num_rows == 2
+    assert bp.read_table(tmp_path, "st.y = 'b'", merge_schema=True).num_rows == 1
+    assert bp.read_table(tmp_path, "st.x = 1", merge_schema=True).num_rows == 2
 
 
 def test_types_that_do_not_go_together_are_told_so(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"x": [1]})
     write(tmp_path / "2.parquet", {"x": ["a"]})
-    with pytest.raises(bp.PlanError, match="x"):
-        bp.read_table(tmp_path)
+    for merge in (True, False):
+        with pytest.raises(bp.PlanError, match="x"):
+            bp.read_table(tmp_path, merge_schema=merge)
 
 
-def test_a_whole_number_too_large_for_the_wider_type_is_an_error_of_ours(tmp_path: Path) -> None:
-    write(tmp_path / "1.parquet", {"x": pa.array([2**53 + 1], pa.int64())})
-    write(tmp_path / "2.parquet", {"x": pa.array([0.5], pa.float64())})
+@pytest.mark.parametrize(
+    ("first", "second", "asked"),
+    [
+        (pa.array([0.5]), pa.array([2**53 + 1]), 2**53 + 1),
+        (pa.array([2**53 + 1]), pa.array([0.5]), 0.5),
+        (pa.array([0.5], pa.float32()), pa.array([0.1]), float(np.float32(0.1))),
+        (pa.array([1], pa.int32()), pa.array([2**40]), 2**40),
+        (pa.array([dt.date(2024, 1, 1)]), pa.array([dt.datetime(2024, 1, 1, 12)], pa.timestamp("us")), dt.date(2024, 1, 1)),
+        (pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us")), pa.array([1704067200000000001], pa.timestamp("ns")), dt.datetime(2024, 1, 1)),
+        (pa.array([1.5]), pa.array([decimal.Decimal("12345678901234567.89")], pa.decimal128(20, 2)), 12345678901234568.0),
+        (pa.array([decimal.Decimal("1.5")], pa.decimal128(4, 1)), pa.array([decimal.Decimal("1.55")], pa.decimal128(5, 2)), decimal.Decimal("1.5")),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)  # fmt: skip
+@pytest.mark.parametrize("merge", [True, False])
+def test_a_value_is_never_changed_to_fit_another_files_type(first: pa.Array, second: pa.Array, asked: Any, merge: bool, tmp_path: Path) -> None:
+    """A plan judges each file by its own values; were they changed on the way, it would skip rows that match afterwards."""
+    write(tmp_path / "1.parquet", {"x": first})
+    write(tmp_path / "2.parquet", {"x": second})
     try:
-        found = bp.read_table(tmp_path, bp.Eq("x", 2**53 + 1)).num_rows
-    except bp.BloomParquetError:
+        everything = bp.read_table(tmp_path, merge_schema=merge)
+    except bp.PlanError as error:
+        assert "x" in str(error)
         return
-    assert found == 1
+    from bloomparquet.residual import mask
+
+    expected = everything.filter(mask(bp.Eq("x", asked), everything))
+    assert bp.read_table(tmp_path, bp.Eq("x", asked), merge_schema=merge).equals(expected)
+
+
+@pytest.mark.parametrize("order", [(None, "UTC"), ("UTC", None)])
+@pytest.mark.parametrize("hour", [10, 12, 14])
+def test_wall_clocks_and_instants_are_not_mixed_up(order: tuple[str | None, str | None], hour: int, tmp_path: Path) -> None:
+    for i, zone in enumerate(order):
+        write(tmp_path / f"{i}.parquet", {"x": pa.array([dt.datetime(2024, 7, 1, 12)], pa.timestamp("us", zone))}, ["x"])
+    asked = bp.Eq("x", dt.datetime(2024, 7, 1, hour))
+    try:
+        everything = bp.read_table(tmp_path, timezone="Europe/Berlin")
+    except bp.PlanError:
+        return
+    from bloomparquet.residual import mask
+
+    expected = everything.filter(mask(asked, everything, timezone="Europe/Berlin"))
+    assert bp.read_table(tmp_path, asked, timezone="Europe/Berlin").num_rows == expected.num_rows
 
 
 # --- columns that need care
@@ -203,6 +248,17 @@ def test_a_column_with_a_dot_is_read_and_filtered(tmp_path: Path) -> None:
 def test_names_in_another_case_are_read_when_asked(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"UserId": [1, 2]}, ["UserId"])
     assert bp.read_table(path, "userid = 2", case_sensitive=False).to_pydict() == {"UserId": [2]}
+
+
+def test_files_that_write_a_name_in_another_case_have_the_column_when_asked(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"id": [1]})
+    write(tmp_path / "2.parquet", {"ID": [1]})
+    everything = bp.read_table(tmp_path, case_sensitive=False)
+    assert everything.to_pydict() == {"id": [1, 1]}
+    assert bp.read_table(tmp_path, "id = 1", case_sensitive=False).num_rows == 2
+    assert bp.read_table(tmp_path, "id IS NULL", case_sensitive=False).num_rows == 0
+    assert bp.read_table(tmp_path).to_pydict() == {"id": [1, None]}
+    assert bp.read_table(tmp_path, "id IS NULL").num_rows == 1
 
 
 def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:

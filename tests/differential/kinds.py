@@ -29,11 +29,11 @@ DAY_NS = 86_400 * 10**9
 
 @dataclass(frozen=True)
 class Kind:
-    """One column type. `near` gives values beside a value; `forms` gives literals of other types that mean about it."""
+    """One column type. `near` gives values beside a value, in the form that rows have."""
 
     name: str
     family: str  # integer float decimal string binary boolean date timestamp ntz time uuid
-    type: pa.DataType = field(compare=False)
+    arrow: pa.DataType = field(compare=False)
     values: st.SearchStrategy[Any] = field(compare=False, repr=False)
     near: Callable[[Any], Sequence[Any]] = field(compare=False, repr=False)
     spark: bool = True
@@ -50,25 +50,25 @@ class Kind:
 def to_arrow(kind: Kind, values: Sequence[Any]) -> pa.Array:
     """The values as an Arrow array of exactly the kind's type, bit for bit."""
     if kind.family == "integer" or kind.name in ("string", "binary", "boolean"):
-        return pa.array(values, kind.type)
+        return pa.array(values, kind.arrow)
     if kind.family == "float":
         bits = {"float16": np.uint16, "float32": np.uint32, "float64": np.uint64}[kind.name]
         floats = np.array([0.0 if value is None else value for value in values], kind.name)
         nulls = np.array([value is None for value in values], np.bool_)
-        return pa.array(floats.view(bits), pa.from_numpy_dtype(bits), mask=nulls).view(kind.type)
+        return pa.array(floats.view(bits), pa.from_numpy_dtype(bits), mask=nulls).view(kind.arrow)
     if kind.family == "date" and kind.name == "date32":
-        return pa.array(values, pa.int32()).view(kind.type)
+        return pa.array(values, pa.int32()).view(kind.arrow)
     if kind.family == "date":
-        return pa.array([None if v is None else v * 86_400_000 for v in values], pa.int64()).view(kind.type)
+        return pa.array([None if v is None else v * 86_400_000 for v in values], pa.int64()).view(kind.arrow)
     if kind.family in ("timestamp", "ntz", "time"):
-        unit = UNIT_NS[kind.type.unit]
+        unit = UNIT_NS[kind.arrow.unit]
         ticks = [None if value is None else value // unit for value in values]
-        return pa.array(ticks, pa.int32() if pa.types.is_time32(kind.type) else pa.int64()).view(kind.type)
+        return pa.array(ticks, pa.int32() if pa.types.is_time32(kind.arrow) else pa.int64()).view(kind.arrow)
     if kind.family == "uuid":
-        return pa.ExtensionArray.from_storage(kind.type, pa.array(values, pa.binary(16)))
-    if pa.types.is_dictionary(kind.type):
-        return pa.array(values, pa.string()).dictionary_encode().cast(kind.type)
-    return pa.array(values, kind.type)
+        return pa.ExtensionArray.from_storage(kind.arrow, pa.array(values, pa.binary(16)))
+    if pa.types.is_dictionary(kind.arrow):
+        return pa.array(values, pa.string()).dictionary_encode().cast(kind.arrow)
+    return pa.array(values, kind.arrow)
 
 
 # -- order ------------------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def spark_agrees(kind: Kind, literal: Any) -> bool:
     if kind.family == "decimal":
         if isinstance(literal, float):
             return False
-        scale, whole = kind.type.scale, kind.type.precision - kind.type.scale
+        scale, whole = kind.arrow.scale, kind.arrow.precision - kind.arrow.scale
         if isinstance(literal, int):
             return max(whole, len(str(abs(literal))), 20) + scale <= 38
         places = max(0, -int(literal.as_tuple().exponent))
@@ -326,7 +326,7 @@ def _decimals(precision: int, scale: int, narrower: tuple[str, ...] = ()) -> Kin
         return Decimal((number < 0, digits, -scale))
 
     def near(value: Decimal) -> list[Decimal]:
-        number = int(value.as_tuple().sign and -1 or 1) * int("".join(map(str, value.as_tuple().digits)))
+        number = int((value.as_tuple().sign and -1) or 1) * int("".join(map(str, value.as_tuple().digits)))
         tenth = Decimal((number < 0, (*value.as_tuple().digits, 5), -scale - 1))
         return [make(number + 1), make(number - 1), make(-number), make(number * 10), make(number + 256), tenth]
 
@@ -343,25 +343,26 @@ def _decimals(precision: int, scale: int, narrower: tuple[str, ...] = ()) -> Kin
 
 
 _TEXTS = [
-    "", "a", "A", "ab", "abc", "abd", "b", "é", "e\u0301", "日本語", "😀", "\uffff", "a\x00", "it's", "100%", "a_b", "\\", '"', "\n", " a", "a ",
+    "", "a", "A", "ab", "abc", "abd", "b", "é", "e\u0301", "日本語", "😀", "\uffff", "a\x00", "it's", "100%", "a_b",
+    "\\", '"', "\n", " a", "a ",
     "x" * 70 + "a", "x" * 70 + "b", "x" * 5000,
 ]  # fmt: skip
 
 
-def _text_kind(name: str, type: pa.DataType, spark: bool = True) -> Kind:
+def _text_kind(name: str, arrow: pa.DataType, spark: bool = True) -> Kind:
     values = st.one_of(st.sampled_from(_TEXTS), st.text("ab", max_size=3), st.text(max_size=6))
 
     def near(value: str) -> list[str]:
         return [value + "a", value[:-1], value.upper(), value + "\x00", value + " ", value[:64]]
 
-    return Kind(name, "string", type, values.filter(_encodable), near, spark=spark)
+    return Kind(name, "string", arrow, values.filter(_encodable), near, spark=spark)
 
 
 def _encodable(text: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _bytes_kind(name: str, type: pa.DataType, size: int | None = None) -> Kind:
+def _bytes_kind(name: str, arrow: pa.DataType, size: int | None = None) -> Kind:
     if size is None:
         edges = [b"", b"\x00", b"\x00\x00", b"\x7f", b"\x80", b"\xff", b"\xff\xfe", b"abc", "é".encode(), b"\xff" * 70]
         values = st.one_of(st.sampled_from(edges), st.binary(max_size=6))
@@ -371,21 +372,22 @@ def _bytes_kind(name: str, type: pa.DataType, size: int | None = None) -> Kind:
     def near(value: bytes) -> list[bytes]:
         return [value + b"\x00", value[:-1], value[:-1] + b"\x80", value[::-1]]
 
-    return Kind(name, "binary", type, values, near)
+    return Kind(name, "binary", arrow, values, near)
 
 
 _DAYS = [dt.date(*ymd).toordinal() - EPOCH_DAY for ymd in (
-    (1, 1, 1), (1500, 2, 28), (1582, 10, 4), (1582, 10, 14), (1582, 10, 15), (1899, 12, 31), (1900, 1, 1), (1969, 12, 31), (1970, 1, 1),
+    (1, 1, 1), (1500, 2, 28), (1582, 10, 4), (1582, 10, 14), (1582, 10, 15), (1899, 12, 31), (1900, 1, 1),
+    (1969, 12, 31), (1970, 1, 1),
     (2024, 2, 29), (2026, 3, 8), (9999, 12, 31),
 )]  # fmt: skip
 _FAR_DAYS = [-800_000, 4_000_000]
 
 
-def _dates(name: str, type: pa.DataType, spark: bool) -> Kind:
+def _dates(name: str, arrow: pa.DataType, spark: bool) -> Kind:
     values = st.one_of(
         st.sampled_from(_DAYS + _FAR_DAYS), st.integers(20_000, 20_010), st.integers(-719_162, 2_932_896)
     )
-    return Kind(name, "date", type, values, lambda day: [day + 1, day - 1, day + 10, day - 10], spark=spark)
+    return Kind(name, "date", arrow, values, lambda day: [day + 1, day - 1, day + 10, day - 10], spark=spark)
 
 
 def _timestamps(unit: str, zone: str | None, *, int96: bool = False, narrower: tuple[str, ...] = ()) -> Kind:
@@ -418,8 +420,8 @@ def _times(unit: str) -> Kind:
     values = st.one_of(st.sampled_from([0, 1, DAY_NS - 1, DAY_NS // 2]), st.integers(0, DAY_NS - 1)).map(
         lambda ns: ns // step * step
     )
-    type = pa.time32(unit) if unit == "ms" else pa.time64(unit)
-    return Kind(f"time[{unit}]", "time", type, values, lambda v: [v + step, v - step, v + 1, v + 1000], spark=False)
+    arrow = pa.time32(unit) if unit == "ms" else pa.time64(unit)
+    return Kind(f"time[{unit}]", "time", arrow, values, lambda v: [v + step, v - step, v + 1, v + 1000], spark=False)
 
 
 def _same(value: Any) -> list[Any]:
@@ -437,7 +439,10 @@ _ALL = [
     _integers("uint64", 64, False),
     _floats("float16", 16, [65504.0, 6e-8]),
     _floats("float32", 32, [3.4028235e38, 1e-45, 0.1, 16777216.0, _nan("<f", 0xFFC00001)]),
-    _floats("float64", 64, [1.7976931348623157e308, 5e-324, 0.1, 2.0**53, _nan("<d", 0xFFF8000000000001)], ("float32", "int32")),
+    _floats(
+        "float64", 64, [1.7976931348623157e308, 5e-324, 0.1, 2.0**53, _nan("<d", 0xFFF8000000000001)],
+        ("float32", "int32"),
+    ),
     _decimals(4, 2),
     _decimals(9, 2, ("decimal(4,2)",)),
     _decimals(10, 2, ("decimal(9,2)",)),
@@ -453,7 +458,10 @@ _ALL = [
     _bytes_kind("binary", pa.binary()),
     _bytes_kind("fixed(3)", pa.binary(3), 3),
     _bytes_kind("fixed(16)", pa.binary(16), 16),
-    Kind("uuid", "uuid", pa.uuid(), st.binary(min_size=16, max_size=16), lambda v: [v[::-1], v[:-1] + b"\x00"], spark=False),
+    Kind(
+        "uuid", "uuid", pa.uuid(), st.binary(min_size=16, max_size=16), lambda v: [v[::-1], v[:-1] + b"\x00"],
+        spark=False,
+    ),
     Kind("boolean", "boolean", pa.bool_(), st.booleans(), _same),
     _dates("date32", pa.date32(), True),
     _dates("date64", pa.date64(), True),

@@ -17,16 +17,31 @@ import numpy as np
 import pyarrow as pa
 
 from bloomparquet.predicate import (
-    And, Eq, EqNullSafe, Gt, GtEq, In, IsNotNull, IsNull, Lt, LtEq, Not, NotEq, NotIn, Or, Predicate, StartsWith,
+    And,
+    Eq,
+    EqNullSafe,
+    Gt,
+    GtEq,
+    In,
+    IsNotNull,
+    IsNull,
+    Lt,
+    LtEq,
+    Not,
+    NotEq,
+    NotIn,
+    Or,
+    Predicate,
+    StartsWith,
 )  # fmt: skip
-from tests.differential.cases import ROW_ID, Data, File, Path, partition_value
+from tests.differential.cases import ROW_ID, Column, Data, File, partition_value
 from tests.differential.kinds import Kind, literal_key, row_key
 
-Row = dict[Path, Any]
+Row = dict[Column, Any]
 
 
 def rows_of(data: Data) -> list[Row]:
-    """The values of every row by column path, in file order; missing columns are None. Groups appear as whether they are there."""
+    """The values of every row by column path, in file order; None where missing. A struct is True or None."""
     found = []
     for number, file in enumerate(data.files):
         for at in range(file.rows):
@@ -39,18 +54,20 @@ def rows_of(data: Data) -> list[Row]:
     return found
 
 
-def groups_of(paths: Any) -> list[Path]:
+def groups_of(paths: Any) -> list[Column]:
     """The structs above the leaves."""
     return list(dict.fromkeys(path[:n] for path in paths for n in range(1, len(path))))
 
 
-def is_group_valid(file: File, group: Path, at: int, rid: int) -> bool:
+def is_group_valid(file: File, group: Column, at: int, rid: int) -> bool:
     """A struct without any value in it is null in even rows, and a struct of nulls in odd ones."""
     below = [values for path, values in file.values.items() if path[: len(group)] == group and len(path) > len(group)]
-    return bool(below) and (any(values[at] is not None for values in below) or (rid % 2 == 1 and not file.required) or file.required)
+    return bool(below) and (
+        any(values[at] is not None for values in below) or (rid % 2 == 1 and not file.required) or file.required
+    )
 
 
-def truth(predicate: Predicate, row: Row, kinds: dict[Path, Kind], timezone: str) -> bool | None:
+def truth(predicate: Predicate, row: Row, kinds: dict[Column, Kind], timezone: str) -> bool | None:
     """SQL's TRUE, FALSE or NULL (None)."""
     if isinstance(predicate, Not):
         inner = truth(predicate.child, row, kinds, timezone)
@@ -86,13 +103,14 @@ def _compare(operator: type[Predicate], kind: Kind, value: Any, literal: Any, ti
         return None
     left, right = row_key(kind, value), literal_key(kind, literal, timezone)
     outcomes: dict[type[Predicate], bool] = {
-        Eq: left == right, NotEq: left != right, Lt: left < right, LtEq: left <= right, Gt: left > right, GtEq: left >= right,
+        Eq: left == right, NotEq: left != right, Lt: left < right, LtEq: left <= right, Gt: left > right,
+        GtEq: left >= right,
     }  # fmt: skip
     return outcomes[operator]
 
 
 def expected_rows(data: Data) -> list[tuple[Any, ...]]:
-    """What reading everything must give, in the form of `comparable_rows`: the row id, the columns, the partition column."""
+    """What reading everything gives, in the form of `comparable_rows`: row id, columns, partition column."""
     tops = list(dict.fromkeys(path[0] for path in data.columns))
     kinds = data.schema_kinds()
     found = []
@@ -108,13 +126,14 @@ def column_names(data: Data) -> list[str]:
     return [*names, "p"] if data.partition else names
 
 
-def _nested(path: Path, row: Row, kinds: dict[Path, Kind]) -> Any:
+def _nested(path: Column, row: Row, kinds: dict[Column, Kind]) -> Any:
     if path in kinds:
         return _float(row[path]) if kinds[path].family == "float" and row[path] is not None else row[path]
     if row[path] is None:
         return None
     names = sorted({other[len(path)] for other in kinds if other[: len(path)] == path})
-    return {name: _nested((*path, name), row, kinds) for name in names}
+    inner = {name: _nested((*path, name), row, kinds) for name in names}
+    return {name: value for name, value in inner.items() if value is not None}
 
 
 def _float(value: float) -> Any:
@@ -125,9 +144,15 @@ def _float(value: float) -> Any:
 
 
 def comparable_rows(table: pa.Table, columns: list[str] | None = None) -> list[tuple[Any, ...]]:
-    """Rows in which equal means the same value: numbers by value, every NaN alike, times in nanoseconds, -0.0 is not 0.0."""
-    names = columns or table.column_names
-    return list(zip(*(_comparable(table.column(name)) for name in names))) if names else []
+    """Rows in which equal means the same value: numbers by value, all NaN alike, -0.0 not as 0.0, times in nanoseconds.
+
+    A column that is not there is null, and so is a field of a struct.
+    """
+    found = []
+    for name in columns or table.column_names:
+        there = name in table.column_names
+        found.append(_comparable(table.column(name)) if there else [None] * table.num_rows)
+    return list(zip(*found))
 
 
 def _comparable(array: pa.Array) -> list[Any]:
@@ -142,7 +167,10 @@ def _comparable(array: pa.Array) -> list[Any]:
         children = [_comparable(array.field(i)) for i in range(kind.num_fields)]
         named = sorted(zip([field.name for field in kind], children), key=lambda pair: pair[0])
         valid = array.is_valid().to_pylist()
-        return [{name: child[i] for name, child in named} if ok else None for i, ok in enumerate(valid)]
+        return [
+            {name: child[i] for name, child in named if child[i] is not None} if ok else None
+            for i, ok in enumerate(valid)
+        ]
     if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
         step = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[kind.unit]
         ticks = array.view(pa.int32() if pa.types.is_time32(kind) else pa.int64()).to_pylist()
@@ -159,7 +187,7 @@ def _comparable(array: pa.Array) -> list[Any]:
 # -- Spark's SQL ------------------------------------------------------------------------------------------------------
 
 
-def spark_sql(predicate: Predicate, kinds: dict[Path, Kind], style: int = 0) -> str:
+def spark_sql(predicate: Predicate, kinds: dict[Column, Kind], style: int = 0) -> str:
     """The predicate for Spark's parser; `style` picks among spellings that mean the same."""
     styles = _bits(style)
     return _sql(predicate, kinds, styles)
@@ -171,11 +199,17 @@ def _bits(number: int) -> Iterator[int]:
         yield number >> 16
 
 
-def _sql(predicate: Predicate, kinds: dict[Path, Kind], styles: Iterator[int]) -> str:
+def _sql(predicate: Predicate, kinds: dict[Column, Kind], styles: Iterator[int]) -> str:
     if isinstance(predicate, Not):
         return f"(NOT {_sql(predicate.child, kinds, styles)})"
     if isinstance(predicate, (And, Or)):
-        return "(" + (" AND " if isinstance(predicate, And) else " OR ").join(_sql(c, kinds, styles) for c in predicate.children) + ")"
+        return (
+            "("
+            + (" AND " if isinstance(predicate, And) else " OR ").join(
+                _sql(c, kinds, styles) for c in predicate.children
+            )
+            + ")"
+        )
     assert isinstance(predicate, (Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq, In, NotIn, IsNull, IsNotNull, StartsWith))
     column = ".".join("`" + part + "`" for part in predicate.column)
     if isinstance(predicate, (IsNull, IsNotNull)):

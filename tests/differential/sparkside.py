@@ -5,14 +5,14 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import types as T
+from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
-from tests.differential.cases import ROW_ID, Data, Path
+from tests.differential.cases import ROW_ID, Column, Data
 from tests.differential.kinds import Kind
 from tests.support.spark import conf
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TYPES: dict[str, T.DataType] = {
-    "int8": T.ByteType(), "int16": T.ShortType(), "int32": T.IntegerType(), "int64": T.LongType(), "uint8": T.ShortType(),
-    "uint16": T.IntegerType(), "uint32": T.LongType(), "uint64": T.DecimalType(20, 0), "float32": T.FloatType(), "float64": T.DoubleType(),
+    "int8": T.ByteType(), "int16": T.ShortType(), "int32": T.IntegerType(), "int64": T.LongType(),
+    "uint8": T.ShortType(), "uint16": T.IntegerType(), "uint32": T.LongType(), "uint64": T.DecimalType(20, 0),
+    "float32": T.FloatType(), "float64": T.DoubleType(),
 }  # fmt: skip
 _FAMILIES: dict[str, T.DataType] = {
     "string": T.StringType(), "binary": T.BinaryType(), "boolean": T.BooleanType(), "date": T.DateType(),
@@ -31,7 +32,7 @@ _FAMILIES: dict[str, T.DataType] = {
 
 def spark_type(kind: Kind) -> T.DataType:
     if kind.family == "decimal":
-        return T.DecimalType(kind.type.precision, kind.type.scale)
+        return T.DecimalType(kind.arrow.precision, kind.arrow.scale)
     return _TYPES.get(kind.name) or _FAMILIES[kind.family]
 
 
@@ -39,7 +40,7 @@ def spark_schema(data: Data) -> T.StructType:
     """The schema of `data` with every column at its widest; the partition column last."""
     kinds = data.schema_kinds()
 
-    def group(path: Path) -> T.DataType:
+    def group(path: Column) -> T.DataType:
         if path in kinds:
             return spark_type(kinds[path])
         names = dict.fromkeys(other[len(path)] for other in kinds if other[: len(path)] == path)
@@ -52,7 +53,7 @@ def spark_schema(data: Data) -> T.StructType:
 
 @contextmanager
 def unpruned(spark: SparkSession, timezone: str) -> Iterator[None]:
-    """Spark without any pruning of its own. Interpreted: the rows are few and every query is new, so compiling costs the most."""
+    """Spark without pruning of its own, and interpreted: every query is new and small, so compiling costs most."""
     settings = {
         "spark.sql.session.timeZone": timezone,
         "spark.sql.parquet.filterPushdown": "false",
@@ -65,7 +66,7 @@ def unpruned(spark: SparkSession, timezone: str) -> Iterator[None]:
 
 
 def evaluate(frame: DataFrame, predicates: Sequence[str]) -> tuple[pa.Table, list[set[int]]]:
-    """All rows, and for each predicate the ids of the rows for which it is TRUE: nothing is filtered, so nothing can be pruned."""
+    """All rows, and for each predicate the ids of the rows for which it is TRUE, by one query that filters nothing."""
     truths = [f"coalesce(({sql}), FALSE) AS `__{i}`" for i, sql in enumerate(predicates)]
     found = frame.selectExpr("*", *truths).toArrow()
     rids = found.column(ROW_ID).to_pylist()
@@ -74,8 +75,8 @@ def evaluate(frame: DataFrame, predicates: Sequence[str]) -> tuple[pa.Table, lis
     return rows, [{rid for rid, true in zip(rids, column) if true} for column in columns]
 
 
-def read_by_face(root: FilePath, schema: T.StructType | None, **options: str) -> pa.Table:
-    """What ``format("bloomparquet")`` gives to Spark: its own classes called as Spark calls them, pickled on the way."""
+def read_by_face(root: Path, schema: T.StructType | None, **options: str) -> pa.Table:
+    """What ``format("bloomparquet")`` gives to Spark: its classes called as Spark calls them, pickled on the way."""
     from pyspark_bloomparquet import DefaultSource
 
     source = DefaultSource({"path": str(root), **{name.lower(): value for name, value in options.items()}})
@@ -85,7 +86,7 @@ def read_by_face(root: FilePath, schema: T.StructType | None, **options: str) ->
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
-def row_groups(root: FilePath) -> dict[tuple[str, int], set[int]]:
+def row_groups(root: Path) -> dict[tuple[str, int], set[int]]:
     """The row ids of every row group of every file below `root`."""
     found = {}
     for path in sorted(root.rglob("*.parquet")):
@@ -93,7 +94,3 @@ def row_groups(root: FilePath) -> dict[tuple[str, int], set[int]]:
         for place in range(file.num_row_groups):
             found[str(path), place] = set(file.read_row_group(place, columns=[ROW_ID]).column(0).to_pylist())
     return found
-
-
-def values_of(found: Any) -> list[Any]:
-    return sorted(found, key=lambda row: row[0])

@@ -1,4 +1,4 @@
-"""The package against a row-by-row oracle in plain Python, on files by pyarrow: every type, tens of predicates for each data set.
+"""The package against a row-by-row oracle in plain Python: every type, and tens of predicates for each data set.
 
 Three things have to hold of every case: a row group with a matching row is kept (the law), `read_table` gives exactly
 the matching rows, and every filter could be used. With statistics left out of the files only the filters judge.
@@ -32,9 +32,7 @@ def examples(share: float) -> settings:
     return settings(max_examples=max(1, round(settings().max_examples * share)))
 
 
-def check_cases(
-    data: Data, chosen: Sequence[Case], tally: Counter[str], say: Callable[[str], None] = print
-) -> None:
+def check_cases(data: Data, chosen: Sequence[Case], tally: Counter[str], say: Callable[[str], None] = print) -> None:
     """The three properties for each of `chosen` over `data` as pyarrow writes it."""
     root = Path(tempfile.mkdtemp(prefix="bloomparquet-differential-"))
     try:
@@ -57,7 +55,9 @@ def check_cases(
             if all(file.statistics for file in data.files):  # else an empty filter could be that of a chunk of nulls
                 assert not plan.errors
             found = bp.read_table(root, where, timezone=data.timezone)
-            if not data.partition:  # of files that are never opened the types are not known
+            if (
+                not data.partition
+            ):  # a file that partition values exclude is never opened: what only it has is not known
                 assert found.schema == everything.schema
             assert oracle.comparable_rows(found, names) == [expected[rid] for rid in order if rid in wanted]
             tally["cases"] += 1
@@ -84,7 +84,9 @@ def check_law(plan: bp.ScanPlan, data: Data, files: Sequence[str], wanted: set[i
         told |= members
         if not group.kept:
             for key in members:
-                assert not groups.get(key, set()) & wanted, f"{key} was skipped by {group.reason}, but rows {groups[key] & wanted} match"
+                assert not groups.get(key, set()) & wanted, (
+                    f"{key} was skipped by {group.reason}, but rows {groups[key] & wanted} match"
+                )
     assert {key for key, rids in groups.items() if rids} <= told
     assert plan.kept + plan.skipped.total() == plan.total
 
@@ -100,7 +102,7 @@ def _groups(data: Data, files: Sequence[str]) -> dict[tuple[str, int], set[int]]
 
 
 def spelled(case: Case, kinds: dict[Any, Any]) -> Any:
-    """The predicate as one of the things that `where` may be: an object, the package's SQL, or SQL in another's spelling."""
+    """The predicate as one of the things that `where` may be: an object, the package's SQL, or other SQL."""
     from bloomparquet.predicate import columns
 
     style, predicate = case.style % 3, case.predicate

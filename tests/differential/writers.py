@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.differential.cases import ROW_ID, Data, File, Path
+from tests.differential.cases import ROW_ID, Column, Data, File
 from tests.differential.kinds import to_arrow
 from tests.differential.oracle import is_group_valid
 
@@ -16,19 +16,23 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = "\"#%'*/:=?\\\x7f{[]^"  # what Spark and Hive escape in the name of a partition's directory
 
 
-def file_paths(data: Data, root: FilePath) -> list[FilePath]:
+def file_paths(data: Data, root: Path) -> list[Path]:
     """Where each file of `data` goes."""
     found = []
     for number, file in enumerate(data.files):
         folder = root
         if data.partition:
-            raw = HIVE_NULL if file.partition is None else "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in file.partition)
+            raw = (
+                HIVE_NULL
+                if file.partition is None
+                else "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in file.partition)
+            )
             folder = root / f"p={raw}"
         found.append(folder / f"part-{number:03}.parquet")
     return found
 
 
-def write(data: Data, root: FilePath) -> list[FilePath]:
+def write(data: Data, root: Path) -> list[Path]:
     """Write every file with a filter on every column that can have one."""
     paths = file_paths(data, root)
     for number, (file, path) in enumerate(zip(data.files, paths)):
@@ -65,11 +69,13 @@ def to_table(file: File, first_rid: int) -> pa.Table:
         node[path[-1]] = path
     rids = pa.array(range(first_rid, first_rid + file.rows), pa.int64())
     columns = {ROW_ID: rids, **{name: _build(file, (name,), node, first_rid) for name, node in tree.items()}}
-    fields = [pa.field(name, array.type, nullable=_is_nullable(file, (name,), array)) for name, array in columns.items()]
+    fields = [
+        pa.field(name, array.type, nullable=_is_nullable(file, (name,), array)) for name, array in columns.items()
+    ]
     return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
 
-def _build(file: File, path: Path, node: Any, first_rid: int) -> pa.Array:
+def _build(file: File, path: Column, node: Any, first_rid: int) -> pa.Array:
     if isinstance(node, tuple):
         return to_arrow(file.kinds[node], file.values[node])
     children = {name: _build(file, (*path, name), child, first_rid) for name, child in node.items()}
@@ -78,5 +84,5 @@ def _build(file: File, path: Path, node: Any, first_rid: int) -> pa.Array:
     return pa.StructArray.from_arrays(list(children.values()), fields=fields, mask=pa.array(missing, pa.bool_()))
 
 
-def _is_nullable(file: File, path: Path, array: pa.Array) -> bool:
+def _is_nullable(file: File, path: Column, array: pa.Array) -> bool:
     return not file.required or array.null_count > 0 or (len(path) > 1)

@@ -168,10 +168,18 @@ def test_dictionary_encoded_and_plain_pages_have_the_same_filter(folder: Path) -
         assert one.to_bytes() == other.to_bytes()
 
 
-def test_int96_of_arrow_proves_nothing(folder: Path) -> None:
-    """Only Spark is known to write one encoding per instant; Arrow's readers and writers take others, too."""
+@pytest.mark.parametrize("metadata", [None, {"org.apache.spark.version": "4.3.0"}], ids=["", "rewritten from Spark's"])
+def test_int96_of_arrow_proves_nothing(folder: Path, metadata: dict[str, str] | None) -> None:
+    """Only Spark is known to write one encoding per instant; and Arrow hands on the metadata of the files it read."""
     kind = interop.timestamp("us", "UTC")
-    path = write(folder / "int96.parquet", {"at": kind}, use_deprecated_int96_timestamps=True)
+    path = str(folder / "int96.parquet")
+    pq.write_table(
+        interop.table({"at": kind}).replace_schema_metadata(metadata),
+        path,
+        row_group_size=interop.ROWS,
+        use_deprecated_int96_timestamps=True,
+        bloom_filter_options={"at": {"ndv": 512}},
+    )
     assert interop.filtered_columns(path) == {"at"}
     assert interop.physical(path, "at") == "INT96"
     for literals in (*kind.literals, kind.absent):

@@ -92,10 +92,8 @@ def test_sql(spark: SparkSession, events: str) -> None:
         "CREATE OR REPLACE TEMPORARY VIEW picked USING bloomparquet"
         f" OPTIONS (path '{events}', where 'id IN (5, 7999)', pushFilters 'off')"
     )
-    assert rows(spark.sql("SELECT id, day FROM picked")) == [
-        "(7999, datetime.date(2026, 1, 2))",
-        "(5, datetime.date(2026, 1, 1))",
-    ]
+    found = spark.sql("SELECT id, CAST(day AS STRING) AS day FROM picked")
+    assert rows(found) == ["(5, '2026-01-01')", "(7999, '2026-01-02')"]
     assert spark.sql("SELECT count(*) AS n FROM picked p JOIN picked q ON p.id = q.id").first()["n"] == 2  # type: ignore[index]
 
 

@@ -180,7 +180,7 @@ def filtered_columns(path: str) -> set[str]:
     return set(names)
 
 
-def reasons(path: str, predicate: bp.Predicate) -> list[str | None]:
+def reasons(path: str, predicate: bp.Predicate | str) -> list[str | None]:
     """For each row group why `bp.plan` skips it, None where it is kept; cheaper than `ScanPlan.row_groups`."""
     return [reason and reason.value for reason in (REASONS[code] for code in bp.plan(path, predicate).codes.tolist())]
 
@@ -240,14 +240,16 @@ def assert_never_skipped(path: str, column: str, kind: Kind) -> None:
             assert reasons(path, bp.Eq(column, literal))[group] is None, f"{column} = {literal!r}"
         assert reasons(path, bp.In(column, tuple(literals)))[group] is None, f"{column} IN all"
         for literal in literals[::128]:
-            among = (*kind.absent[:5], literal, *kind.absent[5:10])
-            assert reasons(path, bp.In(column, among))[group] is None, f"{column} IN ({literal!r}, absent ones)"
+            among = bp.In(column, (*kind.absent[:5], literal, *kind.absent[5:10]))
+            assert reasons(path, among)[group] is None, str(among)
+            assert reasons(path, str(among)) == reasons(path, among), f"as SQL text: {among}"
+        assert bp.read_table(path, bp.Eq(column, literals[-2]), columns=[column.split(".", maxsplit=1)[0]]).num_rows > 0
 
 
 def skip_rate(path: str, column: str, kind: Kind) -> float:
     """The share of absent values that the filters exclude, over all of them and both row groups.
 
-    That `bp.plan` follows the filters, and for no other reason, is checked on every 10th value, and on lists of them.
+    That `bp.plan` follows the filters, and nothing else, is checked on every 10th value and on lists of values.
     """
     verdicts = np.array([one.check(hashes_of(path, column, kind.absent)) for one in filters_of(path, column)])
     for at in range(0, len(kind.absent), 10):
@@ -256,6 +258,9 @@ def skip_rate(path: str, column: str, kind: Kind) -> float:
     for at in range(0, len(kind.absent), 100):
         expected = [None if kept else "bloom" for kept in np.any(verdicts[:, at : at + 20], axis=1).tolist()]
         assert reasons(path, bp.In(column, tuple(kind.absent[at : at + 20]))) == expected
+        probed = [one.verdict for one in bp.probe(path, column=column, value=kind.absent[at])]
+        assert probed == [bp.Verdict.MIGHT_MATCH if kept else bp.Verdict.CANNOT_MATCH for kept in verdicts[:, at]]
+    assert bp.read_table(path, bp.Eq(column, kind.absent[-1]), columns=[column.split(".", maxsplit=1)[0]]).num_rows == 0
     return 1 - float(verdicts.mean())
 
 

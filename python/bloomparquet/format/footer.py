@@ -27,6 +27,8 @@ MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
 _TRAILER = 8  # the footer's length (4 bytes, little-endian) and the magic
 _TAIL_GUESS = 16 * 1024
+_MOST_TAIL = 1024 * 1024
+_FIRST_FILES = 16
 _FILES_AT_ONCE = 512  # bounds the memory that tails take
 
 
@@ -79,12 +81,20 @@ class Footer:
         record = self.row_groups[row_group]
         if not record.chunks:
             return 0, 0
-        first = read_chunk(self.raw, record.chunks[0]).get(3, {})
-        pages, dictionary = first.get(9, 0), first.get(11, 0)
+        pages, dictionary, length = self._sizes(record.chunks[0])
         start = dictionary if 0 < dictionary < pages else pages
         if record.compressed_bytes:
             return start, record.compressed_bytes
-        return start, sum(read_chunk(self.raw, position).get(3, {}).get(7, 0) for position in record.chunks)
+        return start, length + sum(self._sizes(position)[2] for position in record.chunks[1:])
+
+    def _sizes(self, position: int) -> tuple[int, int, int]:
+        """Of the chunk at `position`: its data_page_offset, dictionary_page_offset and total_compressed_size; 0 where
+        absent."""
+        metadata = read_chunk(self.raw, position).get(3)
+        found = [metadata.get(i, 0) if isinstance(metadata, dict) else 0 for i in (9, 11, 7)]
+        if not all(isinstance(number, int) for number in found):
+            raise FormatError(f"the column chunk at byte {position} of the footer has offsets that are no integers")
+        return found[0], found[1], found[2]
 
     def to_arrow(self) -> pq.FileMetaData:
         """The footer as pyarrow's readers take it. Asking this object for a column chunk may end the process."""
@@ -101,10 +111,15 @@ def read_footers(
     :class:`EncryptionError` for an encrypted one; with `skip_corrupt` a damaged file gives None instead.
     """
     footers: list[Footer | None] = []
-    for at in range(0, len(files), _FILES_AT_ONCE):
-        some = files[at : at + _FILES_AT_ONCE]
-        for file, raw in zip(some, _read_tails(storage, some, count), strict=True):
-            footers.append(_parse_or_skip(file.path, raw, skip_corrupt))
+    at, expected = 0, _TAIL_GUESS
+    while at < len(files):
+        # The footers of a data set are of similar sizes: the first few say how much of the others to read.
+        some = files[at : at + (_FILES_AT_ONCE if at else _FIRST_FILES)]
+        tails = _read_tails(storage, some, expected, count)
+        footers += [_parse_or_skip(file.path, raw, skip_corrupt) for file, raw in zip(some, tails, strict=True)]
+        largest = max((len(raw) for raw in tails if isinstance(raw, bytes)), default=_TAIL_GUESS)
+        expected = min(max(largest + largest // 4, storage.near // 4), _MOST_TAIL)
+        at += len(some)
     return footers
 
 
@@ -117,19 +132,24 @@ def _parse_or_skip(path: str, raw: bytes | FormatError, skip_corrupt: bool) -> F
         return None
 
 
-def _read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[bytes | FormatError]:
-    """Each file's footer with its trailer, or what is wrong with it."""
+def _read_tails(
+    storage: Storage, files: Sequence[FileInfo], expected: int, count: ReadCount
+) -> list[bytes | FormatError]:
+    """Each file's footer with its trailer, or what is wrong with it; read again where it is larger than `expected`."""
     paths = [file.path for file in files]
     sizes = np.array([file.size for file in files], np.int64)
-    tails: list[bytes | FormatError] = [_not_parquet(file) for file in files]
+    tails: list[bytes | FormatError] = [b""] * len(files)
     readable = np.flatnonzero(sizes >= len(MAGIC) + _TRAILER)
-    guess = np.minimum(sizes[readable], _TAIL_GUESS)
+    for i in np.flatnonzero(sizes < len(MAGIC) + _TRAILER).tolist():
+        tails[i] = _not_parquet(files[i])
+    guess = np.minimum(sizes[readable], expected)
     ranges = read_ranges(storage, paths, readable, sizes[readable] - guess, guess, count)
     buffer = ranges.buffer.data
     longer: list[int] = []
     for i, start, size in zip(readable.tolist(), ranges.starts.tolist(), guess.tolist(), strict=True):
-        tail = bytes(buffer[start : start + size])
-        needed = int.from_bytes(tail[-_TRAILER:-4], "little") + _TRAILER
+        end = start + size
+        tail = bytes(buffer[end - _TRAILER : end])
+        needed = int.from_bytes(tail[:4], "little") + _TRAILER
         if tail[-4:] not in (MAGIC, ENCRYPTED_MAGIC):
             tails[i] = FormatError(
                 f"{paths[i]}: not a Parquet file, or cut short: its last 4 bytes are {tail[-4:]!r}; expected {MAGIC!r}"
@@ -140,7 +160,7 @@ def _read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -
                 f"but has {sizes[i]} in all; it is damaged or cut short"
             )
         elif needed <= size:
-            tails[i] = tail[size - needed :]
+            tails[i] = bytes(buffer[end - needed : end])
         else:
             tails[i] = tail
             longer.append(i)
@@ -217,9 +237,10 @@ def _read_row_group(reader: CompactReader, raw: bytes, templates: tuple[ChunkTem
             position = template.skip(raw, position)
         reader.position = position
     rows = numbers.get(3)
-    if chunks is None or not isinstance(rows, int) or rows < 0:
+    if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:
         raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
-    return RowGroupRecord(rows, numbers.get(6), tuple(chunks))
+    compressed = numbers.get(6)
+    return RowGroupRecord(rows, compressed if isinstance(compressed, int) and compressed > 0 else None, tuple(chunks))
 
 
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []

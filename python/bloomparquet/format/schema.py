@@ -120,21 +120,21 @@ def _build(elements: list[Struct], at: int, depth: int) -> tuple[SchemaNode, int
     element = elements[at]
     children = []
     next_at = at + 1
-    for _ in range(element.get(5) or 0):
+    for _ in range(_integer(element, 5) or 0):
         child, next_at = _build(elements, next_at, depth + 1)
         children.append(child)
     return _node(element, tuple(children)), next_at
 
 
 def _node(element: Struct, children: tuple[SchemaNode, ...]) -> SchemaNode:
-    is_leaf = 1 in element and not element.get(5)
+    is_leaf = 1 in element and not children
     return SchemaNode(
         name=_text(element.get(4, b"")),
         repetition=_pick(_REPETITIONS, element.get(3, 0), "repetition"),
         physical_type=_pick(_PHYSICAL_TYPES, element[1], "physical type") if is_leaf else None,
-        type_length=element.get(2),
+        type_length=_integer(element, 2),
         annotation=_annotation(element),
-        field_id=element.get(9),
+        field_id=_integer(element, 9),
         children=children,
     )
 
@@ -143,11 +143,11 @@ def _annotation(element: Struct) -> Annotation | None:
     logical = element.get(10)
     if isinstance(logical, dict) and logical:
         return _logical(*next(iter(logical.items())))
-    converted = element.get(6)
+    converted = _integer(element, 6)
     if converted is None:
         return None
     if converted == 5:
-        return Annotation("DECIMAL", precision=element.get(8), scale=element.get(7, 0))
+        return Annotation("DECIMAL", precision=_integer(element, 8), scale=_integer(element, 7) or 0)
     return _CONVERTED.get(converted, Annotation("OTHER"))
 
 
@@ -156,13 +156,13 @@ def _logical(field_id: int, parameters: Any) -> Annotation:
     if not isinstance(parameters, dict):
         return Annotation("OTHER")
     if kind == "DECIMAL":
-        return Annotation(kind, scale=parameters.get(1), precision=parameters.get(2))
+        return Annotation(kind, scale=_integer(parameters, 1), precision=_integer(parameters, 2))
     if kind in ("TIME", "TIMESTAMP"):
         unit = parameters.get(2)
         name = _UNITS.get(next(iter(unit), 0)) if isinstance(unit, dict) else None
-        return Annotation(kind, name, parameters.get(1)) if name else Annotation("OTHER")
+        return Annotation(kind, name, parameters.get(1) is True) if name else Annotation("OTHER")
     if kind == "INTEGER":
-        return Annotation(kind, bit_width=parameters.get(1), signed=parameters.get(2))
+        return Annotation(kind, bit_width=_integer(parameters, 1), signed=parameters.get(2) is True)
     return Annotation(kind)
 
 
@@ -170,6 +170,13 @@ def _pick(names: tuple[str, ...], number: Any, what: str) -> str:
     if not isinstance(number, int) or not 0 <= number < len(names):
         raise FormatError(f"the schema has an unknown {what} {number!r}; known are {', '.join(names)}")
     return names[number]
+
+
+def _integer(fields: Struct, field_id: int) -> int | None:
+    value = fields.get(field_id)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise FormatError(f"field {field_id} of a schema element is {value!r}; expected an integer, not negative")
+    return value
 
 
 def _text(raw: Any) -> str:

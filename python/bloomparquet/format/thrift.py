@@ -116,7 +116,9 @@ class CompactReader:
         kinds = self._byte()
         if depth >= MAX_DEPTH:
             self._too_deep()
-        pairs = ((self._value(kinds >> 4, depth + 1), self._value(kinds & 0x0F, depth + 1)) for _ in range(size))
+        pairs = [(self._value(kinds >> 4, depth + 1), self._value(kinds & 0x0F, depth + 1)) for _ in range(size)]
+        if any(isinstance(key, list | dict) for key, _ in pairs):
+            self._fail("a map's keys are lists or structs")
         return dict(pairs)
 
     def _size(self) -> int:

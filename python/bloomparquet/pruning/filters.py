@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
-from bloomparquet.sbbf import block_index, block_mask, check_blocks
+from bloomparquet.sbbf import SplitBlockBloomFilter, block_index, block_mask, check_blocks
 from bloomparquet.storage import Ranges, ReadCount, Storage, read_ranges
 
 BLOCK_BYTES = 32
@@ -25,7 +25,7 @@ _HEAD_BYTES = 4096 + MAX_HEADER_BYTES  # bitsets are powers of two: one of 4 KiB
 _ABSENT, _UNREAD, _READY, _BROKEN = range(4)
 _BATCH_BYTES = 64 * 1024 * 1024
 _RESIDENT_BYTES = 64 * 1024 * 1024
-_FIRST_ROUND = 32
+_ROUNDS = (32, 256)  # values that all filters are asked for together
 _PAIRS_AT_ONCE = 64 * 1024  # of row groups and values: what their blocks and masks take stays in the cache
 
 log = logging.getLogger("bloomparquet")
@@ -174,7 +174,7 @@ class Filters:
         ready: NDArray[np.int64],
     ) -> Iterator[NDArray[np.int64]]:
         """`ready` in pieces whose reads stay within a bound of memory."""
-        cost = np.minimum(self.num_bytes[which[ready]], (last - first)[ready] * (storage.near + BLOCK_BYTES))
+        cost = np.minimum(self.num_bytes[which[ready]], _cost_of_blocks(storage, (last - first)[ready]))
         cost[self._resident_at[which[ready]] >= 0] = 0
         piece = (np.cumsum(cost) - cost) // _BATCH_BYTES
         yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
@@ -190,7 +190,7 @@ class Filters:
     ) -> NDArray[np.bool_]:
         result = np.zeros(len(chunks), np.bool_)
         resident = self._resident_at[chunks] >= 0
-        whole = ~resident & ((last - first) * (storage.near + BLOCK_BYTES) >= self.num_bytes[chunks])
+        whole = ~resident & (_cost_of_blocks(storage, last - first) >= self.num_bytes[chunks])
         for group in (np.flatnonzero(resident), np.flatnonzero(whole)):
             if len(group):
                 result[group] = self._probe_whole(storage, chunks[group], first[group], last[group], hashes, count)
@@ -218,18 +218,20 @@ class Filters:
             self._not_empty[chunks] |= _any_set(buffer, starts, self.num_bytes[chunks])
             blocks, base = _as_blocks(buffer, starts, self.num_bytes[chunks])
         hit = np.zeros(len(chunks), np.bool_)
-        undecided = np.arange(len(chunks))
-        at, some = first.copy(), _FIRST_ROUND
-        while len(undecided):
-            size = max(1, min(some, _PAIRS_AT_ONCE // len(undecided)))
-            row, value = _pairs(at[undecided], np.minimum(at[undecided] + size, last[undecided]))
-            row = undecided[row]
-            block = base[row] + block_index(hashes[value], self.num_bytes[chunks[row]] // BLOCK_BYTES)
-            found = check_blocks(blocks[block], block_mask(hashes[value]))
-            hit[row[found]] = True
-            at[undecided] += size
-            some *= 8
-            undecided = undecided[~hit[undecided] & (at[undecided] < last[undecided])]
+        n_blocks = self.num_bytes[chunks] // BLOCK_BYTES
+        undecided, at = np.arange(len(chunks)), first
+        for size in _ROUNDS:
+            until = np.minimum(at + size, last)
+            for some in np.array_split(undecided, len(undecided) * size // _PAIRS_AT_ONCE + 1):
+                row, value = _pairs(at[some], until[some])
+                row = some[row]
+                block = base[row] + block_index(hashes[value], n_blocks[row])
+                hit[row[check_blocks(blocks[block], block_mask(hashes[value]))]] = True
+            at, undecided = until, undecided[~hit[undecided] & (until < last)[undecided]]
+        for i in undecided.tolist():
+            # So many values that one filter at a time is faster: its words are tested one after another.
+            bloom = SplitBlockBloomFilter(blocks[base[i] : base[i] + n_blocks[i]])
+            hit[i] = bloom.check(hashes[at[i] : last[i]]).any()
         self._distrust_empty(chunks[~hit & ~self._not_empty[chunks]])
         return hit
 
@@ -309,6 +311,11 @@ class Filters:
             log.warning("%s; row groups without a usable filter are read", told)
         self._state[chunk] = _BROKEN
         self.errors[chunk] = type(error)(told)
+
+
+def _cost_of_blocks(storage: Storage, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """In bytes of a bitset that could be read instead: the gaps between random blocks would on average be as large."""
+    return values * (storage.near // 2 + BLOCK_BYTES)
 
 
 def _heads(ranges: Ranges, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:

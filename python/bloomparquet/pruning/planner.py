@@ -75,11 +75,9 @@ def plan(
     normal = None if predicate is None else normalize(predicate)
     partitions = _PartitionEvidence(dataset, rules)
     n_files = len(dataset.files)
-    wanted = (
-        np.ones(n_files, np.bool_)
-        if normal is None
-        else might_match(normal, np.ones(n_files, np.bool_), partitions.judge)
-    )
+    wanted = np.ones(n_files, np.bool_)
+    if normal is not None and dataset.partition_names:
+        wanted = might_match(normal, wanted, partitions.judge)
     places = np.flatnonzero(wanted)
     footer_reads, filter_reads = ReadCount(), ReadCount()
     files = dataset.files if wanted.all() else [dataset.files[i] for i in places.tolist()]

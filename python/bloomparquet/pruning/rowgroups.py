@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.encoding import has_signed_order, order_keys
+from bloomparquet.errors import FormatError
 from bloomparquet.format.chunks import ChunkFields
 from bloomparquet.format.footer import Footer, Layout, WriterTraits
 from bloomparquet.format.schema import LeafColumn
@@ -91,18 +92,23 @@ class RowGroups:
 
     def extent(self, row_group: int) -> tuple[int, int]:
         """The byte offset at which the row group begins in its file, and how many bytes its column chunks take."""
-        footer: Footer = self.footers[self.file[row_group]]
-        return footer.extent(int(self.index[row_group]))
+        place = int(self.file[row_group])
+        footer: Footer = self.footers[place]
+        try:
+            return footer.extent(int(self.index[row_group]))
+        except FormatError as error:
+            raise FormatError(f"{self.paths[place]}: the footer is damaged: {error}") from error
 
     def _extract(self, layout: int, leaf: LeafColumn) -> ColumnChunks:
         members = self.members(layout)
         file = self.file[members]
-        chunks = [
-            footer.read_chunk(i, leaf.index)
-            for footer in self.footers
-            if footer.layout is self.layouts[layout]
-            for i in range(len(footer.row_groups))
-        ]
+        chunks: list[ChunkFields] = []
+        for place in dict.fromkeys(file.tolist()):
+            footer: Footer = self.footers[place]
+            try:
+                chunks += [footer.read_chunk(i, leaf.index) for i in range(len(footer.row_groups))]
+            except FormatError as error:
+                raise FormatError(f"{self.paths[place]}: the footer is damaged: {error}") from error
         values, nulls, offset, length = (
             np.array([UNKNOWN if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in range(4)
         )

@@ -1,0 +1,84 @@
+"""S3 by pyarrow's own file system, against a server on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import bloomparquet as bp
+from tests.support.files import write
+
+moto_server = pytest.importorskip("moto.server")
+fs = pytest.importorskip("pyarrow.fs")
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_EC2_METADATA_DISABLED", "true"), ("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1"),
+        ):  # fmt: skip
+            patch.setenv(name, value)
+        server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
+        host, port = server.get_host_and_port()
+        address = f"{host}:{port}"
+        s3 = filesystem(address)
+        s3.create_dir("bucket")
+        folder = tmp_path_factory.mktemp("s3")
+        for day in (1, 2):
+            for part in range(2):
+                values = [1000 * day + 100 * part + i for i in range(0, 100, 2)]
+                local = write(folder / f"{day}-{part}.parquet", {"x": values, "y": list(range(50))}, ["x"], rows_per_group=10)
+                with s3.open_output_stream(f"bucket/table/day=2026-01-0{day}/{part}.parquet") as out:
+                    out.write(Path(local).read_bytes())
+        with s3.open_output_stream("bucket/table/_SUCCESS") as out:
+            out.write(b"")
+        yield address
+        server.stop()
+
+
+def filesystem(endpoint: str) -> object:
+    return fs.S3FileSystem(endpoint_override=endpoint, scheme="http", region="us-east-1", allow_bucket_creation=True)
+
+
+def url(endpoint: str, path: str) -> str:
+    return f"s3://bucket/{path}?endpoint_override={endpoint}&scheme=http&region=us-east-1"
+
+
+@pytest.mark.parametrize("path", ["table", "table/", "table/*/*.parquet", "table/day=2026-01-0[12]/?.parquet", "table/**/*.parquet"])
+def test_a_url_with_an_endpoint_is_listed_and_read(path: str, endpoint: str) -> None:
+    plan = bp.plan(url(endpoint, path), "x = 2104")
+    assert plan.total == 20
+    assert plan.kept == 1
+    assert plan.kept_row_groups()[0].path == "bucket/table/day=2026-01-02/1.parquet"
+    assert bp.read_table(url(endpoint, path), "x = 2104").column("y").to_pylist() == [2]
+
+
+def test_the_order_of_a_urls_parameters_does_not_matter(endpoint: str) -> None:
+    for query in (f"scheme=http&endpoint_override={endpoint}&region=us-east-1", f"region=us-east-1&endpoint_override={endpoint}&scheme=http"):
+        assert bp.plan(f"s3://bucket/table/*/0.parquet?{query}").total == 10
+
+
+def test_a_given_file_system_is_used(endpoint: str) -> None:
+    s3 = filesystem(endpoint)
+    for path in ("bucket/table", "s3://bucket/table", "bucket/table/day=*", "bucket/table/**/*.parquet"):
+        assert bp.read_table(path, "x = 2104", filesystem=s3).num_rows == 1, path
+    assert bp.plan("bucket/table", "day = DATE '2026-01-01'", filesystem=s3).skipped == {"partition": 2}
+
+
+def test_near_ranges_are_merged_and_a_warm_plan_is_silent(endpoint: str) -> None:
+    s3 = filesystem(endpoint)
+    cold = bp.plan("bucket/table", "x = 2105", filesystem=s3)
+    assert cold.kept == 0
+    assert cold.requests <= 4 + 1, "a footer each, and the filters of the one file that statistics leave"
+    assert bp.plan("bucket/table", "x = 2105", filesystem=s3).requests == 0
+
+
+def test_what_is_not_there_is_an_os_error(endpoint: str) -> None:
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        bp.plan(url(endpoint, "nothing"))
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        bp.plan(url(endpoint, "nothing/*.parquet"))
