@@ -120,4 +120,7 @@ def _one_set_of_names(files: Sequence[FileInfo], partitions: Sequence[Values]) -
             f"{files[j].path} has ({', '.join(second)}); "
             "expected one set of directories name=value over all files; read the parts apart or give base_path"
         )
-    return next(iter(by_names))
+    names = next(iter(by_names))
+    if len(set(names)) < len(names):
+        raise PlanError(f"{files[0].path}: a partition column occurs twice in the path: {', '.join(names)}")
+    return names

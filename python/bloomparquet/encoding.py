@@ -215,7 +215,7 @@ def _places(leaf: LeafColumn, canonical: Sequence[Any]) -> Sequence[Any] | None:
     calendars differ."""
     node, family = leaf.node, family_of(leaf.node)
     if family in ("integer", "boolean"):
-        return None if any(_is_nan(value) for value in canonical) else canonical
+        return None if any(_is_nan(value) or _rounds_to_whole(value) for value in canonical) else canonical
     if family == "decimal":
         if node.annotation is None or node.annotation.scale is None or node.annotation.scale > _MOST_DIGITS:
             return None
@@ -333,6 +333,11 @@ def _integral(value: Fraction) -> int | Fraction:
 
 def _is_whole(value: Any) -> bool:
     return not (isinstance(value, float) and not math.isfinite(value)) and value == math.floor(value)
+
+
+def _rounds_to_whole(value: Any) -> bool:
+    """Whether `value` is no integer, but would be one for a reader who compares this column as double."""
+    return isinstance(value, Fraction) and abs(value) < 2**1000 and float(value).is_integer()
 
 
 def _is_nan(value: Any) -> bool:

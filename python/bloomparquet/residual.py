@@ -169,7 +169,7 @@ class _Binder:
     def index(self, name: str, names: Sequence[str], column: Column) -> int | None:
         found = [i for i, other in enumerate(names) if other == name]
         if not found and not self.case_sensitive:
-            found = [i for i, other in enumerate(names) if other.casefold() == name.casefold()]
+            found = [i for i, other in enumerate(names) if other.lower() == name.lower()]
         if len(found) > 1:
             candidates = ", ".join(repr(names[i]) for i in found)
             raise PlanError(f"column {'.'.join(column)!r} is ambiguous: it could be any of {candidates}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
 
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError
 from bloomparquet.literals import coerce
@@ -31,8 +32,6 @@ from pyspark_bloomparquet.types import resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
-
     from bloomparquet.pruning.plan import ScanPlan
     from pyspark_bloomparquet.options import Options
 
@@ -122,7 +121,7 @@ class BloomParquetReader(DataSourceReader):
 
     def _plan(self, table: Table) -> ScanPlan:
         options = self.options
-        pushed = to_predicate(self._filters, self._plainly_typed(table)) if self._filters else None
+        pushed = to_predicate(self._filters, self._plainly_meant(table)) if self._filters else None
         common: dict[str, Any] = {
             "timezone": options.time_zone,
             "case_sensitive": options.case_sensitive,
@@ -139,16 +138,19 @@ class BloomParquetReader(DataSourceReader):
         # (strict=False).
         return plan(table.dataset, pushed if self._where is None else And(self._where, pushed), strict=False, **common)
 
-    def _plainly_typed(self, table: Table) -> StructType:
-        """The schema without partition columns that the user retyped: the plan compares by the inferred type."""
-        from pyspark.sql.types import StructType
+    def _plainly_meant(self, table: Table) -> StructType:
+        """The schema without columns that the plan would take for something else.
 
+        Those are partition columns that the user gave another type (the plan compares by the inferred one), and names
+        with a dot that the first file does not have (the plan might find a field of a struct by them).
+        """
         inferred = {field.name: field.dataType for field in table.partition_fields}
-        names = list(inferred)
+        partitions, stored = list(inferred), table.column_names
         kept = []
         for field in self.schema.fields:
-            at = resolve(names, field.name, case_sensitive=self.options.case_sensitive)
-            if at is None or inferred[names[at]] == field.dataType:
+            at = resolve(partitions, field.name, case_sensitive=self.options.case_sensitive)
+            retyped = at is not None and inferred[partitions[at]] != field.dataType
+            if not retyped and ("." not in field.name or field.name in stored):
                 kept.append(field)
         return StructType(kept)
 

@@ -7,7 +7,7 @@ one row group.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -78,15 +78,12 @@ class _FileReader:
             dict.fromkeys([*self._stored_names(), *(found for _, found in self._tested if isinstance(found, str))])
         )
         old = legacy.columns(self._footer)
-        found = read_row_groups(
-            self._storage, self._part.path, self._part.row_groups, names, metadata=self._footer.to_arrow()
-        )
+        found = read_row_groups(self._storage, self._part.path, self._footer, self._part.row_groups, names)
         for batch in found:
-            if self._where is not None:
-                batch = batch.filter(self._matching(batch))
-                if batch.num_rows == 0:
-                    continue
-            yield to_spark_batch(
+            matching = None if self._where is None else self._matching(batch)
+            if matching is not None and not matching.true_count:
+                continue
+            converted = to_spark_batch(
                 batch,
                 self._schema,
                 self._constants,
@@ -94,6 +91,8 @@ class _FileReader:
                 legacy_calendar=old,
                 path=self._part.path,
             )
+            # Filtered last: Arrow filters every type that Spark has, but not every one that a file may have.
+            yield converted if matching is None else _filter(converted, matching)
 
     def _read_footer(self) -> Footer:
         (footer,) = read_footers(self._storage, [FileInfo(self._part.path, self._part.size, 0)], ReadCount())
@@ -141,33 +140,40 @@ class _FileReader:
                     found[names[at]] = names[at]
         return list(found.items())
 
-    def _matching(self, batch: pa.RecordBatch) -> Any:
+    def _matching(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Which rows match, judged on what the file holds, whatever types the schema asks for."""
         arrays = []
         for _, source in self._tested:
             if isinstance(source, str):
                 array = batch.column(source)
-                arrays.append(array.cast(_instants(array.type, self._nodes[source])))
+                arrays.append(array.cast(_meaning(array.type, self._nodes[source])))
             else:
                 arrays.append(pa.repeat(source, batch.num_rows))
         tested = (
             pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self._tested]) if arrays else batch.select([])
         )
         assert self._where is not None
-        return mask(
-            self._where, tested, timezone=self._options.time_zone or "UTC", case_sensitive=self._options.case_sensitive
-        )
+        zone = self._options.time_zone or "UTC"
+        return mask(self._where, tested, timezone=zone, case_sensitive=self._options.case_sensitive)
 
 
-def _instants(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
-    """`kind` with INT96, which pyarrow shows as a timestamp without a zone, as the instant that it is."""
+def _filter(batch: pa.RecordBatch, matching: pa.BooleanArray) -> pa.RecordBatch:
+    if batch.num_columns:
+        return batch.filter(matching)
+    return pa.RecordBatch.from_pydict({"rows": pa.nulls(matching.true_count)}).select([])
+
+
+def _meaning(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
+    """`kind` where pyarrow shows a column as what Spark does not see: INT96 is an instant, and a duration is a number."""
     if node.physical_type == "INT96":
         return pa.timestamp("us", "UTC")
+    if pa.types.is_duration(kind):
+        return pa.int64()
     if pa.types.is_struct(kind):
         nodes = {child.name: child for child in node.children}
         return pa.struct(
             [
-                field.with_type(_instants(field.type, nodes[field.name])) if field.name in nodes else field
+                field.with_type(_meaning(field.type, nodes[field.name])) if field.name in nodes else field
                 for field in kind
             ]
         )

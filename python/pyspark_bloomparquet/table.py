@@ -65,6 +65,12 @@ class Table:
         return [types.partition_field(name, kind) for name, kind in self.partition_types.items()]
 
     @cached_property
+    def column_names(self) -> set[str]:
+        """The top-level columns of the first file."""
+        (_, footer), *_ = self._footers()
+        return {node.name for node in footer.layout.schema.root.children}
+
+    @cached_property
     def data_schema(self) -> StructType:
         """The columns that the files have: the first file's, by path as in Spark; with `mergeSchema` those of all."""
         first, *others = self._footers()

@@ -69,7 +69,13 @@ def test_a_given_file_system_is_used(make: str, folder: Path) -> None:
 
 
 def test_a_path_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
-    for path in (tmp_path / "gone", f"{tmp_path}/gone*", [tmp_path / "gone"], "memory://gone/nowhere", (tmp_path / "gone").as_uri()):
+    for path in (
+        tmp_path / "gone",
+        f"{tmp_path}/gone*",
+        [tmp_path / "gone"],
+        "memory://gone/nowhere",
+        (tmp_path / "gone").as_uri(),
+    ):
         with pytest.raises(FileNotFoundError, match="gone"):
             bp.plan(path)
 

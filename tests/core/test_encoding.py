@@ -1,4 +1,4 @@
-"""The law, type by type: a value that was written is never skipped, though only the filter judges (no statistics are written)."""
+"""The law, type by type: a written value is never skipped, though only the filter judges (no statistics)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,27 @@ def _integers(bits: int, *, signed: bool) -> list[int]:
 
 def _decimals(precision: int, scale: int) -> list[Decimal]:
     largest = 10**precision - 1
-    unscaled = [largest, -largest, 0, 1, -1, largest // 2, -(largest // 3), *(largest // 31 * i - i for i in range(1, 30))]
+    unscaled = [
+        largest,
+        -largest,
+        0,
+        1,
+        -1,
+        largest // 2,
+        -(largest // 3),
+        *(largest // 31 * i - i for i in range(1, 30)),
+    ]
     exact = [Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale)) for number in dict.fromkeys(unscaled)]
     return [value for value in exact if abs(value) <= abs(exact[0])]
 
 
 def _moments() -> list[dt.datetime]:
-    edges = [dt.datetime(1970, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(1900, 1, 3), dt.datetime(9999, 12, 31)]
+    edges = [
+        dt.datetime(1970, 1, 1),
+        dt.datetime(1969, 12, 31, 23, 59, 59, 999000),
+        dt.datetime(1900, 1, 3),
+        dt.datetime(9999, 12, 31),
+    ]
     return edges + [dt.datetime(1990, 1, 1) + dt.timedelta(days=37 * i, hours=i, milliseconds=7 * i) for i in range(40)]
 
 
@@ -49,7 +63,21 @@ TIMES = [dt.time(i % 24, 7 * i % 60, 11 * i % 60, 1000 * (37 * i % 1000)) for i 
 DAYS = [dt.date(1582, 10, 15), dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(9999, 12, 31)] + [
     dt.date(2001, 2, 3) + dt.timedelta(days=97 * i) for i in range(40)
 ]
-STRINGS = ["", " ", "a", "A", "ä", "a\u0308", "測試", "😀", "\0", "a\0", "doing ", "x" * 5000, *(f"BINARY测试_{i}" for i in range(40))]
+STRINGS = [
+    "",
+    " ",
+    "a",
+    "A",
+    "ä",
+    "a\u0308",
+    "測試",
+    "😀",
+    "\0",
+    "a\0",
+    "doing ",
+    "x" * 5000,
+    *(f"BINARY测试_{i}" for i in range(40)),
+]
 FLOATS = [0.0, 1.5, -1.5, math.inf, -math.inf, *(i + 0.25 for i in range(40))]
 UUIDS = [uuid.UUID(int=i * 0x0123456789ABCDEF0123456789 + 1) for i in range(40)]
 
@@ -58,7 +86,7 @@ CASES: dict[str, tuple[list[Any], pa.DataType, dict[str, Any]]] = {
     **{f"uint{bits}": (_integers(bits, signed=False), getattr(pa, f"uint{bits}")(), {}) for bits in (8, 16, 32, 64)},
     "float32": ([*FLOATS, float(np.float32(0.1)), float(np.float32(3.4e38)), 2.0**-149], pa.float32(), {}),
     "float64": ([*FLOATS, 0.1, 1.7976931348623157e308, 5e-324, 2.0**53], pa.float64(), {}),
-    "float16": ([value for value in FLOATS], pa.float16(), {}),
+    "float16": (list(FLOATS), pa.float16(), {}),
     "string": (STRINGS, pa.string(), {}),
     "large_string": (STRINGS, pa.large_string(), {}),
     "string_view": (STRINGS, pa.string_view(), {}),
@@ -70,14 +98,22 @@ CASES: dict[str, tuple[list[Any], pa.DataType, dict[str, Any]]] = {
     "date32": (DAYS, pa.date32(), {}),
     "date64": (DAYS, pa.date64(), {}),
     "time32_ms": (TIMES, pa.time32("ms"), {}),
-    "time64_us": ([time.replace(microsecond=time.microsecond + i) for i, time in enumerate(TIMES)], pa.time64("us"), {}),
+    "time64_us": (
+        [time.replace(microsecond=time.microsecond + i) for i, time in enumerate(TIMES)],
+        pa.time64("us"),
+        {},
+    ),
     "time64_ns": (TIMES, pa.time64("ns"), {}),
     "timestamp_ms": (_moments(), pa.timestamp("ms"), {}),
     "timestamp_us": (MICROS, pa.timestamp("us"), {}),
     "timestamp_ns": (NANOS, pa.timestamp("ns"), {}),
     "timestamp_ms_utc": ([moment.replace(tzinfo=UTC) for moment in _moments()], pa.timestamp("ms", "UTC"), {}),
     "timestamp_us_utc": ([moment.replace(tzinfo=UTC) for moment in MICROS], pa.timestamp("us", "UTC"), {}),
-    "timestamp_us_zone": ([moment.replace(tzinfo=BERLIN) for moment in MICROS], pa.timestamp("us", "Europe/Berlin"), {}),
+    "timestamp_us_zone": (
+        [moment.replace(tzinfo=BERLIN) for moment in MICROS],
+        pa.timestamp("us", "Europe/Berlin"),
+        {},
+    ),
     "timestamp_ns_utc": (NANOS, pa.timestamp("ns", "UTC"), {}),
     "int96": (MICROS[4:], pa.timestamp("us"), {"use_deprecated_int96_timestamps": True}),
     "decimal256": (_decimals(60, 7), pa.decimal256(60, 7), {}),
@@ -116,7 +152,9 @@ def _array(name: str, values: list[Any], kind: pa.DataType) -> pa.Array:
 def test_a_written_value_is_never_skipped_by_its_filter(name: str, tmp_path: Path) -> None:
     values, kind, options = CASES[name]
     array = _array(name, values, kind)
-    path = write(tmp_path / "x.parquet", {"x": array}, ["x"], rows_per_group=PER_GROUP, write_statistics=False, **options)
+    path = write(
+        tmp_path / "x.parquet", {"x": array}, ["x"], rows_per_group=PER_GROUP, write_statistics=False, **options
+    )
     law(path, values, prunes=name not in NOT_PRUNED)
 
 
@@ -130,7 +168,12 @@ def test_a_written_decimal_is_never_skipped_at_any_precision(precision: int, tmp
     law(path, values, prunes=True if len(values) > 3 * PER_GROUP else None)
     if precision <= 18:
         path = write(
-            tmp_path / "int.parquet", {"x": array}, ["x"], rows_per_group=PER_GROUP, write_statistics=False, store_decimal_as_integer=True
+            tmp_path / "int.parquet",
+            {"x": array},
+            ["x"],
+            rows_per_group=PER_GROUP,
+            write_statistics=False,
+            store_decimal_as_integer=True,
         )
         assert pq.read_metadata(path).schema.column(0).physical_type == ("INT32" if precision <= 9 else "INT64")
         law(path, values, prunes=True if len(values) > 3 * PER_GROUP else None)
@@ -166,23 +209,53 @@ def test_a_decimal_of_another_width_than_its_precision_needs_is_found(wider: int
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        (pa.int8(), 2**31), (pa.int32(), 2**31), (pa.int32(), -(2**31) - 1), (pa.int32(), 1.5), (pa.int32(), Decimal("1.5")),
-        (pa.int32(), 2**80), (pa.int32(), math.inf), (pa.int64(), 2**63), (pa.int64(), 1e300), (pa.uint32(), -1), (pa.uint32(), 2**32),
-        (pa.uint64(), -1), (pa.uint64(), 2**64), (pa.uint64(), 10**400), (pa.float32(), 0.1), (pa.float32(), 1e39), (pa.float32(), 2**24 + 1),
-        (pa.float64(), 2**53 + 1), (pa.float64(), 10**400), (pa.float64(), -(10**400)), (pa.float16(), 70000.0),
-        (pa.decimal128(5, 2), Decimal("1.005")), (pa.decimal128(5, 2), 10**30), (pa.decimal128(5, 2), math.inf),
-        (pa.decimal128(5, 2), Decimal("1E+300")), (pa.decimal128(5, 2), Decimal("1E-300")), (pa.decimal128(38, 0), 10**50),
-        (pa.timestamp("ms"), dt.datetime(2024, 1, 1, microsecond=1)), (pa.timestamp("us"), np.datetime64("2024-01-01T00:00:00.000000001")),
-        (pa.timestamp("ms", "UTC"), dt.datetime(2024, 1, 1, microsecond=1, tzinfo=UTC)), (pa.time32("ms"), dt.time(1, 1, 1, 1)),
-        (pa.binary(3), b"ab"), (pa.binary(3), b"abcd"), (pa.binary(3), b""),
+        (pa.int8(), 2**31),
+        (pa.int32(), 2**31),
+        (pa.int32(), -(2**31) - 1),
+        (pa.int32(), 1.5),
+        (pa.int32(), Decimal("1.5")),
+        (pa.int32(), 2**80),
+        (pa.int32(), math.inf),
+        (pa.int64(), 2**63),
+        (pa.int64(), 1e300),
+        (pa.uint32(), -1),
+        (pa.uint32(), 2**32),
+        (pa.uint64(), -1),
+        (pa.uint64(), 2**64),
+        (pa.uint64(), 10**400),
+        (pa.float32(), 0.1),
+        (pa.float32(), 1e39),
+        (pa.float32(), 2**24 + 1),
+        (pa.float64(), 2**53 + 1),
+        (pa.float64(), 10**400),
+        (pa.float64(), -(10**400)),
+        (pa.float16(), 70000.0),
+        (pa.decimal128(5, 2), Decimal("1.005")),
+        (pa.decimal128(5, 2), 10**30),
+        (pa.decimal128(5, 2), math.inf),
+        (pa.decimal128(5, 2), Decimal("1E+300")),
+        (pa.decimal128(5, 2), Decimal("1E-300")),
+        (pa.decimal128(38, 0), 10**50),
+        (pa.timestamp("ms"), dt.datetime(2024, 1, 1, microsecond=1)),
+        (pa.timestamp("us"), np.datetime64("2024-01-01T00:00:00.000000001")),
+        (pa.timestamp("ms", "UTC"), dt.datetime(2024, 1, 1, microsecond=1, tzinfo=UTC)),
+        (pa.time32("ms"), dt.time(1, 1, 1, 1)),
+        (pa.binary(3), b"ab"),
+        (pa.binary(3), b"abcd"),
+        (pa.binary(3), b""),
     ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("statistics", [True, False])
-def test_a_value_that_the_column_cannot_hold_matches_nothing(kind: pa.DataType, value: Any, statistics: bool, tmp_path: Path) -> None:
-    one: Any = {"timestamp": dt.datetime(2024, 1, 1), "time32": dt.time(1, 1, 1), "fixed_size_binary": b"abc", "decimal128": Decimal(1)}.get(
-        str(kind).partition("[")[0].partition("(")[0], 1
-    )
+def test_a_value_that_the_column_cannot_hold_matches_nothing(
+    kind: pa.DataType, value: Any, statistics: bool, tmp_path: Path
+) -> None:
+    one: Any = {
+        "timestamp": dt.datetime(2024, 1, 1),
+        "time32": dt.time(1, 1, 1),
+        "fixed_size_binary": b"abc",
+        "decimal128": Decimal(1),
+    }.get(str(kind).partition("[")[0].partition("(")[0], 1)
     path = write(tmp_path / "x.parquet", {"x": pa.array([one, one], kind)}, ["x"], write_statistics=statistics)
     for predicate in (bp.Eq("x", value), bp.EqNullSafe("x", value), bp.In("x", [value, value])):
         assert bp.plan(path, predicate).kept == 0
@@ -196,7 +269,9 @@ def test_signed_zeros_are_one_value(tmp_path: Path) -> None:
     for kind in (pa.float64(), pa.float32(), pa.float16()):
         for statistics in (True, False):
             for stored in (0.0, -0.0):
-                path = write(tmp_path / "x.parquet", {"x": pa.array([stored] * 3, kind)}, ["x"], write_statistics=statistics)
+                path = write(
+                    tmp_path / "x.parquet", {"x": pa.array([stored] * 3, kind)}, ["x"], write_statistics=statistics
+                )
                 for asked in (0.0, -0.0, 0, Decimal(0), Decimal("-0.0")):
                     assert bp.plan(path, bp.Eq("x", asked)).kept == 1, (kind, statistics, stored, asked)
                     assert bp.plan(path, bp.In("x", [7.0, asked])).kept == 1
@@ -213,9 +288,17 @@ def test_nan_is_never_pruned(statistics: bool, others: list[float], tmp_path: Pa
     values = np.concatenate([odd_nan, np.array([math.nan, *others])])
     path = write(tmp_path / "x.parquet", {"x": pa.array(values)}, ["x"], write_statistics=statistics)
     for predicate in (
-        bp.Eq("x", math.nan), bp.EqNullSafe("x", math.nan), bp.In("x", [5.0, math.nan]), bp.Gt("x", 1e308), bp.Gt("x", math.inf),
-        bp.GtEq("x", math.inf), bp.GtEq("x", math.nan), bp.LtEq("x", math.nan), bp.NotEq("x", 1.0), bp.NotIn("x", [1.0, -1.0]),
-    ):  # fmt: skip
+        bp.Eq("x", math.nan),
+        bp.EqNullSafe("x", math.nan),
+        bp.In("x", [5.0, math.nan]),
+        bp.Gt("x", 1e308),
+        bp.Gt("x", math.inf),
+        bp.GtEq("x", math.inf),
+        bp.GtEq("x", math.nan),
+        bp.LtEq("x", math.nan),
+        bp.NotEq("x", 1.0),
+        bp.NotIn("x", [1.0, -1.0]),
+    ):
         assert bp.plan(path, predicate).kept == 1, predicate
         assert bp.read_table(path, predicate).num_rows >= 2, predicate
     assert bp.read_table(path, bp.Lt("x", math.nan)).num_rows == len(others)
@@ -234,7 +317,13 @@ def test_dates_before_the_gregorian_calendar_are_never_pruned(day: dt.date, tmp_
     """The file may hold them in the Julian calendar, as other days than the reader shows."""
     elsewhere = pa.array([dt.date(1, 6, 6), dt.date(1581, 1, 1)])
     path = write(tmp_path / "x.parquet", {"x": elsewhere}, ["x"])
-    for predicate in (bp.Eq("x", day), bp.In("x", [dt.date(2020, 1, 1), day]), bp.Lt("x", day), bp.Gt("x", day), bp.NotEq("x", day)):
+    for predicate in (
+        bp.Eq("x", day),
+        bp.In("x", [dt.date(2020, 1, 1), day]),
+        bp.Lt("x", day),
+        bp.Gt("x", day),
+        bp.NotEq("x", day),
+    ):
         assert bp.plan(path, predicate).kept == 1
     assert bp.plan(path, bp.Eq("x", dt.date(2020, 1, 1))).kept == 0
 
@@ -255,8 +344,14 @@ def test_a_boolean_is_never_pruned_by_a_filter(tmp_path: Path) -> None:
 
 def test_a_naive_literal_is_read_in_the_given_zone_for_a_column_in_utc(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 7, 1, 12, tzinfo=UTC)
-    path = write(tmp_path / "x.parquet", {"x": pa.array([moment], pa.timestamp("us", "UTC"))}, ["x"], write_statistics=False)
-    for naive, zone in ((dt.datetime(2024, 7, 1, 14), "Europe/Berlin"), (dt.datetime(2024, 7, 1, 12), "UTC"), (dt.datetime(2024, 7, 1, 17, 30), "+05:30")):
+    path = write(
+        tmp_path / "x.parquet", {"x": pa.array([moment], pa.timestamp("us", "UTC"))}, ["x"], write_statistics=False
+    )
+    for naive, zone in (
+        (dt.datetime(2024, 7, 1, 14), "Europe/Berlin"),
+        (dt.datetime(2024, 7, 1, 12), "UTC"),
+        (dt.datetime(2024, 7, 1, 17, 30), "+05:30"),
+    ):
         assert bp.plan(path, bp.Eq("x", naive), timezone=zone).kept == 1
         assert bp.read_table(path, bp.Eq("x", naive), timezone=zone).num_rows == 1
     assert bp.plan(path, bp.Eq("x", dt.datetime(2024, 7, 1, 12)), timezone="Europe/Berlin").kept == 0
@@ -266,7 +361,9 @@ def test_a_naive_literal_is_read_in_the_given_zone_for_a_column_in_utc(tmp_path:
 def test_int96_is_judged_only_where_spark_itself_wrote_it(tmp_path: Path) -> None:
     """pyarrow carries Spark's footer keys along when it rewrites a file, but encodes INT96 in its own way."""
     moments = [dt.datetime(1969, 12, 30, 13, 0, 0, 5), dt.datetime(1930, 1, 1, 1), dt.datetime(2020, 1, 1)]
-    table = pa.table({"x": pa.array(moments, pa.timestamp("ns"))}).replace_schema_metadata({"org.apache.spark.version": "3.5.0"})
+    table = pa.table({"x": pa.array(moments, pa.timestamp("ns"))}).replace_schema_metadata(
+        {"org.apache.spark.version": "3.5.0"}
+    )
     path = write(tmp_path / "x.parquet", table, ["x"], use_deprecated_int96_timestamps=True)
     for moment in moments:
         assert bp.plan(path, bp.Eq("x", moment.replace(tzinfo=UTC))).kept == 1
@@ -275,9 +372,17 @@ def test_int96_is_judged_only_where_spark_itself_wrote_it(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("key", ["__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS"])
 def test_text_that_readers_compare_by_other_rules_is_never_pruned(key: str, tmp_path: Path) -> None:
-    table = pa.table({"x": ["abc  ", "abd  "], "n": [1, 2]}).replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": f'{{"{key}":"char(5)"}}'})
+    table = pa.table({"x": ["abc  ", "abd  "], "n": [1, 2]}).replace_schema_metadata(
+        {"org.apache.spark.sql.parquet.row.metadata": f'{{"{key}":"char(5)"}}'}
+    )
     path = write(tmp_path / "x.parquet", table, ["x", "n"])
-    for predicate in (bp.Eq("x", "zzz"), bp.In("x", ["zzz"]), bp.Gt("x", "zzz"), bp.StartsWith("x", "zzz"), bp.NotEq("x", "abc  ")):
+    for predicate in (
+        bp.Eq("x", "zzz"),
+        bp.In("x", ["zzz"]),
+        bp.Gt("x", "zzz"),
+        bp.StartsWith("x", "zzz"),
+        bp.NotEq("x", "abc  "),
+    ):
         assert bp.plan(path, predicate).kept == 1
     assert bp.plan(path, bp.Eq("n", 7)).kept == 0
 
@@ -289,7 +394,10 @@ def test_a_decimal_in_bytes_of_any_width_is_never_pruned(parquet_testing_dir: Pa
         assert bp.plan(path, bp.Eq(column, value)).kept == 1
 
 
-@pytest.mark.parametrize("name", ["int32_decimal", "int64_decimal", "fixed_length_decimal", "fixed_length_decimal_legacy", "byte_array_decimal"])
+@pytest.mark.parametrize(
+    "name",
+    ["int32_decimal", "int64_decimal", "fixed_length_decimal", "fixed_length_decimal_legacy", "byte_array_decimal"],
+)
 def test_decimals_of_other_writers_are_found_by_statistics(name: str, parquet_testing_dir: Path) -> None:
     path = str(parquet_testing_dir / f"{name}.parquet")
     column = pq.read_schema(path).names[0]

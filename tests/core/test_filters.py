@@ -1,4 +1,4 @@
-"""Filters are read as sparingly as the question allows, and one that cannot be trusted is not trusted. Reads are counted at `preadv`."""
+"""Filters are read as sparingly as the question allows, and trusted only with reason. Reads are counted at `preadv`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,25 @@ def large(path: Path, groups: int = 4) -> str:
 
 
 def sections(path: str, groups: int = 4) -> list[tuple[int, int]]:
-    return [(offset, offset + (length or 0)) for offset, length in (filter_offset(path, row_group=i) for i in range(groups))]
+    return [
+        (offset, offset + (length or 0)) for offset, length in (filter_offset(path, row_group=i) for i in range(groups))
+    ]
 
 
-@pytest.mark.parametrize("where", [None, "y = 4", "x > 3", "x IS NOT NULL", "x <> 4", "x NOT IN (4, 6)", "NOT x = 4", "NOT (x IN (2, 4))", "x < 9 OR y = 3"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        None,
+        "y = 4",
+        "x > 3",
+        "x IS NOT NULL",
+        "x <> 4",
+        "x NOT IN (4, 6)",
+        "NOT x = 4",
+        "NOT (x IN (2, 4))",
+        "x < 9 OR y = 3",
+    ],
+)
 def test_without_a_usable_predicate_no_filter_is_read(where: str | None, tmp_path: Path, reads: Reads) -> None:
     path = large(tmp_path / "x.parquet")
     plan = bp.plan(path, where)
@@ -40,11 +55,13 @@ def test_without_a_usable_predicate_no_filter_is_read(where: str | None, tmp_pat
 
 
 def test_no_filter_is_read_for_row_groups_that_statistics_exclude(tmp_path: Path, reads: Reads) -> None:
-    path = write_groups(tmp_path / "x.parquet", [{"x": list(range(0, 10_000, 2))}, {"x": list(range(20_000, 30_000, 2))}], ["x"])
+    path = write_groups(
+        tmp_path / "x.parquet", [{"x": list(range(0, 10_000, 2))}, {"x": list(range(20_000, 30_000, 2))}], ["x"]
+    )
     first, second = sections(path, 2)
     plan = bp.plan(path, "x = 20001")
     assert plan.skipped == {"statistics": 1, "bloom": 1}
-    beyond_the_footer = [read for read in reads.of(path)[1:]]
+    beyond_the_footer = reads.of(path)[1:]
     assert beyond_the_footer
     assert all(offset >= second[0] for offset, _ in beyond_the_footer)
     assert sum(size for _, size in beyond_the_footer) == plan.bloom_bytes_read
@@ -61,7 +78,11 @@ def test_no_filter_is_read_for_columns_without_a_predicate(tmp_path: Path, reads
     assert plan.skipped == {"bloom": 1}
     assert plan.bloom_bytes_read <= (length or 0)
     other, other_length = filter_offset(path, column=0)
-    assert not [read for read in reads.touching(path, other, other + (other_length or 0) - 1) if read[0] < start and read != reads.of(path)[0]]
+    assert not [
+        read
+        for read in reads.touching(path, other, other + (other_length or 0) - 1)
+        if read[0] < start and read != reads.of(path)[0]
+    ]
 
 
 def test_a_row_group_excluded_by_one_leaf_costs_no_filter_of_another(tmp_path: Path) -> None:
@@ -95,7 +116,12 @@ def test_many_values_read_each_bitset_once(tmp_path: Path, reads: Reads) -> None
 
 
 def test_near_filters_are_read_in_one_request(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)}, ["x"], rows_per_group=100)
+    path = write(
+        tmp_path / "x.parquet",
+        {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)},
+        ["x"],
+        rows_per_group=100,
+    )
     plan = bp.plan(path, "x = 4001")
     assert plan.total == 40
     assert plan.skipped["bloom"] >= 36
@@ -103,7 +129,12 @@ def test_near_filters_are_read_in_one_request(tmp_path: Path) -> None:
 
 
 def test_a_warm_plan_makes_no_request(tmp_path: Path, reads: Reads) -> None:
-    path = write(tmp_path / "x.parquet", {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)}, ["x"], rows_per_group=1000)
+    path = write(
+        tmp_path / "x.parquet",
+        {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)},
+        ["x"],
+        rows_per_group=1000,
+    )
     cold = bp.plan(path, "x = 4001")
     reads.calls.clear()
     warm = bp.plan(path, "x = 4001")
@@ -210,9 +241,11 @@ def test_blocks_and_bitsets_give_the_same_verdicts(count: int, tmp_path: Path) -
     rng = np.random.default_rng(count)
     values = rng.integers(0, 10**6, 600)
     small = write(tmp_path / "small.parquet", {"x": values}, ["x"], rows_per_group=100, write_statistics=False)
-    big = graft_filters(write(tmp_path / "big.parquet", {"x": values}, rows_per_group=100, write_statistics=False), 2**18)
+    big = graft_filters(
+        write(tmp_path / "big.parquet", {"x": values}, rows_per_group=100, write_statistics=False), 2**18
+    )
     present = {int(value): i // 100 for i, value in enumerate(values)}
-    wanted = rng.integers(0, 10**6, count).tolist() + [int(values[5])]
+    wanted = [*rng.integers(0, 10**6, count).tolist(), int(values[5])]
     truth = {group for value, group in present.items() if value in wanted}
     for path in (small, big):
         found = kept_indexes(bp.plan(path, bp.In("x", wanted)))
@@ -234,7 +267,9 @@ def test_all_that_is_asked_of_one_footer_is_separate(tmp_path: Path) -> None:
 def test_any_number_of_blocks_is_read(blocks: int, tmp_path: Path) -> None:
     """The format asks for no power of two; and some sizes just do, or do not, come with the first read."""
     values = np.random.default_rng(blocks).integers(0, 2**62, 30)
-    path = graft_filters(write(tmp_path / "x.parquet", {"x": values}, rows_per_group=10, write_statistics=False), 32 * blocks)
+    path = graft_filters(
+        write(tmp_path / "x.parquet", {"x": values}, rows_per_group=10, write_statistics=False), 32 * blocks
+    )
     for i, value in enumerate(values.tolist()):
         assert i // 10 in kept_indexes(bp.plan(path, bp.Eq("x", value)))
     absent = [int(value) for value in values ^ 1 if value not in values]

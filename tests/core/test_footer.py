@@ -62,7 +62,9 @@ def test_a_schema_that_begins_like_another_is_its_own(tmp_path: Path) -> None:
 def test_many_schemas_are_told_apart(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{i}.parquet", {f"column_{i}": [1]}) for i in range(150)]
     for _ in range(2):
-        assert [footer.layout.schema.leaves[0].path for footer in footers(paths)] == [(f"column_{i}",) for i in range(150)]
+        assert [footer.layout.schema.leaves[0].path for footer in footers(paths)] == [
+            (f"column_{i}",) for i in range(150)
+        ]
 
 
 @pytest.mark.parametrize(("size", "told"), [(0, "empty"), (3, "too few"), (11, "too few")])
@@ -85,14 +87,18 @@ def test_a_damaged_file_is_passed_over_only_when_asked(tmp_path: Path) -> None:
     assert bp.read_table(tmp_path, "id = 1", skip_corrupt=True).num_rows == 1
 
 
-@pytest.mark.parametrize("name", ["uniform_encryption", "encrypt_columns_and_footer_bloom_filter", "encrypt_columns_plaintext_footer"])
+@pytest.mark.parametrize(
+    "name", ["uniform_encryption", "encrypt_columns_and_footer_bloom_filter", "encrypt_columns_plaintext_footer"]
+)
 def test_encrypted_files_are_recognised_before_pyarrow_touches_them(name: str, parquet_testing_dir: Path) -> None:
     with pytest.raises(EncryptionError, match=f"{name}.*encrypted"):
         footers([str(parquet_testing_dir / f"{name}.parquet.encrypted")])
 
 
 def test_what_spark_says_of_its_text_is_seen(tmp_path: Path) -> None:
-    row = '{"type":"struct","fields":[{"name":"c","type":"string","metadata":{"__CHAR_VARCHAR_TYPE_STRING":"char(5)"}}]}'
+    row = (
+        '{"type":"struct","fields":[{"name":"c","type":"string","metadata":{"__CHAR_VARCHAR_TYPE_STRING":"char(5)"}}]}'
+    )
     key = {"org.apache.spark.version": "4.3.0", "org.apache.spark.sql.parquet.row.metadata": row}
     altered = write(tmp_path / "a.parquet", pa.table({"c": ["x"]}).replace_schema_metadata(key))
     plain = write(tmp_path / "b.parquet", pa.table({"c": ["x"]}))
@@ -103,14 +109,24 @@ def test_what_spark_says_of_its_text_is_seen(tmp_path: Path) -> None:
 
 
 def test_footers_say_what_pyarrow_reads_in_them(parquet_testing_dir: Path, tmp_path: Path) -> None:
-    nested = pa.table({"l": [[1, 2], None], "s": [{"x": 1, "y": "a"}, None], "t": ["a" * 300, "b"], "f": [0.5, None], "b": [True, None]})
+    nested = pa.table(
+        {
+            "l": [[1, 2], None],
+            "s": [{"x": 1, "y": "a"}, None],
+            "t": ["a" * 300, "b"],
+            "f": [0.5, None],
+            "b": [True, None],
+        }
+    )
     made = write(tmp_path / "x.parquet", nested, ["t", "s.x"], rows_per_group=1)
     plain = write(tmp_path / "y.parquet", nested, rows_per_group=1, write_statistics=False)
     for path in (*map(str, sorted(parquet_testing_dir.glob("*.parquet"))), made, plain):
         (footer,) = footers([path])
         theirs = pq.read_metadata(path)
         assert footer.to_arrow().equals(theirs), path
-        assert [group.rows for group in footer.row_groups] == [theirs.row_group(i).num_rows for i in range(theirs.num_row_groups)]
+        assert [group.rows for group in footer.row_groups] == [
+            theirs.row_group(i).num_rows for i in range(theirs.num_row_groups)
+        ]
         for i in range(theirs.num_row_groups):
             for j in range(theirs.num_columns):
                 ours, chunk = footer.read_chunk(i, j), theirs.row_group(i).column(j)
@@ -118,7 +134,11 @@ def test_footers_say_what_pyarrow_reads_in_them(parquet_testing_dir: Path, tmp_p
                 assert (ours.bloom_offset, ours.bloom_length) == (chunk.bloom_filter_offset, chunk.bloom_filter_length)
                 if chunk.statistics is not None and chunk.statistics.has_null_count:
                     assert ours.nulls == chunk.statistics.null_count
-                if chunk.statistics is not None and chunk.statistics.has_min_max and chunk.physical_type == "BYTE_ARRAY":
+                if (
+                    chunk.statistics is not None
+                    and chunk.statistics.has_min_max
+                    and chunk.physical_type == "BYTE_ARRAY"
+                ):
                     low, high = ours.min_value, ours.max_value
                     assert (low, high) == (chunk.statistics.min_raw, chunk.statistics.max_raw)
                 if chunk.statistics is None:
@@ -126,8 +146,10 @@ def test_footers_say_what_pyarrow_reads_in_them(parquet_testing_dir: Path, tmp_p
 
 
 def test_chunks_that_look_different_in_each_row_group_are_read_alike(tmp_path: Path) -> None:
-    """Chunks are recognised by their form: with and without statistics, with lengths of one byte or five, in any order."""
-    path = write(tmp_path / "x.parquet", {"x": [str(i) * (1 + 90 * (i % 3)) for i in range(12)]}, ["x"], rows_per_group=1)
+    """Chunks are recognised by their form: with and without statistics, lengths of one byte or five, in any order."""
+    path = write(
+        tmp_path / "x.parquet", {"x": [str(i) * (1 + 90 * (i % 3)) for i in range(12)]}, ["x"], rows_per_group=1
+    )
 
     def vary(metadata: dict[int, Field]) -> None:
         for i in range(12):

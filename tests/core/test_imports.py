@@ -12,7 +12,13 @@ import pytest
 import bloomparquet
 
 ROOT = Path(bloomparquet.__file__).parent
-LEAVES = {"errors": set[str](), "literals": {"errors"}, "sbbf": {"errors"}, "hashing": {"errors"}, "predicate": {"errors", "literals"}}
+LEAVES = {
+    "errors": set[str](),
+    "literals": {"errors"},
+    "sbbf": {"errors"},
+    "hashing": {"errors"},
+    "predicate": {"errors", "literals"},
+}
 
 
 def _imported(file: Path) -> set[str]:
@@ -21,8 +27,14 @@ def _imported(file: Path) -> set[str]:
     for node in ast.walk(ast.parse(file.read_text())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
-            names = [node.module or ""] if node.module != "bloomparquet" else [f"bloomparquet.{alias.name}" for alias in node.names]
-        found |= {name for name in names if name.split(".")[0] in ("bloomparquet", "pyspark_bloomparquet", "pyspark", "py4j")}
+            names = (
+                [node.module or ""]
+                if node.module != "bloomparquet"
+                else [f"bloomparquet.{alias.name}" for alias in node.names]
+            )
+        found |= {
+            name for name in names if name.split(".")[0] in ("bloomparquet", "pyspark_bloomparquet", "pyspark", "py4j")
+        }
     return {name.removeprefix("bloomparquet.") for name in found}
 
 
@@ -42,7 +54,9 @@ def test_the_core_imports_without_spark() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_file_of_the_core_imports_the_face_or_spark(name: str) -> None:
-    assert not {found for found in _imported(FILES[name]) if found.split(".")[0] in ("pyspark", "py4j", "pyspark_bloomparquet")}
+    assert not {
+        found for found in _imported(FILES[name]) if found.split(".")[0] in ("pyspark", "py4j", "pyspark_bloomparquet")
+    }
 
 
 @pytest.mark.parametrize("name", LEAVES)
@@ -60,7 +74,12 @@ def test_storage_knows_nothing_of_parquet() -> None:
 
 
 def test_encoding_knows_nothing_of_pruning_and_of_storage() -> None:
-    assert {found.split(".")[0] for found in _imported(FILES["encoding"])} <= {"errors", "literals", "hashing", "format"}
+    assert {found.split(".")[0] for found in _imported(FILES["encoding"])} <= {
+        "errors",
+        "literals",
+        "hashing",
+        "format",
+    }
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.startswith("pruning.")])

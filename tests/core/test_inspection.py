@@ -12,7 +12,22 @@ import bloomparquet as bp
 from tests.support.core import empty_filters, set_filter_place
 from tests.support.files import filter_offset, patch, write, write_groups
 
-PRESENT = ["Hello", "This is", "a", "test", "How", "are you", "doing ", "today", "the quick", "brown fox", "jumps", "over", "the lazy", "dog"]
+PRESENT = [
+    "Hello",
+    "This is",
+    "a",
+    "test",
+    "How",
+    "are you",
+    "doing ",
+    "today",
+    "the quick",
+    "brown fox",
+    "jumps",
+    "over",
+    "the lazy",
+    "dog",
+]
 ABSENT = ["b", "c", "d", "Hello_Not_Exists", "NOT_EXISTS"]
 
 
@@ -48,7 +63,9 @@ def test_inspect_tells_what_is_in_the_file(golden: str) -> None:
 
 
 def test_inspect_has_one_row_for_each_filter(tmp_path: Path) -> None:
-    table = pa.table({"a": list(range(100)), "b": [str(i) for i in range(100)], "st": pa.array([{"x": i} for i in range(100)])})
+    table = pa.table(
+        {"a": list(range(100)), "b": [str(i) for i in range(100)], "st": pa.array([{"x": i} for i in range(100)])}
+    )
     for i in range(2):
         write(tmp_path / f"{i}.parquet", table, ["a", "st.x"], rows_per_group=50)
     found = bp.inspect(tmp_path)
@@ -58,7 +75,11 @@ def test_inspect_has_one_row_for_each_filter(tmp_path: Path) -> None:
     assert places == sorted(places)
     for row in found.to_pylist():
         metadata = pq.read_metadata(row["file"]).row_group(row["row_group"])
-        chunk = next(metadata.column(i) for i in range(metadata.num_columns) if metadata.column(i).path_in_schema == row["column"])
+        chunk = next(
+            metadata.column(i)
+            for i in range(metadata.num_columns)
+            if metadata.column(i).path_in_schema == row["column"]
+        )
         assert row["offset"] == chunk.bloom_filter_offset
         assert row["estimated_ndv"] == pytest.approx(50, rel=0.2)
     assert bp.inspect(write(tmp_path / "none" / "x.parquet", {"a": [1]})).num_rows == 0
@@ -98,7 +119,9 @@ def test_questions_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None
         bp.probe(path, column="b", value=True)
 
 
-@pytest.mark.parametrize("look", [bp.inspect, lambda path: bp.probe(path, column="x", value=1)], ids=["inspect", "probe"])
+@pytest.mark.parametrize(
+    "look", [bp.inspect, lambda path: bp.probe(path, column="x", value=1)], ids=["inspect", "probe"]
+)
 def test_an_unusable_filter_is_an_error_here(look: object, tmp_path: Path) -> None:
     assert callable(look)
     path = write(tmp_path / "x.parquet", {"x": [1, 2]}, ["x"])

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.residual import mask
 from tests.support.files import hive, write, write_groups
 
 field = pc.field
@@ -36,13 +37,21 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> str:
                     "id": ids,
                     "name": pa.array([f"user-{i % 977}" if i % 13 else None for i in ids.tolist()]),
                     "amount": pa.array([decimal.Decimal(int(i)) / 100 for i in ids], pa.decimal128(12, 2)),
-                    "at": pa.array([dt.datetime(2026, 1, day) + dt.timedelta(seconds=int(i)) for i in ids], pa.timestamp("us", "UTC")),
+                    "at": pa.array(
+                        [dt.datetime(2026, 1, day) + dt.timedelta(seconds=int(i)) for i in ids],
+                        pa.timestamp("us", "UTC"),
+                    ),
                     "score": pa.array(np.where(ids % 7 == 0, np.nan, ids / 8)),
                     "tags": pa.array([[int(i), 1] for i in ids]),
                     "place": pa.array([{"city": f"c{i % 50}", "zip": int(i)} for i in ids.tolist()]),
                 }
             )
-            write(root / f"day=2026-01-0{day}" / f"{part}.parquet", table, ["id", "name", "amount", "place.zip"], rows_per_group=100)
+            write(
+                root / f"day=2026-01-0{day}" / f"{part}.parquet",
+                table,
+                ["id", "name", "amount", "place.zip"],
+                rows_per_group=100,
+            )
     return str(root)
 
 
@@ -70,21 +79,41 @@ def test_rows_are_those_of_pyarrows_filter(events: str) -> None:
         ("name <> 'user-1' AND id > 98000", (field("name") != "user-1") & (field("id") > 98000)),
         (f"place.zip = {one}", field("place", "zip") == one),
         ("name LIKE 'user-97%'", pc.starts_with(field("name"), "user-97")),
-        ("at >= TIMESTAMP '2026-01-04 20:00:00'", field("at") >= pa.scalar(dt.datetime(2026, 1, 4, 20, tzinfo=UTC), pa.timestamp("us", "UTC"))),
+        (
+            "at >= TIMESTAMP '2026-01-04 20:00:00'",
+            field("at") >= pa.scalar(dt.datetime(2026, 1, 4, 20, tzinfo=UTC), pa.timestamp("us", "UTC")),
+        ),
         ("id = -5", field("id") == -5),
-    ]  # fmt: skip
+    ]
     for where, condition in cases:
         expected = theirs(events, condition)
         found = bp.read_table(events, where)
-        assert found.select(expected.schema.names).cast(expected.schema).drop_columns("score").equals(expected.drop_columns("score")), where
+        assert (
+            found.select(expected.schema.names)
+            .cast(expected.schema)
+            .drop_columns("score")
+            .equals(expected.drop_columns("score"))
+        ), where
         assert repr(found.column("score").to_pylist()) == repr(expected.column("score").to_pylist()), where
-        assert bp.read_table(events, where, columns=["day", "id"]).to_pydict() == theirs(events, condition, ["day", "id"]).to_pydict(), where
+        assert (
+            bp.read_table(events, where, columns=["day", "id"]).to_pydict()
+            == theirs(events, condition, ["day", "id"]).to_pydict()
+        ), where
 
 
 def test_lists_of_tuples_mean_what_they_mean_to_pyarrow(events: str) -> None:
     one = an_id(events)
-    for where in ([("id", "=", one)], [[("id", "=", one)], [("id", "in", [1, 2, 3]), ("name", "!=", "x")]], [("id", ">", 99_900), ("day", "=", "2026-01-03")]):
-        expected = pq.read_table(events, filters=pq.filters_to_expression(where) if "day" not in str(where) else [("id", ">", 99_900), ("day", "=", "2026-01-03")])
+    for where in (
+        [("id", "=", one)],
+        [[("id", "=", one)], [("id", "in", [1, 2, 3]), ("name", "!=", "x")]],
+        [("id", ">", 99_900), ("day", "=", "2026-01-03")],
+    ):
+        expected = pq.read_table(
+            events,
+            filters=pq.filters_to_expression(where)
+            if "day" not in str(where)
+            else [("id", ">", 99_900), ("day", "=", "2026-01-03")],
+        )
         assert bp.read_table(events, where).num_rows == expected.num_rows
 
 
@@ -95,12 +124,16 @@ def test_a_lookup_reads_only_the_row_groups_that_were_kept(events: str) -> None:
     assert plan.skipped["bloom"] >= 50
 
 
-@pytest.mark.parametrize("where", [None, "id < 50000", "id = -1", "day = DATE '2026-01-01'", "day = DATE '1999-01-01'", "FALSE"])
+@pytest.mark.parametrize(
+    "where", [None, "id < 50000", "id = -1", "day = DATE '2026-01-01'", "day = DATE '1999-01-01'", "FALSE"]
+)
 @pytest.mark.parametrize("columns", [None, ["id"], ["day"], ["amount", "day", "id"], ["place", "tags"], []], ids=str)
 def test_the_schema_does_not_depend_on_what_matches(where: str | None, columns: list[str] | None, events: str) -> None:
     everything = bp.read_table(events)
     found = bp.read_table(events, where, columns=columns)
-    assert found.schema.equals(everything.schema if columns is None else pa.schema([everything.schema.field(name) for name in columns]))
+    assert found.schema.equals(
+        everything.schema if columns is None else pa.schema([everything.schema.field(name) for name in columns])
+    )
     assert found.num_rows == bp.read_table(events, where, columns=["id"]).num_rows
     batches = list(bp.scan_batches(events, where, columns=columns))
     assert sum(batch.num_rows for batch in batches) == found.num_rows
@@ -128,7 +161,13 @@ def test_rows_come_in_the_order_of_files(tmp_path: Path) -> None:
     for i in (2, 0, 1):
         write_groups(tmp_path / f"{i}.parquet", [{"x": [i * 10 + j]} for j in range(3)])
     assert bp.read_table(tmp_path).column("x").to_pylist() == [0, 1, 2, 10, 11, 12, 20, 21, 22]
-    assert bp.read_table([tmp_path / "2.parquet", tmp_path / "0.parquet"], "x <> 1").column("x").to_pylist() == [20, 21, 22, 0, 2]
+    assert bp.read_table([tmp_path / "2.parquet", tmp_path / "0.parquet"], "x <> 1").column("x").to_pylist() == [
+        20,
+        21,
+        22,
+        0,
+        2,
+    ]
 
 
 # --- schemas that change from file to file
@@ -137,7 +176,11 @@ def test_rows_come_in_the_order_of_files(tmp_path: Path) -> None:
 def test_columns_come_and_go(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"a": [1, 2], "b": ["x", "y"]})
     write(tmp_path / "2.parquet", {"b": ["z"], "c": [True]})
-    assert bp.read_table(tmp_path, merge_schema=True).to_pydict() == {"a": [1, 2, None], "b": ["x", "y", "z"], "c": [None, None, True]}
+    assert bp.read_table(tmp_path, merge_schema=True).to_pydict() == {
+        "a": [1, 2, None],
+        "b": ["x", "y", "z"],
+        "c": [None, None, True],
+    }
     assert bp.read_table(tmp_path, "a IS NULL", merge_schema=True).to_pydict() == {"a": [None], "b": ["z"], "c": [True]}
     assert bp.read_table(tmp_path, "c IS NULL AND b <> 'x'", columns=["a"], merge_schema=True).to_pydict() == {"a": [2]}
 
@@ -154,15 +197,31 @@ def test_without_merging_the_first_file_says_which_columns_there_are(tmp_path: P
 @pytest.mark.parametrize(
     ("narrow", "wide"),
     [
-        (pa.int32(), pa.int64()), (pa.int8(), pa.int32()), (pa.uint8(), pa.int16()), (pa.float32(), pa.float64()), (pa.decimal128(5, 2), pa.decimal128(12, 4)),
-        (pa.timestamp("ms"), pa.timestamp("us")), (pa.timestamp("us"), pa.timestamp("ns")), (pa.string(), pa.large_string()), (pa.date32(), pa.date64()),
-        (pa.dictionary(pa.int32(), pa.string()), pa.string()), (pa.null(), pa.int64()), (pa.binary(), pa.large_binary()),
+        (pa.int32(), pa.int64()),
+        (pa.int8(), pa.int32()),
+        (pa.uint8(), pa.int16()),
+        (pa.float32(), pa.float64()),
+        (pa.decimal128(5, 2), pa.decimal128(12, 4)),
+        (pa.timestamp("ms"), pa.timestamp("us")),
+        (pa.timestamp("us"), pa.timestamp("ns")),
+        (pa.string(), pa.large_string()),
+        (pa.date32(), pa.date64()),
+        (pa.dictionary(pa.int32(), pa.string()), pa.string()),
+        (pa.null(), pa.int64()),
+        (pa.binary(), pa.large_binary()),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_types_are_widened(narrow: pa.DataType, wide: pa.DataType, tmp_path: Path) -> None:
     kind = str(wide)
-    made: dict[str, Any] = {"timestamp": dt.datetime(2024, 1, 1), "large_string": "a", "string": "a", "date64": dt.date(2024, 1, 1), "decimal128": decimal.Decimal("1.50"), "large_binary": b"a"}
+    made: dict[str, Any] = {
+        "timestamp": dt.datetime(2024, 1, 1),
+        "large_string": "a",
+        "string": "a",
+        "date64": dt.date(2024, 1, 1),
+        "decimal128": decimal.Decimal("1.50"),
+        "large_binary": b"a",
+    }
     value = next((made[name] for name in made if kind.startswith(name)), 1)
     first = None if pa.types.is_null(narrow) else value
     write(tmp_path / "1.parquet", {"x": pa.array([first, first], narrow)})
@@ -174,7 +233,9 @@ def test_types_are_widened(narrow: pa.DataType, wide: pa.DataType, tmp_path: Pat
 def test_structs_that_grew_are_filled_with_nulls(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"st": pa.array([{"x": 1}, None])})
     write(tmp_path / "2.parquet", {"st": pa.array([{"x": 1, "y": "b"}])})
-    assert bp.read_table(tmp_path, merge_schema=True).to_pydict() == {"st": [{"x": 1, "y": None}, None, {"x": 1, "y": "b"}]}
+    assert bp.read_table(tmp_path, merge_schema=True).to_pydict() == {
+        "st": [{"x": 1, "y": None}, None, {"x": 1, "y": "b"}]
+    }
     assert bp.read_table(tmp_path, "st.y IS NULL", merge_schema=True).num_rows == 2
     assert bp.read_table(tmp_path, "st.y = 'b'", merge_schema=True).num_rows == 1
     assert bp.read_table(tmp_path, "st.x = 1", merge_schema=True).num_rows == 2
@@ -195,41 +256,58 @@ def test_types_that_do_not_go_together_are_told_so(tmp_path: Path) -> None:
         (pa.array([2**53 + 1]), pa.array([0.5]), 0.5),
         (pa.array([0.5], pa.float32()), pa.array([0.1]), float(np.float32(0.1))),
         (pa.array([1], pa.int32()), pa.array([2**40]), 2**40),
-        (pa.array([dt.date(2024, 1, 1)]), pa.array([dt.datetime(2024, 1, 1, 12)], pa.timestamp("us")), dt.date(2024, 1, 1)),
-        (pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us")), pa.array([1704067200000000001], pa.timestamp("ns")), dt.datetime(2024, 1, 1)),
-        (pa.array([1.5]), pa.array([decimal.Decimal("12345678901234567.89")], pa.decimal128(20, 2)), 12345678901234568.0),
-        (pa.array([decimal.Decimal("1.5")], pa.decimal128(4, 1)), pa.array([decimal.Decimal("1.55")], pa.decimal128(5, 2)), decimal.Decimal("1.5")),
+        (
+            pa.array([dt.date(2024, 1, 1)]),
+            pa.array([dt.datetime(2024, 1, 1, 12)], pa.timestamp("us")),
+            dt.date(2024, 1, 1),
+        ),
+        (
+            pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us")),
+            pa.array([1704067200000000001], pa.timestamp("ns")),
+            dt.datetime(2024, 1, 1),
+        ),
+        (
+            pa.array([1.5]),
+            pa.array([decimal.Decimal("12345678901234567.89")], pa.decimal128(20, 2)),
+            12345678901234568.0,
+        ),
+        (
+            pa.array([decimal.Decimal("1.5")], pa.decimal128(4, 1)),
+            pa.array([decimal.Decimal("1.55")], pa.decimal128(5, 2)),
+            decimal.Decimal("1.5"),
+        ),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
-)  # fmt: skip
+)
 @pytest.mark.parametrize("merge", [True, False])
-def test_a_value_is_never_changed_to_fit_another_files_type(first: pa.Array, second: pa.Array, asked: Any, merge: bool, tmp_path: Path) -> None:
-    """A plan judges each file by its own values; were they changed on the way, it would skip rows that match afterwards."""
+def test_a_value_is_never_changed_to_fit_another_files_type(
+    first: pa.Array, second: pa.Array, asked: Any, merge: bool, tmp_path: Path
+) -> None:
+    """A plan judges each file by its own values; were they changed on the way, it would skip rows that then match."""
     write(tmp_path / "1.parquet", {"x": first})
     write(tmp_path / "2.parquet", {"x": second})
     try:
         everything = bp.read_table(tmp_path, merge_schema=merge)
-    except bp.PlanError as error:
-        assert "x" in str(error)
+    except bp.PlanError:
         return
-    from bloomparquet.residual import mask
-
     expected = everything.filter(mask(bp.Eq("x", asked), everything))
     assert bp.read_table(tmp_path, bp.Eq("x", asked), merge_schema=merge).equals(expected)
 
 
 @pytest.mark.parametrize("order", [(None, "UTC"), ("UTC", None)])
 @pytest.mark.parametrize("hour", [10, 12, 14])
-def test_wall_clocks_and_instants_are_not_mixed_up(order: tuple[str | None, str | None], hour: int, tmp_path: Path) -> None:
+def test_wall_clocks_and_instants_are_not_mixed_up(
+    order: tuple[str | None, str | None], hour: int, tmp_path: Path
+) -> None:
     for i, zone in enumerate(order):
-        write(tmp_path / f"{i}.parquet", {"x": pa.array([dt.datetime(2024, 7, 1, 12)], pa.timestamp("us", zone))}, ["x"])
+        write(
+            tmp_path / f"{i}.parquet", {"x": pa.array([dt.datetime(2024, 7, 1, 12)], pa.timestamp("us", zone))}, ["x"]
+        )
     asked = bp.Eq("x", dt.datetime(2024, 7, 1, hour))
     try:
         everything = bp.read_table(tmp_path, timezone="Europe/Berlin")
     except bp.PlanError:
         return
-    from bloomparquet.residual import mask
-
     expected = everything.filter(mask(asked, everything, timezone="Europe/Berlin"))
     assert bp.read_table(tmp_path, asked, timezone="Europe/Berlin").num_rows == expected.num_rows
 
@@ -263,7 +341,12 @@ def test_files_that_write_a_name_in_another_case_have_the_column_when_asked(tmp_
 
 def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
     moment = dt.datetime(2024, 5, 17, 10)
-    path = write(tmp_path / "x.parquet", {"x": pa.array([moment], pa.timestamp("us"))}, ["x"], use_deprecated_int96_timestamps=True)
+    path = write(
+        tmp_path / "x.parquet",
+        {"x": pa.array([moment], pa.timestamp("us"))},
+        ["x"],
+        use_deprecated_int96_timestamps=True,
+    )
     found = bp.read_table(path, bp.Eq("x", moment.replace(tzinfo=UTC)))
     assert found.schema.field("x").type == pa.timestamp("us", "UTC")
     assert found.column("x").to_pylist() == [moment.replace(tzinfo=UTC)]
@@ -293,7 +376,7 @@ def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
         (pa.array([1.5, 2.5], pa.float16()), 2.5),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
-)  # fmt: skip
+)
 def test_arrows_own_types_are_filtered(array: pa.Array, value: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": array})
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +15,28 @@ from tests.support.files import write
 
 ALL = pa.schema(
     [
-        ("i8", pa.int8()), ("u64", pa.uint64()), ("i32", pa.int32()), ("f16", pa.float16()), ("f32", pa.float32()), ("s", pa.string()), ("b", pa.binary()),
-        ("fb", pa.binary(7)), ("d", pa.date32()), ("t", pa.time64("ns")), ("ts", pa.timestamp("ms")), ("tsz", pa.timestamp("us", "UTC")),
-        ("dec", pa.decimal128(12, 2)), ("u", pa.uuid()), ("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64()), ("c", pa.struct([("d", pa.string())]))])),
-        ("l", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.list_(pa.int64()))), ("j", pa.json_()), ("n", pa.null()),
+        ("i8", pa.int8()),
+        ("u64", pa.uint64()),
+        ("i32", pa.int32()),
+        ("f16", pa.float16()),
+        ("f32", pa.float32()),
+        ("s", pa.string()),
+        ("b", pa.binary()),
+        ("fb", pa.binary(7)),
+        ("d", pa.date32()),
+        ("t", pa.time64("ns")),
+        ("ts", pa.timestamp("ms")),
+        ("tsz", pa.timestamp("us", "UTC")),
+        ("dec", pa.decimal128(12, 2)),
+        ("u", pa.uuid()),
+        ("a.b", pa.int64()),
+        ("a", pa.struct([("b", pa.int64()), ("c", pa.struct([("d", pa.string())]))])),
+        ("l", pa.list_(pa.int32())),
+        ("m", pa.map_(pa.string(), pa.list_(pa.int64()))),
+        ("j", pa.json_()),
+        ("n", pa.null()),
     ]
-)  # fmt: skip
+)
 
 
 def schema_of(path: str) -> FileSchema:
@@ -82,26 +97,44 @@ def footer(*elements: dict[int, Field]) -> bytes:
 @pytest.mark.parametrize(
     ("converted", "kind"),
     [
-        (0, Annotation("STRING")), (4, Annotation("ENUM")), (6, Annotation("DATE")), (7, Annotation("TIME", "ms", True)),
-        (9, Annotation("TIMESTAMP", "ms", True)), (10, Annotation("TIMESTAMP", "us", True)), (11, Annotation("INTEGER", bit_width=8, signed=False)),
-        (14, Annotation("INTEGER", bit_width=64, signed=False)), (15, Annotation("INTEGER", bit_width=8, signed=True)),
-        (18, Annotation("INTEGER", bit_width=64, signed=True)), (19, Annotation("JSON")), (20, Annotation("BSON")), (21, Annotation("INTERVAL")),
+        (0, Annotation("STRING")),
+        (4, Annotation("ENUM")),
+        (6, Annotation("DATE")),
+        (7, Annotation("TIME", "ms", True)),
+        (9, Annotation("TIMESTAMP", "ms", True)),
+        (10, Annotation("TIMESTAMP", "us", True)),
+        (11, Annotation("INTEGER", bit_width=8, signed=False)),
+        (14, Annotation("INTEGER", bit_width=64, signed=False)),
+        (15, Annotation("INTEGER", bit_width=8, signed=True)),
+        (18, Annotation("INTEGER", bit_width=64, signed=True)),
+        (19, Annotation("JSON")),
+        (20, Annotation("BSON")),
+        (21, Annotation("INTERVAL")),
         (99, Annotation("OTHER")),
     ],
-)  # fmt: skip
+)
 def test_the_converted_types_of_older_files_are_understood(converted: int, kind: Annotation) -> None:
-    schema, _ = parse_schema(footer(element("root", children=1), element("x", type=2, repetition=1, converted=converted)))
+    schema, _ = parse_schema(
+        footer(element("root", children=1), element("x", type=2, repetition=1, converted=converted))
+    )
     assert schema.leaves[0].node.annotation == kind
 
 
 def test_a_decimal_of_older_files_keeps_its_scale() -> None:
-    schema, _ = parse_schema(footer(element("root", children=1), element("x", type=1, converted=5, scale=3, precision=9)))
+    schema, _ = parse_schema(
+        footer(element("root", children=1), element("x", type=1, converted=5, scale=3, precision=9))
+    )
     assert schema.leaves[0].node.annotation == Annotation("DECIMAL", precision=9, scale=3)
 
 
 def test_everything_below_a_repeated_node_is_repeated() -> None:
     schema, _ = parse_schema(
-        footer(element("root", children=1), element("l", repetition=2, children=1), element("s", repetition=1, children=1), element("x", type=1))
+        footer(
+            element("root", children=1),
+            element("l", repetition=2, children=1),
+            element("s", repetition=1, children=1),
+            element("x", type=1),
+        )
     )
     assert schema.leaves[0].repeated
     assert schema.leaves[0].path == ("l", "s", "x")

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
+from bloomparquet.residual import mask
 from tests.support.core import Field, column_metadata, edit_footer, kept_indexes
 from tests.support.files import write, write_groups
 
@@ -31,16 +32,46 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        ("x = 15", {1}), ("x = 100", set()), ("x <=> 15", {1}), ("x <=> NULL", {3, 4}), ("x IS NULL", {3, 4}), ("x IS NOT NULL", {0, 1, 2, 4, 5}),
-        ("x < 10", {0, 4, 5}), ("x <= 10", {0, 1, 4, 5}), ("x < 0", set()), ("x <= 0", {0}), ("x > 29", set()), ("x >= 29", {2}), ("x > 28", {2}),
-        ("x > 28.5", {2}), ("x > 29.5", set()), ("x < 0.5", {0}), ("x < -0.5", set()), ("x >= 9.5", {1, 2}), ("x <= 9.5", {0, 4, 5}),
-        ("x <> 7", {0, 1, 2, 4}), ("x <> 5", {0, 1, 2, 5}), ("x NOT IN (5, 7)", {0, 1, 2}), ("x NOT IN (5, NULL)", set()), ("x IN (5, NULL)", {0, 4}),
-        ("NOT x <=> 7", {0, 1, 2, 3, 4}), ("NOT x = 7", {0, 1, 2, 4}), ("NOT (x < 10)", {1, 2}), ("NOT (x IS NULL)", {0, 1, 2, 4, 5}),
-        ("x = 5 OR x = 25", {0, 2, 4}), ("x > 5 AND x < 15", {0, 1, 5}), ("NOT (x < 10 OR x > 19)", {1}), ("x BETWEEN 8 AND 11", {0, 1}),
-        ("x = NULL", set()), ("x < 1e300", {0, 1, 2, 4, 5}), ("x > -1e300", {0, 1, 2, 4, 5}), ("x > 99999999999999999999", set()),
-        ("x < 99999999999999999999", {0, 1, 2, 4, 5}), ("x <> 99999999999999999999", {0, 1, 2, 4, 5}),
+        ("x = 15", {1}),
+        ("x = 100", set()),
+        ("x <=> 15", {1}),
+        ("x <=> NULL", {3, 4}),
+        ("x IS NULL", {3, 4}),
+        ("x IS NOT NULL", {0, 1, 2, 4, 5}),
+        ("x < 10", {0, 4, 5}),
+        ("x <= 10", {0, 1, 4, 5}),
+        ("x < 0", set()),
+        ("x <= 0", {0}),
+        ("x > 29", set()),
+        ("x >= 29", {2}),
+        ("x > 28", {2}),
+        ("x > 28.5", {2}),
+        ("x > 29.5", set()),
+        ("x < 0.5", {0}),
+        ("x < -0.5", set()),
+        ("x >= 9.5", {1, 2}),
+        ("x <= 9.5", {0, 4, 5}),
+        ("x <> 7", {0, 1, 2, 4}),
+        ("x <> 5", {0, 1, 2, 5}),
+        ("x NOT IN (5, 7)", {0, 1, 2}),
+        ("x NOT IN (5, NULL)", set()),
+        ("x IN (5, NULL)", {0, 4}),
+        ("NOT x <=> 7", {0, 1, 2, 3, 4}),
+        ("NOT x = 7", {0, 1, 2, 4}),
+        ("NOT (x < 10)", {1, 2}),
+        ("NOT (x IS NULL)", {0, 1, 2, 4, 5}),
+        ("x = 5 OR x = 25", {0, 2, 4}),
+        ("x > 5 AND x < 15", {0, 1, 5}),
+        ("NOT (x < 10 OR x > 19)", {1}),
+        ("x BETWEEN 8 AND 11", {0, 1}),
+        ("x = NULL", set()),
+        ("x < 1e300", {0, 1, 2, 4, 5}),
+        ("x > -1e300", {0, 1, 2, 4, 5}),
+        ("x > 99999999999999999999", set()),
+        ("x < 99999999999999999999", {0, 1, 2, 4, 5}),
+        ("x <> 99999999999999999999", {0, 1, 2, 4, 5}),
     ],
-)  # fmt: skip
+)
 def test_bounds_and_null_counts_exclude_what_they_prove(where: str, expected: set[int], numbers: str) -> None:
     assert kept_indexes(bp.plan(numbers, where)) == expected
 
@@ -55,11 +86,24 @@ def test_an_infinity_is_beyond_every_whole_number(bound: float, numbers: str) ->
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        ("s LIKE 'b%'", {1}), ("s LIKE 'bb%'", {1}), ("s LIKE 'bz%'", set()), ("s LIKE '%'", {0, 1, 2}), ("s LIKE 'a%'", {0}), ("s LIKE 'z%'", {2}),
-        ("s LIKE 'ä%'", {2}), ("NOT s LIKE 'b%'", {0, 2, 3}), ("s NOT LIKE 'ba%'", {0, 1, 2}), ("s < 'b'", {0}), ("s >= 'z'", {2}), ("s = 'bb'", {1}),
-        ("s = ''", {0}), ("s > 'ä'", {2}), ("startswith(s, 'aa')", {0}), ("s LIKE '測%'", set()),
+        ("s LIKE 'b%'", {1}),
+        ("s LIKE 'bb%'", {1}),
+        ("s LIKE 'bz%'", set()),
+        ("s LIKE '%'", {0, 1, 2}),
+        ("s LIKE 'a%'", {0}),
+        ("s LIKE 'z%'", {2}),
+        ("s LIKE 'ä%'", {2}),
+        ("NOT s LIKE 'b%'", {0, 2, 3}),
+        ("s NOT LIKE 'ba%'", {0, 1, 2}),
+        ("s < 'b'", {0}),
+        ("s >= 'z'", {2}),
+        ("s = 'bb'", {1}),
+        ("s = ''", {0}),
+        ("s > 'ä'", {2}),
+        ("startswith(s, 'aa')", {0}),
+        ("s LIKE '測%'", set()),
     ],
-)  # fmt: skip
+)
 def test_prefixes_and_text_compare_as_bytes(where: str, expected: set[int], tmp_path: Path) -> None:
     groups = [["", "aa", "ab"], ["ba", "bb", "bc"], ["z", "ä", "äö"], [None]]
     path = write_groups(tmp_path / "x.parquet", [{"s": pa.array(group, pa.string())} for group in groups])
@@ -78,7 +122,7 @@ def test_long_text_whose_bounds_were_cut_is_found(tmp_path: Path) -> None:
 
 
 def test_bounds_that_are_shorter_than_the_values_exclude_no_match(tmp_path: Path) -> None:
-    """Writers may cut text bounds: the lower one to a prefix, the upper one to a prefix whose last byte is one higher."""
+    """Writers may cut text bounds: the lower one to a prefix, the upper one to a prefix with a higher last byte."""
     path = write(tmp_path / "x.parquet", {"s": ["abcdef", "abczzz", "abd"]})
 
     def cut(metadata: dict[int, Field]) -> None:
@@ -88,14 +132,26 @@ def test_bounds_that_are_shorter_than_the_values_exclude_no_match(tmp_path: Path
         statistics.pop(8, None)
 
     edit_footer(path, cut)
-    for where in ("s = 'abcdef'", "s = 'abd'", "s LIKE 'abcz%'", "s LIKE 'abcdef%'", "s < 'abcdefg'", "s > 'abczz'", "s NOT LIKE 'abc%'", "s <> 'abd'"):
+    for where in (
+        "s = 'abcdef'",
+        "s = 'abd'",
+        "s LIKE 'abcz%'",
+        "s LIKE 'abcdef%'",
+        "s < 'abcdefg'",
+        "s > 'abczz'",
+        "s NOT LIKE 'abc%'",
+        "s <> 'abd'",
+    ):
         assert bp.plan(path, where).kept == 1, where
     assert bp.plan(path, "s = 'abb'").kept == 0
 
 
 @pytest.mark.parametrize(("low", "high"), [(b"\x05", b"\x01"), (b"\x01\x02\x03\x04\x05", b"\x09"), (b"", b"")])
 def test_bounds_that_make_no_sense_exclude_nothing(low: bytes, high: bytes, tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"s": pa.array([b"\x02", b"\x04"], pa.binary()), "d": pa.array([Decimal(2), Decimal(4)], pa.decimal128(20, 0))})
+    path = write(
+        tmp_path / "x.parquet",
+        {"s": pa.array([b"\x02", b"\x04"], pa.binary()), "d": pa.array([Decimal(2), Decimal(4)], pa.decimal128(20, 0))},
+    )
 
     def spoil(metadata: dict[int, Field]) -> None:
         for column in (0, 1):
@@ -123,7 +179,10 @@ def test_a_null_count_that_is_missing_proves_nothing(tmp_path: Path) -> None:
 def test_unsigned_bounds_are_unsigned(tmp_path: Path) -> None:
     for kind, bits in ((pa.uint32(), 32), (pa.uint64(), 64), (pa.uint8(), 8)):
         big = 2**bits - 1
-        path = write_groups(tmp_path / "x.parquet", [{"x": pa.array([1, big], kind)}, {"x": pa.array([3, 4], kind)}, {"x": pa.array([big], kind)}])
+        path = write_groups(
+            tmp_path / "x.parquet",
+            [{"x": pa.array([1, big], kind)}, {"x": pa.array([3, 4], kind)}, {"x": pa.array([big], kind)}],
+        )
         assert kept_indexes(bp.plan(path, bp.Eq("x", big))) == {0, 2}
         assert kept_indexes(bp.plan(path, bp.Gt("x", 4))) == {0, 2}
         assert kept_indexes(bp.plan(path, bp.Lt("x", 3))) == {0}
@@ -135,7 +194,9 @@ def test_negative_decimals_are_ordered_by_value(tmp_path: Path) -> None:
     for integer in (True, False):
         groups = [[Decimal("-9.99"), Decimal("-0.01")], [Decimal("0.00"), Decimal("9.99")]]
         tables = [pa.table({"x": pa.array(group, pa.decimal128(12, 2))}) for group in groups]
-        path = write(tmp_path / "x.parquet", pa.concat_tables(tables), rows_per_group=2, store_decimal_as_integer=integer)
+        path = write(
+            tmp_path / "x.parquet", pa.concat_tables(tables), rows_per_group=2, store_decimal_as_integer=integer
+        )
         assert kept_indexes(bp.plan(path, "x < 0")) == {0}
         assert kept_indexes(bp.plan(path, "x >= -0.005")) == {1}
         assert kept_indexes(bp.plan(path, "x > -0.015")) == {0, 1}
@@ -158,19 +219,25 @@ MAKERS = [bp.Eq, bp.NotEq, bp.EqNullSafe, bp.Lt, bp.LtEq, bp.Gt, bp.GtEq]
 
 @pytest.mark.parametrize("name", COLUMNS)
 @given(data=st.data())
-def test_rows_are_the_same_with_evidence_and_without(name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Random small row groups and predicates: what `read_table` gives is what the row filter alone gives on everything."""
-    from bloomparquet.residual import mask
-
+def test_rows_are_the_same_with_evidence_and_without(
+    name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Random row groups and predicates: what `read_table` gives is what the row filter alone gives on everything."""
     kind, values = COLUMNS[name]
     groups = data.draw(st.lists(st.lists(st.none() | values, min_size=1, max_size=4), min_size=1, max_size=4))
-    leaves = [maker("x", data.draw(values)) for maker in data.draw(st.lists(st.sampled_from(MAKERS), min_size=1, max_size=3))]
+    leaves = [
+        maker("x", data.draw(values)) for maker in data.draw(st.lists(st.sampled_from(MAKERS), min_size=1, max_size=3))
+    ]
     leaves.append(bp.In("x", data.draw(st.lists(st.none() | values, max_size=3))))
     leaves.append(bp.NotIn("x", data.draw(st.lists(st.none() | values, max_size=3))))
     if name == "string":
         leaves.append(bp.StartsWith("x", data.draw(values)))
     chosen = data.draw(st.lists(st.sampled_from(leaves), min_size=1, max_size=3))
-    predicate = data.draw(st.sampled_from([bp.And(*chosen), bp.Or(*chosen), ~bp.Or(*chosen), ~bp.And(*chosen), bp.And(bp.Or(*chosen), ~chosen[0])]))
+    predicate = data.draw(
+        st.sampled_from(
+            [bp.And(*chosen), bp.Or(*chosen), ~bp.Or(*chosen), ~bp.And(*chosen), bp.And(bp.Or(*chosen), ~chosen[0])]
+        )
+    )
     tables = [pa.table({"x": pa.array(group, kind)}) for group in groups]
     path = write_groups(tmp_path_factory.mktemp("random") / "x.parquet", tables, [] if name == "boolean" else ["x"])
     whole = pa.concat_tables(tables)

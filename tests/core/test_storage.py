@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import FormatError
-from bloomparquet.storage import ArrowStorage, LocalStorage, ReadCount, Storage, is_glob, is_hidden, open_storage, read_ranges
+from bloomparquet.storage import (
+    ArrowStorage,
+    LocalStorage,
+    ReadCount,
+    Storage,
+    is_glob,
+    is_hidden,
+    open_storage,
+    read_ranges,
+)
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 1_000_000, np.uint8).tobytes()
 
@@ -38,7 +47,9 @@ def storages() -> dict[str, Storage]:
     }
 
 
-def read(storage: Storage, paths: list[str], wanted: list[tuple[int, int, int]], count: ReadCount | None = None) -> list[bytes]:
+def read(
+    storage: Storage, paths: list[str], wanted: list[tuple[int, int, int]], count: ReadCount | None = None
+) -> list[bytes]:
     file, offset, length = (np.array(column, np.int64) for column in zip(*wanted, strict=True))
     count = ReadCount() if count is None else count
     ranges = read_ranges(storage, paths, file, offset, length, count)
@@ -46,7 +57,9 @@ def read(storage: Storage, paths: list[str], wanted: list[tuple[int, int, int]],
 
 
 RANGES = st.lists(
-    st.tuples(st.integers(0, 2), st.one_of(st.integers(0, 40_000), st.integers(0, 990_000)), st.integers(1, 6_000)), min_size=1, max_size=40
+    st.tuples(st.integers(0, 2), st.one_of(st.integers(0, 40_000), st.integers(0, 990_000)), st.integers(1, 6_000)),
+    min_size=1,
+    max_size=40,
 )
 
 
@@ -61,7 +74,9 @@ def test_merged_reads_equal_naive_reads(name: str, files: list[str], wanted: lis
 
 
 @given(wanted=RANGES)
-def test_no_byte_is_read_twice_and_only_near_ranges_are_merged(files: list[str], wanted: list[tuple[int, int, int]]) -> None:
+def test_no_byte_is_read_twice_and_only_near_ranges_are_merged(
+    files: list[str], wanted: list[tuple[int, int, int]]
+) -> None:
     runs: list[tuple[str, int, int]] = []
 
     class Watched(LocalStorage):
@@ -99,13 +114,17 @@ def test_a_short_read_is_continued_until_all_is_there(files: list[str], monkeypa
     original = os.preadv
     monkeypatch.setattr("bloomparquet.storage.os.preadv", lambda fd, views, at: original(fd, [views[0][:7]], at))
     wanted = [(0, 5, 100), (1, 3, 1), (2, 900_000, 2000)]
-    assert read(LocalStorage(), files, wanted) == [CONTENT[f * 1000 + at : f * 1000 + at + size] for f, at, size in wanted]
+    assert read(LocalStorage(), files, wanted) == [
+        CONTENT[f * 1000 + at : f * 1000 + at + size] for f, at, size in wanted
+    ]
 
 
 @pytest.mark.parametrize("name", ["local", "arrow", "fsspec"])
 def test_a_read_behind_the_end_names_the_file_and_both_places(name: str, files: list[str]) -> None:
     size = len(CONTENT) - 2000
-    with pytest.raises(FormatError, match=rf"2\.bin: the file ends at byte {size}, but bytes up to {size + 50} were expected"):
+    with pytest.raises(
+        FormatError, match=rf"2\.bin: the file ends at byte {size}, but bytes up to {size + 50} were expected"
+    ):
         read(storages()[name], files, [(2, size - 50, 100)])
 
 
@@ -124,7 +143,16 @@ def memory() -> Iterator[Any]:
 
 
 def fill(write: Any) -> None:
-    for path in ("a.parquet", "b[1].parquet", "sub/c.parquet", "sub/deep/d.parquet", "_SUCCESS", ".hidden", "_temporary/e.parquet", "_day=1/f.parquet"):
+    for path in (
+        "a.parquet",
+        "b[1].parquet",
+        "sub/c.parquet",
+        "sub/deep/d.parquet",
+        "_SUCCESS",
+        ".hidden",
+        "_temporary/e.parquet",
+        "_day=1/f.parquet",
+    ):
         write(path, path.encode())
 
 
@@ -147,7 +175,10 @@ def test_listing_is_the_same_on_every_storage(tmp_path: Path, memory: Any) -> No
     for storage, at in ((LocalStorage(), str(tmp_path)), (in_memory, root)):
         assert names(storage, at, recursive=False) == ["a.parquet", "b[1].parquet"]
         assert len(storage.list_files(at, recursive=True, keep_hidden=True)) == 8
-        assert [file.size for file in storage.list_files(at, recursive=False)] == [len("a.parquet"), len("b[1].parquet")]
+        assert [file.size for file in storage.list_files(at, recursive=False)] == [
+            len("a.parquet"),
+            len("b[1].parquet"),
+        ]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +190,17 @@ def test_listing_is_the_same_on_every_storage(tmp_path: Path, memory: Any) -> No
         ("b[[]1].parquet", ["b[1].parquet"]),
         ("sub/*.parquet", ["sub/c.parquet"]),
         ("*/*.parquet", ["_day=1/f.parquet", "_temporary/e.parquet", "sub/c.parquet"]),
-        ("**/*.parquet", ["_day=1/f.parquet", "_temporary/e.parquet", "a.parquet", "b[1].parquet", "sub/c.parquet", "sub/deep/d.parquet"]),
+        (
+            "**/*.parquet",
+            [
+                "_day=1/f.parquet",
+                "_temporary/e.parquet",
+                "a.parquet",
+                "b[1].parquet",
+                "sub/c.parquet",
+                "sub/deep/d.parquet",
+            ],
+        ),
         ("sub?c.parquet", []),
         ("s*c.parquet", []),
         ("[!b]*.parquet", ["a.parquet"]),
@@ -176,12 +217,18 @@ def test_a_glob_means_the_same_on_every_storage(pattern: str, found: list[str], 
     fill(lambda path, data: memory.pipe(f"/top/{path}", data))
     storage, inner = open_storage(f"memory://top/{pattern}")
     for opened, at in ((LocalStorage(), f"{tmp_path}/{pattern}"), (storage, inner)):
-        matches = sorted(path.rpartition("top/" if opened is storage else f"{tmp_path}/")[2] for path in opened.glob(at))
+        matches = sorted(
+            path.rpartition("top/" if opened is storage else f"{tmp_path}/")[2] for path in opened.glob(at)
+        )
         assert matches == found, opened
 
 
 def test_hidden_is_what_spark_holds_hidden() -> None:
-    assert [name for name in ("_SUCCESS", ".crc", "_a=1", "a_", "a.b", "_", "=_") if is_hidden(name)] == ["_SUCCESS", ".crc", "_"]
+    assert [name for name in ("_SUCCESS", ".crc", "_a=1", "a_", "a.b", "_", "=_") if is_hidden(name)] == [
+        "_SUCCESS",
+        ".crc",
+        "_",
+    ]
 
 
 def test_a_url_of_a_local_file_is_a_local_file(tmp_path: Path) -> None:
@@ -198,7 +245,12 @@ def test_a_question_mark_in_a_local_url_is_a_pattern(tmp_path: Path) -> None:
 
 
 def test_a_glob_is_told_by_its_characters() -> None:
-    assert [path for path in ("a*", "a?b", "a[1]", "s3://b/k*", "a", "s3://b/k", "x=1/y") if is_glob(path)] == ["a*", "a?b", "a[1]", "s3://b/k*"]
+    assert [path for path in ("a*", "a?b", "a[1]", "s3://b/k*", "a", "s3://b/k", "x=1/y") if is_glob(path)] == [
+        "a*",
+        "a?b",
+        "a[1]",
+        "s3://b/k*",
+    ]
 
 
 def test_storages_of_one_key_are_one_place(tmp_path: Path) -> None:

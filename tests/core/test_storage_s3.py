@@ -18,8 +18,12 @@ fs = pytest.importorskip("pyarrow.fs")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (
-            ("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_EC2_METADATA_DISABLED", "true"), ("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1"),
-        ):  # fmt: skip
+            ("AWS_ACCESS_KEY_ID", "test"),
+            ("AWS_SECRET_ACCESS_KEY", "test"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+            ("NO_PROXY", "127.0.0.1"),
+            ("no_proxy", "127.0.0.1"),
+        ):
             patch.setenv(name, value)
         server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
@@ -31,7 +35,9 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for day in (1, 2):
             for part in range(2):
                 values = [1000 * day + 100 * part + i for i in range(0, 100, 2)]
-                local = write(folder / f"{day}-{part}.parquet", {"x": values, "y": list(range(50))}, ["x"], rows_per_group=10)
+                local = write(
+                    folder / f"{day}-{part}.parquet", {"x": values, "y": list(range(50))}, ["x"], rows_per_group=10
+                )
                 with s3.open_output_stream(f"bucket/table/day=2026-01-0{day}/{part}.parquet") as out:
                     out.write(Path(local).read_bytes())
         with s3.open_output_stream("bucket/table/_SUCCESS") as out:
@@ -48,7 +54,9 @@ def url(endpoint: str, path: str) -> str:
     return f"s3://bucket/{path}?endpoint_override={endpoint}&scheme=http&region=us-east-1"
 
 
-@pytest.mark.parametrize("path", ["table", "table/", "table/*/*.parquet", "table/day=2026-01-0[12]/?.parquet", "table/**/*.parquet"])
+@pytest.mark.parametrize(
+    "path", ["table", "table/", "table/*/*.parquet", "table/day=2026-01-0[12]/?.parquet", "table/**/*.parquet"]
+)
 def test_a_url_with_an_endpoint_is_listed_and_read(path: str, endpoint: str) -> None:
     plan = bp.plan(url(endpoint, path), "x = 2104")
     assert plan.total == 20
@@ -58,7 +66,10 @@ def test_a_url_with_an_endpoint_is_listed_and_read(path: str, endpoint: str) -> 
 
 
 def test_the_order_of_a_urls_parameters_does_not_matter(endpoint: str) -> None:
-    for query in (f"scheme=http&endpoint_override={endpoint}&region=us-east-1", f"region=us-east-1&endpoint_override={endpoint}&scheme=http"):
+    for query in (
+        f"scheme=http&endpoint_override={endpoint}&region=us-east-1",
+        f"region=us-east-1&endpoint_override={endpoint}&scheme=http",
+    ):
         assert bp.plan(f"s3://bucket/table/*/0.parquet?{query}").total == 10
 
 

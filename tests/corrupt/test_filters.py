@@ -1,4 +1,4 @@
-"""Filters that cannot be used: their row group is read, they are counted, the warning names file and place; or they are an error."""
+"""Filters that cannot be used: their row group is read, they are counted, and a warning names file and place."""
 
 from __future__ import annotations
 
@@ -31,8 +31,16 @@ def without_length(path: str) -> str:
 
 
 DAMAGE: dict[str, tuple[Callable[[str], str], type[bp.BloomParquetError], str]] = {
-    "offset behind the end": (lambda path: set_filter_place(path, offset=10**12), bp.FormatError, "offset 1000000000000.*expected within bytes 4 to"),
-    "offset in the footer": (lambda path: set_filter_place(path, offset=Path(path).stat().st_size - 20), bp.FormatError, "offset"),
+    "offset behind the end": (
+        lambda path: set_filter_place(path, offset=10**12),
+        bp.FormatError,
+        "offset 1000000000000.*expected within bytes 4 to",
+    ),
+    "offset in the footer": (
+        lambda path: set_filter_place(path, offset=Path(path).stat().st_size - 20),
+        bp.FormatError,
+        "offset",
+    ),
     "offset of the magic": (lambda path: set_filter_place(path, offset=0), bp.FormatError, "offset 0"),
     "offset near int64": (lambda path: set_filter_place(path, offset=2**63 - 1), bp.FormatError, "offset"),
     "length too long": (lambda path: set_filter_place(path, length=2**31 - 1), bp.FormatError, "length 2147483647"),
@@ -43,17 +51,35 @@ DAMAGE: dict[str, tuple[Callable[[str], str], type[bp.BloomParquetError], str]] 
     "zeros": (lambda path: with_header(path, bytes(16)), bp.FormatError, "size"),
     "two gibibytes": (lambda path: with_header(without_length(path), header(2**31 - 32)), bp.LimitError, "2147483616"),
     "more than the file": (lambda path: with_header(without_length(path), header(2**20)), bp.FormatError, "1048576"),
-    "no number of blocks": (lambda path: with_header(path, header(33)), bp.FormatError, "33 bytes; expected a positive multiple of 32"),
+    "no number of blocks": (
+        lambda path: with_header(path, header(33)),
+        bp.FormatError,
+        "33 bytes; expected a positive multiple of 32",
+    ),
     "negative size": (lambda path: with_header(path, header(-32)), bp.FormatError, "-32"),
-    "unknown algorithm": (lambda path: with_header(path, header(256, algorithm=2)), bp.UnsupportedError, "algorithm is number 2.*BLOCK"),
-    "unknown hash": (lambda path: with_header(path, header(256, hashing=3)), bp.UnsupportedError, "hash is number 3.*XXHASH"),
-    "unknown compression": (lambda path: with_header(path, header(256, compression=2)), bp.UnsupportedError, "compression is number 2.*UNCOMPRESSED"),
+    "unknown algorithm": (
+        lambda path: with_header(path, header(256, algorithm=2)),
+        bp.UnsupportedError,
+        "algorithm is number 2.*BLOCK",
+    ),
+    "unknown hash": (
+        lambda path: with_header(path, header(256, hashing=3)),
+        bp.UnsupportedError,
+        "hash is number 3.*XXHASH",
+    ),
+    "unknown compression": (
+        lambda path: with_header(path, header(256, compression=2)),
+        bp.UnsupportedError,
+        "compression is number 2.*UNCOMPRESSED",
+    ),
     "another length than the footer's": (lambda path: with_header(path, header(64)), bp.FormatError, "header claims"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_filter_that_cannot_be_used_keeps_its_row_group(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_filter_that_cannot_be_used_keeps_its_row_group(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     damage, error, told = DAMAGE[name]
     path = damage(fresh(tmp_path))
     with caplog.at_level(logging.WARNING, "bloomparquet"):
@@ -74,8 +100,12 @@ def test_a_filter_that_cannot_be_used_keeps_its_row_group(name: str, tmp_path: P
     assert bp.read_table(path, "x = 30").num_rows == 1
 
 
-@pytest.mark.parametrize("name", ["length of a byte", "length too short", "noise", "two gibibytes", "offset behind the end"])
-def test_a_damaged_filter_does_not_spoil_the_others(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "name", ["length of a byte", "length too short", "noise", "two gibibytes", "offset behind the end"]
+)
+def test_a_damaged_filter_does_not_spoil_the_others(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     for i in range(5):
         path = write(tmp_path / f"{i}.parquet", {"x": EVEN}, ["x"])
         if i == 2:
@@ -120,7 +150,9 @@ def test_the_murmur3_layout_is_refused_by_name(tmp_path: Path, parquet_testing_d
         raise plan.errors[0]
 
 
-def test_many_damaged_filters_are_told_once_per_file_and_quickly(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_many_damaged_filters_are_told_once_per_file_and_quickly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = write(tmp_path / "x.parquet", {"x": list(range(0, 40_000, 2))}, ["x"], rows_per_group=20)
 
     def misplace(metadata: dict) -> None:  # type: ignore[type-arg]

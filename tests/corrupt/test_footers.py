@@ -1,4 +1,4 @@
-"""Footers and filter headers with bytes changed at random: an error of ours or a plan; no crash, no hang, no other exception."""
+"""Footers and filter headers with bytes changed at random: an error of ours or a plan, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,16 @@ TABLE = pa.table(
         "b": [True, None, False] * 10,
     }
 )
-WHERES = ["x = 31", "s = 'value 7'", "f >= 3.5 OR d < 4", "d = 5 AND x IN (1, 2, 3)", "st.u = X'01' OR b IS NULL", "b = TRUE", "s LIKE 'value%'", "NOT x = 3"]
+WHERES = [
+    "x = 31",
+    "s = 'value 7'",
+    "f >= 3.5 OR d < 4",
+    "d = 5 AND x IN (1, 2, 3)",
+    "st.u = X'01' OR b IS NULL",
+    "b = TRUE",
+    "s LIKE 'value%'",
+    "NOT x = 3",
+]
 _number = itertools.count()
 
 
@@ -37,26 +46,27 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def look(folder: Path, data: bytes) -> bp.ScanPlan | None:
     """Plan over a file of these bytes; None when it is refused by an error of ours that names it."""
-    path = folder / f"{next(_number)}.parquet"
+    number = next(_number)
+    path = folder / f"{number}.parquet"
     path.write_bytes(data)
+    plan, error = None, None
     try:
-        for where in (None, *WHERES):
+        for where in (WHERES[number % 8], WHERES[(number + 3) % 8], "x IN (4, 31)"):
             plan = bp.plan(path, where, strict=False)
-            assert plan.total == plan.kept + plan.skipped.total()
-            assert len(plan.row_groups) == plan.total
-        plan = bp.plan(path, "x IN (4, 31)", strict=False)
-        list(plan.row_groups)
-        return plan
-    except bp.BloomParquetError as error:
-        assert path.name in str(error), error
-        return None
+            assert plan.total == plan.kept + plan.skipped.total() == len(list(plan.row_groups))
+    except bp.BloomParquetError as found:
+        plan, error = None, found
     finally:
         path.unlink()
+    assert error is None or path.name in str(error)
+    return plan
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(data=st.data())
-def test_changed_bytes_of_a_footer_are_an_error_or_a_plan(data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_changed_bytes_of_a_footer_are_an_error_or_a_plan(
+    data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     content = bytearray(Path(made).read_bytes())
     size = int.from_bytes(content[-8:-4], "little")
     for _ in range(data.draw(st.integers(1, 4))):
@@ -67,11 +77,16 @@ def test_changed_bytes_of_a_footer_are_an_error_or_a_plan(data: st.DataObject, m
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_bytes_put_into_or_taken_from_a_footer_are_an_error_or_a_plan(data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_bytes_put_into_or_taken_from_a_footer_are_an_error_or_a_plan(
+    data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     content, footer = Path(made).read_bytes(), read_footer(made)
     at = data.draw(st.integers(0, len(footer)))
     changed = footer[:at] + data.draw(st.binary(max_size=12)) + footer[at + data.draw(st.integers(0, 30)) :]
-    look(tmp_path_factory.getbasetemp(), content[: -8 - len(footer)] + changed + len(changed).to_bytes(4, "little") + b"PAR1")
+    look(
+        tmp_path_factory.getbasetemp(),
+        content[: -8 - len(footer)] + changed + len(changed).to_bytes(4, "little") + b"PAR1",
+    )
 
 
 @settings(max_examples=150)
@@ -104,11 +119,8 @@ def test_numbers_beyond_their_type_are_an_error_or_keep(field: str, number: int,
             chunk[{"num_values": 5, "offset": 14, "length": 15}[field]] = Field(6, number)
 
     edit_footer(path, spoil)
-    for where in ("x = 4", "x IS NULL OR x = 4", "x > 3", "x IS NOT NULL"):
-        try:
-            assert bp.plan(path, where).kept == 1
-        except bp.FormatError as error:
-            assert "x.parquet" in str(error)
+    plan = look(tmp_path, Path(path).read_bytes())
+    assert plan is None or plan.kept == 1
 
 
 @pytest.mark.parametrize("low", [b"", b"\x01", b"\0" * 9, b"\xff" * 8])
@@ -128,7 +140,7 @@ def test_bounds_of_a_wrong_width_keep(low: bytes, tmp_path: Path) -> None:
 
 
 def test_bounds_without_a_defined_order_are_not_used(tmp_path: Path) -> None:
-    """Older files: min_value and max_value without column_orders; and the deprecated min and max of unsigned columns and text."""
+    """Older files: bounds without column_orders, and the deprecated min and max of unsigned columns and of text."""
     table = pa.table({"s": ["a", "ä"], "u": pa.array([1, 2**31], pa.uint32()), "x": [1, 5]})
     path = write(tmp_path / "x.parquet", table)
 
@@ -136,7 +148,10 @@ def test_bounds_without_a_defined_order_are_not_used(tmp_path: Path) -> None:
         metadata.pop(7)
         for column in (0, 1):
             statistics = column_metadata(metadata, 0, column)[12].value
-            statistics[1], statistics[2] = statistics.pop(6), statistics.pop(5)  # as signed bytes: "ä" before "a", 2**31 before 1
+            statistics[1], statistics[2] = (
+                statistics.pop(6),
+                statistics.pop(5),
+            )  # as signed bytes: "ä" before "a", 2**31 before 1
 
     edit_footer(path, age)
     for where in ("s = 'b'", "s = 'ä'", "u = 2147483648", "u > 5", "x = 4"):

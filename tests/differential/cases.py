@@ -95,7 +95,7 @@ def data_sets(
     only: Sequence[str] | None = None,
     plain: bool = False,
 ) -> Data:
-    """Files of kinds that Spark reads too (`spark`), or of all kinds. `plain`: no partitions, nothing missing, nothing widened."""
+    """Files of all kinds, or of those that Spark reads too (`spark`). `plain`: nothing missing, nothing widened."""
     names = [name for name, kind in KINDS.items() if (kind.spark or not spark) and (only is None or name in only)]
     paths = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True))
     columns = {path: KINDS[draw(st.sampled_from(names))] for path in sorted(paths)}

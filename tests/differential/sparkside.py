@@ -5,13 +5,15 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
+from tests.differential import writers
 from tests.differential.cases import ROW_ID, Column, Data
 from tests.differential.kinds import Kind
 from tests.support.spark import conf
@@ -49,6 +51,9 @@ def spark_schema(data: Data) -> T.StructType:
     inner = group(())
     assert isinstance(inner, T.StructType)
     return T.StructType([T.StructField(ROW_ID, T.LongType()), *inner.fields])
+
+
+_WIDTH = 18  # bytes of a fixed-width decimal here: more than any of the precisions needs
 
 
 @contextmanager
@@ -94,3 +99,58 @@ def row_groups(root: Path) -> dict[tuple[str, int], set[int]]:
         for place in range(file.num_row_groups):
             found[str(path), place] = set(file.read_row_group(place, columns=[ROW_ID]).column(0).to_pylist())
     return found
+
+
+def write_decimals(spark: SparkSession, forms: dict[Column, str], data: Data, root: Path) -> list[Path]:
+    """Files of decimal columns in the physical types that `forms` says, by parquet-java itself."""
+    jvm: Any = spark._jvm
+    paths = writers.file_paths(data, root)
+    for number, (file, path) in enumerate(zip(data.files, paths)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        schema = _message(jvm, {column: (kind, forms[column]) for column, kind in file.kinds.items()})
+        builder = jvm.org.apache.parquet.hadoop.example.ExampleParquetWriter.builder(
+            jvm.org.apache.hadoop.fs.Path(str(path))
+        )
+        builder = builder.withType(schema).withBloomFilterEnabled(True).withMaxBloomFilterBytes(1024)
+        builder = builder.withDictionaryEncoding(False).withRowGroupRowCountLimit(file.group_size)
+        writer = builder.build()
+        for at in range(file.rows):
+            group = jvm.org.apache.parquet.example.data.simple.SimpleGroup(schema)
+            group.append(ROW_ID, data.first_rid(number) + at)
+            for column, kind in file.kinds.items():
+                value = file.values[column][at]
+                if value is not None:
+                    _append(jvm, group, column[0], int(Fraction(value) * 10**kind.arrow.scale), kind, forms[column])
+            writer.write(group)
+        writer.close()
+    return paths
+
+
+def _message(jvm: Any, columns: dict[Column, tuple[Kind, str]]) -> Any:
+    """The schema: the row id, and an optional decimal for each column."""
+    types = jvm.org.apache.parquet.schema.Types
+    physical = jvm.org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName
+    message = types.buildMessage().required(physical.INT64).named(ROW_ID)
+    for (name,), (kind, form) in columns.items():
+        if form in ("binary", "padded"):
+            leaf = message.optional(physical.BINARY)
+        elif form == "integer" and kind.arrow.precision <= 18:
+            leaf = message.optional(physical.INT32 if kind.arrow.precision <= 9 else physical.INT64)
+        else:
+            leaf = message.optional(physical.FIXED_LEN_BYTE_ARRAY).length(_WIDTH)
+        annotation = jvm.org.apache.parquet.schema.LogicalTypeAnnotation.decimalType(
+            kind.arrow.scale, kind.arrow.precision
+        )
+        message = getattr(leaf, "as")(annotation).named(name)
+    return message.named("m")
+
+
+def _append(jvm: Any, group: Any, name: str, unscaled: int, kind: Kind, form: str) -> None:
+    if form == "integer" and kind.arrow.precision <= 18:
+        wrapper = jvm.java.lang.Integer if kind.arrow.precision <= 9 else jvm.java.lang.Long
+        group.append(name, wrapper.valueOf(str(unscaled)))
+        return
+    minimal = unscaled.bit_length() // 8 + 1
+    width = {"binary": minimal, "padded": minimal + 2}.get(form, _WIDTH)
+    raw = unscaled.to_bytes(width, "big", signed=True)
+    group.append(name, jvm.org.apache.parquet.io.api.Binary.fromConstantByteArray(raw))

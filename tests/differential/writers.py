@@ -1,4 +1,4 @@
-"""The files of a case, written by pyarrow."""
+"""The files of a case, written by pyarrow, DuckDB or DataFusion."""
 
 from __future__ import annotations
 
@@ -56,6 +56,43 @@ def write(data: Data, root: Path) -> list[Path]:
             use_deprecated_int96_timestamps=any(kind.int96 for kind in file.kinds.values()),
             compression="none",
         )
+    return paths
+
+
+def write_by_duckdb(data: Data, root: Path) -> list[Path]:
+    """One row group for each file: DuckDB's smallest has 2,048 rows."""
+    import duckdb
+
+    paths = file_paths(data, root)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for number, (file, path) in enumerate(zip(data.files, paths)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            connection.register("rows", to_table(file, data.first_rid(number)))
+            connection.execute(
+                f"COPY (SELECT * FROM rows) TO '{path}' (FORMAT parquet, PARQUET_VERSION V{file.page_version[0]})"
+            )
+            connection.unregister("rows")
+    return paths
+
+
+def write_by_datafusion(data: Data, root: Path) -> list[Path]:
+    from datafusion import ParquetWriterOptions, SessionContext
+
+    paths = file_paths(data, root)
+    for number, (file, path) in enumerate(zip(data.files, paths)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        options = ParquetWriterOptions(
+            max_row_group_size=file.group_size,
+            dictionary_enabled=file.dictionary,
+            statistics_enabled="chunk" if file.statistics else "none",
+            skip_arrow_metadata=not file.store_schema,
+            bloom_filter_on_write=True,
+            bloom_filter_ndv=file.group_size,
+            bloom_filter_fpp=file.fpp,
+        )
+        frame = SessionContext().from_arrow(to_table(file, data.first_rid(number)))
+        frame.write_parquet_with_options(path, options)
     return paths
 
 

@@ -117,6 +117,15 @@ def test_filters_on_a_retyped_partition_column_exclude_nothing(tmp_path: Path) -
     assert typed.partitions() == []
 
 
+def test_a_missing_column_with_a_dot_is_not_taken_for_a_field(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"a": [{"b": 1}], "c.d": [1]})
+    schema = T.StructType([T.StructField("a.b", T.LongType()), T.StructField("c.d", T.LongType())])
+    for pushed, kept in ((ds.IsNull(("a.b",)), 1), (ds.IsNull(("c.d",)), 0)):
+        reader = PushingReader(options(path), schema)
+        reader.pushFilters([pushed])
+        assert len(reader.partitions()) == kept
+
+
 def test_the_reader_that_has_push_filters_is_made_only_where_it_is_safe_or_wished_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the core share: forged footers, emptied filters, reads counted from outside, kept row groups as a set."""
+"""What the tests of the core share: forged footers, grafted and emptied filters, reads counted from outside."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLOOM_OFFSET, BLOOM_LENGTH = 14, 15  # fields of ColumnMetaData
 
 
 class Field(NamedTuple):
-    """A value of Thrift's compact protocol with the type it is written as, so that a struct can be changed and written back."""
+    """A value of Thrift's compact protocol with the type that it is written as."""
 
     kind: int
     value: Any
@@ -149,7 +149,7 @@ def replace_footer(path: str, footer: bytes) -> str:
 
 
 def edit_footer(path: str, edit: Callable[[dict[int, Field]], None]) -> str:
-    """Let `edit` change the file's FileMetaData (fields: 2 schema, 4 row groups, 5 key values, 6 created_by, 7 column orders)."""
+    """Let `edit` change the FileMetaData (2 schema, 4 row groups, 5 key values, 6 created_by, 7 column orders)."""
     metadata = decode(read_footer(path))
     edit(metadata)
     return replace_footer(path, encode(metadata))
@@ -161,7 +161,9 @@ def column_metadata(metadata: dict[int, Field], row_group: int = 0, column: int 
     return chunk[3].value  # type: ignore[no-any-return]
 
 
-def set_filter_place(path: str, *, offset: int | None = None, length: int | None = None, row_group: int = 0, column: int = 0) -> str:
+def set_filter_place(
+    path: str, *, offset: int | None = None, length: int | None = None, row_group: int = 0, column: int = 0
+) -> str:
     """Make the footer claim another place for a filter; a negative `length` takes the claim away."""
 
     def edit(metadata: dict[int, Field]) -> None:

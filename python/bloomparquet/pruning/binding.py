@@ -62,13 +62,14 @@ def bind(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColum
         if node is not schema.root and not _is_struct(node):
             return NoLeaf.UNKNOWN
         matching = [child for child in node.children if child.name == name]
-        similar = [child for child in node.children if child.name != name and child.name.casefold() == name.casefold()]
-        if case_sensitive and not matching and similar:
-            return NoLeaf.UNKNOWN  # a reader that ignores case finds the other one
+        others = [child for child in node.children if child.name != name]
+        similar = [child for child in others if child.name.lower() == name.lower()]
         if not case_sensitive:
             matching += similar
         if not matching:
-            return NoLeaf.ABSENT
+            # Readers have more than one notion of case: what one of them may find is not absent.
+            near = similar or any(child.name.casefold() == name.casefold() for child in others)
+            return NoLeaf.UNKNOWN if near else NoLeaf.ABSENT
         if len(matching) > 1:
             return NoLeaf.UNKNOWN
         node = matching[0]
@@ -82,7 +83,7 @@ def partition_of(names: Sequence[str], column: Column, *, case_sensitive: bool) 
         return None
     if column[0] in names:
         return column[0]
-    folded = [name for name in names if name.casefold() == column[0].casefold()]
+    folded = [name for name in names if name.lower() == column[0].lower()]
     return folded[0] if folded and not case_sensitive else None
 
 
@@ -109,7 +110,7 @@ def _has(schema: FileSchema, path: Column, case_sensitive: bool) -> bool:
 
 
 def _same(name: str, other: str, case_sensitive: bool) -> bool:
-    return name == other if case_sensitive else name.casefold() == other.casefold()
+    return name == other if case_sensitive else name.lower() == other.lower()
 
 
 def _is_struct(node: SchemaNode) -> bool:

@@ -1,0 +1,143 @@
+"""One Arrow schema over files that differ, and their batches made to fit it.
+
+pyarrow's own casts go further than a scan may: what a row is compared as must be what its row group was judged as, so
+only conversions that keep every value and its meaning are made here, and all others are errors that name the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from bloomparquet.errors import PlanError
+from bloomparquet.format.footer import Footer
+from bloomparquet.format.schema import SchemaNode
+from bloomparquet.residual import family_of
+
+_WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+class Names:
+    """A set of column names under the rule of case."""
+
+    def __init__(self, names: set[str], case_sensitive: bool) -> None:
+        self._key = (lambda name: name) if case_sensitive else str.lower
+        self._names = set(map(self._key, names))
+
+    def __contains__(self, name: str) -> bool:
+        return self._key(name) in self._names
+
+    def all_in(self, names: Iterable[str]) -> bool:
+        return self._names <= set(map(self._key, names))
+
+
+def unify(footers: Sequence[Footer], names: Names | None = None) -> pa.Schema:
+    """One schema over files, of all columns or of those in `names`; differing types of a column are widened where Arrow
+    can."""
+    distinct = {(footer.layout, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
+    whole = (_arrow_schema(footer) for footer in reversed(distinct.values()))
+    chosen = whole if names is None else (pa.schema([f for f in schema if f.name in names]) for schema in whole)
+    schemas = list(dict.fromkeys(chosen))
+    if len(schemas) == 1:
+        return schemas[0]
+    try:
+        return pa.unify_schemas(map(_decoded, schemas), promote_options="permissive") if schemas else pa.schema([])
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        raise PlanError(f"the files' schemas do not go together: {error}; read them apart") from error
+
+
+def _decoded(schema: pa.Schema) -> pa.Schema:
+    """Arrow's own views of a type, which one file may ask for and the next may not, as the type below."""
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if isinstance(kind, pa.ExtensionType):
+        return _plain(kind.storage_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+    return kind
+
+
+def _arrow_schema(footer: Footer) -> pa.Schema:
+    arrow = footer.to_arrow().schema.to_arrow_schema().remove_metadata()
+    nodes = {node.name: node for node in footer.layout.schema.root.children}
+    return pa.schema([field.with_type(_readable(field.type, nodes.get(field.name))) for field in arrow])
+
+
+def _readable(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
+    """INT96 is an instant, which pyarrow shows as a naive timestamp; and views cannot be filtered by pyarrow."""
+    if node is None:
+        return kind
+    if node.physical_type == "INT96":
+        return pa.timestamp("us", "UTC")
+    if kind in _WITHOUT_VIEWS:
+        return _WITHOUT_VIEWS[kind]
+    if pa.types.is_struct(kind):
+        nodes = {child.name: child for child in node.children}
+        return pa.struct([field.with_type(_readable(field.type, nodes.get(field.name))) for field in kind])
+    return kind
+
+
+def int96_columns(root: SchemaNode) -> dict[str, SchemaNode]:
+    """The top-level columns that are INT96, or structs with such fields."""
+    return {node.name: node for node in root.children if _has_int96(node)}
+
+
+def as_instants(batch: pa.RecordBatch, columns: dict[str, SchemaNode]) -> pa.RecordBatch:
+    """`batch` with INT96 as the instant that it is; pyarrow reads it as a timestamp without a zone."""
+    fields = [field.with_type(_readable(field.type, columns.get(field.name))) for field in batch.schema]
+    arrays = [column.cast(field.type) for column, field in zip(batch.columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)) if arrays else batch
+
+
+def _has_int96(node: SchemaNode) -> bool:
+    is_struct = node.annotation is None and node.repetition != "REPEATED"
+    return node.physical_type == "INT96" or (is_struct and any(map(_has_int96, node.children)))
+
+
+def fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
+    """`column` of the file at `path` as `field` has it. PlanError where values or their meaning would change."""
+    if column.type == field.type:
+        return column
+    try:
+        if _keeps_values(column.type, field.type):
+            return _cast(column, field.type)
+        error = ""
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as failed:
+        error = f" ({failed})"
+    raise PlanError(
+        f"{path}: column {field.name} is {column.type} here, "
+        f"which does not fit the {field.type} of the first file{error}; "
+        "read the files apart, or with merge_schema=True"
+    )
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if isinstance(column.type, pa.ExtensionType):
+        column = column.storage
+    if isinstance(kind, pa.ExtensionType):
+        return pa.ExtensionArray.from_storage(kind, column.cast(kind.storage_type))
+    return column.cast(kind)
+
+
+def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a checked cast keeps every value and what it compares with."""
+    source, target = _plain(source), _plain(target)
+    if source == target or pa.types.is_null(source):
+        return True
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        fields = {field.name: field.type for field in target}
+        return all(field.name in fields and _keeps_values(field.type, fields[field.name]) for field in source)
+    if pa.types.is_nested(source) and pa.types.is_nested(target) and source.id == target.id:
+        pairs = zip(source.fields, target.fields, strict=False)
+        return source.num_fields == target.num_fields and all(_keeps_values(a.type, b.type) for a, b in pairs)
+    families = family_of(source), family_of(target)
+    if families == ("float", "float"):
+        return bool(source.bit_width <= target.bit_width)
+    return families in (("integer", "float"), ("integer", "decimal")) or (families[0] == families[1] != "other")
