@@ -87,7 +87,9 @@ class _Scan:
         zone = planning.get("timezone", "UTC") or "UTC"
         self._partitions = plan.dataset.partition_table(zone)
         files = plan.dataset.files
-        shown = self._with_partitions(unify(_footers(plan, files if merge_schema else files[:1])))
+        skip_corrupt = planning.get("skip_corrupt", False)
+        footers = _footers(plan, files, skip_corrupt) if merge_schema else _first_footer(plan, skip_corrupt)
+        shown = self._with_partitions(unify(footers))
         self.schema = shown if columns is None else pa.schema([_field(shown, name) for name in columns])
         tops = {column[0] for column in columns_of(plan.where)} if plan.where is not None else set()
         names = Names(tops, self._case_sensitive)
@@ -145,9 +147,15 @@ class _Scan:
         return found[0] if found else None
 
 
-def _footers(plan: ScanPlan, files: Sequence[FileInfo]) -> Sequence[Footer]:
+def _footers(plan: ScanPlan, files: Sequence[FileInfo], skip_corrupt: bool) -> Sequence[Footer]:
     """The footers of `files`, whether the plan opened them or not."""
-    return cache.row_groups(plan.dataset.storage, files, ReadCount(), skip_corrupt=True).footers
+    return cache.row_groups(plan.dataset.storage, files, ReadCount(), skip_corrupt=skip_corrupt).footers
+
+
+def _first_footer(plan: ScanPlan, skip_corrupt: bool) -> Sequence[Footer]:
+    """That of the first file that has a readable one."""
+    one_by_one = (_footers(plan, [file], skip_corrupt) for file in plan.dataset.files)
+    return next(filter(None, one_by_one), ())
 
 
 def _field(everything: pa.Schema, name: str) -> pa.Field:

@@ -6,7 +6,7 @@ only conversions that keep every value and its meaning are made here, and all ot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -53,15 +53,30 @@ def _decoded(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type)
-    if isinstance(kind, pa.ExtensionType):
-        return _plain(kind.storage_type)
+    def below(leaf: pa.DataType) -> pa.DataType:
+        if pa.types.is_dictionary(leaf):
+            return _plain(leaf.value_type)
+        if pa.types.is_timestamp(leaf) and leaf.tz is not None:
+            return pa.timestamp(leaf.unit, "UTC")  # the same instants; the zone is for display
+        return _plain(leaf.storage_type) if isinstance(leaf, pa.BaseExtensionType) else leaf
+
+    return _rebuild(kind, below)
+
+
+def _rebuild(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """`kind` with each type in it that is no struct, list or map changed, from left to right."""
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
-    return kind
+        return pa.struct([field.with_type(_rebuild(field.type, change)) for field in kind])
+    if pa.types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        key = key.with_type(_rebuild(key.type, change))
+        return pa.map_(key, item.with_type(_rebuild(item.type, change)), keys_sorted=kind.keys_sorted)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        value = kind.value_field.with_type(_rebuild(kind.value_type, change))
+        if pa.types.is_fixed_size_list(kind):
+            return pa.list_(value, kind.list_size)
+        return pa.list_(value) if pa.types.is_list(kind) else pa.large_list(value)
+    return change(kind)
 
 
 def _arrow_schema(footer: Footer) -> pa.Schema:
@@ -71,34 +86,38 @@ def _arrow_schema(footer: Footer) -> pa.Schema:
 
 
 def _readable(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
-    """INT96 is an instant, which pyarrow shows as a naive timestamp; and views cannot be filtered by pyarrow."""
-    if node is None:
-        return kind
-    if node.physical_type == "INT96":
-        return pa.timestamp("us", "UTC")
-    if kind in _WITHOUT_VIEWS:
-        return _WITHOUT_VIEWS[kind]
-    if pa.types.is_struct(kind):
-        nodes = {child.name: child for child in node.children}
-        return pa.struct([field.with_type(_readable(field.type, nodes.get(field.name))) for field in kind])
-    return kind
+    """INT96 is an instant, which pyarrow shows as a timestamp without a zone; and it cannot filter views."""
+    leaves = iter(()) if node is None else _leaves(node)
+
+    def change(leaf: pa.DataType) -> pa.DataType:
+        if isinstance(leaf, pa.BaseExtensionType):
+            _rebuild(leaf.storage_type, change)  # for the leaves that it takes
+            return leaf
+        stored = next(leaves, None)
+        if stored is not None and stored.physical_type == "INT96":
+            return pa.timestamp("us", "UTC")
+        return _WITHOUT_VIEWS.get(leaf, leaf)
+
+    return _rebuild(kind, change)
+
+
+def _leaves(node: SchemaNode) -> Iterator[SchemaNode]:
+    if node.physical_type is not None:
+        yield node
+    for child in node.children:
+        yield from _leaves(child)
 
 
 def int96_columns(root: SchemaNode) -> dict[str, SchemaNode]:
-    """The top-level columns that are INT96, or structs with such fields."""
-    return {node.name: node for node in root.children if _has_int96(node)}
+    """The top-level columns that are INT96, or have it somewhere inside."""
+    return {node.name: node for node in root.children if any(leaf.physical_type == "INT96" for leaf in _leaves(node))}
 
 
 def as_instants(batch: pa.RecordBatch, columns: dict[str, SchemaNode]) -> pa.RecordBatch:
-    """`batch` with INT96 as the instant that it is; pyarrow reads it as a timestamp without a zone."""
+    """`batch` with INT96 as the instant that it is; `columns` are those of :func:`int96_columns`."""
     fields = [field.with_type(_readable(field.type, columns.get(field.name))) for field in batch.schema]
     arrays = [column.cast(field.type) for column, field in zip(batch.columns, fields, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)) if arrays else batch
-
-
-def _has_int96(node: SchemaNode) -> bool:
-    is_struct = node.annotation is None and node.repetition != "REPEATED"
-    return node.physical_type == "INT96" or (is_struct and any(map(_has_int96, node.children)))
 
 
 def fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
@@ -134,10 +153,14 @@ def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         fields = {field.name: field.type for field in target}
         return all(field.name in fields and _keeps_values(field.type, fields[field.name]) for field in source)
-    if pa.types.is_nested(source) and pa.types.is_nested(target) and source.id == target.id:
-        pairs = zip(source.fields, target.fields, strict=False)
-        return source.num_fields == target.num_fields and all(_keeps_values(a.type, b.type) for a, b in pairs)
+    if pa.types.is_nested(source) and not pa.types.is_union(source) and source.id == target.id:
+        pairs = zip(_children(source), _children(target), strict=True)
+        return all(_keeps_values(inner, wanted) for inner, wanted in pairs)
     families = family_of(source), family_of(target)
     if families == ("float", "float"):
         return bool(source.bit_width <= target.bit_width)
     return families in (("integer", "float"), ("integer", "decimal")) or (families[0] == families[1] != "other")
+
+
+def _children(kind: pa.DataType) -> list[pa.DataType]:
+    return [kind.key_type, kind.item_type] if pa.types.is_map(kind) else [kind.value_type]

@@ -178,11 +178,18 @@ def _struct(
 
 def _list(array: Any, kind: T.ArrayType, target: pa.ListType, place: str, case_sensitive: bool) -> pa.Array:
     if not pa.types.is_list(array.type):
-        array = array.cast(pa.list_(array.type.value_field))
+        array = _plain_list(array)
     values = convert(array.values, kind.elementType, target.value_type, f"{place}.element", case_sensitive)
     return pa.Array.from_buffers(
         target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[values]
     )
+
+
+def _plain_list(array: Any) -> pa.ListArray:
+    """A large, fixed-size or view list as an ordinary one. (Arrow casts list views to lists with too few offsets.)"""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    return pa.ListArray.from_arrays(offsets, array.flatten(), mask=array.is_null())
 
 
 def _map(array: pa.MapArray, kind: T.MapType, target: pa.MapType, place: str, case_sensitive: bool) -> pa.Array:

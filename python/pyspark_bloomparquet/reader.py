@@ -32,6 +32,7 @@ from pyspark_bloomparquet.types import resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
     from bloomparquet.pruning.plan import ScanPlan
     from pyspark_bloomparquet.options import Options
 

@@ -164,7 +164,7 @@ def _filter(batch: pa.RecordBatch, matching: pa.BooleanArray) -> pa.RecordBatch:
 
 
 def _meaning(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
-    """`kind` where pyarrow shows a column as what Spark does not see: INT96 is an instant, and a duration is a number."""
+    """`kind`, but INT96 as the instant that it is, and a duration as the number that Spark sees."""
     if node.physical_type == "INT96":
         return pa.timestamp("us", "UTC")
     if pa.types.is_duration(kind):

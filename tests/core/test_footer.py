@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, FormatError
-from bloomparquet.format.footer import read_footers
+from bloomparquet.format.footer import parse_footer, read_footers
+from bloomparquet.format.thrift import CompactReader
 from bloomparquet.storage import LocalStorage, ReadCount
 from tests.support.core import BLOOM_LENGTH, BLOOM_OFFSET, Field, column_metadata, decode, edit_footer, read_footer
 from tests.support.files import write
@@ -28,7 +30,7 @@ def test_one_request_reads_a_footer_that_fits_in_the_first_guess(tmp_path: Path)
     count = ReadCount()
     found = footers(paths, count)
     assert count.requests == 5
-    assert [group.rows for footer in found for group in footer.row_groups] == [5000] * 5
+    assert [rows for footer in found for rows in footer.rows] == [5000] * 5
 
 
 def test_a_long_footer_takes_a_second_request(tmp_path: Path) -> None:
@@ -124,9 +126,7 @@ def test_footers_say_what_pyarrow_reads_in_them(parquet_testing_dir: Path, tmp_p
         (footer,) = footers([path])
         theirs = pq.read_metadata(path)
         assert footer.to_arrow().equals(theirs), path
-        assert [group.rows for group in footer.row_groups] == [
-            theirs.row_group(i).num_rows for i in range(theirs.num_row_groups)
-        ]
+        assert list(footer.rows) == [theirs.row_group(i).num_rows for i in range(theirs.num_row_groups)]
         for i in range(theirs.num_row_groups):
             for j in range(theirs.num_columns):
                 ours, chunk = footer.read_chunk(i, j), theirs.row_group(i).column(j)
@@ -191,3 +191,43 @@ def test_a_row_group_with_another_number_of_columns_than_the_schema_is_damaged(t
     edit_footer(path, lambda metadata: metadata[4].value.values[0][1].value.values.pop())
     with pytest.raises(FormatError, match=r"x\.parquet: .*1 column chunks.*2 leaf columns"):
         footers([path])
+
+
+_CHOICES: list[list[Any]] = [
+    [None, *("x" * size for size in (0, 1, 127, 128, 300, 20_000))],
+    [None, 0, -1, 2**40, -(2**62)],
+    [None, 0.0, -0.0, float("nan"), 1.5],
+    [None, True, False],
+    [None, {"x": 1, "y": ""}, {"x": 2, "y": "q" * 128}],
+    [None, [], [1, 2]],
+]
+
+
+def test_templates_read_what_step_by_step_decoding_reads(tmp_path: Path) -> None:
+    """Files of many shapes: bounds of 0 to 20,000 bytes, missing statistics and filters, pages of both versions."""
+    rng = random.Random(3)
+    for number in range(60):
+        rows = rng.randrange(2, 80)
+        chosen = [rng.randrange(6) for _ in range(rng.randrange(1, 6))]
+        table = pa.table(
+            {f"c{i}": pa.array([rng.choice(_CHOICES[kind]) for _ in range(rows)]) for i, kind in enumerate(chosen)}
+        )
+        path = write(
+            tmp_path / f"{number}.parquet",
+            table,
+            [f"c{i}" for i, kind in enumerate(chosen) if kind < 3 and rng.random() < 0.5],
+            rows_per_group=rng.randrange(2, 20),
+            write_statistics=rng.random() < 0.8,
+            write_page_index=rng.random() < 0.5,
+            data_page_version=rng.choice(["1.0", "2.0"]),
+        )
+        raw = read_footer(path)
+        footer = parse_footer(raw)
+        for i, group in enumerate(CompactReader(raw).read_struct()[4]):
+            assert footer.rows[i] == group[3]
+            for j, chunk in enumerate(group[1]):
+                metadata = chunk[3]
+                bounds = metadata.get(12, {})
+                numbers = (metadata[5], bounds.get(3), metadata.get(14), metadata.get(15))
+                expected = (*numbers, bounds.get(1), bounds.get(2), bounds.get(5), bounds.get(6))
+                assert tuple(footer.read_chunk(i, j)) == expected

@@ -455,3 +455,42 @@ def test_a_plan_may_be_made_of_an_open_data_set(tmp_path: Path) -> None:
     dataset = bp.Dataset.open(path)
     assert bp.plan(dataset, "x = 30").kept == 1
     assert kept_indexes(bp.plan(dataset, "x = 31")) == set()
+
+
+def test_files_of_several_schemas_in_turn_keep_their_own_evidence(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    truth: dict[int, set[tuple[str, int]]] = {}
+    for i in range(12):
+        kind = (pa.int32(), pa.int64(), pa.decimal128(20, 0))[i % 3]
+        groups = [rng.integers(0, 10**6, 20).tolist() for _ in range(1 + i % 4)]
+        for j, group in enumerate(groups):
+            for value in group:
+                truth.setdefault(value, set()).add((f"{i:02}.parquet", j))
+        tables = [pa.table({"x": pa.array(group, pa.int64()).cast(kind), "n": [i] * 20}) for group in groups]
+        write_groups(
+            tmp_path / f"{i:02}.parquet", [table if i % 2 else table.select(["n", "x"]) for table in tables], ["x"]
+        )
+    total = bp.plan(tmp_path).total
+    for value in list(truth)[::7]:
+        plan = bp.plan(tmp_path, bp.Eq("x", value))
+        assert truth[value] <= kept(plan)
+        assert plan.kept <= total / 3
+    for i in range(12):
+        assert {name for name, _ in kept(bp.plan(tmp_path, bp.Eq("n", i)))} == {f"{i:02}.parquet"}
+
+
+def test_places_stay_right_when_files_are_passed_over(tmp_path: Path) -> None:
+    """Some files are excluded by partition, some are damaged, and the rest still has its own partition values."""
+    root = hive(tmp_path, {f"p={i}": {"x": [i, 100 + i]} for i in range(9)}, ["x"])
+    for i in (0, 4, 5):
+        Path(root, f"p={i}", "part-0.parquet").write_bytes(b"damaged beyond repair")
+    found = bp.read_table(root, "p <> 2 AND x >= 100", skip_corrupt=True)
+    assert found.to_pydict() == {"x": [101, 103, 106, 107, 108], "p": [1, 3, 6, 7, 8]}
+    plan = bp.plan(root, "p > 2 AND x = 107", skip_corrupt=True)
+    assert [(Path(group.path).parent.name, group.kept) for group in plan.row_groups if group.kept] == [("p=7", True)]
+    assert plan.total == plan.kept + plan.skipped.total()
+
+
+def test_a_path_with_a_hash_sign_is_a_path(tmp_path: Path) -> None:
+    path = write(tmp_path / "a#b.parquet", {"x": [1]})
+    assert bp.plan(path).total == bp.plan(Path(path).as_uri()).total == bp.plan(f"file://{path}").total == 1

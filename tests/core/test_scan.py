@@ -409,3 +409,31 @@ def test_rows_come_from_memory_as_from_disk(tmp_path: Path) -> None:
     assert bp.read_table("memory://scan", "x = 55 AND p > 0").to_pydict() == {"x": [55, 55], "p": [1, 2]}
     assert bp.read_table("memory://scan/p=*/*.parquet", "x = 55").num_rows == 3
     memory.rm("/scan", recursive=True)
+
+
+def test_int96_inside_lists_and_structs_is_an_instant(tmp_path: Path) -> None:
+    moment = dt.datetime(2024, 1, 1)
+    table = pa.table(
+        {
+            "st": pa.array([{"t": moment}], pa.struct([("t", pa.timestamp("us"))])),
+            "l": pa.array([[moment]], pa.list_(pa.timestamp("us"))),
+        }
+    )
+    path = write(tmp_path / "x.parquet", table, use_deprecated_int96_timestamps=True)
+    aware = moment.replace(tzinfo=UTC)
+    assert bp.read_table(path, bp.Eq(("st", "t"), aware)).to_pydict() == {"st": [{"t": aware}], "l": [[aware]]}
+    assert bp.read_table(path, bp.Eq(("st", "t"), aware), columns=["l"]).num_rows == 1
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_lists_are_widened(merge: bool, tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"l": pa.array([[1]], pa.list_(pa.int64()))})
+    write(tmp_path / "2.parquet", {"l": pa.array([[2]], pa.list_(pa.int32()))})
+    assert bp.read_table(tmp_path, merge_schema=merge).to_pydict() == {"l": [[1], [2]]}
+
+
+def test_dictionaries_inside_structs_are_read_over_several_row_groups(tmp_path: Path) -> None:
+    struct = pa.StructArray.from_arrays([pa.array(["a", "b", "a"]).dictionary_encode()], ["d"])
+    path = write(tmp_path / "x.parquet", {"s": struct, "id": [1, 2, 3]}, rows_per_group=1)
+    assert bp.read_table(path).num_rows == 3
+    assert bp.read_table(path, "s.d = 'a'", columns=["id"]).to_pydict() == {"id": [1, 3]}

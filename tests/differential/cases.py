@@ -112,9 +112,6 @@ def data_sets(
     if not any(path in file.kinds for path in columns for file in files):
         return draw(data_sets(spark=spark, max_files=max_files, max_rows=max_rows, only=only, plain=plain))
     columns = {path: kind for path, kind in columns.items() if any(path in file.kinds for file in files)}
-    if any(kind.name in ("uuid", "dictionary") for kind in columns.values()):
-        # Without Arrow's own schema such a column comes as another Arrow type, and the files do not go together.
-        files = tuple(replace(file, store_schema=True) for file in files)
     if all(file.partition is None for file in files):
         partition = None
         files = tuple(replace(file, partition=None) for file in files)

@@ -53,7 +53,7 @@ def spark_schema(data: Data) -> T.StructType:
     return T.StructType([T.StructField(ROW_ID, T.LongType()), *inner.fields])
 
 
-_WIDTH = 18  # bytes of a fixed-width decimal here: more than any of the precisions needs
+_WIDTH = 16  # bytes of a fixed-width decimal here; pyarrow reads no more
 
 
 @contextmanager
@@ -130,12 +130,12 @@ def _message(jvm: Any, columns: dict[Column, tuple[Kind, str]]) -> Any:
     """The schema: the row id, and an optional decimal for each column."""
     types = jvm.org.apache.parquet.schema.Types
     physical = jvm.org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName
-    message = types.buildMessage().required(physical.INT64).named(ROW_ID)
+    message = types.buildMessage().required(physical.INT32).named(ROW_ID)
     for (name,), (kind, form) in columns.items():
         if form in ("binary", "padded"):
             leaf = message.optional(physical.BINARY)
-        elif form == "integer" and kind.arrow.precision <= 18:
-            leaf = message.optional(physical.INT32 if kind.arrow.precision <= 9 else physical.INT64)
+        elif form == "integer" and kind.arrow.precision <= 9:
+            leaf = message.optional(physical.INT32)
         else:
             leaf = message.optional(physical.FIXED_LEN_BYTE_ARRAY).length(_WIDTH)
         annotation = jvm.org.apache.parquet.schema.LogicalTypeAnnotation.decimalType(
@@ -146,11 +146,10 @@ def _message(jvm: Any, columns: dict[Column, tuple[Kind, str]]) -> Any:
 
 
 def _append(jvm: Any, group: Any, name: str, unscaled: int, kind: Kind, form: str) -> None:
-    if form == "integer" and kind.arrow.precision <= 18:
-        wrapper = jvm.java.lang.Integer if kind.arrow.precision <= 9 else jvm.java.lang.Long
-        group.append(name, wrapper.valueOf(str(unscaled)))
+    if form == "integer" and kind.arrow.precision <= 9:
+        group.append(name, unscaled)
         return
     minimal = unscaled.bit_length() // 8 + 1
-    width = {"binary": minimal, "padded": minimal + 2}.get(form, _WIDTH)
+    width = {"binary": minimal, "padded": min(minimal + 2, _WIDTH)}.get(form, _WIDTH)
     raw = unscaled.to_bytes(width, "big", signed=True)
     group.append(name, jvm.org.apache.parquet.io.api.Binary.fromConstantByteArray(raw))

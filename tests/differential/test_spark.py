@@ -134,7 +134,12 @@ def test_decimals_in_every_physical_type_by_parquet_java(spark: SparkSession) ->
         forms = {c: draws.draw(st.sampled_from(["binary", "padded", "fixed", "integer"])) for c in data.columns}
         note(f"stored as {forms}")
         files = tuple(
-            replace(f, kinds={c: k for c, k in f.kinds.items() if c in data.columns}, statistics=False)
+            replace(
+                f,
+                kinds={c: kind for c, kind in f.kinds.items() if c in data.columns},
+                values={c: values for c, values in f.values.items() if c in data.columns},
+                statistics=False,
+            )
             for f in data.files
         )
         data = replace(data, files=files)

@@ -189,6 +189,7 @@ def cast(array: pa.Array, kind: T.DataType, **keywords: Any) -> pa.Array:
         (pa.array([1.5], pa.float32()), T.DoubleType(), [1.5]),
         (pa.array([[1, 2], None, []], pa.large_list(pa.int32())), T.ArrayType(INT), [[1, 2], None, []]),
         (pa.array([[1, 2], None], pa.list_(pa.int32(), 2)), T.ArrayType(INT), [[1, 2], None]),
+        (pa.array([[1], None, [], [2, 3]], pa.list_view(pa.int32())), T.ArrayType(INT), [[1], None, [], [2, 3]]),
         (
             pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int32())),
             T.MapType(TEXT, INT),

@@ -56,6 +56,7 @@ class _Segment:
     """Bytes up to, and with, the length of a byte string that the next segment follows; the last one ends the chunk."""
 
     match: Callable[..., re.Match[bytes] | None]
+    skim: Callable[..., re.Match[bytes] | None]  # the same bytes, with no group but the string's length
     slots: tuple[int, ...]  # of the groups
     string_slot: int | None = None  # of the byte string behind it; -1 when nobody asked for it
     has_string: bool = False
@@ -73,7 +74,8 @@ class ChunkTemplates:
 
     def skip(self, buffer: bytes, position: int) -> int:
         """Where the chunk at `position` ends. FormatError when it is damaged."""
-        return self._find(buffer, position, None)
+        end = _skim(self._templates[0], buffer, position) if self._templates else None
+        return self._find(buffer, position, None) if end is None else end
 
     def read(self, buffer: bytes, position: int) -> ChunkFields:
         """The chunk at `position`. FormatError when it is damaged."""
@@ -110,6 +112,20 @@ def read_chunk(buffer: bytes, position: int) -> thrift.Struct:
     return thrift.CompactReader(buffer, position).read_struct()
 
 
+def _skim(template: list[_Segment], buffer: bytes, position: int) -> int | None:
+    """As :func:`_apply`, for the end alone."""
+    for segment in template:
+        match = segment.skim(buffer, position)
+        if match is None:
+            return None
+        position = match.end()
+        if segment.has_string:
+            position += _varint(match[1])
+            if position > len(buffer):
+                return None
+    return position
+
+
 def _apply(template: list[_Segment], buffer: bytes, position: int, found: list[Any] | None) -> int | None:
     """The end of the chunk at `position` if it has the template's form; what was asked for goes into `found`."""
     for segment in template:
@@ -137,41 +153,45 @@ class _Builder:
     fixed_width: bool
     segments: list[_Segment] = field(default_factory=list)
     pattern: bytearray = field(default_factory=bytearray)
+    skimming: bytearray = field(default_factory=bytearray)
     slots: list[int] = field(default_factory=list)
 
     def literal(self, data: bytes) -> None:
-        self.pattern += re.escape(data)
+        self._add(re.escape(data), None)
 
     def number(self, path: tuple[int, ...]) -> None:
-        slot = _FIELDS.get(path)
-        if slot is None:
-            self.pattern += _VARINT
-        else:
-            self.pattern += b"(" + _VARINT + b")"
-            self.slots.append(slot)
+        self._add(_VARINT, _FIELDS.get(path))
 
     def any_bytes(self, size: int) -> None:
-        self.pattern += b".{%d}" % size
+        self._add(b".{%d}" % size, None)
 
     def string(self, path: tuple[int, ...], length: bytes, size: int) -> None:
         """A byte string of `size` bytes behind its `length`."""
         slot = _FIELDS.get(path)
         if self.fixed_width and slot is not None:
             self.literal(length)
-            self.pattern += b"(.{%d})" % size
-            self.slots.append(slot)
+            self._add(b".{%d}" % size, slot)
         else:
             self.pattern += b"(" + _VARINT + b")"
+            self.skimming += b"(" + _VARINT + b")"
             self._close(slot, True)
 
     def finish(self) -> list[_Segment]:
         self._close(None, False)
         return self.segments
 
+    def _add(self, pattern: bytes, slot: int | None) -> None:
+        self.skimming += pattern
+        if slot is not None:
+            self.slots.append(slot)
+            pattern = b"(" + pattern + b")"
+        self.pattern += pattern
+
     def _close(self, string_slot: int | None, has_string: bool) -> None:
-        match = re.compile(bytes(self.pattern), re.DOTALL).match
-        self.segments.append(_Segment(match, tuple(self.slots), string_slot, has_string))
+        match, skim = (re.compile(bytes(pattern), re.DOTALL).match for pattern in (self.pattern, self.skimming))
+        self.segments.append(_Segment(match, skim, tuple(self.slots), string_slot, has_string))
         self.pattern.clear()
+        self.skimming.clear()
         self.slots.clear()
 
 

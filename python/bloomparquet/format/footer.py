@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,38 +54,34 @@ class Layout:
     templates: tuple[ChunkTemplates, ...]  # per leaf
 
 
-class RowGroupRecord(NamedTuple):
-    """One row group of a footer: its rows, the bytes of its column chunks (None where the footer does not say), and
-    where in the footer each chunk's metadata is."""
-
-    rows: int
-    compressed_bytes: int | None
-    chunks: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class Footer:
-    """One file's footer: the serialised FileMetaData, and where things are in it."""
+    """One file's footer: the serialised FileMetaData, and where things are in it.
+
+    Per row group, `rows` are its rows, `sizes` the bytes of its column chunks (None where the footer does not say), and
+    ``chunks[i][j]`` is where in `raw` the metadata of leaf j's chunk begins. Plain tuples of numbers: there are as many
+    as row groups, and the garbage collector need not visit these.
+    """
 
     raw: bytes
     layout: Layout
-    row_groups: tuple[RowGroupRecord, ...]
+    rows: tuple[int, ...]
+    sizes: tuple[int | None, ...]
+    chunks: tuple[tuple[int, ...], ...]
     key_values: dict[str, str]
 
     def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
         """What planning needs of one column chunk."""
-        return self.layout.templates[leaf].read(self.raw, self.row_groups[row_group].chunks[leaf])
+        return self.layout.templates[leaf].read(self.raw, self.chunks[row_group][leaf])
 
     def extent(self, row_group: int) -> tuple[int, int]:
         """The byte offset at which the row group begins in its file, and how many bytes its column chunks take."""
-        record = self.row_groups[row_group]
-        if not record.chunks:
+        chunks, size = self.chunks[row_group], self.sizes[row_group]
+        if not chunks:
             return 0, 0
-        pages, dictionary, length = self._sizes(record.chunks[0])
+        pages, dictionary, length = self._sizes(chunks[0])
         start = dictionary if 0 < dictionary < pages else pages
-        if record.compressed_bytes:
-            return start, record.compressed_bytes
-        return start, length + sum(self._sizes(position)[2] for position in record.chunks[1:])
+        return start, size or length + sum(self._sizes(position)[2] for position in chunks[1:])
 
     def _sizes(self, position: int) -> tuple[int, int, int]:
         """Of the chunk at `position`: its data_page_offset, dictionary_page_offset and total_compressed_size; 0 where
@@ -213,12 +209,16 @@ def parse_footer(raw: bytes) -> Footer:
             break
         reader.read_value(kind)
     size, _ = reader.read_list_header()
-    row_groups = tuple(_read_row_group(reader, raw, templates) for _ in range(size))
+    found_groups = [_read_row_group(reader, raw, templates) for _ in range(size)]
+    rows, sizes, chunks = zip(*found_groups, strict=True) if found_groups else ((), (), ())
     layout, key_values = _layout_of(schema, templates, raw[reader.position :])
-    return Footer(raw, layout, row_groups, key_values)
+    return Footer(raw, layout, rows, sizes, chunks, key_values)
 
 
-def _read_row_group(reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...]) -> RowGroupRecord:
+def _read_row_group(
+    reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...]
+) -> tuple[int, int | None, tuple[int, ...]]:
+    """The rows, the compressed size and the chunks' places of the row group at the reader's position."""
     field_id = 0
     numbers: dict[int, Any] = {}
     chunks: list[int] | None = None
@@ -240,7 +240,7 @@ def _read_row_group(reader: CompactReader, raw: bytes, templates: tuple[ChunkTem
     if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:
         raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
     compressed = numbers.get(6)
-    return RowGroupRecord(rows, compressed if isinstance(compressed, int) and compressed > 0 else None, tuple(chunks))
+    return rows, compressed if isinstance(compressed, int) and compressed > 0 else None, tuple(chunks)
 
 
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []

@@ -17,15 +17,16 @@ from bloomparquet.format.schema import FileSchema
 from bloomparquet.pruning.rowgroups import RowGroups
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
-_KEPT_BYTES = 256 * 1024 * 1024  # of serialised footers
+_KEPT_BYTES = 512 * 1024 * 1024
+_KEPT_TABLES = 16
 
 
 class FooterCache:
-    """Row groups by the files they lie in; safe to use from several threads; bounded by the size of the footers."""
+    """Row groups by the files they lie in; safe to use from several threads; bounded by what it holds."""
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
-        self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], tuple[RowGroups, int]] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], RowGroups] = OrderedDict()
         self._footers: weakref.WeakValueDictionary[tuple[str, FileInfo], Footer] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
 
@@ -38,7 +39,7 @@ class FooterCache:
             found = self._tables.get(key)
             if found is not None:
                 self._tables.move_to_end(key)
-                return found[0]
+                return found
             footers = [self._footers.get((storage.key, file)) if file.mtime_ns else None for file in files]
         unknown = [i for i, footer in enumerate(footers) if footer is None]
         for i, footer in zip(
@@ -47,15 +48,14 @@ class FooterCache:
             footers[i] = footer
         readable = [(file, footer) for file, footer in zip(files, footers, strict=True) if footer is not None]
         table = RowGroups([file for file, _ in readable], [footer for _, footer in readable])
-        size = sum(len(footer.raw) for _, footer in readable)
         with self._lock:
             # Without a modification time, a file that was replaced by one of the same size would not be noticed.
             dated = [(file, footer) for file, footer in readable if file.mtime_ns]
             for file, footer in dated:
                 self._footers[storage.key, file] = footer
             if len(dated) == len(files):
-                self._tables[key] = (table, size)
-            while len(self._tables) > 1 and sum(size for _, size in self._tables.values()) > self._kept_bytes:
+                self._tables[key] = table
+            while len(self._tables) > 1 and (len(self._tables) > _KEPT_TABLES or self._size() > self._kept_bytes):
                 self._tables.popitem(last=False)
         return table
 
@@ -63,6 +63,9 @@ class FooterCache:
         """The distinct schemas of `files`; damaged files have none."""
         found = read_footers(storage, files, count, skip_corrupt=True)
         return list({id(footer.layout.schema): footer.layout.schema for footer in found if footer is not None}.values())
+
+    def _size(self) -> int:
+        return sum(table.kept_bytes for table in self._tables.values())
 
     def clear(self) -> None:
         """Forget everything."""

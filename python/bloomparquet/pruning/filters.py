@@ -22,10 +22,12 @@ from bloomparquet.storage import Ranges, ReadCount, Storage, read_ranges
 
 BLOCK_BYTES = 32
 _HEAD_BYTES = 4096 + MAX_HEADER_BYTES  # bitsets are powers of two: one of 4 KiB still comes whole, with its header
+_WORTH_KEEPING = 4 * 4096 + MAX_HEADER_BYTES  # read whole at once and kept, if those of all row groups can be
 _ABSENT, _UNREAD, _READY, _BROKEN = range(4)
 _BATCH_BYTES = 64 * 1024 * 1024
 _RESIDENT_BYTES = 64 * 1024 * 1024
 _ROUNDS = (32, 256)  # values that all filters are asked for together
+_FIRST_MANY = 2048
 _PAIRS_AT_ONCE = 64 * 1024  # of row groups and values: what their blocks and masks take stays in the cache
 
 log = logging.getLogger("bloomparquet")
@@ -83,6 +85,11 @@ class Filters:
             result[self._state[which] != _READY] = True
             return result, int(np.count_nonzero(self._state[which] == _BROKEN))
 
+    @property
+    def kept_bytes(self) -> int:
+        """What is held in memory of the bitsets."""
+        return int(self._resident.nbytes)
+
     def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
         """The whole bitset of one chunk, shape (bytes,); None when it has no filter. Raises what makes a filter
         unusable."""
@@ -110,7 +117,11 @@ class Filters:
         which = which[inside]
         if len(which) == 0:
             return
-        size = np.where(self.length[which] > 0, np.clip(self.length[which], MAX_HEADER_BYTES, _HEAD_BYTES), _HEAD_BYTES)
+        length = self.length[which]
+        whole = (length > 0) & (length <= _WORTH_KEEPING)
+        if self._resident.nbytes + int(length[whole].sum()) > _RESIDENT_BYTES:
+            whole = (length > 0) & (length <= _HEAD_BYTES)
+        size = np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _HEAD_BYTES)
         size = np.minimum(size, self._limit[which] - self.offset[which])
         for at in range(0, len(which), _BATCH_BYTES // _HEAD_BYTES):
             batch = slice(at, at + _BATCH_BYTES // _HEAD_BYTES)
@@ -231,7 +242,8 @@ class Filters:
         for i in undecided.tolist():
             # So many values that one filter at a time is faster: its words are tested one after another.
             bloom = SplitBlockBloomFilter(blocks[base[i] : base[i] + n_blocks[i]])
-            hit[i] = bloom.check(hashes[at[i] : last[i]]).any()
+            middle = min(at[i] + _FIRST_MANY, last[i])  # a false positive may save the rest
+            hit[i] = bloom.check(hashes[at[i] : middle]).any() or bloom.check(hashes[middle : last[i]]).any()
         self._distrust_empty(chunks[~hit & ~self._not_empty[chunks]])
         return hit
 

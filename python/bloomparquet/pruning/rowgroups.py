@@ -59,11 +59,11 @@ class RowGroups:
         self.files = files
         self.footers = footers
         self.paths = [file.path for file in files]
-        counts = [len(footer.row_groups) for footer in footers]
+        counts = [len(footer.rows) for footer in footers]
         self.file = np.repeat(np.arange(len(files)), counts)
         first = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         self.index = np.arange(first[-1]) - first[self.file]
-        self.rows = np.array([group.rows for footer in footers for group in footer.row_groups], np.int64)
+        self.rows = np.array([rows for footer in footers for rows in footer.rows], np.int64)
         numbers: dict[int, int] = {}
         self.layouts: list[Layout] = []
         layout_of_file = np.empty(len(files), np.int64)
@@ -87,6 +87,12 @@ class RowGroups:
                 self._chunks[key] = self._extract(layout, leaf)
             return self._chunks[key]
 
+    @property
+    def kept_bytes(self) -> int:
+        """About what this takes of memory: footers, and bitsets that were kept."""
+        filters = [chunks.filters.kept_bytes for chunks in list(self._chunks.values())]
+        return sum(len(footer.raw) for footer in self.footers) + sum(filters)
+
     def members(self, layout: int) -> NDArray[np.int64]:
         return np.flatnonzero(self._layout == layout)
 
@@ -106,7 +112,7 @@ class RowGroups:
         for place in dict.fromkeys(file.tolist()):
             footer: Footer = self.footers[place]
             try:
-                chunks += [footer.read_chunk(i, leaf.index) for i in range(len(footer.row_groups))]
+                chunks += [footer.read_chunk(i, leaf.index) for i in range(len(footer.rows))]
             except FormatError as error:
                 raise FormatError(f"{self.paths[place]}: the footer is damaged: {error}") from error
         values, nulls, offset, length = (
