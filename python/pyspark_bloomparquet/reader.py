@@ -22,6 +22,7 @@ from bloomparquet.errors import OptionError, PlanError, UnsupportedError
 from bloomparquet.literals import coerce
 from bloomparquet.predicate import And, Comparison, Membership, Not, Or, Predicate
 from bloomparquet.pruning.binding import NoLeaf, bind
+from bloomparquet.pruning.binding import resolve as resolve_columns
 from bloomparquet.pruning.planner import plan
 from bloomparquet.where import parse_where
 from pyspark_bloomparquet.batches import arrow_schema
@@ -108,6 +109,7 @@ class BloomParquetReader(DataSourceReader):
                 max_partition_bytes=self.options.max_partition_bytes,
                 open_cost=self.options.open_cost_in_bytes,
                 min_partitions=self.options.min_partition_num or os.cpu_count() or 1,
+                where=self._resolved_where(found),
             )
         )
         return splits
@@ -118,7 +120,13 @@ class BloomParquetReader(DataSourceReader):
             return iter(())
         from pyspark_bloomparquet.reading import read_split
 
-        return read_split(partition, self.schema, self._where, self.options)
+        return read_split(partition, self.schema, self.options)
+
+    def _resolved_where(self, found: ScanPlan) -> Predicate | None:
+        if self._where is None:
+            return None
+        schemas, partitions = [layout.schema for layout in found.table.layouts], found.dataset.partition_names
+        return resolve_columns(self._where, schemas, partitions, case_sensitive=self.options.case_sensitive)[0]
 
     def _plan(self, table: Table) -> ScanPlan:
         options = self.options

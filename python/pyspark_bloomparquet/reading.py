@@ -14,8 +14,7 @@ import pyarrow as pa
 from bloomparquet.errors import FormatError, OptionError
 from bloomparquet.format.footer import Footer, read_footers
 from bloomparquet.partitions import to_array
-from bloomparquet.predicate import Predicate, columns
-from bloomparquet.pruning.binding import readings
+from bloomparquet.predicate import columns
 from bloomparquet.residual import mask
 from bloomparquet.scan import read_row_groups
 from bloomparquet.storage import FileInfo, ReadCount, open_storage
@@ -34,18 +33,18 @@ if TYPE_CHECKING:
 _SESSION_ZONE = "spark.sql.session.timeZone"
 
 
-def read_split(split: Split, schema: StructType, where: Predicate | None, options: Options) -> Iterator[pa.RecordBatch]:
-    """The rows of `split` for which `where` is TRUE, with the columns of `schema`. Errors name the file."""
+def read_split(split: Split, schema: StructType, options: Options) -> Iterator[pa.RecordBatch]:
+    """The rows of `split` for which its `where` is TRUE, with the columns of `schema`. Errors name the file."""
     storage, _ = open_storage(options.paths[0])
     for part in split.files:
-        yield from _read_part(storage, part, split, schema, where, options)
+        yield from _read_part(storage, part, split, schema, options)
 
 
 def _read_part(
-    storage: Storage, part: FilePart, split: Split, schema: StructType, where: Predicate | None, options: Options
+    storage: Storage, part: FilePart, split: Split, schema: StructType, options: Options
 ) -> Iterator[pa.RecordBatch]:
     try:
-        yield from _FileReader(storage, part, split.partition_types, schema, where, options).batches()
+        yield from _FileReader(storage, part, split, schema, options).batches()
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise
@@ -61,17 +60,17 @@ class _FileReader:
         self,
         storage: Storage,
         part: FilePart,
-        partition_types: dict[str, pa.DataType],
+        split: Split,
         schema: StructType,
-        where: Predicate | None,
         options: Options,
     ) -> None:
-        self._storage, self._part, self._schema, self._where, self._options = storage, part, schema, where, options
+        self._storage, self._part, self._schema, self._options = storage, part, schema, options
+        self._where = split.where
         self._footer = self._read_footer()
         self._nodes = {node.name: node for node in self._footer.layout.schema.root.children}
-        self._raw = dict(zip(partition_types, part.values, strict=False))
+        self._raw = dict(zip(split.partition_types, part.values, strict=False))
         self._constants = self._typed_constants()
-        self._tested: list[tuple[str, pa.Scalar | str]] = self._find_tested(partition_types)
+        self._tested = self._find_tested(split.partition_types)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         names = list(
@@ -126,18 +125,20 @@ class _FileReader:
         return to_array([self._raw[name]], kind, zone)[0]
 
     def _find_tested(self, partition_types: dict[str, pa.DataType]) -> list[tuple[str, pa.Scalar | str]]:
-        """What `where` looks at: the name it is tested by, with a constant or with the file's column."""
+        """What `where` looks at: the name it is tested by, with a constant, or with the file's column of that name."""
         found: dict[str, pa.Scalar | str] = {}
         names = list(self._nodes)
         for column in columns(self._where) if self._where is not None else ():
-            for top in (path[0] for path in readings(column)):
-                constant = resolve(list(self._raw), top, case_sensitive=self._options.case_sensitive)
-                at = resolve(names, top, case_sensitive=self._options.case_sensitive)
-                if constant is not None:
-                    name = list(self._raw)[constant]
-                    found[name] = self._constant(name, partition_types[name])
-                elif at is not None:
-                    found[names[at]] = names[at]
+            top = column[0]
+            constant = resolve(list(self._raw), top, case_sensitive=self._options.case_sensitive)
+            at = resolve(names, top, case_sensitive=self._options.case_sensitive)
+            if constant is not None:
+                name = list(self._raw)[constant]
+                found[name] = self._constant(name, partition_types[name])
+            elif at is not None:
+                found[names[at]] = names[at]
+            else:  # null here, and not a field of a struct that the name with its dots would find instead
+                found[top] = pa.scalar(None)
         return list(found.items())
 
     def _matching(self, batch: pa.RecordBatch) -> pa.BooleanArray:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from bloomparquet.predicate import Predicate
+
 
 @dataclass(frozen=True)
 class FilePart:
@@ -27,10 +29,12 @@ class FilePart:
 
 @dataclass(frozen=True)
 class Split(InputPartition):
-    """What one task reads. `partition_types` are the partition columns of the paths with their inferred types."""
+    """What one task reads. `partition_types` are the partition columns of the paths with their inferred types; `where`
+    is the load's predicate, each column of it as the path that it means in all files."""
 
     files: tuple[FilePart, ...]
     partition_types: dict[str, pa.DataType] = field(default_factory=dict)
+    where: Predicate | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ def make_splits(
     max_partition_bytes: int,
     open_cost: int,
     min_partitions: int,
+    where: Predicate | None = None,
 ) -> list[Split]:
     """Every piece in exactly one split, in order; splits cost about the same.
 
@@ -75,7 +80,7 @@ def make_splits(
         splits[-1].append(piece)
         size += piece.length
         before += cost
-    return [Split(_by_file(split), partition_types) for split in splits]
+    return [Split(_by_file(split), partition_types, where) for split in splits]
 
 
 def _by_file(pieces: list[Piece]) -> tuple[FilePart, ...]:

@@ -158,6 +158,20 @@ def test_bounds_without_a_defined_order_are_not_used(tmp_path: Path) -> None:
         assert bp.plan(path, where).kept == 1, where
 
 
+def test_bounds_in_an_order_of_the_writers_own_are_not_used(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"s": ["a", "B", "c"]})
+
+    def reorder(metadata: dict[int, Field]) -> None:
+        statistics = column_metadata(metadata)[12].value
+        statistics[5], statistics[6] = Field(8, b"c"), Field(8, b"a")  # case ignored
+        metadata[7] = Field(9, metadata[7].value._replace(values=[{9: Field(12, {})}]))
+
+    edit_footer(path, reorder)
+    assert bp.plan(path, "s = 'B'").kept == 1
+    edit_footer(path, lambda metadata: metadata.pop(7))
+    assert bp.plan(path, "s = 'B'").kept == 1
+
+
 def test_deprecated_bounds_of_signed_numbers_are_used(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [-1, 5]})
 

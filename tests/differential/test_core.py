@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 import bloomparquet as bp
 from bloomparquet.predicate import to_sql
 from tests.differential import oracle, writers
-from tests.differential.cases import Case, Data, cases, data_sets
+from tests.differential.cases import Case, Data, File, cases, data_sets
 from tests.differential.kinds import KINDS
 
 _NO_TEXT = ("time", "uuid")  # families whose literals our own SQL has no spelling for
@@ -134,9 +135,9 @@ def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
     assert tally["cases"] >= 12 * settings().max_examples
     # The oracle agreed because it was asked something, and the evidence was used.
     assert tally["matching"] > tally["cases"] / 4
-    assert tally["bloom"] > tally["row groups"] / (20 if statistics else 8)
-    assert tally["kept in vain"] < tally["row groups"] / 3
-    assert (tally["statistics"] > tally["row groups"] / 20) is statistics or not statistics
+    assert tally["statistics"] > 0
+    assert tally["bloom"] > tally["row groups"] / (100 if statistics else 30)
+    assert tally["kept in vain"] < tally["row groups"] / 2
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -186,3 +187,38 @@ def test_files_by_other_writers_are_judged_alike(writer: str) -> None:
     print(f"\n{dict(tally)}")
     assert tally["cases"] >= 12 * examples(0.2).max_examples
     assert tally["bloom"] > 0
+
+
+def _single(kind: str, value: Any, *, file_kind: str | None = None, **how: Any) -> Data:
+    """One column `a` of `kind` in two files: one with `value` alone, of `file_kind`, and an empty one of `kind`."""
+    stored = KINDS[file_kind or kind]
+    some = File({("a",): stored}, {("a",): [value]}, rows=1, group_size=1, **how)
+    return Data({("a",): KINDS[kind]}, (some, File({("a",): KINDS[kind]}, {("a",): []}, rows=0, group_size=1)))
+
+
+# Cases that gave wrong answers while this package was made; each was found by the tests above.
+_ONCE_WRONG = {
+    "a whole number in an INT32 file, read as a double, equals a decimal beside it": (
+        _single("float64", 1.0, file_kind="int32"),
+        bp.Eq("a", Decimal("1.00000000000000000001")),
+    ),
+    "and is not above one just below it": (
+        _single("float64", 1.0, file_kind="int32"),
+        bp.LtEq("a", Decimal("0.99999999999999999999999")),
+    ),
+    "a UUID in a file without Arrow's schema equals its text": (
+        _single("uuid", bytes(16), store_schema=False),
+        bp.Eq("a", "00000000-0000-0000-0000-000000000000"),
+    ),
+    "an instant is no other for the zone that one file shows it in": (
+        _single("timestamp[us, Europe/Berlin]", 10**9, store_schema=False),
+        bp.Eq("a", "1970-01-01 00:00:01"),
+    ),
+    "what can never be true gives no rows, but all columns": (_single("int64", 1), bp.NotIn("a", (1, None))),
+}
+
+
+@pytest.mark.parametrize("name", list(_ONCE_WRONG))
+def test_what_was_once_wrong_stays_right(name: str) -> None:
+    data, predicate = _ONCE_WRONG[name]
+    check_cases(data, [Case(predicate, style) for style in range(3)], Counter())

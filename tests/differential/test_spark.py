@@ -204,5 +204,5 @@ def _judge(tally: Counter[str], drawn: int) -> None:
     print(f"\n{dict(tally)}")
     assert tally["cases"] >= 12 * drawn
     assert tally["matching"] > tally["cases"] / 4
-    assert tally["bloom"] > tally["row groups"] / 40
-    assert tally["statistics"] > tally["row groups"] / 20
+    assert tally["bloom"] > tally["row groups"] / 100
+    assert tally["statistics"] > tally["row groups"] / 100

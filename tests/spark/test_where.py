@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -182,3 +183,10 @@ def test_a_predicate_that_does_not_fit_is_an_error_that_says_why(
 def test_lists_of_many_values(spark: SparkSession, events: str) -> None:
     values: Any = ", ".join(str(i) for i in range(0, 8000, 80))
     assert load(spark, events, where=f"id IN ({values})").count() == 100
+
+
+def test_a_name_with_dots_means_one_column_in_all_files(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 2], "a": [{"b": 7}, {"b": 8}]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"id": [3, 4], "a.b": [7, None]}), tmp_path / "2.parquet")
+    assert sorted(row["id"] for row in load(spark, tmp_path, where="`a.b` IS NULL").collect()) == [1, 2, 4]
+    assert sorted(row["id"] for row in load(spark, tmp_path, where="`a.b` = 7").collect()) == [3]
