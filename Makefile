@@ -65,5 +65,5 @@ verify-wheel: wheel java ## Install the wheel into a fresh venv, and use it: imp
 	@cd build && wheel-venv/bin/python -I ../tests/support/verify_wheel.py
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) .demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache metastore_db spark-warehouse derby.log
+	rm -rf $(VENV) .demo .bench build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache metastore_db spark-warehouse derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

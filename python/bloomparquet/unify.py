@@ -60,19 +60,19 @@ def _plain(kind: pa.DataType) -> pa.DataType:
             return pa.timestamp(leaf.unit, "UTC")  # the same instants; the zone is for display
         return _plain(leaf.storage_type) if isinstance(leaf, pa.BaseExtensionType) else leaf
 
-    return _rebuild(kind, below)
+    return rebuild(kind, below)
 
 
-def _rebuild(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def rebuild(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """`kind` with each type in it that is no struct, list or map changed, from left to right."""
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_rebuild(field.type, change)) for field in kind])
+        return pa.struct([field.with_type(rebuild(field.type, change)) for field in kind])
     if pa.types.is_map(kind):
         key, item = kind.key_field, kind.item_field
-        key = key.with_type(_rebuild(key.type, change))
-        return pa.map_(key, item.with_type(_rebuild(item.type, change)), keys_sorted=kind.keys_sorted)
+        key = key.with_type(rebuild(key.type, change))
+        return pa.map_(key, item.with_type(rebuild(item.type, change)), keys_sorted=kind.keys_sorted)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        value = kind.value_field.with_type(_rebuild(kind.value_type, change))
+        value = kind.value_field.with_type(rebuild(kind.value_type, change))
         if pa.types.is_fixed_size_list(kind):
             return pa.list_(value, kind.list_size)
         return pa.list_(value) if pa.types.is_list(kind) else pa.large_list(value)
@@ -82,23 +82,29 @@ def _rebuild(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) ->
 def _arrow_schema(footer: Footer) -> pa.Schema:
     arrow = footer.to_arrow().schema.to_arrow_schema().remove_metadata()
     nodes = {node.name: node for node in footer.layout.schema.root.children}
-    return pa.schema([field.with_type(_readable(field.type, nodes.get(field.name))) for field in arrow])
+    return pa.schema([field.with_type(readable(field.type, nodes.get(field.name))) for field in arrow])
 
 
-def _readable(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
-    """INT96 is an instant, which pyarrow shows as a timestamp without a zone; and it cannot filter views."""
+def readable(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
+    """What a column that pyarrow shows as `kind` is by its Parquet type, which planning judges it by.
+
+    INT96 is an instant, not a timestamp without a zone; a UUID is one even where no Arrow schema in the file says so;
+    and views, which pyarrow cannot filter, are what they show.
+    """
     leaves = iter(()) if node is None else _leaves(node)
 
     def change(leaf: pa.DataType) -> pa.DataType:
         if isinstance(leaf, pa.BaseExtensionType):
-            _rebuild(leaf.storage_type, change)  # for the leaves that it takes
+            rebuild(leaf.storage_type, change)  # for the leaves that it takes
             return leaf
         stored = next(leaves, None)
         if stored is not None and stored.physical_type == "INT96":
             return pa.timestamp("us", "UTC")
+        if stored is not None and stored.annotation is not None and stored.annotation.kind == "UUID":
+            return pa.uuid()
         return _WITHOUT_VIEWS.get(leaf, leaf)
 
-    return _rebuild(kind, change)
+    return rebuild(kind, change)
 
 
 def _leaves(node: SchemaNode) -> Iterator[SchemaNode]:
@@ -115,8 +121,8 @@ def int96_columns(root: SchemaNode) -> dict[str, SchemaNode]:
 
 def as_instants(batch: pa.RecordBatch, columns: dict[str, SchemaNode]) -> pa.RecordBatch:
     """`batch` with INT96 as the instant that it is; `columns` are those of :func:`int96_columns`."""
-    fields = [field.with_type(_readable(field.type, columns.get(field.name))) for field in batch.schema]
-    arrays = [column.cast(field.type) for column, field in zip(batch.columns, fields, strict=True)]
+    fields = [field.with_type(readable(field.type, columns.get(field.name))) for field in batch.schema]
+    arrays = [cast(column, field.type) for column, field in zip(batch.columns, fields, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)) if arrays else batch
 
 
@@ -126,7 +132,7 @@ def fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
         return column
     try:
         if _keeps_values(column.type, field.type):
-            return _cast(column, field.type)
+            return cast(column, field.type)
         error = ""
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as failed:
         error = f" ({failed})"
@@ -137,7 +143,10 @@ def fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
     )
 
 
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """pyarrow's checked cast, to and from extension types too."""
+    if column.type == kind:
+        return column
     if isinstance(column.type, pa.ExtensionType):
         column = column.storage
     if isinstance(kind, pa.ExtensionType):

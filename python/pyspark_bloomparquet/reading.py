@@ -18,6 +18,7 @@ from bloomparquet.predicate import columns
 from bloomparquet.residual import mask
 from bloomparquet.scan import read_row_groups
 from bloomparquet.storage import FileInfo, ReadCount, open_storage
+from bloomparquet.unify import cast, readable, rebuild
 from pyspark_bloomparquet import legacy
 from pyspark_bloomparquet.batches import arrow_schema, to_spark_batch
 from pyspark_bloomparquet.types import resolve
@@ -147,7 +148,7 @@ class _FileReader:
         for _, source in self._tested:
             if isinstance(source, str):
                 array = batch.column(source)
-                arrays.append(array.cast(_meaning(array.type, self._nodes[source])))
+                arrays.append(cast(array, _meaning(array.type, self._nodes[source])))
             else:
                 arrays.append(pa.repeat(source, batch.num_rows))
         tested = (
@@ -165,20 +166,8 @@ def _filter(batch: pa.RecordBatch, matching: pa.BooleanArray) -> pa.RecordBatch:
 
 
 def _meaning(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
-    """`kind`, but INT96 as the instant that it is, and a duration as the number that Spark sees."""
-    if node.physical_type == "INT96":
-        return pa.timestamp("us", "UTC")
-    if pa.types.is_duration(kind):
-        return pa.int64()
-    if pa.types.is_struct(kind):
-        nodes = {child.name: child for child in node.children}
-        return pa.struct(
-            [
-                field.with_type(_meaning(field.type, nodes[field.name])) if field.name in nodes else field
-                for field in kind
-            ]
-        )
-    return kind
+    """The type that planning judged the column by; a duration is the number that Spark sees."""
+    return rebuild(readable(kind, node), lambda leaf: pa.int64() if pa.types.is_duration(leaf) else leaf)
 
 
 def _session_zone(name: str) -> str:

@@ -494,3 +494,11 @@ def test_places_stay_right_when_files_are_passed_over(tmp_path: Path) -> None:
 def test_a_path_with_a_hash_sign_is_a_path(tmp_path: Path) -> None:
     path = write(tmp_path / "a#b.parquet", {"x": [1]})
     assert bp.plan(path).total == bp.plan(Path(path).as_uri()).total == bp.plan(f"file://{path}").total == 1
+
+
+def test_names_that_only_some_rules_of_case_hold_equal_are_not_judged(tmp_path: Path) -> None:
+    """Spark lowers names; Unicode's case folding also makes one of `ß` and `ss`."""
+    write(tmp_path / "1.parquet", {"strasse": [1]})
+    write(tmp_path / "2.parquet", {"straße": [1]})
+    found = kept(bp.plan(tmp_path, "strasse IS NULL", case_sensitive=False))
+    assert ("2.parquet", 0) in found
