@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bloomparquet.errors import FormatError
@@ -53,13 +54,14 @@ class ChunkFields(NamedTuple):
 
 @dataclass(slots=True)
 class _Segment:
-    """Bytes up to, and with, the length of a byte string that the next segment follows; the last one ends the chunk."""
+    """A stretch of a chunk: what a pattern matches, and the bytes behind it that no pattern describes."""
 
     match: Callable[..., re.Match[bytes] | None]
-    skim: Callable[..., re.Match[bytes] | None]  # the same bytes, with no group but the string's length
+    skim: Callable[..., re.Match[bytes] | None]  # the same bytes, with no group but a string's length
     slots: tuple[int, ...]  # of the groups
-    string_slot: int | None = None  # of the byte string behind it; -1 when nobody asked for it
-    has_string: bool = False
+    literal: bytes = b""  # what must follow: the column's own path, so that columns of one form share their patterns
+    has_string: bool = False  # the last group is the length of a byte string that follows
+    string_slot: int | None = None  # where that string goes, if anybody asked for it
 
 
 class ChunkTemplates:
@@ -123,6 +125,10 @@ def _skim(template: list[_Segment], buffer: bytes, position: int) -> int | None:
             position += _varint(match[1])
             if position > len(buffer):
                 return None
+        elif not buffer.startswith(segment.literal, position):
+            return None
+        else:
+            position += len(segment.literal)
     return position
 
 
@@ -143,6 +149,10 @@ def _apply(template: list[_Segment], buffer: bytes, position: int, found: list[A
                 return None
             if found is not None and segment.string_slot is not None:
                 found[segment.string_slot] = buffer[start:position]
+        elif not buffer.startswith(segment.literal, position):
+            return None
+        else:
+            position += len(segment.literal)
     return position
 
 
@@ -174,10 +184,14 @@ class _Builder:
         else:
             self.pattern += b"(" + _VARINT + b")"
             self.skimming += b"(" + _VARINT + b")"
-            self._close(slot, True)
+            self._close(has_string=True, string_slot=slot)
+
+    def exactly(self, data: bytes) -> None:
+        """`data`, outside any pattern."""
+        self._close(literal=data)
 
     def finish(self) -> list[_Segment]:
-        self._close(None, False)
+        self._close()
         return self.segments
 
     def _add(self, pattern: bytes, slot: int | None) -> None:
@@ -187,12 +201,17 @@ class _Builder:
             pattern = b"(" + pattern + b")"
         self.pattern += pattern
 
-    def _close(self, string_slot: int | None, has_string: bool) -> None:
-        match, skim = (re.compile(bytes(pattern), re.DOTALL).match for pattern in (self.pattern, self.skimming))
-        self.segments.append(_Segment(match, skim, tuple(self.slots), string_slot, has_string))
+    def _close(self, **behind: Any) -> None:
+        match, skim = _compile(bytes(self.pattern)), _compile(bytes(self.skimming))
+        self.segments.append(_Segment(match, skim, tuple(self.slots), **behind))
         self.pattern.clear()
         self.skimming.clear()
         self.slots.clear()
+
+
+@lru_cache(maxsize=4096)
+def _compile(pattern: bytes) -> Callable[..., re.Match[bytes] | None]:
+    return re.compile(pattern, re.DOTALL).match
 
 
 def _learn(buffer: bytes, position: int, fixed_width: bool) -> list[_Segment]:
@@ -223,20 +242,23 @@ def _learn_value(
         raise FormatError(f"the column chunk nests deeper than {thrift.MAX_DEPTH} levels at byte {start} of the footer")
     if kind == thrift.STRUCT:
         _learn_struct(reader, buffer, path, builder)
+    elif path == _PATH_IN_SCHEMA:
+        reader.read_value(kind)
+        builder.exactly(buffer[start : reader.position])
     elif kind in thrift.LISTS:
         size, element = reader.read_list_header()
         builder.literal(buffer[start : reader.position])
         for _ in range(size):
-            _learn_value(reader, buffer, element, (*path, 0) if path != _PATH_IN_SCHEMA else path, builder)
+            _learn_value(reader, buffer, element, (*path, 0), builder)
     else:
         value = reader.read_value(thrift.BYTE if kind in (thrift.TRUE, thrift.FALSE) else kind)
         if kind in thrift.INTEGERS:
             builder.number(path)
-        elif kind == thrift.BINARY and path != _PATH_IN_SCHEMA:
+        elif kind == thrift.BINARY:
             builder.string(path, buffer[start : reader.position - len(value)], len(value))
         elif kind in thrift.FIXED_SIZES:
             builder.any_bytes(thrift.FIXED_SIZES[kind])
-        else:  # the column's own path, a boolean in a list, a map: the same bytes or another template
+        else:  # a boolean in a list, a map: the same bytes or another template
             builder.literal(buffer[start : reader.position])
 
 
