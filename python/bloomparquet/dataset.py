@@ -23,23 +23,30 @@ class Dataset:
     """The files behind one or several paths, on one storage, in the order that they are read.
 
     `partition_names` are the hive columns, outermost first, and ``partition_values[i]`` the raw text of each for
-    ``files[i]`` (None is Hive's null directory).
+    ``files[i]`` (None is Hive's null directory). Their types are `partition_types`, or those that Spark infers.
     """
 
     storage: Storage
     files: tuple[FileInfo, ...]
     partition_names: tuple[str, ...]
     partition_values: tuple[tuple[str | None, ...], ...]
+    partition_types: tuple[pa.DataType, ...] | None = None
 
     @classmethod
     def open(
-        cls, path: Paths, *, filesystem: Any = None, recursive: bool = True, base_path: PathLike | None = None
+        cls,
+        path: Paths,
+        *,
+        filesystem: Any = None,
+        recursive: bool = True,
+        partitioned: bool = True,
+        base_path: PathLike | None = None,
     ) -> Dataset:
         """List what `path` names: a file, a directory, a glob, or a list of those.
 
         Below a directory, hidden names are passed over and ``name=value`` directories become partition columns;
-        without `recursive` only the directory's own files count, and no partitions. `base_path` says where partition
-        directories begin when that is not the directory given. Raises FileNotFoundError for a path that is not there,
+        without `recursive` only the directory's own files count, and without `partitioned` such directories are like
+        any other. `base_path` says where partition directories begin when that is not the directory given. Raises FileNotFoundError for a path that is not there,
         PlanError for one that holds no data file.
         """
         given = [path] if isinstance(path, str | os.PathLike) else list(path)
@@ -64,7 +71,8 @@ class Dataset:
                 found = [file for file in listed if file.path == inner or (_is_data(file) and file.path not in seen)]
                 seen.update(file.path for file in found)
                 files += found
-                partitions += _partitions(root if base is None else base, found) if recursive else [()] * len(found)
+                hive = recursive and partitioned
+                partitions += _partitions(root if base is None else base, found) if hive else [()] * len(found)
         assert storage is not None
         if not files:
             raise PlanError(
@@ -75,9 +83,10 @@ class Dataset:
         return cls(storage, tuple(files), names, tuple(tuple(value for _, value in values) for values in partitions))
 
     def partition_table(self, timezone: str) -> pa.Table:
-        """The partition columns, typed as Spark infers them: one row per file."""
+        """The partition columns with their types: one row per file."""
         columns = list(zip(*self.partition_values, strict=True)) if self.partition_names else []
-        arrays = [to_array(column, infer_type(dict.fromkeys(column)), timezone) for column in columns]
+        types = self.partition_types or [infer_type(dict.fromkeys(column)) for column in columns]
+        arrays = [to_array(column, kind, timezone) for column, kind in zip(columns, types, strict=True)]
         return pa.table(arrays, names=list(self.partition_names))
 
 

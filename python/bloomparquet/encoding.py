@@ -31,6 +31,26 @@ from bloomparquet.format.footer import WriterTraits
 from bloomparquet.format.schema import LeafColumn, SchemaNode
 from bloomparquet.literals import Family, coerce_all
 
+_UNANNOTATED: dict[str, Family] = {
+    "BOOLEAN": "boolean", "INT32": "integer", "INT64": "integer", "INT96": "timestamp", "FLOAT": "float",
+    "DOUBLE": "float", "BYTE_ARRAY": "binary", "FIXED_LEN_BYTE_ARRAY": "binary",
+}  # fmt: skip
+_FAMILIES: dict[str, Family] = {
+    "INTEGER": "integer", "DECIMAL": "decimal", "DATE": "date", "TIME": "time", "STRING": "string", "ENUM": "string",
+    "JSON": "string", "BSON": "binary", "UUID": "uuid", "FLOAT16": "float",
+}  # fmt: skip
+# The physical types that an annotation, with its unit or bit width, goes with (LogicalTypes.md).
+_LEGAL: dict[tuple[str, str | int | None], tuple[str, ...]] = {
+    ("DECIMAL", None): ("INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "BYTE_ARRAY"),
+    ("DATE", None): ("INT32",),
+    ("TIME", "ms"): ("INT32",),
+    **{("TIME", unit): ("INT64",) for unit in ("us", "ns")},
+    **{("TIMESTAMP", unit): ("INT64",) for unit in ("ms", "us", "ns")},
+    **{("INTEGER", bits): ("INT32",) for bits in (8, 16, 32)},
+    ("INTEGER", 64): ("INT64",),
+    **{(kind, None): ("BYTE_ARRAY",) for kind in ("STRING", "ENUM", "JSON", "BSON")},
+    **{(kind, None): ("FIXED_LEN_BYTE_ARRAY",) for kind in ("UUID", "FLOAT16")},
+}
 _UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 _STORED = {"BOOLEAN": "u1", "INT32": "<i4", "INT64": "<i8", "FLOAT": "<f4", "DOUBLE": "<f8"}
 _WIDTHS = {name: np.dtype(stored).itemsize for name, stored in _STORED.items()}
@@ -70,29 +90,17 @@ class Encoded:
 
 def family_of(node: SchemaNode) -> Family:
     """What kind of literal the column compares with: one of the families of :func:`bloomparquet.literals.coerce`."""
-    kind = node.annotation.kind if node.annotation else None
-    physical = node.physical_type
-    if kind in ("INTEGER", None) and physical in ("INT32", "INT64"):
-        return "integer"
-    if kind == "DECIMAL":
-        return "decimal"
-    if physical == "INT96":
-        return "timestamp"
-    if (kind in (None, "FLOAT16") and physical in ("FLOAT", "DOUBLE")) or kind == "FLOAT16":
-        return "float"
-    if physical == "BYTE_ARRAY" and kind in ("STRING", "ENUM", "JSON"):
-        return "string"
-    if (physical == "BYTE_ARRAY" and kind in (None, "BSON")) or (physical == "FIXED_LEN_BYTE_ARRAY" and kind is None):
-        return "binary"
+    physical, annotation = node.physical_type or "", node.annotation
+    if annotation is None:
+        return _UNANNOTATED.get(physical, "other")
+    kind = annotation.kind
+    if physical not in _LEGAL.get((kind, annotation.unit or annotation.bit_width), ()):
+        return "other"  # readers differ in what they make of an annotation on a type that it does not go with
     if kind == "TIMESTAMP":
-        return "timestamp" if node.annotation and node.annotation.adjusted_to_utc else "timestamp_ntz"
-    if kind == "DATE":
-        return "date"
-    if kind == "TIME":
-        return "time"
-    if kind == "UUID":
-        return "uuid"
-    return "boolean" if physical == "BOOLEAN" else "other"
+        return "timestamp" if annotation.adjusted_to_utc else "timestamp_ntz"
+    if (kind == "UUID" and node.type_length != 16) or (kind == "FLOAT16" and node.type_length != 2):
+        return "other"
+    return _FAMILIES[kind]
 
 
 def encode_values(

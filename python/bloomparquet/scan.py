@@ -106,8 +106,8 @@ class _Scan:
             self._matching = bind(plan.where, self._read_schema, timezone=zone, case_sensitive=self._case_sensitive)
 
     def _with_partitions(self, stored: pa.Schema) -> pa.Schema:
-        fields = [field for field in stored if field.name not in self._partitions.column_names]
-        return pa.schema([*fields, *self._partitions.schema])
+        partitions = Names(set(self._partitions.column_names), self._case_sensitive)
+        return pa.schema([*(field for field in stored if field.name not in partitions), *self._partitions.schema])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         plan = self._plan

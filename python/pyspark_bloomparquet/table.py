@@ -35,17 +35,17 @@ class Table:
     def __init__(self, options: Options) -> None:
         self.options = options
         paths = options.paths if len(options.paths) > 1 else options.paths[0]
-        found = Dataset.open(paths, recursive=True, base_path=options.base_path)
-        if options.recursive_file_lookup:
-            found = dataclasses.replace(found, partition_names=(), partition_values=((),) * len(found.files))
+        found = Dataset.open(paths, partitioned=not options.recursive_file_lookup, base_path=options.base_path)
         kept = [i for i, file in enumerate(found.files) if _wanted(file, options)]
         if not kept:
             raise OptionError(
                 f"{', '.join(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, "
                 "modifiedBefore and modifiedAfter; expected at least one"
             )
+        names = found.partition_names
         self.dataset = dataclasses.replace(
             found,
+            partition_types=None if options.infer_partition_types else (pa.string(),) * len(names),
             files=tuple(found.files[i] for i in kept),
             partition_values=tuple(found.partition_values[i] for i in kept),
         )

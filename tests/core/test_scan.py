@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import fsspec
 import numpy as np
@@ -437,3 +438,18 @@ def test_dictionaries_inside_structs_are_read_over_several_row_groups(tmp_path: 
     path = write(tmp_path / "x.parquet", {"s": struct, "id": [1, 2, 3]}, rows_per_group=1)
     assert bp.read_table(path).num_rows == 3
     assert bp.read_table(path, "s.d = 'a'", columns=["id"]).to_pydict() == {"id": [1, 3]}
+
+
+def test_a_partition_column_replaces_the_files_own_under_the_rule_of_case(tmp_path: Path) -> None:
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(pa.table({"x": [day], "Day": [day + 4]}), tmp_path / f"day={day}" / "x.parquet")
+    found = bp.read_table(tmp_path, "Day = 1", case_sensitive=False)
+    assert found.to_pydict() == {"x": [1], "day": [1]}
+
+
+def test_a_uuid_is_found_by_its_text_in_files_without_an_arrow_schema(tmp_path: Path) -> None:
+    values = [UUID(int=i) for i in range(10)]
+    table = pa.table({"u": pa.array([value.bytes for value in values], pa.uuid())})
+    pq.write_table(table, tmp_path / "x.parquet", store_schema=False)
+    assert bp.read_table(tmp_path, f"u = '{values[3]}'").num_rows == 1

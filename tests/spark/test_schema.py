@@ -292,3 +292,22 @@ def test_every_format_version_of_pyarrow(spark: SparkSession, tmp_path: Path, ve
     )
     pq.write_table(table, tmp_path / "t.parquet", version=version, data_page_version="2.0", compression="zstd")
     assert_same(spark, tmp_path / "t.parquet")
+
+
+def test_directories_are_no_partitions_where_files_are_looked_up_recursively(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for name in ("a=1", "b=2"):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"id": [1]}), tmp_path / name / "x.parquet")
+    found = load(spark, tmp_path, recursiveFileLookup="true")
+    assert found.columns == ["id"]
+    assert found.count() == 2
+
+
+def test_partition_values_that_are_left_as_text_are_compared_as_text(spark: SparkSession, tmp_path: Path) -> None:
+    for day in ("2024-01-05", "2024-01-10"):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(pa.table({"id": [1]}), tmp_path / f"day={day}" / "x.parquet")
+    found = load(spark, tmp_path, inferPartitionTypes="false", where="day < '2024-1-5'")
+    assert sorted(row["day"] for row in found.collect()) == ["2024-01-05", "2024-01-10"]

@@ -170,7 +170,8 @@ class _Builder:
         self._add(re.escape(data), None)
 
     def number(self, path: tuple[int, ...]) -> None:
-        self._add(_VARINT, _FIELDS.get(path))
+        slot = _FIELDS.get(path, _NUMBERS)
+        self._add(_VARINT, slot if slot < _NUMBERS else None)
 
     def any_bytes(self, size: int) -> None:
         self._add(b".{%d}" % size, None)
@@ -178,6 +179,8 @@ class _Builder:
     def string(self, path: tuple[int, ...], length: bytes, size: int) -> None:
         """A byte string of `size` bytes behind its `length`."""
         slot = _FIELDS.get(path)
+        if slot is not None and slot < _NUMBERS:
+            slot = None
         if self.fixed_width and slot is not None:
             self.literal(length)
             self._add(b".{%d}" % size, slot)

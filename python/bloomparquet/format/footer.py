@@ -27,7 +27,7 @@ MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
 _TRAILER = 8  # the footer's length (4 bytes, little-endian) and the magic
 _TAIL_GUESS = 16 * 1024
-_MOST_TAIL = 1024 * 1024
+_MOST_TAIL = 256 * 1024
 _FIRST_FILES = 16
 _FILES_AT_ONCE = 512  # bounds the memory that tails take
 
@@ -113,8 +113,10 @@ def read_footers(
         some = files[at : at + (_FILES_AT_ONCE if at else _FIRST_FILES)]
         tails = _read_tails(storage, some, expected, count)
         footers += [_parse_or_skip(file.path, raw, skip_corrupt) for file, raw in zip(some, tails, strict=True)]
-        largest = max((len(raw) for raw in tails if isinstance(raw, bytes)), default=_TAIL_GUESS)
-        expected = min(max(largest + largest // 4, storage.near // 4), _MOST_TAIL)
+        seen = sorted(len(raw) for raw in tails if isinstance(raw, bytes))
+        if seen:  # a few that are far larger than the others had better be read twice
+            usual = seen[len(seen) * 7 // 8]
+            expected = min(max(usual + usual // 4, storage.near // 4), _MOST_TAIL)
         at += len(some)
     return footers
 
@@ -246,19 +248,20 @@ def _read_row_group(
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
 _layouts: dict[tuple[int, WriterTraits], Layout] = {}
 _tails: dict[tuple[int, bytes], tuple[Layout, dict[str, str]]] = {}
-_KEPT_SCHEMAS = 64
+_KEPT_SCHEMAS = 512
 
 
 def _schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], int]:
     """The schema, and where it ends. The files of a data set begin with the same bytes up to there."""
-    for head, schema, templates in _schemas:
+    for i, (head, schema, templates) in enumerate(_schemas):
         if footer.startswith(head):
+            if i:  # the next file most likely has the same
+                _schemas.insert(0, _schemas.pop(i))
             return schema, templates, len(head)
     schema, size = parse_schema(footer)
     templates = tuple(ChunkTemplates(fixed_width=leaf.node.physical_type != "BYTE_ARRAY") for leaf in schema.leaves)
-    if len(_schemas) >= _KEPT_SCHEMAS:
-        del _schemas[0]
-    _schemas.append((footer[:size], schema, templates))
+    _schemas.insert(0, (footer[:size], schema, templates))
+    del _schemas[_KEPT_SCHEMAS:]
     return schema, templates, size
 
 

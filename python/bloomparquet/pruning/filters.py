@@ -60,6 +60,7 @@ class Filters:
         self._resident = np.zeros((0, 8), np.uint32)
         self._resident_at = np.full(len(offset), -1, np.int64)
         self.errors: dict[int, BloomParquetError] = {}
+        self._told: set[str] = set()
         self._lock = threading.Lock()
 
     def check(
@@ -319,7 +320,8 @@ class Filters:
         path = self._paths[self._file[chunk]]
         told = f"{path}: row group {self._row_group[chunk]}, column {self._column}: "
         told += f"its Bloom filter cannot be used: {error}"
-        if not any(self._file[other] == self._file[chunk] for other in self.errors):
+        if path not in self._told:
+            self._told.add(path)
             log.warning("%s; row groups without a usable filter are read", told)
         self._state[chunk] = _BROKEN
         self.errors[chunk] = type(error)(told)

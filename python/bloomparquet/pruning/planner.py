@@ -87,7 +87,7 @@ def plan(
         places = np.array([place for place in places.tolist() if dataset.files[place] in readable], np.int64)
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     codes = np.full(len(table), KEPT, np.uint8)
-    errors: list[BloomParquetError] = []
+    errors: dict[BloomParquetError, None] = {}  # in the order of their discovery
     if predicate is not None:
         schemas = [layout.schema for layout in table.layouts]
         predicate, unknown = resolve(predicate, schemas, dataset.partition_names, case_sensitive=case_sensitive)
@@ -224,7 +224,7 @@ class _FilterEvidence:
         footers: _FooterEvidence,
         dataset: Dataset,
         count: ReadCount,
-        errors: list[BloomParquetError],
+        errors: dict[BloomParquetError, None],
         on_error: OnFilterError,
     ) -> None:
         self._footers, self._dataset, self._count, self._errors, self._on_error = (
@@ -259,8 +259,7 @@ class _FilterEvidence:
             broken = [chunks.filters.errors[i] for i in which.tolist() if i in chunks.filters.errors]
             if self._on_error == "fail":
                 raise broken[0]
-            known = {str(error) for error in self._errors}
-            self._errors += [error for error in broken if str(error) not in known]
+            self._errors.update(dict.fromkeys(broken))
 
 
 def _column(leaf: Predicate) -> Column:

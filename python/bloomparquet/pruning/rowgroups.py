@@ -72,7 +72,12 @@ class RowGroups:
             if number == len(self.layouts):
                 self.layouts.append(footer.layout)
             layout_of_file[i] = number
-        self._layout = layout_of_file[self.file]
+        layout = layout_of_file[self.file]
+        by_layout = np.argsort(layout, kind="stable")
+        self._members = np.split(by_layout, np.cumsum(np.bincount(layout, minlength=len(self.layouts)))[:-1])
+        self._footer_starts = np.array(
+            [info.size - len(footer.raw) - 8 for info, footer in zip(files, footers, strict=True)], np.int64
+        )
         self._chunks: dict[tuple[int, int], ColumnChunks] = {}
         self._lock = threading.Lock()
 
@@ -94,7 +99,7 @@ class RowGroups:
         return sum(len(footer.raw) for footer in self.footers) + sum(filters)
 
     def members(self, layout: int) -> NDArray[np.int64]:
-        return np.flatnonzero(self._layout == layout)
+        return self._members[layout]
 
     def extent(self, row_group: int) -> tuple[int, int]:
         """The byte offset at which the row group begins in its file, and how many bytes its column chunks take."""
@@ -119,12 +124,9 @@ class RowGroups:
             np.array([UNKNOWN if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in range(4)
         )
         nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
-        ends = np.array(
-            [info.size - len(footer.raw) - 8 for info, footer in zip(self.files, self.footers, strict=True)]
-        )
         filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
         index, column = self.index[members], ".".join(leaf.path)
-        filters = Filters(self.paths, file, index, column, offset, length, ends[file], filled)
+        filters = Filters(self.paths, file, index, column, offset, length, self._footer_starts[file], filled)
         bounds = _bounds(leaf, self.layouts[layout].traits, chunks)
         return ColumnChunks(leaf, self.layouts[layout], members, bounds, nulls, values, filters)
 
