@@ -46,8 +46,8 @@ class Dataset:
 
         Below a directory, hidden names are passed over and ``name=value`` directories become partition columns;
         without `recursive` only the directory's own files count, and without `partitioned` such directories are like
-        any other. `base_path` says where partition directories begin when that is not the directory given. Raises FileNotFoundError for a path that is not there,
-        PlanError for one that holds no data file.
+        any other. `base_path` says where partition directories begin when that is not the directory given. Raises
+        FileNotFoundError for a path that is not there, PlanError for one that holds no data file.
         """
         given = [path] if isinstance(path, str | os.PathLike) else list(path)
         if not given:

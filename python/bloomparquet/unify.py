@@ -58,7 +58,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
             return _plain(leaf.value_type)
         if pa.types.is_timestamp(leaf) and leaf.tz is not None:
             return pa.timestamp(leaf.unit, "UTC")  # the same instants; the zone is for display
-        return _plain(leaf.storage_type) if isinstance(leaf, pa.BaseExtensionType) else leaf
+        views = isinstance(leaf, pa.BaseExtensionType) and not isinstance(leaf, pa.UuidType)
+        return _plain(leaf.storage_type) if views else leaf
 
     return rebuild(kind, below)
 

@@ -453,3 +453,10 @@ def test_a_uuid_is_found_by_its_text_in_files_without_an_arrow_schema(tmp_path: 
     table = pa.table({"u": pa.array([value.bytes for value in values], pa.uuid())})
     pq.write_table(table, tmp_path / "x.parquet", store_schema=False)
     assert bp.read_table(tmp_path, f"u = '{values[3]}'").num_rows == 1
+
+
+def test_a_uuid_stays_one_when_schemas_are_merged(tmp_path: Path) -> None:
+    values = pa.array([UUID(int=i).bytes for i in range(4)], pa.uuid())
+    pq.write_table(pa.table({"u": values}), tmp_path / "1.parquet", store_schema=False)
+    pq.write_table(pa.table({"u": values, "x": [1, 2, 3, 4]}), tmp_path / "2.parquet")
+    assert bp.read_table(tmp_path, f"u = '{UUID(int=3)}'", merge_schema=True)["x"].to_pylist() == [None, 4]
