@@ -30,7 +30,7 @@ from bloomparquet.predicate import (
     Predicate,
     StartsWith,
 )  # fmt: skip
-from tests.differential import kinds
+from tests.differential import kinds, literals
 from tests.differential.kinds import KINDS, Kind
 
 ROW_ID = "rid"  # identifies a row over all files; no predicate names it
@@ -253,7 +253,7 @@ def cases(draw: st.DrawFn, data: Data, *, spark: bool, number: int = 20) -> list
 def partition_value(kind: str, raw: str | None) -> Any:
     if raw is None or kind == "string":
         return raw
-    return int(raw) if kind == "integer" else kinds.literal_key(KINDS["date32"], raw, "UTC")
+    return int(raw) if kind == "integer" else literals.literal_key(KINDS["date32"], raw, "UTC")
 
 
 @st.composite
@@ -302,9 +302,11 @@ def _literals(draw: st.DrawFn, kind: Kind, pool: list[Any], spark: bool) -> Any:
         value = draw(kind.values)
     elif how >= 12:
         value = draw(st.sampled_from([value, *kind.near(value)]))
-    literal = kinds.as_literal(kind, value)
+    literal = literals.as_literal(kind, value)
     if how in (9, 10, 11) and literal is not None:
-        literal = draw(st.sampled_from([literal, *kinds.other_forms(kind, literal)]))
+        literal = draw(st.sampled_from([literal, *literals.other_forms(kind, literal)]))
     elif how == 8:
-        literal = draw(st.sampled_from([literal, *kinds.foreign(kind)]))
-    return literal if not spark or kinds.spark_agrees(kind, literal) else kinds.as_literal(kind, draw(kind.values))
+        literal = draw(st.sampled_from([literal, *literals.foreign(kind)]))
+    return (
+        literal if not spark or literals.spark_agrees(kind, literal) else literals.as_literal(kind, draw(kind.values))
+    )

@@ -35,7 +35,8 @@ from bloomparquet.predicate import (
     StartsWith,
 )  # fmt: skip
 from tests.differential.cases import ROW_ID, Column, Data, File, partition_value
-from tests.differential.kinds import Kind, literal_key, row_key
+from tests.differential.kinds import Kind, row_key
+from tests.differential.literals import literal_key
 
 Row = dict[Column, Any]
 

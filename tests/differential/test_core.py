@@ -139,7 +139,7 @@ def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
     # The oracle agreed because it was asked something, and the evidence was used.
     assert tally["matching"] > tally["cases"] / 4
     assert tally["statistics"] > 0
-    assert tally["bloom"] > tally["row groups"] / (100 if statistics else 30)
+    assert tally["bloom"] > tally["row groups"] / (400 if statistics else 60)
     assert tally["kept in vain"] < tally["row groups"] / 2
 
 

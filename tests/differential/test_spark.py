@@ -2,7 +2,9 @@
 
 One query evaluates some twenty predicates as boolean columns over all rows: it filters nothing, so it can prune
 nothing, and says for every row whether each predicate is TRUE. Most cases drive the face's own classes without a JVM;
-of every data set two go all the way through Spark.
+one of every data set goes all the way through Spark, by `where` and by a pushed filter.
+
+HYPOTHESIS_PROFILE=long makes these tests, and those of test_core, fifty times as long.
 """
 
 from __future__ import annotations
@@ -210,5 +212,5 @@ def _judge(tally: Counter[str], drawn: int) -> None:
     print(f"\n{dict(tally)}")
     assert tally["cases"] >= 12 * drawn
     assert tally["matching"] > tally["cases"] / 4
-    assert tally["bloom"] > tally["row groups"] / 100
-    assert tally["statistics"] > tally["row groups"] / 100
+    assert tally["bloom"] > tally["row groups"] / 400
+    assert tally["statistics"] > tally["row groups"] / 400
