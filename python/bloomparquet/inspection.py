@@ -82,11 +82,14 @@ def probe(
             raise UnsupportedError(
                 f"column {'.'.join(name)} ({leaf.describe()}): it cannot be told which bytes {value!r} has here"
             )
-        for at, chunk in enumerate(chunks.members.tolist()):
-            bitset = chunks.filters.read(dataset.storage, at, ReadCount())
-            if bitset is not None:
-                found = SplitBlockBloomFilter.from_bytes(bitset.tobytes()).check(encoded.hashes)
-                verdicts[chunk] = bool(found.any())
+        every = np.arange(len(chunks.members))
+        last = np.full(len(every), len(encoded.hashes))
+        found, unusable = chunks.filters.check(
+            dataset.storage, every, np.zeros_like(last), last, encoded.hashes, ReadCount()
+        )
+        if unusable:
+            raise min(chunks.filters.errors.items())[1]
+        verdicts[chunks.members] = found
     answers = (Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH for verdict in verdicts.tolist())
     places = zip(table.file.tolist(), table.index.tolist(), answers, strict=True)
     return [Probe(table.paths[file], index, verdict) for file, index, verdict in places]

@@ -9,7 +9,7 @@ they can be neither taken apart in Python nor carry ``<=>`` or a value whose col
     └── Leaf                                   has a `column`
         ├── Comparison  (column, value)        Eq  NotEq  EqNullSafe  Lt  LtEq  Gt  GtEq
         ├── Membership  (column, values)       In  NotIn
-        ├── NullTest    (column)               IsNull  IsNotNull
+        ├── IsNull, IsNotNull
         └── StartsWith  (column, prefix)
 """
 

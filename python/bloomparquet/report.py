@@ -6,7 +6,6 @@ why?", and is kept apart so that planning needs neither rich nor a terminal. Fun
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -51,17 +50,6 @@ def to_json(plan: ScanPlan) -> dict[str, Any]:
             for group in plan.row_groups
         ],
     }
-
-
-def to_text(plan: ScanPlan, *, detail: str = "kept", limit: int | None = 20, width: int = 100) -> str:
-    """The report as plain text of at most `width` columns; arguments as for `to_rich`."""
-    from rich.console import Console
-
-    out = io.StringIO()
-    Console(file=out, width=width, color_system=None, legacy_windows=False).print(
-        to_rich(plan, detail=detail, limit=limit)
-    )
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def to_rich(plan: ScanPlan, *, detail: str = "kept", limit: int | None = 20) -> RenderableType:

@@ -139,8 +139,8 @@ def fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
         error = f" ({failed})"
     raise PlanError(
         f"{path}: column {field.name} is {column.type} here, "
-        f"which does not fit the {field.type} of the first file{error}; "
-        "read the files apart, or with merge_schema=True"
+        f"which does not fit {field.type}, its type in this scan{error}; "
+        "read the files apart (merge_schema=True widens types where Arrow can)"
     )
 
 

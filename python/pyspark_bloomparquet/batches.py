@@ -45,7 +45,7 @@ def to_spark_batch(
     """`batch` with the columns of `schema`, in its order and in Spark's Arrow types.
 
     A column that is one of `partition_values` is that constant; one that the batch does not have is null. Timestamps
-    without a zone (INT96 among them) that Spark reads as TIMESTAMP are UTC. `legacy_calendar` names the columns whose
+    without a zone that Spark reads as TIMESTAMP are UTC. `legacy_calendar` names the columns whose
     dates or timestamps were written in the calendar of Spark 2: values from when the calendars differ are refused,
     because they would be other days. Raises :class:`UnsupportedError`, with `path`, where Spark's reader has no
     conversion either.

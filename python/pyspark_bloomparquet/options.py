@@ -15,9 +15,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from bloomparquet.errors import OptionError, nearest
+from bloomparquet.errors import OptionError, PlanError, nearest
 
 _UNITS = {"": 1, "b": 1, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
 _BYTES = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
@@ -62,12 +61,12 @@ def _moment(name: str, value: str) -> str:
 
 
 def _zone(name: str, value: str) -> str:
+    from bloomparquet.literals import find_zone
+
     try:
-        ZoneInfo(value)
-    except (KeyError, OSError, ValueError):
-        raise OptionError(
-            f"option {name} is {value!r}; expected the name of a time zone, such as UTC or Europe/Zurich"
-        ) from None
+        find_zone(value)
+    except PlanError as error:
+        raise OptionError(f"option {name}: {error}") from error
     return value
 
 

@@ -49,6 +49,8 @@ def _read_part(
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise
+    except PermissionError:
+        raise  # a file that may not be read is no damaged one
     except (FormatError, pa.ArrowInvalid, OSError):
         if not options.ignore_corrupt_files:
             raise

@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -17,6 +16,7 @@ from pyspark.sql.types import StructType
 from bloomparquet.dataset import Dataset
 from bloomparquet.errors import FormatError, OptionError, UnsupportedError
 from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.literals import find_zone
 from bloomparquet.partitions import infer_type
 from bloomparquet.storage import FileInfo, ReadCount
 from pyspark_bloomparquet import types
@@ -130,4 +130,4 @@ def _alternatives(pattern: str) -> Sequence[str]:
 
 
 def _milliseconds(moment: str, zone: str) -> int:
-    return int(dt.datetime.fromisoformat(moment).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
+    return int(dt.datetime.fromisoformat(moment).replace(tzinfo=find_zone(zone)).timestamp() * 1000)

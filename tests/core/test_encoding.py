@@ -16,8 +16,32 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support.core import kept_indexes
+from bloomparquet.encoding import family_of
+from bloomparquet.format.footer import parse_footer
+from bloomparquet.residual import family_of as arrow_family_of
+from tests.support.core import kept_indexes, read_footer
 from tests.support.files import write
+
+_EVERY_KIND = {
+    "boolean": pa.array([True]),
+    **{str(kind): pa.array([1], kind) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())},
+    **{str(kind): pa.array([1], kind) for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())},
+    "float16": pa.array([np.float16(1)]),
+    **{str(kind): pa.array([1.5], kind) for kind in (pa.float32(), pa.float64())},
+    **{f"decimal{digits}": pa.array([Decimal(1)], pa.decimal128(digits, 0)) for digits in (5, 15, 30)},
+    "decimal256": pa.array([Decimal(1)], pa.decimal256(60, 0)),
+    **{str(kind): pa.array(["a"], kind) for kind in (pa.string(), pa.large_string(), pa.string_view())},
+    **{str(kind): pa.array([b"a"], kind) for kind in (pa.binary(), pa.large_binary(), pa.binary(1))},
+    "dictionary": pa.array(["a"]).dictionary_encode(),
+    "uuid": pa.array([bytes(16)], pa.uuid()),
+    "date32": pa.array([dt.date(2026, 1, 1)]),
+    **{str(kind): pa.array([1], kind) for kind in (pa.time32("ms"), pa.time64("us"), pa.time64("ns"))},
+    **{
+        str(kind): pa.array([1], kind)
+        for unit in ("ms", "us", "ns")
+        for kind in (pa.timestamp(unit), pa.timestamp(unit, "UTC"))
+    },
+}
 
 PER_GROUP = 6
 UTC = dt.timezone.utc
@@ -413,3 +437,12 @@ def test_zeros_and_nans_of_another_writer_are_found(parquet_testing_dir: Path) -
         for value in values:
             alike = [other for other in values if other == value or (math.isnan(other) and math.isnan(value))]
             assert bp.read_table(path, bp.Eq(column, float(value))).num_rows == len(alike)
+
+
+@pytest.mark.parametrize("column", list(_EVERY_KIND))
+def test_planner_and_row_filter_put_a_column_in_the_same_family(column: str, tmp_path: Path) -> None:
+    """They judge literals apart, by the Parquet type and by the Arrow type: were the families not the same, neither
+    would the rows be."""
+    pq.write_table(pa.table({column: _EVERY_KIND[column]}), tmp_path / "x.parquet", store_decimal_as_integer=True)
+    leaf = parse_footer(read_footer(tmp_path / "x.parquet")).layout.schema.leaves[0]
+    assert family_of(leaf.node) == arrow_family_of(_EVERY_KIND[column].type)

@@ -228,6 +228,6 @@ def test_templates_read_what_step_by_step_decoding_reads(tmp_path: Path) -> None
             for j, chunk in enumerate(group[1]):
                 metadata = chunk[3]
                 bounds = metadata.get(12, {})
-                numbers = (metadata[5], bounds.get(3), metadata.get(14), metadata.get(15))
+                numbers = (metadata[5], bounds.get(3), *(metadata.get(field) for field in (14, 15, 7, 9, 11)))
                 expected = (*numbers, bounds.get(1), bounds.get(2), bounds.get(5), bounds.get(6))
                 assert tuple(footer.read_chunk(i, j)) == expected

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.format import thrift
 
 _FIELDS = {
@@ -27,14 +27,18 @@ _FIELDS = {
     (3, 12, 3): 1,  # meta_data.statistics.null_count
     (3, 14): 2,  # meta_data.bloom_filter_offset
     (3, 15): 3,  # meta_data.bloom_filter_length
-    (3, 12, 1): 4,  # meta_data.statistics.max, deprecated
-    (3, 12, 2): 5,  # meta_data.statistics.min, deprecated
-    (3, 12, 5): 6,  # meta_data.statistics.max_value
-    (3, 12, 6): 7,  # meta_data.statistics.min_value
+    (3, 7): 4,  # meta_data.total_compressed_size
+    (3, 9): 5,  # meta_data.data_page_offset
+    (3, 11): 6,  # meta_data.dictionary_page_offset
+    (3, 12, 1): 7,  # meta_data.statistics.max, deprecated
+    (3, 12, 2): 8,  # meta_data.statistics.min, deprecated
+    (3, 12, 5): 9,  # meta_data.statistics.max_value
+    (3, 12, 6): 10,  # meta_data.statistics.min_value
 }
-_NUMBERS = 4  # of _FIELDS, the first are numbers and the others bytes
+_NUMBERS = 7  # of _FIELDS, the first are numbers and the others bytes
 _PATH_IN_SCHEMA = (3, 3)
 _KEPT_TEMPLATES = 16
+_MOST_ELEMENTS = 1024  # of lists of structs or strings; real ones have a handful
 
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 
@@ -46,6 +50,9 @@ class ChunkFields(NamedTuple):
     nulls: int | None
     bloom_offset: int | None
     bloom_length: int | None
+    compressed_size: int | None
+    data_page_offset: int | None
+    dictionary_page_offset: int | None
     deprecated_max: bytes | None
     deprecated_min: bytes | None
     max_value: bytes | None
@@ -109,11 +116,6 @@ class ChunkTemplates:
         self._templates = (template, *others[: _KEPT_TEMPLATES - 1])
 
 
-def read_chunk(buffer: bytes, position: int) -> thrift.Struct:
-    """The whole ColumnChunk at `position`, as a tree."""
-    return thrift.CompactReader(buffer, position).read_struct()
-
-
 def _skim(template: list[_Segment], buffer: bytes, position: int) -> int | None:
     """As :func:`_apply`, for the end alone."""
     for segment in template:
@@ -172,6 +174,9 @@ class _Builder:
     def number(self, path: tuple[int, ...]) -> None:
         slot = _FIELDS.get(path, _NUMBERS)
         self._add(_VARINT, slot if slot < _NUMBERS else None)
+
+    def numbers(self, size: int) -> None:
+        self._add(b"(?:%b){%d}" % (_VARINT, size), None)
 
     def any_bytes(self, size: int) -> None:
         self._add(b".{%d}" % size, None)
@@ -251,6 +256,13 @@ def _learn_value(
     elif kind in thrift.LISTS:
         size, element = reader.read_list_header()
         builder.literal(buffer[start : reader.position])
+        if element in thrift.INTEGERS:
+            for _ in range(size):
+                reader.read_value(element)
+            builder.numbers(size)
+            return
+        if size > _MOST_ELEMENTS:
+            raise LimitError(f"a column chunk has a list of {size} elements; at most {_MOST_ELEMENTS} are read")
         for _ in range(size):
             _learn_value(reader, buffer, element, (*path, 0), builder)
     else:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError
-from bloomparquet.format.chunks import ChunkFields, ChunkTemplates, read_chunk
+from bloomparquet.format.chunks import ChunkFields, ChunkTemplates
 from bloomparquet.format.schema import FileSchema, parse_schema
 from bloomparquet.format.thrift import CompactReader, Struct
 from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
@@ -79,18 +79,10 @@ class Footer:
         chunks, size = self.chunks[row_group], self.sizes[row_group]
         if not chunks:
             return 0, 0
-        pages, dictionary, length = self._sizes(chunks[0])
+        first = self.read_chunk(row_group, 0)
+        pages, dictionary = first.data_page_offset or 0, first.dictionary_page_offset or 0
         start = dictionary if 0 < dictionary < pages else pages
-        return start, size or length + sum(self._sizes(position)[2] for position in chunks[1:])
-
-    def _sizes(self, position: int) -> tuple[int, int, int]:
-        """Of the chunk at `position`: its data_page_offset, dictionary_page_offset and total_compressed_size; 0 where
-        absent."""
-        metadata = read_chunk(self.raw, position).get(3)
-        found = [metadata.get(i, 0) if isinstance(metadata, dict) else 0 for i in (9, 11, 7)]
-        if not all(isinstance(number, int) for number in found):
-            raise FormatError(f"the column chunk at byte {position} of the footer has offsets that are no integers")
-        return found[0], found[1], found[2]
+        return start, size or sum(self.read_chunk(row_group, leaf).compressed_size or 0 for leaf in range(len(chunks)))
 
     def to_arrow(self) -> pq.FileMetaData:
         """The footer as pyarrow's readers take it. Asking this object for a column chunk may end the process."""

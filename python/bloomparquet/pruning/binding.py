@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from typing import Any
 
 from bloomparquet.errors import PlanError, nearest
 from bloomparquet.format.schema import FileSchema, LeafColumn, SchemaNode
-from bloomparquet.predicate import And, Column, Leaf, Not, Or, Predicate, columns
+from bloomparquet.predicate import And, Column, Eq, In, Leaf, Not, NotEq, NotIn, Or, Predicate, columns
 
 
 class NoLeaf(Enum):
@@ -53,6 +54,27 @@ def _rename(predicate: Predicate, names: dict[Column, Column]) -> Predicate:
     if isinstance(predicate, Leaf) and names.get(predicate.column, predicate.column) != predicate.column:
         return dataclasses.replace(predicate, column=names[predicate.column])
     return predicate
+
+
+def gather(predicate: Predicate) -> Predicate:
+    """`predicate` with the equalities of one column side by side as one: ``a = 1 OR a = 2`` as ``a IN (1, 2)``.
+
+    Takes and gives the negation normal form.
+    """
+    if not isinstance(predicate, And | Or):
+        return predicate
+    one, many = (Eq, In) if isinstance(predicate, Or) else (NotEq, NotIn)
+    values: dict[Column, list[Any]] = {}
+    others = []
+    for child in predicate.children:
+        if isinstance(child, one):
+            values.setdefault(child.column, []).append(child.value)
+        elif isinstance(child, many):
+            values.setdefault(child.column, []).extend(child.values)
+        else:
+            others.append(gather(child))
+    gathered = [*(many(column, found) for column, found in values.items()), *others]
+    return gathered[0] if len(gathered) == 1 else type(predicate)(*gathered)
 
 
 def bind(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
-from bloomparquet.sbbf import SplitBlockBloomFilter, block_index, block_mask, check_blocks
+from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter, block_index, block_mask, check_blocks
 from bloomparquet.storage import Ranges, ReadCount, Storage, read_ranges
 
-BLOCK_BYTES = 32
 _HEAD_BYTES = 4096 + MAX_HEADER_BYTES  # bitsets are powers of two: one of 4 KiB still comes whole, with its header
 _WORTH_KEEPING = 4 * 4096 + MAX_HEADER_BYTES  # read whole at once and kept, if those of all row groups can be
 _ABSENT, _UNREAD, _READY, _BROKEN = range(4)
@@ -107,7 +106,7 @@ class Filters:
     def _open(self, storage: Storage, which: NDArray[np.int64], count: ReadCount) -> None:
         """Read headers, and with them what else fits in the first page of each filter."""
         room = self._limit[which] - self.offset[which]
-        inside = (self.offset[which] >= 4) & (room > BLOCK_BYTES) & (self.length[which] <= room)
+        inside = (self.offset[which] >= 4) & (room > BYTES_PER_BLOCK) & (self.length[which] <= room)
         for chunk in which[~inside].tolist():
             where = f"offset {self.offset[chunk]}" + (
                 f", length {self.length[chunk]}" if self.length[chunk] >= 0 else ""
@@ -131,9 +130,7 @@ class Filters:
     def _open_batch(
         self, storage: Storage, which: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount
     ) -> None:
-        ranges = self._fetch(storage, which, self.offset[which], size, count)
-        if ranges is None:
-            return
+        ranges = read_ranges(storage, self._paths, self._file[which], self.offset[which], size, count)
         header_bytes, num_bytes, errors = parse_headers(_heads(ranges, size), np.minimum(size, MAX_HEADER_BYTES))
         announced = self.length[which]
         end = self.offset[which] + header_bytes + num_bytes
@@ -174,7 +171,7 @@ class Filters:
         kept = np.empty(int(ends[-1]), np.uint8)
         for start, size, end in zip(starts[whole].tolist(), sizes.tolist(), ends.tolist(), strict=True):
             kept[end - size : end] = buffer[start : start + size]
-        self._resident_at[chunks[whole]] = len(self._resident) + (ends - sizes) // BLOCK_BYTES
+        self._resident_at[chunks[whole]] = len(self._resident) + (ends - sizes) // BYTES_PER_BLOCK
         self._resident = np.concatenate((self._resident, kept.view("<u4").reshape(-1, 8)))
 
     def _batches(
@@ -230,7 +227,7 @@ class Filters:
             self._not_empty[chunks] |= _any_set(buffer, starts, self.num_bytes[chunks])
             blocks, base = _as_blocks(buffer, starts, self.num_bytes[chunks])
         hit = np.zeros(len(chunks), np.bool_)
-        n_blocks = self.num_bytes[chunks] // BLOCK_BYTES
+        n_blocks = self.num_bytes[chunks] // BYTES_PER_BLOCK
         undecided, at = np.arange(len(chunks)), first
         for size in _ROUNDS:
             until = np.minimum(at + size, last)
@@ -260,31 +257,34 @@ class Filters:
         """By reading one block for each chunk and value."""
         row, value = _pairs(first, last)
         pair = chunks[row]
-        block = block_index(hashes[value], self.num_bytes[pair] // BLOCK_BYTES)
-        ranges = self._fetch(
-            storage, pair, self._bitset_at[pair] + BLOCK_BYTES * block, np.full(len(pair), BLOCK_BYTES), count
-        )
+        block = block_index(hashes[value], self.num_bytes[pair] // BYTES_PER_BLOCK)
+        offset, length = self._bitset_at[pair] + BYTES_PER_BLOCK * block, np.full(len(pair), BYTES_PER_BLOCK)
+        ranges = read_ranges(storage, self._paths, self._file[pair], offset, length, count)
         hit = np.zeros(len(chunks), np.bool_)
-        if ranges is None:
-            return hit
-        blocks = np.ascontiguousarray(ranges.rows(BLOCK_BYTES)).view("<u4")
+        blocks = np.ascontiguousarray(ranges.rows(BYTES_PER_BLOCK)).view("<u4")
         hit[row[check_blocks(blocks, block_mask(hashes[value]))]] = True
         self._not_empty[pair[blocks.any(axis=1)]] = True
-        for chunk in chunks[~hit & ~self._not_empty[chunks]].tolist():
-            self._look_for_a_bit(storage, chunk, count)
+        self._look_for_bits(storage, chunks[~hit & ~self._not_empty[chunks]], count)
         return hit
 
-    def _look_for_a_bit(self, storage: Storage, chunk: int, count: ReadCount) -> None:
-        """Read on from the first page, in growing steps, until a bit is set or the bitset ends."""
-        at, size, end = int(self._bitset_at[chunk]), _HEAD_BYTES, int(self._bitset_at[chunk] + self.num_bytes[chunk])
-        while at < end:
-            size = min(4 * size, end - at)
-            ranges = self._fetch(storage, np.array([chunk]), np.array([at]), np.array([size]), count)
-            if ranges is None or ranges.buffer.any():
-                self._not_empty[chunk] = True
+    def _look_for_bits(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
+        """Read on from the first page, of all `chunks` together and in growing steps, until a bit is set or the bitset
+        ends."""
+        at, end = self.offset[chunks] + _HEAD_BYTES, self._bitset_at[chunks] + self.num_bytes[chunks]
+        size = 4 * _HEAD_BYTES
+        while True:
+            over = at >= end
+            self._distrust_empty(chunks[over])
+            chunks, at, end = chunks[~over], at[~over], end[~over]
+            if len(chunks) == 0:
                 return
-            at += size
-        self._distrust_empty(np.array([chunk]))
+            found = np.zeros(len(chunks), np.bool_)
+            length = np.minimum(size, end - at)
+            for some in np.array_split(np.arange(len(chunks)), len(chunks) * size // _BATCH_BYTES + 1):
+                ranges = read_ranges(storage, self._paths, self._file[chunks[some]], at[some], length[some], count)
+                found[some] = _any_set(ranges.buffer, ranges.starts, length[some])
+            self._not_empty[chunks[found]] = True
+            chunks, at, end, size = chunks[~found], (at + length)[~found], end[~found], 4 * size
 
     def _distrust_empty(self, chunks: NDArray[np.int64]) -> None:
         for chunk in chunks.tolist():
@@ -297,23 +297,13 @@ class Filters:
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         at = self._resident_at[chunks[0]]
         if at >= 0 and len(chunks) == 1:
-            return self._resident[at : at + self.num_bytes[chunks[0]] // BLOCK_BYTES].view(np.uint8).reshape(
+            return self._resident[at : at + self.num_bytes[chunks[0]] // BYTES_PER_BLOCK].view(np.uint8).reshape(
                 -1
             ), np.zeros(1, np.int64)
         ranges = read_ranges(
             storage, self._paths, self._file[chunks], self._bitset_at[chunks], self.num_bytes[chunks], count
         )
         return ranges.buffer, ranges.starts
-
-    def _fetch(
-        self,
-        storage: Storage,
-        chunks: NDArray[np.int64],
-        offset: NDArray[np.int64],
-        length: NDArray[np.int64],
-        count: ReadCount,
-    ) -> Ranges | None:
-        return read_ranges(storage, self._paths, self._file[chunks], offset, length, count) if len(chunks) else None
 
     def _break(self, chunk: int, error: BloomParquetError) -> None:
         """Never ask this filter again, and say so once per file."""
@@ -329,7 +319,7 @@ class Filters:
 
 def _cost_of_blocks(storage: Storage, values: NDArray[np.int64]) -> NDArray[np.int64]:
     """In bytes of a bitset that could be read instead: the gaps between random blocks would on average be as large."""
-    return values * (storage.near // 2 + BLOCK_BYTES)
+    return values * (storage.near // 2 + BYTES_PER_BLOCK)
 
 
 def _heads(ranges: Ranges, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -354,9 +344,9 @@ def _pairs(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[n
 def _any_set(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether each range of `buffer` holds a byte that is not zero; the first bytes nearly always tell."""
     result = np.zeros(len(starts), np.bool_)
-    quick = np.flatnonzero(sizes >= BLOCK_BYTES)
+    quick = np.flatnonzero(sizes >= BYTES_PER_BLOCK)
     if len(quick):
-        result[quick] = np.lib.stride_tricks.sliding_window_view(buffer, BLOCK_BYTES)[starts[quick]].any(axis=1)
+        result[quick] = np.lib.stride_tricks.sliding_window_view(buffer, BYTES_PER_BLOCK)[starts[quick]].any(axis=1)
     for i in np.flatnonzero(~result).tolist():
         result[i] = buffer[starts[i] : starts[i] + sizes[i]].any()
     return result
@@ -370,4 +360,4 @@ def _as_blocks(
     packed = np.empty(int(ends[-1]), np.uint8)
     for start, size, end in zip(starts.tolist(), sizes.tolist(), ends.tolist(), strict=True):
         packed[end - size : end] = buffer[start : start + size]
-    return packed.view("<u4").reshape(-1, 8), (ends - sizes) // BLOCK_BYTES
+    return packed.view("<u4").reshape(-1, 8), (ends - sizes) // BYTES_PER_BLOCK

@@ -17,7 +17,7 @@ from bloomparquet.encoding import Encoded
 from bloomparquet.errors import BloomParquetError, OptionError, PlanError
 from bloomparquet.predicate import Column, IsNull, Not, Predicate, columns, normalize
 from bloomparquet.pruning import statistics
-from bloomparquet.pruning.binding import NoLeaf, bind, partition_of, resolve, unknown_column
+from bloomparquet.pruning.binding import NoLeaf, bind, gather, partition_of, resolve, unknown_column
 from bloomparquet.pruning.cache import FooterCache
 from bloomparquet.pruning.plan import KEPT, REASONS, ScanPlan
 from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
@@ -97,7 +97,7 @@ def plan(
             if unknown:
                 raise unknown_column(unknown[0], schemas, dataset.partition_names)
         evidence = _FooterEvidence(table, partitions, places, rules, frozenset(unknown))
-        normal = normalize(predicate)
+        normal = gather(normalize(predicate))
         alive = might_match(normal, table.rows > 0, evidence.judge)
         codes[~alive] = REASONS.index(Reason.STATISTICS)
         if evidence.equalities:
