@@ -18,8 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # No deadline: the first example pays for the JVM, and a shared machine is slow now and then.
 _health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-settings.register_profile("ci", deadline=None, max_examples=100, suppress_health_check=_health, print_blob=True)
-settings.register_profile("long", deadline=None, max_examples=5_000, suppress_health_check=_health, print_blob=True)
+_common = {"deadline": None, "suppress_health_check": _health, "print_blob": True}
+settings.register_profile("ci", max_examples=100, derandomize=True, **_common)  # the same cases in every run
+settings.register_profile("long", max_examples=5_000, **_common)  # others in every run
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 

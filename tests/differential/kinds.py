@@ -116,7 +116,7 @@ def _nan(width: str, bits: int) -> float:
 
 
 def _floats(name: str, bits: int, special: list[float], narrower: tuple[str, ...] = ()) -> Kind:
-    edges = [0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, -1.0, *special]
+    edges = [0.0, -0.0, 0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, -1.0, *special]
     width = {"float16": np.float16, "float32": np.float32, "float64": np.float64}[name]
     values = st.one_of(
         st.sampled_from([float(width(e)) for e in edges]), st.floats(width=bits), st.integers(-9, 9).map(float)
@@ -159,6 +159,8 @@ def _decimals(precision: int, scale: int, narrower: tuple[str, ...] = ()) -> Kin
         narrower=narrower,
     )
 
+
+NAN = _nan("<d", 0xFFF8000000000001)  # with a sign and a payload
 
 _TEXTS = [
     "", "a", "A", "ab", "abc", "abd", "b", "é", "e\u0301", "日本語", "😀", "\uffff", "a\x00", "it's", "100%", "a_b",
@@ -258,7 +260,7 @@ _ALL = [
     _floats("float16", 16, [65504.0, 6e-8]),
     _floats("float32", 32, [3.4028235e38, 1e-45, 0.1, 16777216.0, _nan("<f", 0xFFC00001)]),
     _floats(
-        "float64", 64, [1.7976931348623157e308, 5e-324, 0.1, 2.0**53, _nan("<d", 0xFFF8000000000001)],
+        "float64", 64, [1.7976931348623157e308, 5e-324, 0.1, 2.0**53, NAN],
         ("float32", "int32"),
     ),
     _decimals(4, 2),

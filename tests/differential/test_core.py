@@ -7,6 +7,7 @@ the matching rows, and every filter could be used. With statistics left out of t
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import shutil
 import tempfile
@@ -24,7 +25,7 @@ import bloomparquet as bp
 from bloomparquet.predicate import to_sql
 from tests.differential import oracle, writers
 from tests.differential.cases import Case, Data, File, cases, data_sets
-from tests.differential.kinds import KINDS
+from tests.differential.kinds import KINDS, NAN
 
 _NO_TEXT = ("time", "uuid")  # families whose literals our own SQL has no spelling for
 
@@ -199,8 +200,14 @@ def _single(kind: str, value: Any, *, file_kind: str | None = None, **how: Any) 
     return Data({("a",): KINDS[kind]}, (some, File({("a",): KINDS[kind]}, {("a",): []}, rows=0, group_size=1)))
 
 
-# Cases that gave wrong answers while this package was made; each was found by the tests above.
-_ONCE_WRONG = {
+# What chance rarely meets: traps, and cases that gave wrong answers once.
+_RARE = {
+    "a filter that holds -0.0 alone is asked for 0.0": (
+        _single("float64", -0.0, statistics=False),
+        bp.Eq("a", 0.0),
+    ),
+    "and one that holds 0.0 alone for -0.0": (_single("float32", 0.0, statistics=False), bp.In("a", (-0.0, 1.0))),
+    "NaN equals a NaN of other bits": (_single("float64", NAN, statistics=False), bp.Eq("a", math.nan)),
     "a whole number in an INT32 file, read as a double, equals a decimal beside it": (
         _single("float64", 1.0, file_kind="int32"),
         bp.Eq("a", Decimal("1.00000000000000000001")),
@@ -221,7 +228,7 @@ _ONCE_WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", list(_ONCE_WRONG))
-def test_what_was_once_wrong_stays_right(name: str) -> None:
-    data, predicate = _ONCE_WRONG[name]
+@pytest.mark.parametrize("name", list(_RARE))
+def test_rare_cases_are_right(name: str) -> None:
+    data, predicate = _RARE[name]
     check_cases(data, [Case(predicate, style) for style in range(3)], Counter())

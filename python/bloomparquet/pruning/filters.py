@@ -287,10 +287,11 @@ class Filters:
             chunks, at, end, size = chunks[~found], (at + length)[~found], end[~found], 4 * size
 
     def _distrust_empty(self, chunks: NDArray[np.int64]) -> None:
-        for chunk in chunks.tolist():
-            self._break(
-                chunk, FormatError("no bit of it is set although the column has values; its writer never filled it")
-            )
+        """A filter without a bit belongs to a chunk of nulls. Over values, its writer never filled it."""
+        filled = self._filled[chunks]
+        self._state[chunks[~filled]] = _ABSENT
+        for chunk in chunks[filled].tolist():
+            self._break(chunk, FormatError("no bit of it is set although the column has values; it was never filled"))
 
     def _bitsets(
         self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount
