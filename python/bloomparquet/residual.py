@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from bloomparquet import predicate as p
 from bloomparquet.errors import PlanError
 from bloomparquet.literals import NANOSECONDS, Family, coerce, coerce_all
+from bloomparquet.names import find
 from bloomparquet.predicate import Column, Leaf, Membership, Predicate
 
 _Test = Callable[[Any], Any]  # a column, ready for comparison → booleans, null where the column is
@@ -167,9 +168,7 @@ class _Binder:
         return tuple(path), kind
 
     def index(self, name: str, names: Sequence[str], column: Column) -> int | None:
-        found = [i for i, other in enumerate(names) if other == name]
-        if not found and not self.case_sensitive:
-            found = [i for i, other in enumerate(names) if other.lower() == name.lower()]
+        found = find(names, name, self.case_sensitive)
         if len(found) > 1:
             candidates = ", ".join(repr(names[i]) for i in found)
             raise PlanError(f"column {'.'.join(column)!r} is ambiguous: it could be any of {candidates}")

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.errors import PlanError, nearest
 from bloomparquet.format.footer import Footer
+from bloomparquet.names import Names, find
 from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.plan import ScanPlan
 from bloomparquet.pruning.planner import Where, cache, plan
 from bloomparquet.residual import bind
 from bloomparquet.storage import FileInfo, ReadCount, Storage
-from bloomparquet.unify import Names, as_instants, fit, int96_columns, unify
+from bloomparquet.unify import as_instants, fit, int96_columns, unify
 
 BATCH_ROWS = 64 * 1024
 
@@ -106,7 +107,7 @@ class _Scan:
             self._matching = bind(plan.where, self._read_schema, timezone=zone, case_sensitive=self._case_sensitive)
 
     def _with_partitions(self, stored: pa.Schema) -> pa.Schema:
-        partitions = Names(set(self._partitions.column_names), self._case_sensitive)
+        partitions = Names(self._partitions.column_names, self._case_sensitive)
         return pa.schema([*(field for field in stored if field.name not in partitions), *self._partitions.schema])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -139,12 +140,10 @@ class _Scan:
 
     def _stored_as(self, name: str, names: Sequence[str], path: str) -> str | None:
         """What a file calls the column `name`; None where it has none."""
-        if name in names or self._case_sensitive:
-            return name if name in names else None
-        found = [other for other in names if other.lower() == name.lower()]
+        found = find(names, name, self._case_sensitive)
         if len(found) > 1:
-            raise PlanError(f"{path}: column {name!r} may be {' or '.join(found)}; read with case_sensitive=True")
-        return found[0] if found else None
+            raise PlanError(f"{path}: column {name!r} may be any of {', '.join(names[i] for i in found)}")
+        return names[found[0]] if found else None
 
 
 def _footers(plan: ScanPlan, files: Sequence[FileInfo], skip_corrupt: bool) -> Sequence[Footer]:

@@ -6,30 +6,17 @@ only conversions that keep every value and its meaning are made here, and all ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
 from bloomparquet.errors import PlanError
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.schema import SchemaNode
+from bloomparquet.names import Names
 from bloomparquet.residual import family_of
 
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-
-
-class Names:
-    """A set of column names under the rule of case."""
-
-    def __init__(self, names: set[str], case_sensitive: bool) -> None:
-        self._key = (lambda name: name) if case_sensitive else str.lower
-        self._names = set(map(self._key, names))
-
-    def __contains__(self, name: str) -> bool:
-        return self._key(name) in self._names
-
-    def all_in(self, names: Iterable[str]) -> bool:
-        return self._names <= set(map(self._key, names))
 
 
 def unify(footers: Sequence[Footer], names: Names | None = None) -> pa.Schema:

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError
 from bloomparquet.literals import coerce
 from bloomparquet.predicate import And, Comparison, Membership, Not, Or, Predicate
-from bloomparquet.pruning.binding import NoLeaf, bind
+from bloomparquet.pruning.binding import NoLeaf, bind, partition_of
 from bloomparquet.pruning.binding import resolve as resolve_columns
 from bloomparquet.pruning.planner import plan
 from bloomparquet.where import parse_where
@@ -202,7 +202,8 @@ def _leaves(where: Predicate) -> Iterator[Comparison | Membership]:
 
 def _holds_instants(column: tuple[str, ...], found: ScanPlan, table: Table) -> bool:
     kinds = table.partition_types
-    if any(name.lower() == column[0].lower() and str(kind).startswith("timestamp") for name, kind in kinds.items()):
+    partition = partition_of(list(kinds), column[:1], case_sensitive=False)
+    if partition is not None and str(kinds[partition]).startswith("timestamp"):
         return True
     for layout in found.table.layouts:
         leaf = bind(layout.schema, column, case_sensitive=False)

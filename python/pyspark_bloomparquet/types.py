@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
 from bloomparquet.errors import UnsupportedError
+from bloomparquet.names import fold
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,8 +71,8 @@ def merge(left: T.StructType, right: T.StructType, *, case_sensitive: bool) -> T
 
 def add_partitions(schema: T.StructType, partitions: Sequence[T.StructField], *, case_sensitive: bool) -> T.StructType:
     """Partition columns come last, except one that the files have too: it keeps the place that it has there."""
-    by_name = {_fold(field.name, case_sensitive): field for field in partitions}
-    kept = [by_name.pop(_fold(field.name, case_sensitive), field) for field in schema.fields]
+    by_name = {fold(field.name, case_sensitive): field for field in partitions}
+    kept = [by_name.pop(fold(field.name, case_sensitive), field) for field in schema.fields]
     return T.StructType([*kept, *by_name.values()])
 
 
@@ -84,17 +85,13 @@ def partition_field(name: str, kind: pa.DataType) -> T.StructField:
 
 def resolve(names: Sequence[str], name: str, *, case_sensitive: bool) -> int | None:
     """Which of `names` Spark means by `name`; None for none. :class:`UnsupportedError` where only case would tell."""
-    found = [i for i, candidate in enumerate(names) if _fold(candidate, case_sensitive) == _fold(name, case_sensitive)]
+    found = [i for i, candidate in enumerate(names) if fold(candidate, case_sensitive) == fold(name, case_sensitive)]
     if len(found) > 1:
         several = ", ".join(repr(names[i]) for i in found)
         raise UnsupportedError(
             f"column {name!r} could be any of {several}; set the option caseSensitive to tell them apart"
         )
     return found[0] if found else None
-
-
-def _fold(name: str, case_sensitive: bool) -> str:
-    return name if case_sensitive else name.lower()
 
 
 def _nullable(kind: T.DataType) -> T.DataType:
@@ -109,10 +106,10 @@ def _nullable(kind: T.DataType) -> T.DataType:
 
 def _merge(left: T.DataType, right: T.DataType, place: str, case_sensitive: bool) -> T.DataType:
     if isinstance(left, T.StructType) and isinstance(right, T.StructType):
-        others = {_fold(field.name, case_sensitive): field for field in right.fields}
+        others = {fold(field.name, case_sensitive): field for field in right.fields}
         fields = []
         for field in left.fields:
-            other = others.pop(_fold(field.name, case_sensitive), None)
+            other = others.pop(fold(field.name, case_sensitive), None)
             kind = (
                 field.dataType
                 if other is None

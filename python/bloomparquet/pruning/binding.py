@@ -9,6 +9,7 @@ from typing import Any
 
 from bloomparquet.errors import PlanError, nearest
 from bloomparquet.format.schema import FileSchema, LeafColumn, SchemaNode
+from bloomparquet.names import find, fold
 from bloomparquet.predicate import And, Column, Eq, In, Leaf, Not, NotEq, NotIn, Or, Predicate, columns
 
 
@@ -85,7 +86,7 @@ def bind(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColum
             return NoLeaf.UNKNOWN
         matching = [child for child in node.children if child.name == name]
         others = [child for child in node.children if child.name != name]
-        similar = [child for child in others if child.name.lower() == name.lower()]
+        similar = [child for child in others if fold(child.name, False) == fold(name, False)]
         if not case_sensitive:
             matching += similar
         if not matching:
@@ -103,10 +104,8 @@ def partition_of(names: Sequence[str], column: Column, *, case_sensitive: bool) 
     """The partition column that `column` names, if it names one."""
     if len(column) != 1:
         return None
-    if column[0] in names:
-        return column[0]
-    folded = [name for name in names if name.lower() == column[0].lower()]
-    return folded[0] if folded and not case_sensitive else None
+    found = find(names, column[0], case_sensitive)
+    return names[found[0]] if found else None
 
 
 def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Sequence[str]) -> PlanError:
@@ -123,16 +122,13 @@ def _has(schema: FileSchema, path: Column, case_sensitive: bool) -> bool:
     for name in path:
         if node is not schema.root and not _is_struct(node):
             return node.physical_type is None
-        found = (child for child in node.children if _same(child.name, name, case_sensitive))
+        folded = fold(name, case_sensitive)
+        found = (child for child in node.children if fold(child.name, case_sensitive) == folded)
         below = next(found, None)
         if below is None:
             return False
         node = below
     return True
-
-
-def _same(name: str, other: str, case_sensitive: bool) -> bool:
-    return name == other if case_sensitive else name.lower() == other.lower()
 
 
 def _is_struct(node: SchemaNode) -> bool:
