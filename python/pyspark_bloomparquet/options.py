@@ -65,8 +65,10 @@ def _zone(name: str, value: str) -> str:
 
     try:
         find_zone(value)
-    except PlanError as error:
-        raise OptionError(f"option {name}: {error}") from error
+    except PlanError:
+        raise OptionError(
+            f"option {name} is {value!r}; expected a time zone, such as UTC, Europe/Zurich or +02:00"
+        ) from None
     return value
 
 
