@@ -1,4 +1,7 @@
-"""The law, type by type: a written value is never skipped, though only the filter judges (no statistics)."""
+"""The law, type by type: a written value is never skipped, though only the filter judges (no statistics).
+
+Longer than most, so that every type and every trap of it can be read in one place against ``encoding.py``.
+"""
 
 from __future__ import annotations
 

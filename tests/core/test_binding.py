@@ -1,0 +1,157 @@
+"""Which column a name means, in files whose schemas need not be the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from tests.support.core import kept
+from tests.support.files import hive, write
+
+EVEN = list(range(0, 100, 2))
+
+
+@pytest.fixture
+def dotted(tmp_path: Path) -> str:
+    """A column called `a.b` (even numbers), and a struct `a` with a field `b` (odd numbers)."""
+    struct = pa.array([{"b": value + 1} for value in EVEN])
+    return write(tmp_path / "x.parquet", pa.table({"a.b": EVEN, "a": struct}))
+
+
+def test_a_name_with_a_dot_is_first_of_all_a_name(dotted: str) -> None:
+    assert bp.read_table(dotted, bp.Eq("a.b", 98)).num_rows == 1
+    assert bp.plan(dotted, bp.Eq("a.b", 99)).kept == 0
+    assert bp.plan(dotted, bp.Eq(("a", "b"), 99)).kept == 1
+    assert bp.read_table(dotted, bp.Eq(("a", "b"), 99)).num_rows == 1
+    assert bp.read_table(dotted, bp.Eq(("a", "b"), 98)).num_rows == 0
+    assert bp.read_table(dotted, "`a.b` = 98").num_rows == 1
+    assert bp.plan(dotted, bp.Eq(("a", "b"), 0)).kept == 0
+
+
+def test_a_name_with_a_dot_means_one_column_in_all_files(tmp_path: Path) -> None:
+    """The first file has only the struct: there the column `a.b` is missing, and so null in every row."""
+    write(tmp_path / "1.parquet", {"a": pa.array([{"b": 5}, {"b": 6}])})
+    write(tmp_path / "2.parquet", {"a.b": [7, 8]})
+    assert kept(bp.plan(tmp_path, bp.IsNull("a.b"))) == {("1.parquet", 0)}
+    assert bp.read_table(tmp_path, "`a.b` IS NULL").num_rows == 2
+    assert bp.read_table(tmp_path, bp.Eq("a.b", 5)).num_rows == 0
+    assert bp.read_table(tmp_path, bp.Eq("a.b", 7)).num_rows == 1
+
+
+def test_a_nested_leaf_is_found_by_its_path(tmp_path: Path) -> None:
+    rows = [{"x": value, "deep": {"y": str(value)}} if value % 10 else None for value in EVEN]
+    path = write(tmp_path / "x.parquet", {"st": pa.array(rows)}, ["st.x", "st.deep.y"])
+    assert bp.plan(path, "st.x = 31").skipped == {"bloom": 1}
+    assert bp.plan(path, bp.Eq(("st", "deep", "y"), "31")).skipped == {"bloom": 1}
+    assert bp.plan(path, "st.x = 500").skipped == {"statistics": 1}
+    for where, count in (
+        ("st.x = 32", 1),
+        ("st.deep.y = '32'", 1),
+        ("st.x IS NULL", 10),
+        ("st.x <=> NULL", 10),
+        ("st IS NULL", 10),
+        ("st.x = 30", 0),
+    ):
+        assert bp.read_table(path, where).num_rows == count, where
+
+
+@pytest.mark.parametrize(
+    "column", ["l", ("l", "element"), ("l", "list", "element"), "m", ("m", "key"), ("m", "key_value", "key"), "st"]
+)
+def test_lists_maps_and_groups_are_never_pruned(column: Any, tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "l": [EVEN],
+            "m": pa.array([[(value, 1) for value in EVEN]], pa.map_(pa.int64(), pa.int64())),
+            "st": pa.array([{"x": 1}]),
+        }
+    )
+    path = write(tmp_path / "x.parquet", table, ["l.list.element", "m.key_value.key", "st.x"])
+    for predicate in (
+        bp.Eq(column, 31),
+        bp.Eq(column, 10_000),
+        bp.In(column, [31]),
+        bp.Gt(column, 10_000),
+        bp.IsNull(column),
+        bp.IsNotNull(column),
+    ):
+        assert bp.plan(path, predicate, strict=False).kept == 1, predicate
+
+
+def test_a_list_of_empty_lists_is_not_all_null(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"l": pa.array([[], []], pa.list_(pa.int64()))})
+    assert bp.plan(path, bp.IsNotNull("l")).kept == 1
+
+
+def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path) -> None:
+    write(tmp_path / "new.parquet", {"id": [1], "x": [5]}, ["x"])
+    write(tmp_path / "old.parquet", {"id": [2]})
+    old, new = ("old.parquet", 0), ("new.parquet", 0)
+    cases: list[tuple[str, set[tuple[str, int]]]] = [
+        ("x = 5", {new}),
+        ("x <=> 5", {new}),
+        ("x IS NULL", {old}),
+        ("x <=> NULL", {old}),
+        ("x IS NOT NULL", {new}),
+        ("x <> 7", {new}),
+        ("NOT x <=> 5", {old}),
+        ("x NOT IN (7)", {new}),
+        ("x > 1", {new}),
+        ("x = 5 OR id = 2", {old, new}),
+        ("NOT (x = 5)", set()),
+        ("x IN (5, NULL)", {new}),
+    ]
+    for where, expected in cases:
+        assert expected <= kept(bp.plan(tmp_path, where)) <= expected | {new}, where
+        assert bp.read_table(tmp_path, where).num_rows == len(expected), where
+
+
+def test_a_field_that_a_struct_lacks_is_null_there(tmp_path: Path) -> None:
+    write(tmp_path / "new.parquet", {"st": pa.array([{"x": 1, "y": 2}])})
+    write(tmp_path / "old.parquet", {"st": pa.array([{"x": 1}])})
+    assert kept(bp.plan(tmp_path, "st.y = 2")) == {("new.parquet", 0)}
+    assert kept(bp.plan(tmp_path, "st.y IS NULL")) == {("old.parquet", 0)}
+
+
+def test_columns_that_differ_by_case_only_are_not_pruned_where_that_is_ambiguous(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"id": EVEN, "ID": [value + 1 for value in EVEN]}, ["id", "ID"])
+    assert bp.plan(path, "id = 31").kept == 0
+    assert bp.plan(path, "ID = 31").kept == 1
+    for name in ("id", "ID", "Id"):
+        assert bp.plan(path, bp.Eq(name, 31), case_sensitive=False).kept == 1
+    assert bp.plan(path, bp.Eq("Id", 31), strict=False).kept == 1
+
+
+def test_names_match_in_any_case_when_asked(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"UserId": EVEN}, ["UserId"])
+    assert bp.plan(path, "userid = 31", case_sensitive=False).skipped == {"bloom": 1}
+    assert bp.plan(path, "userid = 30", case_sensitive=False).kept == 1
+    with pytest.raises(bp.PlanError, match="did you mean 'UserId'"):
+        bp.plan(path, "userid = 30")
+
+
+def test_an_unknown_column_is_an_error_with_the_nearest_name(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"day=1": {"user_id": EVEN, "st": pa.array([{"city": "a"}] * 50)}})
+    for wrong, right in (("user_idd", "user_id"), ("dayy", "day"), ("st.citty", "st.city")):
+        with pytest.raises(bp.PlanError, match=f"{wrong}.*did you mean '{right}'"):
+            bp.plan(root, bp.Eq(wrong, 1))
+    assert bp.plan(root, bp.Eq("nothing", 1), strict=False).kept == 1
+    assert bp.plan(root, bp.IsNotNull("nothing"), strict=False).kept == 1
+
+
+def test_a_column_of_files_that_partitions_exclude_is_known(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"p=1": {"a": [1]}, "p=2": {"a": [1], "b": [5]}})
+    assert bp.read_table(root, "p = 1 AND b = 5").num_rows == 0
+    assert bp.read_table(root, "p = 9 AND b = 5").num_rows == 0
+
+
+def test_names_that_only_some_rules_of_case_hold_equal_are_not_judged(tmp_path: Path) -> None:
+    """Spark lowers names; Unicode's case folding also makes one of `ß` and `ss`."""
+    write(tmp_path / "1.parquet", {"strasse": [1]})
+    write(tmp_path / "2.parquet", {"straße": [1]})
+    found = kept(bp.plan(tmp_path, "strasse IS NULL", case_sensitive=False))
+    assert ("2.parquet", 0) in found

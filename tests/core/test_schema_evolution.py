@@ -1,0 +1,158 @@
+"""Rows of files whose schemas differ: columns come and go and are widened, and no value is changed to fit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.residual import mask
+from tests.support.files import write
+
+field = pc.field
+
+
+def test_columns_come_and_go(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"a": [1, 2], "b": ["x", "y"]})
+    write(tmp_path / "2.parquet", {"b": ["z"], "c": [True]})
+    assert bp.read_table(tmp_path, merge_schema=True).to_pydict() == {
+        "a": [1, 2, None],
+        "b": ["x", "y", "z"],
+        "c": [None, None, True],
+    }
+    assert bp.read_table(tmp_path, "a IS NULL", merge_schema=True).to_pydict() == {"a": [None], "b": ["z"], "c": [True]}
+    assert bp.read_table(tmp_path, "c IS NULL AND b <> 'x'", columns=["a"], merge_schema=True).to_pydict() == {"a": [2]}
+
+
+def test_without_merging_the_first_file_says_which_columns_there_are(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"a": [1, 2], "b": ["x", "y"]})
+    write(tmp_path / "2.parquet", {"b": ["z"], "c": [True]})
+    assert bp.read_table(tmp_path).to_pydict() == {"a": [1, 2, None], "b": ["x", "y", "z"]}
+    assert bp.read_table(tmp_path, "a IS NULL").to_pydict() == {"a": [None], "b": ["z"]}
+    assert bp.read_table(tmp_path, "c = TRUE").to_pydict() == {"a": [None], "b": ["z"]}
+    assert bp.read_table(tmp_path, "c IS NULL").to_pydict() == {"a": [1, 2], "b": ["x", "y"]}
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [
+        (pa.int32(), pa.int64()),
+        (pa.int8(), pa.int32()),
+        (pa.uint8(), pa.int16()),
+        (pa.float32(), pa.float64()),
+        (pa.decimal128(5, 2), pa.decimal128(12, 4)),
+        (pa.timestamp("ms"), pa.timestamp("us")),
+        (pa.timestamp("us"), pa.timestamp("ns")),
+        (pa.string(), pa.large_string()),
+        (pa.date32(), pa.date64()),
+        (pa.dictionary(pa.int32(), pa.string()), pa.string()),
+        (pa.null(), pa.int64()),
+        (pa.binary(), pa.large_binary()),
+    ],
+    ids=str,
+)
+def test_types_are_widened(narrow: pa.DataType, wide: pa.DataType, tmp_path: Path) -> None:
+    kind = str(wide)
+    made: dict[str, Any] = {
+        "timestamp": dt.datetime(2024, 1, 1),
+        "large_string": "a",
+        "string": "a",
+        "date64": dt.date(2024, 1, 1),
+        "decimal128": decimal.Decimal("1.50"),
+        "large_binary": b"a",
+    }
+    value = next((made[name] for name in made if kind.startswith(name)), 1)
+    first = None if pa.types.is_null(narrow) else value
+    write(tmp_path / "1.parquet", {"x": pa.array([first, first], narrow)})
+    write(tmp_path / "2.parquet", {"x": pa.array([value], wide)})
+    assert bp.read_table(tmp_path, bp.Eq("x", value), merge_schema=True).num_rows == (3 if first is not None else 1)
+    assert bp.read_table(tmp_path, merge_schema=True).num_rows == 3
+
+
+def test_structs_that_grew_are_filled_with_nulls(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"st": pa.array([{"x": 1}, None])})
+    write(tmp_path / "2.parquet", {"st": pa.array([{"x": 1, "y": "b"}])})
+    assert bp.read_table(tmp_path, merge_schema=True).to_pydict() == {
+        "st": [{"x": 1, "y": None}, None, {"x": 1, "y": "b"}]
+    }
+    assert bp.read_table(tmp_path, "st.y IS NULL", merge_schema=True).num_rows == 2
+    assert bp.read_table(tmp_path, "st.y = 'b'", merge_schema=True).num_rows == 1
+    assert bp.read_table(tmp_path, "st.x = 1", merge_schema=True).num_rows == 2
+
+
+def test_types_that_do_not_go_together_are_told_so(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"x": [1]})
+    write(tmp_path / "2.parquet", {"x": ["a"]})
+    for merge in (True, False):
+        with pytest.raises(bp.PlanError, match="x"):
+            bp.read_table(tmp_path, merge_schema=merge)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "asked"),
+    [
+        (pa.array([0.5]), pa.array([2**53 + 1]), 2**53 + 1),
+        (pa.array([2**53 + 1]), pa.array([0.5]), 0.5),
+        (pa.array([0.5], pa.float32()), pa.array([0.1]), float(np.float32(0.1))),
+        (pa.array([1], pa.int32()), pa.array([2**40]), 2**40),
+        (
+            pa.array([dt.date(2024, 1, 1)]),
+            pa.array([dt.datetime(2024, 1, 1, 12)], pa.timestamp("us")),
+            dt.date(2024, 1, 1),
+        ),
+        (
+            pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us")),
+            pa.array([1704067200000000001], pa.timestamp("ns")),
+            dt.datetime(2024, 1, 1),
+        ),
+        (
+            pa.array([1.5]),
+            pa.array([decimal.Decimal("12345678901234567.89")], pa.decimal128(20, 2)),
+            12345678901234568.0,
+        ),
+        (
+            pa.array([decimal.Decimal("1.5")], pa.decimal128(4, 1)),
+            pa.array([decimal.Decimal("1.55")], pa.decimal128(5, 2)),
+            decimal.Decimal("1.5"),
+        ),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)
+@pytest.mark.parametrize("merge", [True, False])
+def test_a_value_is_never_changed_to_fit_another_files_type(
+    first: pa.Array, second: pa.Array, asked: Any, merge: bool, tmp_path: Path
+) -> None:
+    """A plan judges each file by its own values; were they changed on the way, it would skip rows that then match."""
+    write(tmp_path / "1.parquet", {"x": first})
+    write(tmp_path / "2.parquet", {"x": second})
+    try:
+        everything = bp.read_table(tmp_path, merge_schema=merge)
+    except bp.PlanError:
+        return
+    expected = everything.filter(mask(bp.Eq("x", asked), everything))
+    assert bp.read_table(tmp_path, bp.Eq("x", asked), merge_schema=merge).equals(expected)
+
+
+@pytest.mark.parametrize("order", [(None, "UTC"), ("UTC", None)])
+@pytest.mark.parametrize("hour", [10, 12, 14])
+def test_wall_clocks_and_instants_are_not_mixed_up(
+    order: tuple[str | None, str | None], hour: int, tmp_path: Path
+) -> None:
+    for i, zone in enumerate(order):
+        write(
+            tmp_path / f"{i}.parquet", {"x": pa.array([dt.datetime(2024, 7, 1, 12)], pa.timestamp("us", zone))}, ["x"]
+        )
+    asked = bp.Eq("x", dt.datetime(2024, 7, 1, hour))
+    try:
+        everything = bp.read_table(tmp_path, timezone="Europe/Berlin")
+    except bp.PlanError:
+        return
+    expected = everything.filter(mask(asked, everything, timezone="Europe/Berlin"))
+    assert bp.read_table(tmp_path, asked, timezone="Europe/Berlin").num_rows == expected.num_rows
