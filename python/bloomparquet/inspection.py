@@ -15,6 +15,7 @@ from bloomparquet.errors import PlanError, UnsupportedError
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.predicate import Column, IsNull, columns
 from bloomparquet.pruning.binding import bind, resolve, unknown_column
+from bloomparquet.pruning.filters import Question
 from bloomparquet.pruning.planner import cache
 from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
 from bloomparquet.pruning.verdict import Verdict
@@ -84,9 +85,8 @@ def probe(
             )
         every = np.arange(len(chunks.members))
         last = np.full(len(every), len(encoded.hashes))
-        found, unusable = chunks.filters.check(
-            dataset.storage, every, np.zeros_like(last), last, encoded.hashes, ReadCount()
-        )
+        question = Question(dataset.storage, every, np.zeros_like(last), last, encoded.hashes, ReadCount())
+        found, unusable = chunks.filters.check(question)
         if unusable:
             raise min(chunks.filters.errors.items())[1]
         verdicts[chunks.members] = found

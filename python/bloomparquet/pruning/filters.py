@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +33,30 @@ _PAIRS_AT_ONCE = 64 * 1024  # of row groups and values: what their blocks and ma
 log = logging.getLogger("bloomparquet")
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Of each of `chunks`: might it hold one of ``hashes[first[k]:last[k]]``?
+
+    `chunks`, `first` and `last` have one shape (n,), `hashes` is shared. What is read to answer is counted in `reads`.
+    """
+
+    storage: Storage
+    chunks: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    hashes: NDArray[np.uint64]
+    reads: ReadCount
+
+    def about(self, some: NDArray[np.int64]) -> Question:
+        """The same question of some of the chunks, given by their places in it."""
+        return replace(self, chunks=self.chunks[some], first=self.first[some], last=self.last[some])
+
+
 class Filters:
     """The filters of `column` in n column chunks; chunk i lies in row group ``row_group[i]`` of ``paths[file[i]]``.
 
     `offset` and `length` (n,) are the footer's, -1 where absent; `limit` (n,) is where each file's footer begins: a
-    filter lies before it.
+    filter lies before it. `filled` (n,) says which chunks are known to hold a value that is not null.
     """
 
     def __init__(
@@ -62,28 +82,19 @@ class Filters:
         self._told: set[str] = set()
         self._lock = threading.Lock()
 
-    def check(
-        self,
-        storage: Storage,
-        which: NDArray[np.int64],
-        first: NDArray[np.int64],
-        last: NDArray[np.int64],
-        hashes: NDArray[np.uint64],
-        count: ReadCount,
-    ) -> tuple[NDArray[np.bool_], int]:
-        """Whether the filter of each chunk ``which[k]`` might hold one of ``hashes[first[k]:last[k]]``; and how many
-        were unusable.
+    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
+        """The answer for each chunk of `question`; and how many of their filters were unusable.
 
         A chunk without a usable filter answers True. False is a proof, True is a maybe.
         """
         with self._lock:
-            self._open(storage, which[self._state[which] == _UNREAD], count)
-            result = np.ones(len(which), np.bool_)
-            ready = np.flatnonzero(self._state[which] == _READY)
-            for batch in self._batches(storage, which, first, last, ready):
-                result[batch] = self._probe(storage, which[batch], first[batch], last[batch], hashes, count)
-            result[self._state[which] != _READY] = True
-            return result, int(np.count_nonzero(self._state[which] == _BROKEN))
+            chunks = question.chunks
+            self._open(question.storage, chunks[self._state[chunks] == _UNREAD], question.reads)
+            result = np.ones(len(chunks), np.bool_)
+            for batch in self._batches(question, np.flatnonzero(self._state[chunks] == _READY)):
+                result[batch] = self._probe(question.about(batch))
+            result[self._state[chunks] != _READY] = True
+            return result, int(np.count_nonzero(self._state[chunks] == _BROKEN))
 
     @property
     def kept_bytes(self) -> int:
@@ -174,61 +185,40 @@ class Filters:
         self._resident_at[chunks[whole]] = len(self._resident) + (ends - sizes) // BYTES_PER_BLOCK
         self._resident = np.concatenate((self._resident, kept.view("<u4").reshape(-1, 8)))
 
-    def _batches(
-        self,
-        storage: Storage,
-        which: NDArray[np.int64],
-        first: NDArray[np.int64],
-        last: NDArray[np.int64],
-        ready: NDArray[np.int64],
-    ) -> Iterator[NDArray[np.int64]]:
+    def _batches(self, question: Question, ready: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """`ready` in pieces whose reads stay within a bound of memory."""
-        cost = np.minimum(self.num_bytes[which[ready]], _cost_of_blocks(storage, (last - first)[ready]))
-        cost[self._resident_at[which[ready]] >= 0] = 0
+        some = question.about(ready)
+        cost = np.minimum(self.num_bytes[some.chunks], _cost_of_blocks(some))
+        cost[self._resident_at[some.chunks] >= 0] = 0
         piece = (np.cumsum(cost) - cost) // _BATCH_BYTES
         yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
 
-    def _probe(
-        self,
-        storage: Storage,
-        chunks: NDArray[np.int64],
-        first: NDArray[np.int64],
-        last: NDArray[np.int64],
-        hashes: NDArray[np.uint64],
-        count: ReadCount,
-    ) -> NDArray[np.bool_]:
-        result = np.zeros(len(chunks), np.bool_)
-        resident = self._resident_at[chunks] >= 0
-        whole = ~resident & (_cost_of_blocks(storage, last - first) >= self.num_bytes[chunks])
+    def _probe(self, question: Question) -> NDArray[np.bool_]:
+        result = np.zeros(len(question.chunks), np.bool_)
+        resident = self._resident_at[question.chunks] >= 0
+        whole = ~resident & (_cost_of_blocks(question) >= self.num_bytes[question.chunks])
         for group in (np.flatnonzero(resident), np.flatnonzero(whole)):
             if len(group):
-                result[group] = self._probe_whole(storage, chunks[group], first[group], last[group], hashes, count)
+                result[group] = self._probe_whole(question.about(group))
         group = np.flatnonzero(~resident & ~whole)
         if len(group):
-            result[group] = self._probe_blocks(storage, chunks[group], first[group], last[group], hashes, count)
+            result[group] = self._probe_blocks(question.about(group))
         return result
 
-    def _probe_whole(
-        self,
-        storage: Storage,
-        chunks: NDArray[np.int64],
-        first: NDArray[np.int64],
-        last: NDArray[np.int64],
-        hashes: NDArray[np.uint64],
-        count: ReadCount,
-    ) -> NDArray[np.bool_]:
+    def _probe_whole(self, question: Question) -> NDArray[np.bool_]:
         """Against bitsets in memory, a growing number of values at a time: a row group that is kept needs no further
-        value."""
+        value. All of the chunks are resident, or none is."""
+        chunks, last, hashes = question.chunks, question.last, question.hashes
         if self._resident_at[chunks[0]] >= 0:
             blocks = self._resident
             base = self._resident_at[chunks]
         else:
-            buffer, starts = self._bitsets(storage, chunks, count)
+            buffer, starts = self._bitsets(question.storage, chunks, question.reads)
             self._not_empty[chunks] |= _any_set(buffer, starts, self.num_bytes[chunks])
             blocks, base = _as_blocks(buffer, starts, self.num_bytes[chunks])
         hit = np.zeros(len(chunks), np.bool_)
         n_blocks = self.num_bytes[chunks] // BYTES_PER_BLOCK
-        undecided, at = np.arange(len(chunks)), first
+        undecided, at = np.arange(len(chunks)), question.first
         for size in _ROUNDS:
             until = np.minimum(at + size, last)
             for some in np.array_split(undecided, len(undecided) * size // _PAIRS_AT_ONCE + 1):
@@ -245,26 +235,19 @@ class Filters:
         self._distrust_empty(chunks[~hit & ~self._not_empty[chunks]])
         return hit
 
-    def _probe_blocks(
-        self,
-        storage: Storage,
-        chunks: NDArray[np.int64],
-        first: NDArray[np.int64],
-        last: NDArray[np.int64],
-        hashes: NDArray[np.uint64],
-        count: ReadCount,
-    ) -> NDArray[np.bool_]:
+    def _probe_blocks(self, question: Question) -> NDArray[np.bool_]:
         """By reading one block for each chunk and value."""
-        row, value = _pairs(first, last)
+        chunks, hashes, storage = question.chunks, question.hashes, question.storage
+        row, value = _pairs(question.first, question.last)
         pair = chunks[row]
         block = block_index(hashes[value], self.num_bytes[pair] // BYTES_PER_BLOCK)
         offset, length = self._bitset_at[pair] + BYTES_PER_BLOCK * block, np.full(len(pair), BYTES_PER_BLOCK)
-        ranges = read_ranges(storage, self._paths, self._file[pair], offset, length, count)
+        ranges = read_ranges(storage, self._paths, self._file[pair], offset, length, question.reads)
         hit = np.zeros(len(chunks), np.bool_)
         blocks = np.ascontiguousarray(ranges.rows(BYTES_PER_BLOCK)).view("<u4")
         hit[row[check_blocks(blocks, block_mask(hashes[value]))]] = True
         self._not_empty[pair[blocks.any(axis=1)]] = True
-        self._look_for_bits(storage, chunks[~hit & ~self._not_empty[chunks]], count)
+        self._look_for_bits(storage, chunks[~hit & ~self._not_empty[chunks]], question.reads)
         return hit
 
     def _look_for_bits(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
@@ -318,9 +301,9 @@ class Filters:
         self.errors[chunk] = type(error)(told)
 
 
-def _cost_of_blocks(storage: Storage, values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _cost_of_blocks(question: Question) -> NDArray[np.int64]:
     """In bytes of a bitset that could be read instead: the gaps between random blocks would on average be as large."""
-    return values * (storage.near // 2 + BYTES_PER_BLOCK)
+    return (question.last - question.first) * (question.storage.near // 2 + BYTES_PER_BLOCK)
 
 
 def _heads(ranges: Ranges, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:

@@ -19,6 +19,7 @@ from bloomparquet.predicate import Column, IsNull, Not, Predicate, columns, norm
 from bloomparquet.pruning import statistics
 from bloomparquet.pruning.binding import NoLeaf, bind, gather, partition_of, resolve, unknown_column
 from bloomparquet.pruning.cache import FooterCache
+from bloomparquet.pruning.filters import Question
 from bloomparquet.pruning.plan import KEPT, REASONS, ScanPlan
 from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
 from bloomparquet.pruning.verdict import Reason, Verdicts, might_match
@@ -251,9 +252,9 @@ class _FilterEvidence:
         if len(which) == 0:
             return
         first, last = statistics.candidates(encoded, chunks.bounds, len(chunks.members))
-        found, unusable = chunks.filters.check(
-            self._dataset.storage, which, first[which], last[which], encoded.hashes, self._count
-        )
+        storage, hashes = self._dataset.storage, encoded.hashes
+        question = Question(storage, which, first[which], last[which], hashes, self._count)
+        found, unusable = chunks.filters.check(question)
         verdicts[chunks.members[which]] = found
         if unusable:
             broken = [chunks.filters.errors[i] for i in which.tolist() if i in chunks.filters.errors]
