@@ -20,6 +20,7 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -211,7 +212,19 @@ def _canonical(leaf: LeafColumn, values: Sequence[Any], timezone: str | None) ->
     naive_is_known = timezone is not None or family != "timestamp"
     if not naive_is_known and any(_is_naive(value) for value in values):
         return None
+    if family == "integer" and any(_depends_on_reader(value) for value in values):
+        return None
     return list(coerce_all(values, family, column=".".join(leaf.path), timezone=timezone or "UTC"))
+
+
+def _depends_on_reader(value: Any) -> bool:
+    """Whether `value` is one integer here and another for a reader who compares this column as double or as decimal:
+    a Decimal that rounds to 2**53, up to which such a reader takes integers, or a large float with another text."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return 2**53 < abs(value) < 2**53 + 2
+    if isinstance(value, float) and math.isfinite(value):
+        return 2**53 <= abs(value) < 2**65 and Decimal(repr(value)) != Decimal(value)  # beyond, no column has either
+    return False
 
 
 def _is_naive(value: Any) -> bool:

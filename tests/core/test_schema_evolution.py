@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
@@ -156,3 +157,20 @@ def test_wall_clocks_and_instants_are_not_mixed_up(
         return
     expected = everything.filter(mask(asked, everything, timezone="Europe/Berlin"))
     assert bp.read_table(tmp_path, asked, timezone="Europe/Berlin").num_rows == expected.num_rows
+
+
+@pytest.mark.parametrize(
+    ("first", "value", "literal"),
+    [
+        (pa.float64(), 2**53, decimal.Decimal(2**53 + 1)),  # as a double, the literal is 2**53
+        (pa.float64(), -(2**53), decimal.Decimal(-(2**53) - 1)),
+        (pa.decimal128(30, 2), 1152921504606847000, float(2**60)),  # as a decimal, the literal is its shortest text
+    ],
+)
+def test_a_literal_that_is_another_number_in_the_scans_type_excludes_nothing(
+    first: pa.DataType, value: int, literal: Any, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"x": pa.array([None], first)}), tmp_path / "1.parquet")
+    write(tmp_path / "2.parquet", {"x": [value]}, ["x"])
+    for predicate in (bp.Eq("x", literal), bp.In("x", [literal, 7]), bp.GtEq("x", literal), bp.LtEq("x", literal)):
+        assert bp.read_table(tmp_path, predicate)["x"].to_pylist() == [value]
