@@ -1,5 +1,6 @@
 """The command line: ``bloomparquet plan | read | inspect | probe``.
 
+As it is installed it also has ``jar``, which is :mod:`pyspark_bloomparquet.cli`'s: this package knows no Spark.
 Everything but click is imported where it is used, so that ``--help`` and a mistyped option answer at once.
 
 Exit codes, for all commands: 0 done; 1 the data, a path or a predicate is wrong (one line ``error: …`` on stderr);

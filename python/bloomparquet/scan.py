@@ -113,7 +113,7 @@ class _Scan:
     def batches(self) -> Iterator[pa.RecordBatch]:
         plan = self._plan
         for place, row_groups in plan.kept_by_file():
-            file, footer = plan.table.files[place], plan.table.footers[place]
+            file, footer = plan.table.files[place], plan.table.footer(place)
             present = [node.name for node in footer.layout.schema.root.children]
             found = (self._stored_as(name, present, file.path) for name in self._stored_names)
             names = [name for name in found if name is not None]

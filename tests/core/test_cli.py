@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bloomparquet import cli
+from pyspark_bloomparquet import cli, shim
 from tests.support import files
 
 IDS = [i * 7919 % 1009 for i in range(1000)]
@@ -275,16 +275,55 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
     assert result.err
 
 
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where an installation in `tmp_path` has its jar, if it has one."""
+    monkeypatch.setattr(shim, "__file__", str(tmp_path / "shim.py"))
+    (tmp_path / "jars").mkdir()
+    return tmp_path / "jars" / "bloomparquet.jar"
+
+
+def test_jar_prints_the_path_and_nothing_else(run: Run, installed: Path) -> None:
+    installed.write_bytes(b"PK")
+    assert run("jar") == Result(0, f"{installed}\n", "")
+    (found,) = run("jar", "--json").lines()
+    assert found == {"jar": str(installed), "spark": ["4.1", "4.2", "4.3"]}
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_jar_of_an_installation_without_one_is_one_line_and_exit_code_1(
+    run: Run, installed: Path, flags: list[str]
+) -> None:
+    result = run("jar", *flags)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("error: this installation has no jar")
+    assert result.err.count("\n") == 1
+    assert str(installed) in result.err
+
+
+def test_jar_needs_no_spark() -> None:
+    program = """
+import sys
+for name in ("pyspark", "py4j"):
+    sys.modules[name] = None
+from pyspark_bloomparquet import cli, shim
+shim.jar_path = lambda: "somewhere.jar"
+cli.main(["jar"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "somewhere.jar\n", "")
+
+
 def test_help_and_version(run: Run) -> None:
     assert run("--help").code == 0
-    for command in ("plan", "read", "inspect", "probe"):
+    for command in ("plan", "read", "inspect", "probe", "jar"):
         assert "Usage: bloomparquet " + command in run(command, "--help").out
 
 
 def test_help_loads_no_more_than_the_package_itself() -> None:
     program = """
 import sys
-from bloomparquet import cli
+from pyspark_bloomparquet import cli
 try:
     cli.main(["plan", "--help"])
 finally:

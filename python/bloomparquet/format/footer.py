@@ -26,6 +26,7 @@ from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
 MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
 _TRAILER = 8  # the footer's length (4 bytes, little-endian) and the magic
+_NO_ROW_GROUPS = b"\x29\x0c"  # field 4, where field 2 stands before it: a list of no structs
 _TAIL_GUESS = 16 * 1024
 _MOST_TAIL = 256 * 1024
 _FIRST_FILES = 16
@@ -47,11 +48,15 @@ class WriterTraits:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """What files of one writer and schema share; compared by identity, shared between footers."""
+    """What files of one writer and schema share; compared by identity, shared between footers.
+
+    `skeleton` is a serialised FileMetaData without row groups, from which :func:`parse_footer` makes the same layout.
+    """
 
     schema: FileSchema
     traits: WriterTraits
     templates: tuple[ChunkTemplates, ...]  # per leaf
+    skeleton: bytes
 
 
 @dataclass(frozen=True)
@@ -205,7 +210,7 @@ def parse_footer(raw: bytes) -> Footer:
     size, _ = reader.read_list_header()
     found_groups = [_read_row_group(reader, raw, templates) for _ in range(size)]
     rows, sizes, chunks = zip(*found_groups, strict=True) if found_groups else ((), (), ())
-    layout, key_values = _layout_of(schema, templates, raw[reader.position :])
+    layout, key_values = _layout_of(schema, templates, raw[:schema_end], raw[reader.position :])
     return Footer(raw, layout, rows, sizes, chunks, key_values)
 
 
@@ -257,16 +262,18 @@ def _schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], i
     return schema, templates, size
 
 
-def _layout_of(schema: FileSchema, templates: tuple[ChunkTemplates, ...], tail: bytes) -> tuple[Layout, dict[str, str]]:
-    """The layout and the key-value metadata of a file whose footer has `tail` behind its row groups; most files of a
-    data set have the same."""
+def _layout_of(
+    schema: FileSchema, templates: tuple[ChunkTemplates, ...], head: bytes, tail: bytes
+) -> tuple[Layout, dict[str, str]]:
+    """The layout and the key-value metadata of a file whose footer has `head`, with the schema, before its row groups
+    and `tail` behind them; most files of a data set have the same."""
     known = _tails.get((id(schema), tail))
     if known is None or known[0].schema is not schema:
         traits, key_values = _parse_tail(schema, tail)
         key = (id(schema), traits)
         layout = _layouts.get(key)
         if layout is None or layout.schema is not schema:
-            layout = Layout(schema, traits, templates)
+            layout = Layout(schema, traits, templates, head + _NO_ROW_GROUPS + tail)
         for cache in (_tails, _layouts):
             if len(cache) >= 4 * _KEPT_SCHEMAS:
                 cache.clear()

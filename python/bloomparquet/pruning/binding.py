@@ -20,24 +20,34 @@ class NoLeaf(Enum):
     UNKNOWN = "unknown"  # a group, a list, or a name that readers resolve in different ways
 
 
-def readings(column: Column) -> list[Column]:
-    """The paths that `column` may name: itself, and, for one part with dots in it, its parts."""
-    if len(column) == 1 and "." in column[0]:
+def readings(column: Column, *, exact: bool = False) -> list[Column]:
+    """The paths that `column` may name: itself, and, unless it is `exact`, for one part with dots in it, its parts."""
+    if len(column) == 1 and "." in column[0] and not exact:
         return [column, tuple(column[0].split("."))]
     return [column]
 
 
 def resolve(
-    predicate: Predicate, schemas: Sequence[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
+    predicate: Predicate,
+    schemas: Sequence[FileSchema],
+    partitions: Sequence[str],
+    *,
+    case_sensitive: bool,
+    exact: bool = False,
 ) -> tuple[Predicate, list[Column]]:
     """`predicate` with each column as the one path that it means throughout a scan, and the columns that nothing has.
 
-    A name with dots means the column of that name if any file has one, in all files; else the field inside a struct.
+    A name with dots means the column of that name if any file has one, in all files; else, unless names are `exact`,
+    the field inside a struct.
     """
     chosen: dict[Column, Column] = {}
     unknown = []
     for column in columns(predicate):
-        found = (path for path in readings(column) if any(_has(schema, path, case_sensitive) for schema in schemas))
+        found = (
+            path
+            for path in readings(column, exact=exact)
+            if any(_has(schema, path, case_sensitive) for schema in schemas)
+        )
         if partition_of(partitions, column, case_sensitive=case_sensitive) is None:
             path = next(found, None)
             if path is None:

@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
+from bloomparquet.pruning.learnt import ABSENT, BROKEN, READY, RESIDENT_BYTES, UNREAD, Learnt, pairs
 from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter, block_index, block_mask, check_blocks
 from bloomparquet.storage import Ranges, ReadCount, Storage, read_ranges
 
 _HEAD_BYTES = 4096 + MAX_HEADER_BYTES  # bitsets are powers of two: one of 4 KiB still comes whole, with its header
 _WORTH_KEEPING = 4 * 4096 + MAX_HEADER_BYTES  # read whole at once and kept, if those of all row groups can be
-_ABSENT, _UNREAD, _READY, _BROKEN = range(4)
 _BATCH_BYTES = 64 * 1024 * 1024
-_RESIDENT_BYTES = 64 * 1024 * 1024
 _ROUNDS = (32, 256)  # values that all filters are asked for together
 _FIRST_MANY = 2048
 _PAIRS_AT_ONCE = 64 * 1024  # of row groups and values: what their blocks and masks take stays in the cache
@@ -56,7 +55,8 @@ class Filters:
     """The filters of `column` in n column chunks; chunk i lies in row group ``row_group[i]`` of ``paths[file[i]]``.
 
     `offset` and `length` (n,) are the footer's, -1 where absent; `limit` (n,) is where each file's footer begins: a
-    filter lies before it. `filled` (n,) says which chunks are known to hold a value that is not null.
+    filter lies before it. `filled` (n,) says which chunks are known to hold a value that is not null. `learnt` is what
+    reading them has taught before.
     """
 
     def __init__(
@@ -69,18 +69,20 @@ class Filters:
         length: NDArray[np.int64],
         limit: NDArray[np.int64],
         filled: NDArray[np.bool_],
+        learnt: Learnt | None = None,
     ) -> None:
         self._paths, self._file, self._row_group, self._column = paths, file, row_group, column
-        self.offset, self.length, self._limit, self._filled = offset, length, limit, filled
-        self._state = np.where(offset < 0, _ABSENT, _UNREAD).astype(np.int8)
-        self._bitset_at = np.zeros(len(offset), np.int64)
-        self.num_bytes = np.zeros(len(offset), np.int64)
-        self._not_empty = np.zeros(len(offset), np.bool_)
-        self._resident = np.zeros((0, 8), np.uint32)
-        self._resident_at = np.full(len(offset), -1, np.int64)
-        self.errors: dict[int, BloomParquetError] = {}
-        self._told: set[str] = set()
+        self.offset, self.length, self._limit, self.filled = offset, length, limit, filled
+        known = Learnt.nothing(offset) if learnt is None else learnt
+        self._state, self.num_bytes = known.state.copy(), known.num_bytes.copy()
+        self._bitset_at, self._not_empty = known.bitset_at.copy(), known.not_empty.copy()
+        self._resident, self._resident_at = known.resident, known.resident_at.copy()
+        self.errors: dict[int, BloomParquetError] = dict(known.errors)
+        self._told = set(known.told)
         self._lock = threading.Lock()
+        self.lessons_before = self.lessons
+        for chunk, error in self.errors.items():
+            self._tell(chunk, error)
 
     def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
         """The answer for each chunk of `question`; and how many of their filters were unusable.
@@ -89,27 +91,42 @@ class Filters:
         """
         with self._lock:
             chunks = question.chunks
-            self._open(question.storage, chunks[self._state[chunks] == _UNREAD], question.reads)
+            self._open(question.storage, chunks[self._state[chunks] == UNREAD], question.reads)
             result = np.ones(len(chunks), np.bool_)
-            for batch in self._batches(question, np.flatnonzero(self._state[chunks] == _READY)):
+            for batch in self._batches(question, np.flatnonzero(self._state[chunks] == READY)):
                 result[batch] = self._probe(question.about(batch))
-            result[self._state[chunks] != _READY] = True
-            return result, int(np.count_nonzero(self._state[chunks] == _BROKEN))
+            result[self._state[chunks] != READY] = True
+            return result, int(np.count_nonzero(self._state[chunks] == BROKEN))
 
     @property
     def kept_bytes(self) -> int:
-        """What is held in memory of the bitsets."""
-        return int(self._resident.nbytes)
+        """What is held in memory, of the bitsets and of what is known of them."""
+        of_each = (self.offset, self.length, self.num_bytes, self._bitset_at, self._resident_at)
+        return int(self._resident.nbytes) + sum(array.nbytes for array in of_each)
+
+    @property
+    def lessons(self) -> int:
+        """A number that grows whenever something worth storing is learnt."""
+        opened, broken = self._state != UNREAD, self._state == BROKEN
+        return sum(int(np.count_nonzero(array)) for array in (opened, broken, self._not_empty))
+
+    def learnt(self) -> Learnt:
+        """What is known by now."""
+        with self._lock:
+            return Learnt(
+                self._state.copy(), self._bitset_at.copy(), self.num_bytes.copy(), self._not_empty.copy(),
+                self._resident_at.copy(), self._resident, dict(self.errors), frozenset(self._told),
+            )  # fmt: skip
 
     def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
         """The whole bitset of one chunk, shape (bytes,); None when it has no filter. Raises what makes a filter
         unusable."""
         with self._lock:
-            if self._state[chunk] == _UNREAD:
+            if self._state[chunk] == UNREAD:
                 self._open(storage, np.array([chunk]), count)
-            if self._state[chunk] == _ABSENT:
+            if self._state[chunk] == ABSENT:
                 return None
-            if self._state[chunk] == _BROKEN:
+            if self._state[chunk] == BROKEN:
                 raise self.errors[chunk]
             ranges, starts = self._bitsets(storage, np.array([chunk]), count)
             return ranges[starts[0] : starts[0] + self.num_bytes[chunk]]
@@ -130,7 +147,7 @@ class Filters:
             return
         length = self.length[which]
         whole = (length > 0) & (length <= _WORTH_KEEPING)
-        if self._resident.nbytes + int(length[whole].sum()) > _RESIDENT_BYTES:
+        if self._resident.nbytes + int(length[whole].sum()) > RESIDENT_BYTES:
             whole = (length > 0) & (length <= _HEAD_BYTES)
         size = np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _HEAD_BYTES)
         size = np.minimum(size, self._limit[which] - self.offset[which])
@@ -160,9 +177,9 @@ class Filters:
                     f"its header claims {header_bytes[row]} + {num_bytes[row]} bytes, the footer {announced[row]}"
                 ),
             )
-        good = np.flatnonzero(self._state[which] == _UNREAD)
+        good = np.flatnonzero(self._state[which] == UNREAD)
         chunks = which[good]
-        self._state[chunks] = _READY
+        self._state[chunks] = READY
         self._bitset_at[chunks] = self.offset[chunks] + header_bytes[good]
         self.num_bytes[chunks] = num_bytes[good]
         starts, seen = ranges.starts[good] + header_bytes[good], size[good] - header_bytes[good]
@@ -174,7 +191,7 @@ class Filters:
     ) -> None:
         """Keep the bitsets that came whole, up to a bound."""
         sizes = self.num_bytes[chunks[whole]]
-        fits = np.cumsum(sizes) + self._resident.nbytes <= _RESIDENT_BYTES
+        fits = np.cumsum(sizes) + self._resident.nbytes <= RESIDENT_BYTES
         whole, sizes = whole[fits], sizes[fits]
         if len(whole) == 0:
             return
@@ -222,7 +239,7 @@ class Filters:
         for size in _ROUNDS:
             until = np.minimum(at + size, last)
             for some in np.array_split(undecided, len(undecided) * size // _PAIRS_AT_ONCE + 1):
-                row, value = _pairs(at[some], until[some])
+                row, value = pairs(at[some], until[some])
                 row = some[row]
                 block = base[row] + block_index(hashes[value], n_blocks[row])
                 hit[row[check_blocks(blocks[block], block_mask(hashes[value]))]] = True
@@ -238,7 +255,7 @@ class Filters:
     def _probe_blocks(self, question: Question) -> NDArray[np.bool_]:
         """By reading one block for each chunk and value."""
         chunks, hashes, storage = question.chunks, question.hashes, question.storage
-        row, value = _pairs(question.first, question.last)
+        row, value = pairs(question.first, question.last)
         pair = chunks[row]
         block = block_index(hashes[value], self.num_bytes[pair] // BYTES_PER_BLOCK)
         offset, length = self._bitset_at[pair] + BYTES_PER_BLOCK * block, np.full(len(pair), BYTES_PER_BLOCK)
@@ -271,8 +288,8 @@ class Filters:
 
     def _distrust_empty(self, chunks: NDArray[np.int64]) -> None:
         """A filter without a bit belongs to a chunk of nulls. Over values, its writer never filled it."""
-        filled = self._filled[chunks]
-        self._state[chunks[~filled]] = _ABSENT
+        filled = self.filled[chunks]
+        self._state[chunks[~filled]] = ABSENT
         for chunk in chunks[filled].tolist():
             self._break(chunk, FormatError("no bit of it is set although the column has values; it was never filled"))
 
@@ -294,11 +311,15 @@ class Filters:
         path = self._paths[self._file[chunk]]
         told = f"{path}: row group {self._row_group[chunk]}, column {self._column}: "
         told += f"its Bloom filter cannot be used: {error}"
+        self._state[chunk] = BROKEN
+        self.errors[chunk] = type(error)(told)
+        self._tell(chunk, self.errors[chunk])
+
+    def _tell(self, chunk: int, error: BloomParquetError) -> None:
+        path = self._paths[self._file[chunk]]
         if path not in self._told:
             self._told.add(path)
-            log.warning("%s; row groups without a usable filter are read", told)
-        self._state[chunk] = _BROKEN
-        self.errors[chunk] = type(error)(told)
+            log.warning("%s; row groups without a usable filter are read", error)
 
 
 def _cost_of_blocks(question: Question) -> NDArray[np.int64]:
@@ -315,14 +336,6 @@ def _heads(ranges: Ranges, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
     if len(long):
         heads[long] = Ranges(ranges.buffer, ranges.starts[long]).rows(MAX_HEADER_BYTES)
     return heads
-
-
-def _pairs(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Every (row, value) with ``first[row] <= value < last[row]``, as two arrays."""
-    sizes = np.maximum(last - first, 0)
-    row = np.repeat(np.arange(len(first)), sizes)
-    begin = np.cumsum(sizes) - sizes
-    return row, np.arange(len(row)) - begin[row] + first[row]
 
 
 def _any_set(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:

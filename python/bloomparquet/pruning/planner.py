@@ -33,7 +33,7 @@ Where = str | Sequence[Any] | Predicate | None
 OnFilterError = Literal["keep", "fail"]
 
 cache = FooterCache()
-"""Shared by all plans of this process; ``cache.clear()`` forgets it."""
+"""Shared by all plans of this process; ``cache.clear()`` forgets it, ``cache.use_disk()`` shares it with others."""
 
 
 def plan(
@@ -48,6 +48,7 @@ def plan(
     on_filter_error: OnFilterError = "keep",
     skip_corrupt: bool = False,
     strict: bool = True,
+    exact_names: bool = False,
 ) -> ScanPlan:
     """Which row groups at `path` might hold rows for which `where` is TRUE. Reads footers and filters, never data.
 
@@ -58,7 +59,7 @@ def plan(
     `timezone` is the zone of timestamps that name none. `on_filter_error` says what a filter that cannot be used
     does: ``"keep"`` its row group and warn, or ``"fail"``. `skip_corrupt` passes over files whose footer is damaged.
     `strict` makes an unknown column or a literal of the wrong kind an error; without it such a condition excludes
-    nothing.
+    nothing. With `exact_names`, dots in a name are part of it, and never lead into a struct.
 
     Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file,
     ``OSError`` as the storage gave it.
@@ -91,13 +92,14 @@ def plan(
     errors: dict[BloomParquetError, None] = {}  # in the order of their discovery
     if predicate is not None:
         schemas = [layout.schema for layout in table.layouts]
-        predicate, unknown = resolve(predicate, schemas, dataset.partition_names, case_sensitive=case_sensitive)
+        names = {"case_sensitive": case_sensitive, "exact": exact_names}
+        predicate, unknown = resolve(predicate, schemas, dataset.partition_names, **names)
         if unknown and strict:
             schemas += cache.schemas(dataset.storage, excluded, footer_reads)
-            predicate, unknown = resolve(predicate, schemas, dataset.partition_names, case_sensitive=case_sensitive)
+            predicate, unknown = resolve(predicate, schemas, dataset.partition_names, **names)
             if unknown:
                 raise unknown_column(unknown[0], schemas, dataset.partition_names)
-        evidence = _FooterEvidence(table, partitions, places, rules, frozenset(unknown))
+        evidence = _FooterEvidence(table, partitions, places, rules, frozenset(unknown), footer_reads)
         normal = gather(normalize(predicate))
         alive = might_match(normal, table.rows > 0, evidence.judge)
         codes[~alive] = REASONS.index(Reason.STATISTICS)
@@ -177,11 +179,13 @@ class _FooterEvidence:
         places: NDArray[np.int64],
         rules: _Rules,
         unknown: frozenset[Column],
+        reads: ReadCount,
     ) -> None:
         self.table = table
         self.verdicts: dict[int, Verdicts] = {}
         self.equalities: dict[int, list[_Equality]] = {}
         self._partitions, self._places, self._rules, self._unknown = partitions, places, rules, unknown
+        self._reads = reads
 
     def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
         verdicts = self.verdicts.get(id(leaf))
@@ -203,7 +207,7 @@ class _FooterEvidence:
                     leaf, IsNull | Not
                 )  # Not of a null-safe equality; all rows are null
             elif not isinstance(found, NoLeaf):
-                self._judge_chunks(leaf, self.table.chunks(i, found), verdicts)
+                self._judge_chunks(leaf, self.table.chunks(i, found, self._reads), verdicts)
         return verdicts
 
     def _judge_chunks(self, leaf: Predicate, chunks: ColumnChunks, verdicts: Verdicts) -> None:

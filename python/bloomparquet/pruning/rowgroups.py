@@ -1,15 +1,18 @@
 """What the footers of many files say, as columns: one row per row group, arrays instead of objects.
 
 A plan over thousands of row groups is then a few numpy operations. The arrays of a column are made when a query first
-names it, from footers that are already in memory.
+names it: from arrays that were stored (see :mod:`bloomparquet.pruning.stored`), or else from the footers. These are
+held as long as the table that was made of them; one made of stored arrays reads them only when it must.
 """
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +20,16 @@ from numpy.typing import NDArray
 from bloomparquet.encoding import has_signed_order, order_keys
 from bloomparquet.errors import FormatError
 from bloomparquet.format.chunks import ChunkFields
-from bloomparquet.format.footer import Footer, Layout, WriterTraits
+from bloomparquet.format.footer import Footer, Layout, WriterTraits, read_footers
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.pruning.filters import Filters
-from bloomparquet.storage import FileInfo
+from bloomparquet.pruning.learnt import Learnt
+from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 UNKNOWN = -1
+
+ColumnKey = tuple[int, int]
+"""A column of a table: the place of its layout, and of its leaf therein."""
 
 
 @dataclass(frozen=True)
@@ -51,84 +58,284 @@ class ColumnChunks:
     filters: Filters
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnArrays:
+    """What a :class:`ColumnChunks` knows, apart from the table that it belongs to; all of shape (n,).
+
+    `offset` and `length` are the filters' places as footers give them, `filled` says which chunks are known to hold a
+    value.
+    """
+
+    bounds: Bounds | None
+    nulls: NDArray[np.int64]
+    values: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+    filled: NDArray[np.bool_]
+    learnt: Learnt
+
+    @classmethod
+    def of(cls, chunks: ColumnChunks) -> ColumnArrays:
+        filters = chunks.filters
+        return cls(
+            chunks.bounds, chunks.nulls, chunks.values, filters.offset, filters.length, filters.filled, filters.learnt()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupArrays:
+    """The row groups of f files, n in all, without their columns.
+
+    Per file, of shape (f,): `counts` of row groups, `layout` (a place among the layouts), and `limit`, where its footer
+    begins. Per row group: `rows` (n,) and `extents` (n, 2), start and length, UNKNOWN where nobody has asked yet.
+    """
+
+    counts: NDArray[np.int64]
+    layout: NDArray[np.int64]
+    limit: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    extents: NDArray[np.int64]
+
+
+class Lessons(NamedTuple):
+    """How much a table knows: `columns`; and a measure of what is known of their filters, in so far as it was learnt
+    since the table was made (`lessons`) and `before`."""
+
+    columns: int
+    lessons: int
+    before: int
+
+
+class StoredColumns(Protocol):
+    """Columns that need not be made of footers."""
+
+    keys: frozenset[ColumnKey]
+
+    def load(self, key: ColumnKey) -> ColumnArrays | None:
+        """None when it turns out that they cannot be used."""
+
+
 class RowGroups:
     """The row groups of `files`, in file order: `file` (place of the file), `index` (within the file) and `rows`,
-    each of shape (n,)."""
+    each of shape (n,). Safe to use from several threads."""
 
-    def __init__(self, files: Sequence[FileInfo], footers: Sequence[Footer]) -> None:
-        self.files = files
-        self.footers = footers
+    def __init__(
+        self,
+        storage: Storage,
+        files: Sequence[FileInfo],
+        arrays: GroupArrays,
+        layouts: Sequence[Layout],
+        footers: Sequence[Footer | None],
+        stored: StoredColumns | None = None,
+    ) -> None:
+        self.storage, self.files, self.arrays, self.layouts = storage, files, arrays, layouts
         self.paths = [file.path for file in files]
-        counts = [len(footer.rows) for footer in footers]
-        self.file = np.repeat(np.arange(len(files)), counts)
-        first = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-        self.index = np.arange(first[-1]) - first[self.file]
-        self.rows = np.array([rows for footer in footers for rows in footer.rows], np.int64)
+        self.file = np.repeat(np.arange(len(files)), arrays.counts)
+        self.first = np.concatenate(([0], np.cumsum(arrays.counts, dtype=np.int64)))  # of each file, and the end
+        self.index = np.arange(self.first[-1]) - self.first[self.file]
+        self.rows = arrays.rows
+        layout = arrays.layout[self.file]
+        by_layout = np.argsort(layout, kind="stable")
+        self._members = np.split(by_layout, np.cumsum(np.bincount(layout, minlength=len(layouts)))[:-1])
+        self.stored = stored
+        self.outdated = False  # a file was replaced since it was listed: not to be used for another plan
+        self._footers = list(footers)
+        self._chunks: dict[ColumnKey, ColumnChunks] = {}
+        self._lock = threading.RLock()
+
+    @classmethod
+    def of_footers(cls, storage: Storage, files: Sequence[FileInfo], footers: Sequence[Footer]) -> RowGroups:
         numbers: dict[int, int] = {}
-        self.layouts: list[Layout] = []
-        layout_of_file = np.empty(len(files), np.int64)
+        layouts: list[Layout] = []
+        layout = np.empty(len(files), np.int64)
         for i, footer in enumerate(footers):
             number = numbers.setdefault(id(footer.layout), len(numbers))
-            if number == len(self.layouts):
-                self.layouts.append(footer.layout)
-            layout_of_file[i] = number
-        layout = layout_of_file[self.file]
-        by_layout = np.argsort(layout, kind="stable")
-        self._members = np.split(by_layout, np.cumsum(np.bincount(layout, minlength=len(self.layouts)))[:-1])
-        self._footer_starts = np.array(
-            [info.size - len(footer.raw) - 8 for info, footer in zip(files, footers, strict=True)], np.int64
-        )
-        self._chunks: dict[tuple[int, int], ColumnChunks] = {}
-        self._lock = threading.Lock()
+            if number == len(layouts):
+                layouts.append(footer.layout)
+            layout[i] = number
+        counts = np.array([len(footer.rows) for footer in footers], np.int64)
+        limit = np.array([_limit(info, footer) for info, footer in zip(files, footers, strict=True)], np.int64)
+        rows = np.array([rows for footer in footers for rows in footer.rows], np.int64)
+        extents = np.full((len(rows), 2), UNKNOWN, np.int64)
+        return cls(storage, files, GroupArrays(counts, layout, limit, rows, extents), layouts, footers)
 
     def __len__(self) -> int:
         return len(self.file)
 
-    def chunks(self, layout: int, leaf: LeafColumn) -> ColumnChunks:
-        """The chunks of `leaf` in the row groups whose files have ``layouts[layout]``."""
-        with self._lock:
-            key = (layout, leaf.index)
-            if key not in self._chunks:
-                self._chunks[key] = self._extract(layout, leaf)
-            return self._chunks[key]
-
-    @property
-    def kept_bytes(self) -> int:
-        """About what this takes of memory: footers, and bitsets that were kept."""
-        filters = [chunks.filters.kept_bytes for chunks in list(self._chunks.values())]
-        return sum(len(footer.raw) for footer in self.footers) + sum(filters)
+    @cached_property
+    def places(self) -> dict[FileInfo, int]:
+        """The place of each file."""
+        return {file: i for i, file in enumerate(self.files)}
 
     def members(self, layout: int) -> NDArray[np.int64]:
         return self._members[layout]
 
+    def chunks(self, layout: int, leaf: LeafColumn, reads: ReadCount | None = None) -> ColumnChunks:
+        """The chunks of `leaf` in the row groups whose files have ``layouts[layout]``.
+
+        `reads` grows by what reading footers again costs, where that is needed. Raises :class:`FormatError` for a
+        damaged footer, and for a file that is not the one any more that the table was made of.
+        """
+        with self._lock:
+            key = (layout, leaf.index)
+            if key not in self._chunks:
+                arrays = self.stored.load(key) if self.stored is not None and key in self.stored.keys else None
+                self.put(key, arrays or self._extract(layout, leaf, reads or ReadCount()))
+            return self._chunks[key]
+
+    def put(self, key: ColumnKey, arrays: ColumnArrays) -> None:
+        """Take over what is known of a column."""
+        layout, leaf = self.layouts[key[0]], self.layouts[key[0]].schema.leaves[key[1]]
+        members = self.members(key[0])
+        file = self.file[members]
+        filters = Filters(
+            self.paths, file, self.index[members], ".".join(leaf.path), arrays.offset, arrays.length,
+            self.arrays.limit[file], arrays.filled, arrays.learnt,
+        )  # fmt: skip
+        with self._lock:
+            self._chunks[key] = ColumnChunks(leaf, layout, members, arrays.bounds, arrays.nulls, arrays.values, filters)
+
+    def known(self) -> dict[ColumnKey, ColumnChunks]:
+        """The columns that were asked for, or taken over, by now."""
+        with self._lock:
+            return dict(self._chunks)
+
+    def column_keys(self) -> set[ColumnKey]:
+        """The columns that are known, or stored."""
+        return {*self.known(), *(self.stored.keys if self.stored is not None else ())}
+
+    def can_tell(self, layout: int) -> bool:
+        """Whether every column of the files with ``layouts[layout]`` can be told without reading."""
+        return all(self._footers[place] is not None for place in np.flatnonzero(self.arrays.layout == layout).tolist())
+
+    @property
+    def lessons(self) -> Lessons:
+        """How much is known by now."""
+        filters = [chunks.filters for chunks in self.known().values()]
+        before = sum(each.lessons_before for each in filters)
+        return Lessons(len(self.column_keys()), sum(each.lessons for each in filters) - before, before)
+
     def extent(self, row_group: int) -> tuple[int, int]:
         """The byte offset at which the row group begins in its file, and how many bytes its column chunks take."""
-        place = int(self.file[row_group])
-        footer: Footer = self.footers[place]
-        try:
-            return footer.extent(int(self.index[row_group]))
-        except FormatError as error:
-            raise FormatError(f"{self.paths[place]}: the footer is damaged: {error}") from error
-
-    def _extract(self, layout: int, leaf: LeafColumn) -> ColumnChunks:
-        members = self.members(layout)
-        file = self.file[members]
-        chunks: list[ChunkFields] = []
-        for place in dict.fromkeys(file.tolist()):
-            footer: Footer = self.footers[place]
+        start, length = self.arrays.extents[row_group].tolist()
+        if start == UNKNOWN:
+            place = int(self.file[row_group])
             try:
-                chunks += [footer.read_chunk(i, leaf.index) for i in range(len(footer.rows))]
+                start, length = self.footer(place).extent(int(self.index[row_group]))
             except FormatError as error:
-                raise FormatError(f"{self.paths[place]}: the footer is damaged: {error}") from error
+                raise _damaged(self.paths[place], error) from error
+            self.arrays.extents[row_group] = start, length
+        return start, length
+
+    def extents_of(self, row_groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The starts and the lengths of several; as :meth:`extent`."""
+        for row_group in row_groups[self.arrays.extents[row_groups, 0] == UNKNOWN].tolist():
+            self.extent(row_group)
+        start, length = self.arrays.extents[row_groups].T
+        return start, length
+
+    def fill_extents(self) -> None:
+        """Work out every extent that a footer in memory gives."""
+        for row_group in np.flatnonzero(self.arrays.extents[:, 0] == UNKNOWN).tolist():
+            if self._footers[self.file[row_group]] is not None:
+                try:
+                    self.extent(row_group)
+                except FormatError:  # told when a plan keeps this row group
+                    continue
+
+    @property
+    def footers(self) -> Sequence[Footer]:
+        """Of all files; those that are not in memory are read."""
+        return self.read_footers(range(len(self.files)), ReadCount())
+
+    @property
+    def held_footers(self) -> Sequence[Footer | None]:
+        """Of all files, as far as they are in memory."""
+        return self._footers
+
+    def footer(self, place: int) -> Footer:
+        return self.read_footers([place], ReadCount())[0]
+
+    def read_footers(self, places: Iterable[int], reads: ReadCount) -> list[Footer]:
+        """The footers of the files at `places`; those that are not in memory are read, all at once."""
+        places = list(places)
+        with self._lock:
+            missing = [place for place in places if self._footers[place] is None]
+            found = read_footers(self.storage, [self.files[place] for place in missing], reads) if missing else []
+            for place, footer in zip(missing, found, strict=True):
+                assert footer is not None
+                if not self._agrees(place, footer):
+                    raise FormatError(
+                        f"{self.paths[place]}: the file was replaced since it was listed; its footer has changed"
+                    )
+                self._footers[place] = footer
+            self.outdated |= not all(are_unchanged(self.storage, [self.files[place] for place in missing]))
+            return [footer for place in places if (footer := self._footers[place]) is not None]
+
+    def _agrees(self, place: int, footer: Footer) -> bool:
+        """Whether `footer` can be the one that the arrays were made of."""
+        rows, layout = self.rows[self.first[place] : self.first[place + 1]], self.layouts[self.arrays.layout[place]]
+        same_layout = footer.layout is layout or (
+            footer.layout.schema == layout.schema and footer.layout.traits == layout.traits
+        )
+        same_place = _limit(self.files[place], footer) == self.arrays.limit[place]
+        return same_layout and same_place and footer.rows == tuple(rows.tolist())
+
+    def _chunks_of(self, place: int, footer: Footer, leaf: LeafColumn) -> list[ChunkFields]:
+        try:
+            return [footer.read_chunk(i, leaf.index) for i in range(len(footer.rows))]
+        except FormatError as error:
+            raise _damaged(self.paths[place], error) from error
+
+    @property
+    def kept_bytes(self) -> int:
+        """About what this takes of memory, or of a file that is mapped into it: footers, arrays, and bitsets that were
+        kept."""
+        arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
+        columns = sum(_bytes_of(chunks) for chunks in self.known().values())
+        return sum(len(footer.raw) for footer in self._footers if footer is not None) + arrays + columns
+
+    def _extract(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> ColumnArrays:
+        places = list(dict.fromkeys(self.file[self.members(layout)].tolist()))
+        chunks: list[ChunkFields] = []
+        for place, footer in zip(places, self.read_footers(places, reads), strict=True):
+            chunks += self._chunks_of(place, footer, leaf)
         values, nulls, offset, length = (
             np.array([UNKNOWN if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in range(4)
         )
         nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
         filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
-        index, column = self.index[members], ".".join(leaf.path)
-        filters = Filters(self.paths, file, index, column, offset, length, self._footer_starts[file], filled)
         bounds = _bounds(leaf, self.layouts[layout].traits, chunks)
-        return ColumnChunks(leaf, self.layouts[layout], members, bounds, nulls, values, filters)
+        return ColumnArrays(bounds, nulls, values, offset, length, filled, Learnt.nothing(offset))
+
+
+def are_unchanged(storage: Storage, files: Iterable[FileInfo]) -> list[bool]:
+    """Which of `files` still are what was listed, so that what was read in the meantime was of them: those with a
+    modification time, and, where to ask costs next to nothing, with the same one now."""
+    local = storage.key == "file"
+    return [file.mtime_ns > 0 and (not local or _is_unchanged(file)) for file in files]
+
+
+def _is_unchanged(file: FileInfo) -> bool:
+    try:
+        now = os.stat(file.path)
+    except OSError:
+        return False
+    unit = 1 if file.mtime_ns % 1_000_000 else 1_000_000  # Hadoop lists milliseconds
+    return now.st_size == file.size and now.st_mtime_ns // unit == file.mtime_ns // unit
+
+
+def _limit(info: FileInfo, footer: Footer) -> int:
+    return info.size - len(footer.raw) - 8
+
+
+def _damaged(path: str, error: FormatError) -> FormatError:
+    return FormatError(f"{path}: the footer is damaged: {error}")
+
+
+def _bytes_of(chunks: ColumnChunks) -> int:
+    bounds = 0 if chunks.bounds is None else chunks.bounds.lower.nbytes + chunks.bounds.upper.nbytes
+    return chunks.filters.kept_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
 
 
 def _bounds(leaf: LeafColumn, traits: WriterTraits, chunks: Sequence[ChunkFields]) -> Bounds | None:

@@ -1,0 +1,307 @@
+"""The footer cache on disk: what a new process knows of files, and what it still reads of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from bloomparquet.format import footer as footer_module
+from bloomparquet.pruning.planner import cache
+from tests.support.core import empty_filters, set_filter_place, watch_reads
+from tests.support.disk_cache import ROOM, cache_in, entries, restart, ten_files, told, uncached
+from tests.support.files import hive, write
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    yield from cache_in(tmp_path / "cache")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return ten_files(tmp_path / "data")
+
+
+def test_what_was_queried_before_costs_a_new_process_no_read(data: Path, directory: Path, monkeypatch: Any) -> None:
+    opened = bp.Dataset.open(data)
+    wheres = ["x = 31", "x = 30", "name IN ('n4', 'n5')", "y < 3", "x IS NULL OR name = 'z'"]
+    expected = {where: uncached(opened, where) for where in wheres}
+    for where in wheres:
+        bp.plan(opened, where)
+    restart()
+    shutil.rmtree(data)
+    reads = watch_reads(monkeypatch)
+    for where in wheres:
+        found = bp.plan(opened, where)
+        assert (told(found), found.requests) == (expected[where], 0)
+    assert not reads.calls
+
+
+def test_another_process_reads_what_this_one_has_stored(data: Path, directory: Path) -> None:
+    first = bp.plan(data, "x = 31")
+    cache.persist()
+    code = (
+        "import sys, bloomparquet as bp\n"
+        "from bloomparquet.pruning.planner import cache\n"
+        "cache.use_disk(sys.argv[1], 1 << 30)\n"
+        "plan = bp.plan(sys.argv[2], 'x = 31')\n"
+        "print(plan.requests, plan)\n"
+    )
+    source = Path(bp.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code, directory, data], env={**os.environ, "PYTHONPATH": str(source)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == f"0 {first!r}"
+
+
+def test_planning_writes_nothing_until_it_is_told_to(data: Path, directory: Path) -> None:
+    bp.plan(data, "x = 31")
+    assert not directory.exists()
+    cache.persist()
+    (entry,) = entries(directory)
+    written = entry.stat().st_ino
+    bp.plan(data, "x = 33")
+    cache.persist()
+    assert entries(directory) == [entry]
+    assert entry.stat().st_ino == written  # nothing new was learnt
+
+
+def test_a_column_that_nobody_named_before_costs_the_footers_once(data: Path, directory: Path) -> None:
+    bp.plan(data, "x = 31")
+    restart()
+    expected = uncached(data, "name = 'n31'")
+    found = bp.plan(data, "name = 'n31'")
+    assert told(found) == expected
+    assert found.footer_reads.requests == 10
+    assert bp.plan(data, "x = 31").requests == bp.plan(data, "y < 9").requests == 0
+    restart()
+    assert bp.plan(data, "x = 31 OR name = 'n31'").requests == 0
+
+
+def test_rows_are_read_with_the_footers_of_their_files_alone(data: Path, directory: Path, monkeypatch: Any) -> None:
+    write(data / "only.parquet", {"x": [1001], "name": ["one"], "y": [1.5]}, ["x", "name"])
+    expected = bp.read_table(data, "x = 1001")
+    restart()
+    reads = watch_reads(monkeypatch)
+    assert bp.read_table(data, "x = 1001").equals(expected)
+    # The first file says which columns there are.
+    assert {Path(path).name for path, *_ in reads.calls} <= {"0.parquet", "only.parquet"}
+
+
+@pytest.mark.parametrize("from_disk", [False, True])
+def test_of_a_data_set_that_grew_only_the_new_file_is_read(tmp_path: Path, directory: Path, from_disk: bool) -> None:
+    for i in range(200):
+        write(tmp_path / "data" / f"{i:03}.parquet", {"x": [4 * i, 4 * i + 2, 4 * i + 800]}, ["x"])
+    bp.plan(tmp_path / "data", "x = 401")
+    if from_disk:
+        restart()
+    write(tmp_path / "data" / "100a.parquet", {"x": [0, 400, 402]}, ["x"])
+    (tmp_path / "data" / "007.parquet").unlink()
+    write(tmp_path / "data" / "008.parquet", {"x": [32, 402, 900]}, ["x"])
+    expected = uncached(tmp_path / "data", "x = 401")
+    found = bp.plan(tmp_path / "data", "x = 401")
+    assert told(found) == expected
+    assert (found.footer_reads.requests, found.filter_reads.requests) == (2, 2)
+    restart()
+    assert len(entries(directory)) == 1  # the larger one has taken the place of the first
+    again = bp.plan(tmp_path / "data", "x = 401")
+    assert (told(again), again.requests) == (expected, 0)
+
+
+def test_two_halves_that_are_known_make_a_whole(tmp_path: Path, directory: Path) -> None:
+    """Each half brings bitsets in memory, of its own sizes."""
+    paths = [
+        write(
+            tmp_path / "data" / f"{i}.parquet", {"x": np.random.default_rng(i).permutation(400) * 2},
+            {"x": {"ndv": 100 << i, "fpp": 0.001}}, rows_per_group=100,
+        ) for i in range(4)
+    ]  # fmt: skip
+    whole = bp.Dataset.open(paths)
+    wheres = [bp.Eq("x", value) for value in (0, 2, 30, 31, 333, 798)]
+    expected = [uncached(whole, where) for where in wheres]
+    for half in (paths[::2], paths[1::2]):
+        for where in wheres:
+            bp.plan(half, where)
+    for forget in (list, restart, restart):
+        forget()
+        found = [bp.plan(whole, where) for where in wheres]
+        assert [told(plan) for plan in found] == expected
+        assert sum(plan.requests for plan in found) == 0
+
+
+def test_a_part_of_a_known_data_set_holds_no_more_than_its_own_bitsets(data: Path, directory: Path) -> None:
+    whole = bp.plan(data, "x = 31").table.known()[0, 0].filters
+    part = bp.plan(f"{data}/[0-3].parquet", "x = 31").table.known()[0, 0].filters
+    assert 0.35 < len(part.learnt().resident) / len(whole.learnt().resident) < 0.45
+
+
+def test_bitsets_beyond_the_bound_of_memory_are_read_where_they_lie(
+    data: Path, directory: Path, monkeypatch: Any
+) -> None:
+    for half in ("[0-4]", "[5-9]"):
+        bp.plan(f"{data}/{half}.parquet", "x = 31")
+    expected = uncached(data, "x = 31")
+    monkeypatch.setattr("bloomparquet.pruning.learnt.RESIDENT_BYTES", 4 * 1024)
+    found = bp.plan(data, "x = 31")
+    assert told(found) == expected
+    assert found.filter_reads.requests > 0
+    assert found.table.known()[0, 0].filters.learnt().resident.nbytes <= 4 * 1024
+
+
+def test_layouts_that_were_told_apart_may_be_one_to_another_process(tmp_path: Path, directory: Path) -> None:
+    for i in range(6):
+        write(tmp_path / "data" / f"{i}.parquet", {"x": [2 * i, 2 * i + 100]}, ["x"])
+        if i in (2, 4):  # a process that has forgotten the layouts of the files before
+            bp.plan(tmp_path / "data", "x = 4")
+            footer_module._layouts.clear()
+            footer_module._tails.clear()
+    assert len(bp.plan(tmp_path / "data", "x = 4").table.layouts) == 3
+    restart()
+    write(tmp_path / "data" / "6.parquet", {"x": [4]}, ["x"])
+    for _ in range(2):
+        expected = uncached(tmp_path / "data", "x = 4 OR x = 110")
+        assert told(bp.plan(tmp_path / "data", "x = 4 OR x = 110")) == expected
+        restart()
+
+
+def test_what_was_planned_without_a_predicate_is_known_too(data: Path, directory: Path) -> None:
+    expected = told(bp.plan(data))
+    restart()
+    again = bp.plan(data)
+    assert (told(again), again.requests) == (expected, 0)
+
+
+def test_partitions_of_a_known_data_set_are_known(tmp_path: Path, directory: Path) -> None:
+    root = hive(tmp_path / "data", {f"day={i}": {"x": [i, 10 + i]} for i in range(6)}, ["x"])
+    bp.plan(root, "x = 5")
+    restart()
+    for where in ("day = 3 AND x = 13", "day <> 2 AND x = 12", "day < 2 AND x = 7"):
+        expected = uncached(root, where)
+        found = bp.plan(root, where)
+        assert (told(found), found.footer_reads.requests) == (expected, 0)
+    cache.persist()
+    assert len(entries(directory)) == 1  # that has it all
+
+
+KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "i8": (pa.int8(), [-3, 0, 7]),
+    "u64": (pa.uint64(), [0, 5, 2**64 - 1]),
+    "f": (pa.float32(), [-0.0, 1.5, float("nan")]),
+    "s": (pa.string(), ["", "ä\0", "b\0\0"]),
+    "b": (pa.binary(), [b"", b"\0", b"\xff" * 40]),
+    "fixed": (pa.binary(3), [b"abc", b"\0\0\0", b"zz\0"]),
+    "small": (pa.decimal128(20, 2), [Decimal("-1.25"), Decimal("3.00"), Decimal(0)]),
+    "wide": (pa.decimal128(38, 0), [Decimal(10**37), Decimal(-(10**37)), Decimal(1)]),
+    "d": (pa.date32(), [dt.date(2024, 1, 1), dt.date(2001, 9, 9), dt.date(1999, 1, 1)]),
+    "t": (pa.timestamp("us", "UTC"), [dt.datetime(2024, 1, i, tzinfo=dt.timezone.utc) for i in (1, 2, 3)]),
+    "yes": (pa.bool_(), [True, False, True]),
+}
+
+
+def test_bounds_of_every_kind_come_back_as_they_were(tmp_path: Path, directory: Path) -> None:
+    for i in range(3):
+        columns = {name: pa.array([values[i], None, values[0]], kind) for name, (kind, values) in KINDS.items()}
+        write(tmp_path / "data" / f"{i}.parquet", columns, [name for name in KINDS if name != "yes"])
+    wheres = [
+        leaf
+        for name, (_, values) in KINDS.items()
+        for value in values
+        for leaf in (bp.Eq(name, value), bp.NotEq(name, value), bp.Lt(name, value), bp.GtEq(name, value))
+    ] + [bp.IsNull(name) for name in KINDS]
+    wheres += [bp.StartsWith("s", "b"), bp.Not(bp.StartsWith("s", "b"))]
+    expected = [uncached(tmp_path / "data", where) for where in wheres]
+    for where in wheres:
+        bp.plan(tmp_path / "data", where)
+    restart()
+    assert [told(bp.plan(tmp_path / "data", where)) for where in wheres] == expected
+    write(tmp_path / "data" / "3.parquet", {"i8": pa.array([7], pa.int8()), "s": ["b"]}, ["i8", "s"])  # and when merged
+    expected = [uncached(tmp_path / "data", where) for where in wheres]
+    restart()
+    assert [told(bp.plan(tmp_path / "data", where)) for where in wheres] == expected
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> bp.Dataset:
+    """Files of three schemas, with filters of several sizes, some broken, one over nulls, one never filled."""
+    root = tmp_path_factory.mktemp("mixed")
+    rng = np.random.default_rng(3)
+    for i in range(12):
+        kind = (pa.int32(), pa.int64(), pa.decimal128(20, 0))[i % 3]
+        x = pa.array(rng.permutation(400)[: 120 + 10 * i] * 2).cast(kind)
+        table = {"x": x, "name": [f"k{value}" for value in x.to_pylist()]} | ({"z": [i] * len(x)} if i % 2 else {})
+        options = {"x": {"ndv": (50, 3000, 30000)[i % 4 % 3], "fpp": 0.001}, "name": {"ndv": 100, "fpp": 0.01}}
+        path = write(root / f"{i:02}.parquet", table, options, rows_per_group=50)
+        if i == 5:
+            set_filter_place(path, offset=2)
+        if i == 7:
+            empty_filters(path)
+    write(root / "12.parquet", {"x": pa.nulls(20, pa.int64()), "name": ["k"] * 20}, ["x"])
+    return bp.Dataset.open(root)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 12), min_size=1, max_size=16),  # in any order, some of them twice
+        st.sampled_from(
+            ["x = {}", "name = 'k{}'", "x > {} AND name IN ('k3', 'k{}')", "z = {}", "x IS NULL", "x <> {}"]
+        ),
+        st.integers(-1, 801),
+        st.sampled_from(["", "persist", "restart", "off"]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(steps=STEPS)
+def test_whatever_is_known_of_whichever_files_plans_are_the_uncached_ones(
+    mixed: bp.Dataset, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[list[int], str, int, str]]
+) -> None:
+    directory = tmp_path_factory.mktemp("cache")
+    cache.clear()
+    try:
+        for places, pattern, value, then in steps:
+            cache.use_disk(None if then == "off" else directory, ROOM)
+            some = replace(
+                mixed, files=tuple(mixed.files[i] for i in places), partition_values=tuple(() for _ in places)
+            )
+            where = pattern.format(value, value)
+            assert told(bp.plan(some, where, strict=False)) == uncached(some, where, strict=False)
+            {"": list, "off": list, "persist": cache.persist, "restart": restart}[then]()
+    finally:
+        cache.use_disk(None)
+        cache.clear()
+
+
+def test_unusable_filters_are_told_again_by_another_process(
+    tmp_path: Path, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = set_filter_place(write(tmp_path / "data.parquet", {"x": [2, 4, 6]}, ["x"]), offset=2)
+    (error,) = bp.plan(path, "x = 3").errors
+    restart()
+    caplog.clear()
+    again = bp.plan(path, "x = 3")
+    assert ([str(it) for it in again.errors], again.kept, again.requests) == ([str(error)], 1, 0)
+    assert bp.plan(path, "x = 3").kept == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{error}; row groups without a usable filter are read"
+    ]
+    with pytest.raises(bp.FormatError, match="expected within bytes"):
+        bp.plan(path, "x = 3", on_filter_error="fail")

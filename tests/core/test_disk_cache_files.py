@@ -1,0 +1,341 @@
+"""The files of the footer cache: believed only when proven, safe for many processes, bounded, never in the way."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.fs
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.pruning import disk as disk_module
+from bloomparquet.pruning.cache import FooterCache
+from bloomparquet.pruning.disk import CacheDirectory, Entry, default_directory
+from bloomparquet.pruning.planner import cache
+from bloomparquet.storage import FileInfo, ReadCount
+from tests.support.disk_cache import ROOM, cache_in, entries, restart, ten_files, told, uncached
+from tests.support.files import write
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    yield from cache_in(tmp_path / "cache")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return ten_files(tmp_path / "data")
+
+
+def _damages(entry: Path) -> Iterator[Callable[[], Any]]:
+    whole = entry.read_bytes()
+    rng = random.Random(5)
+
+    def flip(at: int) -> None:
+        entry.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1 :])
+
+    for at in [*range(32), *(rng.randrange(len(whole)) for _ in range(250)), len(whole) - 1]:
+        yield lambda: flip(at)  # noqa: B023
+    for size in [0, 1, 8, 23, 24, 25, *(rng.randrange(len(whole)) for _ in range(40)), len(whole) - 1]:
+        yield lambda: os.truncate(entry, size)  # noqa: B023
+    yield lambda: entry.write_bytes(whole + b"\0")
+    yield lambda: entry.write_bytes(rng.randbytes(len(whole)))
+    yield lambda: entry.write_bytes(whole.replace(b'"code": "', b'"code": "0'))
+    yield lambda: (entry.unlink(), entry.mkdir())
+    yield lambda: (entry.unlink(), entry.mkdir(), (entry / "something").touch())
+    yield lambda: (entry.unlink(), entry.symlink_to(entry))
+    yield lambda: (entry.unlink(), os.mkfifo(entry))
+
+
+def test_a_damaged_file_is_not_believed_and_written_anew(tmp_path: Path, directory: Path) -> None:
+    for i in range(2):
+        write(tmp_path / "data" / f"{i}.parquet", {"x": [10 * i, 10 * i + 4], "s": ["a", "b"]}, ["x"], rows_per_group=1)
+    opened = bp.Dataset.open(tmp_path / "data")
+    where = "x IN (4, 7, 14) AND s > 'a'"
+    expected = uncached(opened, where)
+    assert told(bp.plan(opened, where)) == expected
+    restart()
+    (entry,) = entries(directory)
+    sound = entry.read_bytes()
+    for damage in _damages(entry):
+        damage()
+        assert told(bp.plan(opened, where)) == expected
+        restart()
+        assert entry.read_bytes() == sound
+    assert bp.plan(opened, where).requests == 0
+
+
+def test_a_file_of_other_files_is_not_believed_whatever_its_name_says(data: Path, directory: Path) -> None:
+    small = bp.Dataset.open([data / "0.parquet", data / "1.parquet"])
+    other = bp.Dataset.open([data / "2.parquet", data / "3.parquet"])
+    bp.plan(small, "x = 30")
+    restart()
+    (first,) = entries(directory)
+    bp.plan(other, "x = 30")
+    restart()
+    (second,) = (entry for entry in entries(directory) if entry != first)
+    shutil.copy(first, second)
+    expected = uncached(other, "x = 30")
+    assert told(bp.plan(other, "x = 30")) == expected
+
+
+def test_a_file_of_other_code_is_not_believed(data: Path, directory: Path, monkeypatch: Any) -> None:
+    bp.plan(data, "x = 31")
+    restart()
+    (entry,) = entries(directory)
+    monkeypatch.setattr(disk_module, "code_fingerprint", lambda: "another version")
+    with pytest.raises(disk_module.DamagedEntryError):
+        Entry(entry)
+    assert bp.plan(data, "x = 31").requests > 0
+
+
+def test_a_file_of_another_user_is_not_believed(data: Path, directory: Path, monkeypatch: Any) -> None:
+    bp.plan(data, "x = 31")
+    restart()
+    monkeypatch.setattr("bloomparquet.pruning.disk.os.geteuid", lambda: os.getuid() + 1)
+    assert bp.plan(data, "x = 31").requests > 0
+
+
+@pytest.mark.parametrize("coarse", [False, True], ids=["ns", "ms"])
+def test_a_file_that_was_replaced_after_it_was_listed_is_not_kept_as_the_old_one(
+    tmp_path: Path, directory: Path, coarse: bool
+) -> None:
+    paths = [write(tmp_path / "data" / f"{i}.parquet", {"x": [2 * i]}, ["x"]) for i in range(4)]
+    files = [FileInfo(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in paths]
+    if coarse:
+        files = [file._replace(mtime_ns=file.mtime_ns // 1_000_000 * 1_000_000) for file in files]
+    opened = replace(bp.Dataset.open(tmp_path / "data"), files=tuple(files))
+    status = os.stat(paths[1])
+    old = Path(paths[1]).read_bytes()
+    write(paths[1], {"x": [66]}, ["x"])
+    assert os.stat(paths[1]).st_size == status.st_size
+    os.utime(paths[1], ns=(0, status.st_mtime_ns + 5_000_000))
+    assert bp.plan(opened, "x = 66").kept == 1
+    cache.persist()
+    # The listing is right again: by now it is the old file that lies there.
+    Path(paths[1]).write_bytes(old)
+    os.utime(paths[1], ns=(0, status.st_mtime_ns))
+    plan = bp.plan(opened, "x = 2")
+    assert (plan.kept, plan.footer_reads.requests) == (1, 1)  # that of the file in question
+    restart()
+    plan = bp.plan(opened, "x = 2")
+    assert (plan.kept, plan.requests) == (1, 0)
+
+
+def test_what_changed_while_its_filters_were_read_is_not_stored(data: Path, directory: Path) -> None:
+    opened = bp.Dataset.open(data)
+    bp.plan(opened, "x = 31")
+    os.utime(data / "3.parquet", ns=(0, 5))
+    cache.persist()
+    assert not entries(directory)
+
+
+def test_a_footer_that_is_read_late_must_be_the_one_that_was_stored(data: Path, directory: Path) -> None:
+    opened = bp.Dataset.open(data)
+    bp.plan(opened, "x = 31")
+    restart()
+    size = opened.files[3].size
+    write(data / "3.parquet", {"x": [1], "name": ["a"], "y": [0.5]})
+    with open(data / "3.parquet", "r+b") as file:  # of the size that was listed, with a footer at its end
+        whole = file.read()
+        file.seek(0)
+        file.write(bytes(size - len(whole)) + whole)
+    with pytest.raises(bp.FormatError, match=r"3\.parquet: the file was replaced"):
+        bp.plan(opened, "y = 1")
+
+
+def test_what_a_late_footer_of_another_file_says_is_not_kept(data: Path, directory: Path) -> None:
+    opened = bp.Dataset.open(data)
+    bp.plan(opened, "x = 31")
+    restart()
+    os.utime(data / "3.parquet", ns=(0, 5))  # whatever else changed, it is not known to be the file that was listed
+    for _ in range(2):
+        assert bp.plan(opened, "y = 1").footer_reads.requests == 10
+    cache.persist()
+    (entry,) = entries(directory)
+    assert len(Entry(entry).units) == 2
+
+
+def test_files_that_another_process_cannot_name_are_not_stored(tmp_path: Path, directory: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": [2]}, ["x"])
+    given = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    assert [bp.plan("x.parquet", "x = 2", filesystem=given).requests for _ in range(2)] == [2, 0]
+    undated = replace(bp.Dataset.open(path), files=(FileInfo(path, os.stat(path).st_size, 0),))
+    assert [bp.plan(undated, "x = 2").requests for _ in range(2)] == [2, 2]
+    cache.persist()
+    assert not entries(directory)
+
+
+def test_damaged_files_are_looked_at_anew_and_the_others_are_known(data: Path, directory: Path) -> None:
+    (data / "3.parquet").write_bytes(b"damaged beyond repair")
+    expected = uncached(data, "x = 30", skip_corrupt=True)
+    assert told(bp.plan(data, "x = 30", skip_corrupt=True)) == expected
+    for forget in (lambda: None, restart):
+        forget()
+        again = bp.plan(data, "x = 30", skip_corrupt=True)
+        assert (told(again), again.requests) == (expected, 1)
+
+
+def test_what_was_planned_while_the_disk_was_off_stays_in_the_process(data: Path, directory: Path) -> None:
+    cache.use_disk(None)
+    bp.plan(data, "x = 31")
+    cache.use_disk(directory, ROOM)
+    cache.persist()
+    assert not entries(directory)
+    part = [str(data / "1.parquet"), str(data / "2.parquet")]
+    for number, paths in enumerate((part, data), 1):
+        assert bp.plan(paths, "x = 31").requests == 0
+        cache.persist()
+        assert len(entries(directory)) == number
+
+
+def test_only_the_owner_may_look_at_what_is_stored(data: Path, directory: Path) -> None:
+    bp.plan(data, "x = 31")
+    cache.persist()
+    (entry,) = entries(directory)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (directory, entry)] == [0o700, 0o600]
+
+
+def test_a_disk_that_does_nothing_right_is_told_once_and_fails_no_plan(
+    data: Path, tmp_path: Path, directory: Path, caplog: pytest.LogCaptureFixture, monkeypatch: Any
+) -> None:
+    expected = uncached(data, "x = 30")
+    (tmp_path / "file").touch()
+    cache.use_disk(tmp_path / "file" / "below", ROOM)
+    for _ in range(2):
+        assert told(bp.plan(data, "x = 30")) == expected
+        restart()
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    caplog.clear()
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    cache.use_disk(directory, ROOM)
+    monkeypatch.setattr("bloomparquet.pruning.disk.os.replace", full)
+    for _ in range(2):
+        assert told(bp.plan(data, "x = 30")) == expected
+        restart()
+    assert ["No space left" in record.getMessage() for record in caplog.records] == [True]
+    assert list(directory.iterdir()) == []
+
+
+def test_what_was_not_used_for_longest_goes_first(tmp_path: Path, directory: Path) -> None:
+    sets = [write(tmp_path / f"data{i}" / "x.parquet", {"x": [2, 4]}, ["x"]) for i in range(4)]
+    names = []
+    for i, path in enumerate(sets[:3]):
+        bp.plan(path, "x = 3")
+        restart()
+        (new,) = set(entries(directory)) - set(names)
+        names.append(new)
+        os.utime(new, ns=(i, i))
+    bp.plan(sets[1], "x = 3")
+    os.utime(names[1], ns=(1, 1))
+    bp.plan(sets[0], "x = 3")  # of use again
+    cache.use_disk(directory, sum(path.stat().st_size for path in names) + 100)
+    bp.plan(sets[3], "x = 3")
+    cache.persist()
+    assert set(names) - set(entries(directory)) == {names[1]}
+    assert bp.plan(sets[1], "x = 3").requests == 0  # what a process has, it keeps
+    cache.use_disk(directory, 100)
+    bp.plan(write(tmp_path / "data4" / "x.parquet", {"x": [2]}), "x = 3")
+    cache.persist()
+    assert not entries(directory)
+
+
+def test_the_process_counts_what_it_holds(data: Path, directory: Path) -> None:
+    bp.plan(data, "x = 31")
+    restart()
+    table = bp.plan(data, "x = 31").table
+    bitsets = 40 * int(table.known()[0, 0].filters.num_bytes[0])
+    assert bitsets < table.kept_bytes < bitsets + 64 * 1024
+    small = FooterCache(kept_bytes=1)
+    for path in ("0.parquet", "1.parquet"):
+        one = bp.Dataset.open(data / path)
+        small.row_groups(one.storage, one.files, ReadCount(), skip_corrupt=False)
+    assert len(small._tables) == 1
+
+
+def _write_many(directory: Path, data: Path, number: int) -> None:
+    from bloomparquet.pruning.planner import cache as own
+
+    opened = bp.Dataset.open(data)
+    for i in range(25):
+        own.clear()
+        own.use_disk(directory, 60_000 if i % 5 == 0 else ROOM)
+        some = (
+            opened
+            if i % 2
+            else replace(opened, files=opened.files[: 3 + number], partition_values=((),) * (3 + number))
+        )
+        value = 2 * (17 * i + number) % 800
+        assert bp.plan(some, bp.Eq("x", value)).kept >= len(some.files)
+        assert bp.plan(some, bp.Eq("name", f"n{value + 1}")).kept <= len(some.files)
+        own.persist()
+
+
+def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_write_many, args=(directory, data, number)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    for entry in entries(directory):
+        found = Entry(entry)
+        assert all(found.unit(name) for name in found.units)
+    assert not list(directory.glob(".unfinished*"))
+
+
+def _die_while_writing(directory: Path, data: Path) -> None:
+    from bloomparquet.pruning.planner import cache as own
+
+    own.use_disk(directory, ROOM)
+    bp.plan(data, "x = 31")
+    os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+    own.persist()
+
+
+def test_what_a_killed_writer_leaves_is_never_read_and_goes_in_time(data: Path, directory: Path) -> None:
+    worker = multiprocessing.get_context("fork").Process(target=_die_while_writing, args=(directory, data))
+    worker.start()
+    worker.join(30)
+    assert worker.exitcode == -signal.SIGKILL
+    (left,) = directory.iterdir()
+    assert bp.plan(data, "x = 31").requests > 0
+    cache.persist()
+    assert left.exists()  # it might be somebody's who is still at it
+    os.utime(left, (0, 0))
+    cache.persist()
+    assert list(directory.iterdir()) == entries(directory) != []
+
+
+def test_the_default_directory_is_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert default_directory() == Path("/somewhere/bloomparquet")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert default_directory() == Path("/home/someone/.cache/bloomparquet")
+
+
+def test_files_of_any_size_of_directory_come_back(tmp_path: Path) -> None:
+    directory = CacheDirectory(tmp_path, ROOM)
+    for count in (0, 1, 2, 9, 40):
+        units = {f"{i}/{i}": {"a" * i: np.arange(i), "b": np.zeros((i, 2), np.uint8)} for i in range(count)}
+        assert directory.write(directory.path("x"), units)
+        entry = Entry(directory.path("x"))
+        assert {name: {key: array.tolist() for key, array in entry.unit(name).items()} for name in entry.units} == {
+            name: {key: array.tolist() for key, array in unit.items()} for name, unit in units.items()
+        }
