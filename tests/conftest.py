@@ -57,3 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Spark's Python workers must be the interpreter that runs the tests, whatever python3 is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # A process that has the jar keeps it: what is tested without comes before (and pytest must not reorder modules).
+    items.sort(key=lambda item: "tests/shim/" in item.path.as_posix())

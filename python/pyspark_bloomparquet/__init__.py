@@ -1,10 +1,27 @@
-"""``spark.read.format("bloomparquet")`` without a jar: Spark finds :class:`DefaultSource` in this module by its name.
+"""The Spark face of bloomparquet: the Python data source, and :func:`attach` for the jar that makes it fast.
 
-Every Spark session imports this to see which data sources there are, so nothing heavy may be imported here.
+Every Spark session imports this to see which data sources there are, and the jar's planner process imports it without
+Spark, so nothing is imported before it is used.
 """
 
 from __future__ import annotations
 
-from pyspark_bloomparquet.source import DefaultSource
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["DefaultSource"]
+if TYPE_CHECKING:
+    from pyspark_bloomparquet.shim import ScanSummary, attach, configure, jar_path, last_plan
+    from pyspark_bloomparquet.source import DefaultSource
+
+__all__ = ["DefaultSource", "ScanSummary", "attach", "configure", "jar_path", "last_plan"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DefaultSource":
+        from pyspark_bloomparquet.source import DefaultSource
+
+        return DefaultSource
+    if name in __all__:
+        from pyspark_bloomparquet import shim
+
+        return getattr(shim, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 Spark hands options over as a case-insensitive map of strings with lower-cased keys, and ignores what a source does not
 know. A misspelt option that silently does nothing is the worst kind here (it reads everything), so an unknown name is
-an error with the nearest one.
+an error with the nearest one; through the jar, where Spark's own options pass as well, a warning.
 
 ``python -m pyspark_bloomparquet.options`` prints the README's table.
 """
@@ -12,11 +12,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import OptionError, PlanError, nearest
+
+if TYPE_CHECKING:
+    from bloomparquet.pruning.planner import OnFilterError
 
 _UNITS = {"": 1, "b": 1, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
 _BYTES = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
@@ -93,14 +96,19 @@ def _one_of(*choices: str) -> Callable[[str, str], str]:
     return check
 
 
+JAR, PYTHON, BOTH = "jar", "Python", "both"
+
+
 @dataclass(frozen=True)
 class Option:
-    """One option. `default` is the text that leaving it out stands for, if any; `read` turns text into the value."""
+    """One option. `default` is the text that leaving it out stands for, if any; `read` turns text into the value;
+    `reader` says which of the two readers heeds it (the other ignores it)."""
 
     name: str
     default: str | None
     read: Callable[[str, str], Any]
     doc: str
+    reader: str = BOTH
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -117,10 +125,43 @@ OPTIONS: tuple[Option, ...] = (
         "pushFilters",
         "auto",
         _one_of("auto", "on", "off"),
-        "Whether the filters of a query prune. `auto`: where Spark keeps the filters of each scan apart. `on`: always; "
-        "needs `spark.sql.python.filterPushdown.enabled`, and on Spark 4.1 to 4.3 **each load may serve one query "
-        "only**, or rows are lost. `off`: never.",
+        "Whether the filters of a query prune. `auto`: with the jar; without it, where Spark keeps the filters of each "
+        "scan apart. `on`: always; without the jar this needs `spark.sql.python.filterPushdown.enabled`, and on Spark "
+        "4.1 to 4.3 **each load may serve one query only**, or rows are lost. `off`: never.",
     ),
+    Option(
+        "planning",
+        "auto",
+        _one_of("auto", "driver", "off"),
+        "Whether row groups are planned before tasks are. `auto`: unless there are more than `maxFilesPlannedOnDriver` "
+        "files; `driver`: always; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
+        JAR,
+    ),
+    Option("maxFilesPlannedOnDriver", "100000", _count, "See `planning`.", JAR),
+    Option(
+        "planningTimeout",
+        "30s",
+        _text,
+        "How long a query waits for its plan. When it is over everything is read, while planning goes on: what it "
+        "learns serves the next query.",
+        JAR,
+    ),
+    Option(
+        "cache",
+        "true",
+        _flag,
+        "Whether footers and small filters that were read are kept on the driver's disk, for the next session.",
+        JAR,
+    ),
+    Option(
+        "cacheDirectory",
+        None,
+        _text,
+        "Where they are kept; `$XDG_CACHE_HOME/bloomparquet` or `~/.cache/bloomparquet` if not given. It may be deleted "
+        "at any time.",
+        JAR,
+    ),
+    Option("cacheMaxBytes", "1g", _bytes, "How much of the disk that may take; what was used least recently goes.", JAR),
     Option(
         "onFilterError",
         "keep",
@@ -133,6 +174,7 @@ OPTIONS: tuple[Option, ...] = (
         "false",
         _flag,
         "Whether column names that differ only by case are different; give it what `spark.sql.caseSensitive` is.",
+        PYTHON,
     ),
     Option(
         "recursiveFileLookup",
@@ -154,6 +196,7 @@ OPTIONS: tuple[Option, ...] = (
         "true",
         _flag,
         "Whether partition columns get the type that their values have; otherwise they are strings.",
+        PYTHON,
     ),
     Option(
         "ignoreCorruptFiles",
@@ -169,24 +212,28 @@ OPTIONS: tuple[Option, ...] = (
         "The zone of timestamps that do not say theirs, in `where` and in partition directories. A Python data source "
         "cannot see `spark.sql.session.timeZone`: where such a timestamp needs a zone and none is given, that is an "
         "error.",
+        PYTHON,
     ),
     Option(
         "maxPartitionBytes",
         "128m",
         _bytes,
         "At most so many bytes of row groups in one task (one row group is never split).",
+        PYTHON,
     ),
     Option(
         "openCostInBytes",
         "4m",
         _bytes,
         "What opening a file costs, in bytes that could be read meanwhile; tasks are filled up to it at least.",
+        PYTHON,
     ),
     Option(
         "minPartitionNum",
         None,
         _count,
         "Tasks to aim for when there are bytes enough; the driver's number of processors if not given.",
+        PYTHON,
     ),
 )
 
@@ -219,33 +266,75 @@ class Options:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
         """Check `given`, as Spark hands it over. :class:`OptionError` says what was found and what was expected."""
-        values: dict[str, Any] = {
-            option.name: None if option.default is None else option.read(option.name, option.default)
-            for option in OPTIONS
-        }
+        values = _defaults(option for option in OPTIONS if option.reader != JAR)
         for key in given:
             option = _BY_FOLDED.get(key.lower())
             if option is None:
                 raise OptionError(
                     f"bloomparquet has no option {key!r}{nearest(key, (option.name for option in OPTIONS))}"
                 )
-            values[option.name] = option.read(option.name, given[key])
+            value = option.read(option.name, given[key])
+            if option.reader != JAR:
+                values[option.name] = value
         path, several = values.pop("path"), values.pop("paths")
         paths = several or ((path,) if path else ())
         if not paths:
             raise OptionError(
                 'no path was given; expected one, as in spark.read.format("bloomparquet").load("/data/events")'
             )
-        return cls(paths=paths, **{re.sub(r"(?=[A-Z])", "_", name).lower(): value for name, value in values.items()})
+        return cls(paths=paths, **_as_fields(values))
+
+
+@dataclass(frozen=True)
+class PlannerOptions:
+    """What the planner heeds of the options of a load through the jar."""
+
+    on_filter_error: OnFilterError
+    cache: bool
+    cache_directory: str
+    cache_max_bytes: int
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> tuple[PlannerOptions, list[str]]:
+        """The options, and what to warn of: a name that Spark does not know is no error there, and a source that reads
+        its own files in Spark's place should be no stricter. :class:`OptionError` for a wrong value."""
+        from bloomparquet.pruning.disk import default_directory
+
+        heeded = {name.lower(): _BY_FOLDED[name.lower()] for name in _PLANNERS}
+        values = _defaults(heeded.values())
+        warnings = []
+        for key, value in given.items():
+            option = heeded.get(key.lower())
+            if option is not None:
+                values[option.name] = option.read(option.name, value)
+            elif key.lower() not in _BY_FOLDED:
+                guess = nearest(key, (option.name for option in OPTIONS))
+                if guess:
+                    warnings.append(f"bloomparquet has no option {key!r}{guess}")
+        values["cacheDirectory"] = values["cacheDirectory"] or str(default_directory())
+        return cls(**_as_fields(values)), warnings
+
+
+_PLANNERS = ("onFilterError", "cache", "cacheDirectory", "cacheMaxBytes")
+
+
+def _defaults(options: Iterable[Option]) -> dict[str, Any]:
+    return {
+        option.name: None if option.default is None else option.read(option.name, option.default) for option in options
+    }
+
+
+def _as_fields(values: dict[str, Any]) -> dict[str, Any]:
+    return {re.sub(r"(?=[A-Z])", "_", name).lower(): value for name, value in values.items()}
 
 
 def markdown() -> str:
     """The table of all options for the README."""
     rows = [
-        f"| `{option.name}` | {'' if option.default is None else f'`{option.default}`'} | {option.doc} |"
+        f"| `{option.name}` | {'' if option.default is None else f'`{option.default}`'} | {option.reader} | {option.doc} |"
         for option in OPTIONS
     ]
-    return "\n".join(["| option | default | |", "| --- | --- | --- |", *rows])
+    return "\n".join(["| option | default | reader | |", "| --- | --- | --- | --- |", *rows])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import bits, lookups, plans
+from tests.bench import bits, lookups, plans, spark
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
@@ -31,8 +31,10 @@ _NOTES = {
     "the operating system holds the files in its cache either way",
     "lookup": "all columns of the rows with one value, the directory listed in every query; bloomparquet is warm "
     "unless it says cold; the operating system holds the files in its cache",
+    "spark": "all columns of the rows, in one session on two threads, files listed before; first query: of a new "
+    "session, from the load to the rows",
 }
-_PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars")
+_PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars", "pyspark")
 
 
 def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[Row]]]:
@@ -45,6 +47,7 @@ def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[
         "hashes": lambda: bits.hashes(few, items // 4),
         "plan": lambda: plans.plans(many, smaller, larger),
         "lookup": lambda: lookups.lookups(few, smaller),
+        "spark": lambda: spark.lookups(few, smaller, larger),
     }
 
 

@@ -1,0 +1,53 @@
+package io.bloomparquet.spark;
+
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
+import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
+import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScanBuilder;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/** Parquet files. */
+final class BloomParquetTable extends PrunedTable {
+  BloomParquetTable(
+      SparkSession session, CaseInsensitiveStringMap options, StructType given, Transform[] declared) {
+    super(session, options, given, declared);
+  }
+
+  @Override
+  String sourceName() {
+    return BloomParquetSource.NAME;
+  }
+
+  @Override
+  FileScanBuilder newFileScanBuilder(CaseInsensitiveStringMap options) {
+    return new ParquetScanBuilder(session(), fileIndex(), schema(), dataSchema(), options);
+  }
+
+  @Override
+  public Option<StructType> inferSchema(Seq<FileStatus> files) {
+    return ParquetUtils.inferSchema(session(), Scala.map(options()), files);
+  }
+
+  @Override
+  public boolean supportsDataType(DataType type) {
+    return new ParquetFileFormat().supportDataType(type);
+  }
+
+  @Override
+  public String formatName() {
+    return "Parquet";
+  }
+
+  @Override
+  public Class<? extends FileFormat> fallbackFileFormat() {
+    return BloomParquetSource.class;
+  }
+}

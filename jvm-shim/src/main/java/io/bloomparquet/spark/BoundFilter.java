@@ -1,0 +1,135 @@
+package io.bloomparquet.spark;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.CommonExpressionId;
+import org.apache.spark.sql.catalyst.expressions.CommonExpressionRef;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.catalyst.expressions.With;
+import org.apache.spark.sql.catalyst.optimizer.BooleanSimplification$;
+import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
+import org.apache.spark.sql.catalyst.optimizer.ConstantFolding$;
+import org.apache.spark.sql.catalyst.optimizer.OptimizeIn$;
+import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions$;
+import org.apache.spark.sql.catalyst.optimizer.UnwrapCastInBinaryComparison$;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+
+/** A condition that belongs to a load: its rows are those for which the condition is TRUE, whatever a query adds. */
+final class BoundFilter {
+  private final StructType schema;
+  private final List<Attribute> columns;
+  private final Expression condition;
+
+  private BoundFilter(StructType schema, List<Attribute> columns, Expression condition) {
+    this.schema = schema;
+    this.columns = columns;
+    this.condition = condition;
+  }
+
+  /** Parses and resolves {@code sql} as Spark would in {@code SELECT * … WHERE sql}; Spark's errors pass through. */
+  static BoundFilter of(SparkSession session, String sql, StructType schema) {
+    Expression parsed = parse(session, sql);
+    List<Attribute> columns = new ArrayList<>(Scala.list(DataTypeUtils.toAttributes(schema)));
+    LogicalPlan rows = new LocalRelation(Scala.seq(columns), Scala.seq(List.of()), false, Option.empty());
+    LogicalPlan plan = session.sessionState().analyzer().execute(new Filter(parsed, rows));
+    session.sessionState().analyzer().checkAnalysis(plan);
+    // The rules that bring literals to the column's side and type; the whole optimizer would see that there are no rows.
+    plan = ComputeCurrentTime$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(plan));
+    if (plan instanceof Filter filter) {
+      plan = new Filter(inline(filter.condition(), new HashMap<>()), filter.child());
+    }
+    plan = UnwrapCastInBinaryComparison$.MODULE$.apply(ConstantFolding$.MODULE$.apply(plan));
+    plan = OptimizeIn$.MODULE$.apply(BooleanSimplification$.MODULE$.apply(plan));
+    Expression condition =
+        plan instanceof Filter filter ? filter.condition() : Literal.create(true, DataTypes.BooleanType);
+    if (SubqueryExpression$.MODULE$.hasSubquery(condition) || !condition.deterministic()) {
+      throw new IllegalArgumentException(
+          "option where is '" + sql + "'; expected a condition on the columns, without subqueries and random values");
+    }
+    return new BoundFilter(schema, columns, condition);
+  }
+
+  /** BETWEEN and the like name a common part and refer to it; only a whole query's optimizer makes columns of such. */
+  private static Expression inline(Expression expression, Map<CommonExpressionId, Expression> parts) {
+    if (expression instanceof With with) {
+      Scala.list(with.defs()).forEach(part -> parts.put(part.id(), inline(part.child(), parts)));
+      return inline(with.child(), parts);
+    }
+    if (expression instanceof CommonExpressionRef part) {
+      return parts.get(part.id());
+    }
+    List<Expression> children = new ArrayList<>();
+    Scala.list(expression.children()).forEach(child -> children.add(inline(child, parts)));
+    return expression.withNewChildren(Scala.seq(children));
+  }
+
+  private static Expression parse(SparkSession session, String sql) {
+    try {
+      return session.sessionState().sqlParser().parseExpression(sql);
+    } catch (ParseException error) {
+      throw Thrown.unchecked(error);
+    }
+  }
+
+  List<Expression> conjuncts() {
+    List<Expression> found = new ArrayList<>();
+    split(condition, found);
+    return found;
+  }
+
+  private static void split(Expression expression, List<Expression> found) {
+    if (expression instanceof And and) {
+      split(and.left(), found);
+      split(and.right(), found);
+    } else {
+      found.add(expression);
+    }
+  }
+
+  /** {@code asked}, and the columns that the condition looks at, these whole. */
+  StructType withColumns(StructType asked) {
+    Map<String, StructField> all = new LinkedHashMap<>();
+    Arrays.stream(asked.fields()).forEach(field -> all.put(field.name(), field));
+    Set<String> tested =
+        Scala.list(condition.references().toSeq()).stream().map(Attribute::name).collect(Collectors.toSet());
+    Arrays.stream(schema.fields())
+        .filter(field -> tested.contains(field.name()))
+        .forEach(field -> all.put(field.name(), field));
+    return new StructType(all.values().toArray(StructField[]::new));
+  }
+
+  /** From rows of {@code read}, which has all of {@link #withColumns}, to the rows and columns that were asked for. */
+  RowFilter over(StructType read, StructType asked) {
+    List<Attribute> input = new ArrayList<>();
+    for (StructField field : read.fields()) {
+      input.add(
+          columns.stream()
+              .filter(column -> column.name().equals(field.name()) && column.dataType().equals(field.dataType()))
+              .findFirst()
+              .orElseGet(() -> DataTypeUtils.toAttribute(field)));
+    }
+    Set<String> names = Set.of(asked.fieldNames());
+    StructField[] output =
+        Arrays.stream(read.fields()).filter(field -> names.contains(field.name())).toArray(StructField[]::new);
+    return new RowFilter(condition, input, new StructType(output));
+  }
+}

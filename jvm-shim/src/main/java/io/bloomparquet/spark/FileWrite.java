@@ -1,0 +1,62 @@
+package io.bloomparquet.spark;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.DataFrameWriter;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.connector.write.V1Write;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.sources.InsertableRelation;
+
+/** Rows into the files of a table, by Spark's own writer of files. */
+final class FileWrite implements SupportsTruncate {
+  private final String format;
+  private final List<String> paths;
+  private final Transform[] partitioning;
+  private final Map<String, String> options;
+  private SaveMode mode = SaveMode.Append;
+
+  FileWrite(String format, List<String> paths, Transform[] partitioning, Map<String, String> options) {
+    this.format = format;
+    this.paths = paths;
+    this.partitioning = partitioning;
+    this.options = options;
+  }
+
+  @Override
+  public WriteBuilder truncate() {
+    mode = SaveMode.Overwrite;
+    return this;
+  }
+
+  @Override
+  public Write build() {
+    return new V1Write() {
+      @Override
+      public InsertableRelation toInsertableRelation() {
+        return (rows, overwrite) -> {
+          if (paths.size() != 1) {
+            throw new IllegalArgumentException(
+                "a table of " + paths.size() + " paths cannot be written to; expected one: " + paths);
+          }
+          DataFrameWriter<Row> writer = rows.write().format(format).options(options).mode(mode);
+          String[] columns = Arrays.stream(partitioning).map(FileWrite::column).toArray(String[]::new);
+          (columns.length == 0 ? writer : writer.partitionBy(columns)).save(paths.get(0));
+        };
+      }
+    };
+  }
+
+  private static String column(Transform transform) {
+    if (!transform.name().equals("identity")) {
+      throw new IllegalArgumentException(
+          "files cannot be partitioned by " + transform.describe() + "; expected columns only");
+    }
+    return transform.references()[0].fieldNames()[0];
+  }
+}

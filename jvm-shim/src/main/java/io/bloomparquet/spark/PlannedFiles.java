@@ -1,0 +1,147 @@
+package io.bloomparquet.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.execution.PartitionedFileUtil$;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.FilePartition$;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.v2.FileScan;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/** The files of a scan, what the planner kept of them, and the partitions that this makes. */
+final class PlannedFiles {
+  private final FileScan scan;
+  private final SparkSession session;
+  private final JsonNode predicate;
+  private final List<PartitionDirectory> directories;
+  private final PlanResult result;
+  private InputPartition[] partitions;
+
+  private PlannedFiles(
+      PrunedScan scan, JsonNode predicate, List<PartitionDirectory> directories, PlanResult result) {
+    this.scan = scan.files();
+    this.session = scan.session();
+    this.predicate = predicate;
+    this.directories = directories;
+    this.result = result;
+  }
+
+  /**
+   * Plans by {@code predicate} what Spark's partition filters leave of the files.
+   *
+   * @param onPartitions predicates of which some exclude whole directories
+   */
+  static PlannedFiles plan(
+      PrunedScan scan,
+      ScanOptions options,
+      PlannerPredicate predicates,
+      JsonNode predicate,
+      List<Predicate> onPartitions) {
+    FileScan files = scan.files();
+    List<Expression> filters = new ArrayList<>(Scala.list(files.partitionFilters()));
+    filters.addAll(RuntimePartitionFilter.all(onPartitions, files.fileIndex().partitionSchema()));
+    List<PartitionDirectory> directories =
+        Scala.list(files.fileIndex().listFiles(Scala.seq(filters), files.dataFilters()));
+    PlanResult result = Planner.plan(scan.session(), directories, predicate, predicates.caseSensitive(), options);
+    return new PlannedFiles(scan, predicate, directories, result);
+  }
+
+  JsonNode predicate() {
+    return predicate;
+  }
+
+  PlanResult result() {
+    return result;
+  }
+
+  synchronized InputPartition[] partitions() {
+    if (partitions == null) {
+      long most =
+          result.planned()
+              ? maxSplitBytes(result.keptBytes(), result.ranges())
+              : FilePartition$.MODULE$.maxSplitBytes(session, Scala.seq(directories));
+      List<PartitionedFile> splits = result.planned() ? kept(most) : everything(most);
+      splits.sort(Comparator.comparingLong(PartitionedFile::length).reversed());
+      partitions =
+          Scala.list(FilePartition$.MODULE$.getFilePartitions(session, Scala.seq(splits), most))
+              .toArray(new InputPartition[0]);
+    }
+    return partitions;
+  }
+
+  /** What is kept of a file is read together where it lies together, as far as Spark puts it into one task. */
+  private List<PartitionedFile> kept(long most) {
+    List<PartitionedFile> splits = new ArrayList<>();
+    int range = 0;
+    int place = 0;
+    for (PartitionDirectory directory : directories) {
+      InternalRow values = null;
+      for (FileStatusWithMetadata file : Scala.list(directory.files())) {
+        while (range < result.ranges() && result.file(range) == place) {
+          long start = result.start(range);
+          long end = start + result.length(range++);
+          while (range < result.ranges()
+              && result.file(range) == place
+              && result.start(range) == end
+              && end + result.length(range) - start <= most) {
+            end += result.length(range++);
+          }
+          values = values == null ? valuesOf(directory) : values;
+          splits.add(
+              PartitionedFileUtil$.MODULE$.getPartitionedFile(file, file.getPath(), values, start, end - start));
+        }
+        place++;
+      }
+    }
+    return splits;
+  }
+
+  /** As {@link FileScan} splits files. */
+  private List<PartitionedFile> everything(long most) {
+    List<PartitionedFile> splits = new ArrayList<>();
+    for (PartitionDirectory directory : directories) {
+      InternalRow values = valuesOf(directory);
+      for (FileStatusWithMetadata file : Scala.list(directory.files())) {
+        splits.addAll(
+            Scala.list(
+                PartitionedFileUtil$.MODULE$.splitFiles(
+                    file, file.getPath(), scan.isSplitable(file.getPath()), most, values)));
+      }
+    }
+    return splits;
+  }
+
+  private long maxSplitBytes(long bytes, long pieces) {
+    long total = bytes + pieces * session.sessionState().conf().filesOpenCostInBytes();
+    return FilePartition$.MODULE$.maxSplitBytes(session, () -> total);
+  }
+
+  private InternalRow valuesOf(PartitionDirectory directory) {
+    StructType all = scan.fileIndex().partitionSchema();
+    StructType read = scan.readPartitionSchema();
+    if (all.equals(read)) {
+      return directory.values();
+    }
+    List<String> names = Arrays.asList(all.fieldNames());
+    List<Expression> columns = new ArrayList<>();
+    for (StructField field : read.fields()) {
+      int at = names.indexOf(field.name());
+      columns.add(new BoundReference(at, all.fields()[at].dataType(), true));
+    }
+    return UnsafeProjection.create(Scala.seq(columns)).apply(directory.values()).copy();
+  }
+}

@@ -1,0 +1,86 @@
+package io.bloomparquet.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Decides whether to ask the planner, and asks it. Nothing that goes wrong here is an error of the query: then there is
+ * no plan, which is said once, and everything is read.
+ */
+final class Planner {
+  private static final Logger LOG = LoggerFactory.getLogger("bloomparquet");
+  private static final int MOST_TOLD = 1000;
+  private static final Set<String> TOLD = ConcurrentHashMap.newKeySet();
+
+  private Planner() {}
+
+  /** @param predicate in {@link PlannerPredicate}'s grammar, or null */
+  static PlanResult plan(
+      SparkSession session,
+      List<PartitionDirectory> directories,
+      JsonNode predicate,
+      boolean caseSensitive,
+      ScanOptions options) {
+    if (options.planning() == ScanOptions.Planning.OFF) {
+      return PlanResult.none("planning is off");
+    }
+    if (predicate == null) {
+      return PlanResult.none("no predicate that row groups can be excluded by");
+    }
+    FileListing listing = FileListing.of(directories);
+    if (options.planning() == ScanOptions.Planning.AUTO && listing.count() > options.maxFiles()) {
+      return PlanResult.none(
+          String.format("%d files are more than maxFilesPlannedOnDriver, %d", listing.count(), options.maxFiles()));
+    }
+    ObjectNode request = JsonNodeFactory.instance.objectNode();
+    request.set("predicate", predicate);
+    request.put("caseSensitive", caseSensitive);
+    ObjectNode given = request.putObject("options");
+    options.planner().forEach(given::put);
+    try {
+      PlanResult result = ask(PythonCommand.of(session), request, listing, options.timeoutMillis());
+      result.toJson().path("warnings").forEach(each -> tell(each.asText()));
+      return result;
+    } catch (PlannerException error) {
+      if (error.fatal()) {
+        throw new IllegalStateException(error.getMessage(), error);
+      }
+      tell(error.getMessage() + "; everything is read, as by spark.read.parquet");
+      return PlanResult.failed(error.getMessage());
+    }
+  }
+
+  private static PlanResult ask(PythonCommand python, ObjectNode request, FileListing listing, long timeoutMillis)
+      throws PlannerException {
+    try {
+      return PlannerProcess.of(python).ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
+    } catch (TimeoutException error) {
+      // The planner goes on, and remembers what it reads: the next query may find it done.
+      throw new PlannerException(
+          String.format(
+              "planning %d files took longer than planningTimeout, %d ms", listing.count(), timeoutMillis));
+    } catch (ExecutionException error) {
+      throw error.getCause() instanceof PlannerException cause ? cause : new PlannerException(error.getCause().toString());
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      throw new PlannerException("interrupted while waiting for a plan");
+    }
+  }
+
+  private static void tell(String message) {
+    if (TOLD.size() < MOST_TOLD && TOLD.add(message)) {
+      LOG.warn(message);
+    }
+  }
+}

@@ -1,0 +1,221 @@
+package io.bloomparquet.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+
+/**
+ * Spark's predicates → what the planner is sent. Whatever is not understood is left out where leaving it out can only
+ * keep more row groups; where it cannot be left out, the whole is left out.
+ *
+ * <p>The grammar, in JSON: {@code {"and": […]}}, {@code {"or": […]}}, {@code {"not": …}}, and leaves
+ * {@code {"op": "=", "column": ["address", "city"], "type": "string", "value": "Basel"}} with op one of {@code = <=> < <=
+ * > >=}, {@code "in"} with {@code "values"}, {@code "is null"}, {@code "is not null"} and {@code "starts with"}. Types and
+ * their values are in {@link PlannerValue}.
+ */
+final class PlannerPredicate {
+  private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
+
+  /** Set by Spark on a column that was added with a default: files without it are full of that, not of nulls. */
+  private static final String EXISTENCE_DEFAULT = "EXISTS_DEFAULT";
+
+  private static final String CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING";
+
+  private final StructType schema;
+  private final StructType partitions;
+  private final boolean caseSensitive;
+  private final boolean byName;
+
+  PlannerPredicate(SparkSession session, StructType schema, StructType partitions) {
+    this.schema = schema;
+    this.partitions = partitions;
+    SQLConf conf = session.sessionState().conf();
+    caseSensitive = conf.caseSensitiveAnalysis();
+    // With field ids, Spark looks for columns under other names than the planner would.
+    byName = !(conf.parquetFieldIdReadEnabled() && ParquetUtils.hasFieldIds(schema));
+  }
+
+  boolean caseSensitive() {
+    return caseSensitive;
+  }
+
+  /** The conjunction of what is understood of {@code conjuncts}; null if nothing is. */
+  JsonNode ofAll(List<? extends org.apache.spark.sql.catalyst.expressions.Expression> conjuncts) {
+    List<JsonNode> understood = new ArrayList<>();
+    for (var conjunct : conjuncts) {
+      understood.add(weaker(conjunct));
+    }
+    return join("and", understood, true);
+  }
+
+  /** The same of predicates that arrive while the query runs. */
+  JsonNode ofAll(Predicate[] conjuncts) {
+    List<JsonNode> understood = new ArrayList<>();
+    for (Predicate conjunct : conjuncts) {
+      understood.add(of(conjunct, true));
+    }
+    return join("and", understood, true);
+  }
+
+  static JsonNode and(JsonNode left, JsonNode right) {
+    List<JsonNode> both = new ArrayList<>();
+    both.add(left);
+    both.add(right);
+    return join("and", both, true);
+  }
+
+  /**
+   * And and Or are taken apart here, for Spark translates a predicate either whole or not at all, and one unknown
+   * function inside would cost all the rest.
+   */
+  private JsonNode weaker(org.apache.spark.sql.catalyst.expressions.Expression expression) {
+    if (expression instanceof org.apache.spark.sql.catalyst.expressions.And and) {
+      return join("and", children(and.left(), and.right()), true);
+    }
+    if (expression instanceof org.apache.spark.sql.catalyst.expressions.Or or) {
+      return join("or", children(or.left(), or.right()), false);
+    }
+    Option<Predicate> translated = DataSourceV2Strategy$.MODULE$.translateFilterV2(expression);
+    return translated.isEmpty() ? null : of(translated.get(), true);
+  }
+
+  private List<JsonNode> children(org.apache.spark.sql.catalyst.expressions.Expression... expressions) {
+    List<JsonNode> found = new ArrayList<>();
+    for (var expression : expressions) {
+      found.add(weaker(expression));
+    }
+    return found;
+  }
+
+  /** @param positive whether the predicate stands under an even number of negations */
+  private JsonNode of(Predicate predicate, boolean positive) {
+    Expression[] children = predicate.children();
+    switch (predicate.name()) {
+      case "AND":
+        return join("and", List.of(predicate.children()), positive, positive);
+      case "OR":
+        return join("or", List.of(predicate.children()), positive, !positive);
+      case "NOT":
+        return not(children[0] instanceof Predicate child ? of(child, !positive) : null);
+      case "<>":
+        return not(leaf("=", children));
+      case "IS_NULL":
+        return leaf("is null", children);
+      case "IS_NOT_NULL":
+        return leaf("is not null", children);
+      case "STARTS_WITH":
+        return leaf("starts with", children);
+      case "IN":
+        return leaf("in", children);
+      case "=", "<=>", "<", "<=", ">", ">=":
+        return leaf(predicate.name(), children);
+      default:
+        return null;
+    }
+  }
+
+  private JsonNode join(String word, List<Expression> parts, boolean positive, boolean mayDrop) {
+    List<JsonNode> found = new ArrayList<>();
+    for (Expression part : parts) {
+      found.add(part instanceof Predicate child ? of(child, positive) : null);
+    }
+    return join(word, found, mayDrop);
+  }
+
+  private static JsonNode join(String word, List<JsonNode> parts, boolean mayDrop) {
+    List<JsonNode> known = new ArrayList<>(parts);
+    known.removeIf(part -> part == null);
+    if (known.isEmpty() || (known.size() < parts.size() && !mayDrop)) {
+      return null;
+    }
+    if (known.size() == 1) {
+      return known.get(0);
+    }
+    ArrayNode children = JSON.arrayNode().addAll(known);
+    return JSON.objectNode().set(word, children);
+  }
+
+  private static JsonNode not(JsonNode child) {
+    return child == null ? null : JSON.objectNode().set("not", child);
+  }
+
+  private JsonNode leaf(String op, Expression[] children) {
+    if (children.length == 0 || !(children[0] instanceof NamedReference column)) {
+      return children.length == 2 && children[1] instanceof NamedReference && FLIPPED.containsKey(op)
+          ? leaf(FLIPPED.get(op), new Expression[] {children[1], children[0]})
+          : null;
+    }
+    DataType type = comparable(column.fieldNames());
+    if (type == null) {
+      return null;
+    }
+    ObjectNode node = JSON.objectNode().put("op", op);
+    ArrayNode path = node.putArray("column");
+    for (String name : column.fieldNames()) {
+      path.add(name);
+    }
+    if (children.length == 1) {
+      return node;
+    }
+    String name = PlannerValue.typeName(type);
+    if (name == null) {
+      return null;
+    }
+    node.put("type", name);
+    ArrayNode values = JSON.arrayNode(children.length - 1);
+    for (int i = 1; i < children.length; i++) {
+      if (!(children[i] instanceof Literal<?> literal) || !literal.dataType().equals(type)) {
+        return null;
+      }
+      JsonNode value = PlannerValue.of(literal.value(), type);
+      if (value == null) {
+        return null;
+      }
+      values.add(value);
+    }
+    return op.equals("in") ? node.set("values", values) : children.length == 2 ? node.set("value", values.get(0)) : null;
+  }
+
+  private static final java.util.Map<String, String> FLIPPED =
+      java.util.Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
+
+  /** The type of a column in whose files the planner finds what Spark would read; else null. */
+  private DataType comparable(String[] path) {
+    if (!byName || find(partitions, path[0]) != null) {
+      return null;
+    }
+    DataType type = schema;
+    for (String name : path) {
+      StructField field = type instanceof StructType struct ? find(struct, name) : null;
+      if (field == null || field.metadata().contains(EXISTENCE_DEFAULT) || field.metadata().contains(CHAR_VARCHAR)) {
+        return null;
+      }
+      type = field.dataType();
+    }
+    return type;
+  }
+
+  private StructField find(StructType struct, String name) {
+    for (StructField field : struct.fields()) {
+      if (caseSensitive ? field.name().equals(name) : field.name().equalsIgnoreCase(name)) {
+        return field;
+      }
+    }
+    return null;
+  }
+}

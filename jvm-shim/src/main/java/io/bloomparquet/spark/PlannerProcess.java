@@ -1,0 +1,159 @@
+package io.bloomparquet.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedInputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.EOFException;
+import java.io.File;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * A Python process that plans, one for each interpreter and as long-lived as this JVM, so that what it remembers serves
+ * all sessions and queries. Not one of Spark's own Python workers: those end after a minute of idleness and serve one
+ * query at a time.
+ *
+ * <p>Requests and answers are frames over its standard input and output: a length (int, big-endian) and so many bytes of
+ * JSON, a length and so many bytes of data. An answer carries the {@code id} of its request; answers come in any order. The
+ * process ends when its input does, so it cannot outlive the JVM.
+ */
+final class PlannerProcess {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final int VERSION = 1;
+  private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
+  private static final int LARGEST_FRAME = 1 << 30;
+  private static final Map<PythonCommand, PlannerProcess> RUNNING = new ConcurrentHashMap<>();
+
+  private final PythonCommand command;
+  private final Process process;
+  private final DataOutputStream requests;
+  private final Map<Long, CompletableFuture<PlanResult>> waiting = new ConcurrentHashMap<>();
+  private final AtomicLong ids = new AtomicLong();
+  private volatile boolean served;
+  private volatile String ended;
+  private volatile long endedAt;
+
+  private PlannerProcess(PythonCommand command) throws IOException {
+    this.command = command;
+    ProcessBuilder builder =
+        new ProcessBuilder(
+            command.interpreter(), "-c", "from pyspark_bloomparquet.planner_worker import main; main()");
+    builder.redirectError(ProcessBuilder.Redirect.INHERIT);
+    Map<String, String> environment = builder.environment();
+    // Files of the working directory must not shadow modules.
+    environment.put("PYTHONSAFEPATH", "1");
+    if (!command.path().isEmpty()) {
+      environment.merge("PYTHONPATH", command.path(), (old, more) -> more + File.pathSeparator + old);
+    }
+    process = builder.start();
+    requests = new DataOutputStream(process.getOutputStream());
+    Thread reader = new Thread(this::receive, "bloomparquet-planner");
+    reader.setDaemon(true);
+    reader.start();
+  }
+
+  /** The process of an interpreter; started if need be, its imports go on while the caller does other things. */
+  static PlannerProcess of(PythonCommand command) throws PlannerException {
+    PlannerProcess found = RUNNING.get(command);
+    if (found == null || found.ended != null) {
+      synchronized (RUNNING) {
+        found = RUNNING.get(command);
+        if (found != null && found.ended != null && System.nanoTime() - found.endedAt < RETRY_NANOS && !found.served) {
+          throw new PlannerException(found.ended);
+        }
+        if (found == null || found.ended != null) {
+          try {
+            found = new PlannerProcess(command);
+          } catch (IOException error) {
+            throw new PlannerException("cannot start the planner: " + error.getMessage());
+          }
+          RUNNING.put(command, found);
+        }
+      }
+    }
+    return found;
+  }
+
+  CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing) {
+    CompletableFuture<PlanResult> answer = new CompletableFuture<>();
+    long id = ids.incrementAndGet();
+    request.put("id", id).put("version", VERSION).put("files", listing.count());
+    waiting.put(id, answer);
+    try {
+      byte[] head = JSON.writeValueAsBytes(request);
+      synchronized (requests) {
+        requests.writeInt(head.length);
+        requests.write(head);
+        requests.writeInt(listing.bytes().length);
+        requests.write(listing.bytes());
+        requests.flush();
+      }
+    } catch (IOException error) {
+      process.destroy();
+    }
+    if (ended != null) {
+      answer.completeExceptionally(new PlannerException(ended));
+    }
+    return answer;
+  }
+
+  private void receive() {
+    try (DataInputStream answers = new DataInputStream(new BufferedInputStream(process.getInputStream(), 1 << 16))) {
+      while (true) {
+        JsonNode head = JSON.readTree(frame(answers));
+        ByteBuffer body = ByteBuffer.wrap(frame(answers));
+        CompletableFuture<PlanResult> answer = waiting.remove(head.path("id").asLong());
+        served = true;
+        if (answer == null) {
+          continue;
+        }
+        if (head.has("error")) {
+          answer.completeExceptionally(
+              new PlannerException(head.get("error").asText(), head.path("fatal").asBoolean()));
+        } else {
+          answer.complete(PlanResult.of(head.path("plan"), body));
+        }
+      }
+    } catch (IOException error) {
+      end(error);
+    }
+  }
+
+  private void end(IOException error) {
+    process.destroy();
+    String how = error instanceof EOFException ? "ended" : "sent what is no answer (" + error.getMessage() + ")";
+    try {
+      how += process.waitFor(5, TimeUnit.SECONDS) ? " with exit code " + process.exitValue() : "";
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+    }
+    endedAt = System.nanoTime();
+    ended =
+        String.format(
+            "the planner (%s) %s%s",
+            command.interpreter(),
+            how,
+            served ? "" : "; can that Python import pyspark_bloomparquet? Name another by " + PythonCommand.INTERPRETER);
+    waiting.values().forEach(answer -> answer.completeExceptionally(new PlannerException(ended)));
+    waiting.clear();
+  }
+
+  private static byte[] frame(DataInputStream stream) throws IOException {
+    int length = stream.readInt();
+    if (length < 0 || length > LARGEST_FRAME) {
+      throw new IOException("a frame of " + length + " bytes");
+    }
+    byte[] bytes = new byte[length];
+    stream.readFully(bytes);
+    return bytes;
+  }
+
+}

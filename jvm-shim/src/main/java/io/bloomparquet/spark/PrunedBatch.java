@@ -1,0 +1,40 @@
+package io.bloomparquet.spark;
+
+import java.util.Arrays;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+
+/** One execution of a scan: its partitions hold kept row groups only. */
+final class PrunedBatch implements Batch {
+  private final PrunedScan scan;
+  private final Predicate[] runtime;
+
+  PrunedBatch(PrunedScan scan, Predicate[] runtime) {
+    this.scan = scan;
+    this.runtime = runtime;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions() {
+    return scan.planned(runtime).partitions();
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    PartitionReaderFactory files = scan.files().createReaderFactory();
+    return scan.where() == null ? files : scan.where().applyTo(files);
+  }
+
+  // Spark runs one of two equal scans, and gives its rows to both.
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof PrunedBatch that && scan.equals(that.scan) && Arrays.equals(runtime, that.runtime);
+  }
+
+  @Override
+  public int hashCode() {
+    return scan.hashCode();
+  }
+}

@@ -1,0 +1,35 @@
+package io.bloomparquet.spark;
+
+import java.util.stream.Stream;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.internal.SQLConf;
+
+/**
+ * The interpreter that plans.
+ *
+ * @param path where it looks for packages besides its own places; may be empty
+ */
+record PythonCommand(String interpreter, String path) {
+  static final String INTERPRETER = "spark.bloomparquet.python";
+  static final String PATH = "spark.bloomparquet.pythonPath";
+
+  /** What the session names, or else what Spark runs its own Python workers with. */
+  static PythonCommand of(SparkSession session) {
+    SQLConf conf = session.sessionState().conf();
+    String interpreter =
+        Stream.of(
+                conf.getConfString(INTERPRETER, ""),
+                conf.getConfString("spark.pyspark.driver.python", ""),
+                conf.getConfString("spark.pyspark.python", ""),
+                env("PYSPARK_PYTHON"),
+                "python3")
+            .filter(each -> !each.isBlank())
+            .findFirst()
+            .orElseThrow();
+    return new PythonCommand(interpreter, conf.getConfString(PATH, ""));
+  }
+
+  private static String env(String name) {
+    return System.getenv().getOrDefault(name, "");
+  }
+}

@@ -1,0 +1,66 @@
+package io.bloomparquet.spark;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
+
+/** What Python calls. */
+public final class Shim {
+
+  /** Starts the planner of a session, so that the first query does not wait for its imports. Failing is told later. */
+  public void warm(SparkSession session) {
+    try {
+      PlannerProcess.of(PythonCommand.of(session));
+    } catch (PlannerException error) {
+      // The first query that needs a plan says so.
+    }
+  }
+
+  /**
+   * What the planner found out for each of a query's scans, as a JSON list of objects. A scan that was not planned yet is
+   * planned now.
+   */
+  public String plans(QueryExecution query) {
+    ArrayNode found = JsonNodeFactory.instance.arrayNode();
+    for (PrunedScan scan : scans(query.executedPlan())) {
+      PlannedFiles planned = scan.latest() == null ? scan.planned() : scan.latest();
+      ObjectNode node = found.addObject();
+      ArrayNode paths = node.putArray("paths");
+      Scala.list(scan.files().fileIndex().rootPaths()).forEach(path -> paths.add(path.toString()));
+      node.put("where", planned.predicate() == null ? null : PredicateText.of(planned.predicate()));
+      node.setAll(planned.result().toJson());
+    }
+    return found.toString();
+  }
+
+  private static List<PrunedScan> scans(SparkPlan plan) {
+    List<PrunedScan> found = new ArrayList<>();
+    collect(plan, found);
+    return found;
+  }
+
+  private static void collect(SparkPlan plan, List<PrunedScan> found) {
+    if (plan instanceof AdaptiveSparkPlanExec adaptive) {
+      collect(adaptive.executedPlan(), found);
+    } else if (plan instanceof QueryStageExec stage) {
+      collect(stage.plan(), found);
+    } else if (plan instanceof ReusedExchangeExec) {
+      return; // its rows are those of another part of the plan
+    } else if (plan instanceof BatchScanExec exec && exec.scan() instanceof PrunedScan scan) {
+      if (found.stream().noneMatch(each -> each == scan)) {
+        found.add(scan);
+      }
+    }
+    Scala.list(plan.children()).forEach(child -> collect(child, found));
+    Scala.list(plan.subqueries()).forEach(child -> collect(child, found));
+  }
+}

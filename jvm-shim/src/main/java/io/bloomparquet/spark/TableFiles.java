@@ -1,0 +1,54 @@
+package io.bloomparquet.spark;
+
+import java.util.List;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.datasources.FileStatusCache$;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.PartitionSpec;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
+
+/**
+ * The files of a table of the catalog. Its directory need not exist, and there may be no partition in it yet, as for
+ * Spark's own tables; and it knows the table's options, which Spark forgets on the way from INSERT to the writer of files.
+ */
+final class TableFiles extends InMemoryFileIndex {
+  private final CaseInsensitiveStringMap options;
+
+  private TableFiles(
+      SparkSession session,
+      List<Path> roots,
+      CaseInsensitiveStringMap options,
+      StructType schema,
+      Option<PartitionSpec> partitions) {
+    super(
+        session,
+        Scala.seq(roots),
+        Scala.map(options),
+        Option.apply(schema),
+        FileStatusCache$.MODULE$.getOrCreate(session),
+        partitions,
+        Option.empty());
+    this.options = options;
+  }
+
+  /** @param partitions the columns by which the table is partitioned where its directories do not say it yet */
+  static TableFiles of(
+      SparkSession session,
+      List<Path> roots,
+      CaseInsensitiveStringMap options,
+      StructType schema,
+      StructType partitions) {
+    TableFiles found = new TableFiles(session, roots, options, schema, Option.empty());
+    return partitions.isEmpty() || !found.partitionSchema().isEmpty()
+        ? found
+        : new TableFiles(
+            session, roots, options, schema, Option.apply(new PartitionSpec(partitions, Scala.seq(List.of()))));
+  }
+
+  CaseInsensitiveStringMap options() {
+    return options;
+  }
+}

@@ -1,0 +1,29 @@
+"""The command ``bloomparquet`` as it is installed: the core's commands, and ``jar``.
+
+The core may not import this package, so it is this package that completes the command line.
+"""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from bloomparquet.cli import cli, main
+
+__all__ = ["cli", "main"]
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def jar(as_json: bool) -> None:
+    """Print where the jar for Spark is: spark-submit --jars "$(bloomparquet jar)"."""
+    from pyspark_bloomparquet.shim import SUPPORTED, jar_path
+
+    path = str(jar_path())
+    versions = [f"{major}.{minor}" for major, minor in SUPPORTED]
+    click.echo(json.dumps({"jar": path, "spark": versions}, ensure_ascii=False) if as_json else path)
+
+
+if __name__ == "__main__":
+    main()

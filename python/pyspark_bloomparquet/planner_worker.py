@@ -1,0 +1,201 @@
+"""What the jar's planner process runs: requests in, plans out. Knows no Spark; :class:`Dataset` and `plan` do the work.
+
+A frame is a length (4 bytes, big-endian) and so many bytes of JSON, then a length and so many bytes of data. Frames
+arrive on standard input and are answered on standard output, in any order, each with the `id` of its request.
+
+A request is ``{"id": 7, "version": 1, "files": 1000, "predicate": …, "caseSensitive": false, "options": {…}}``; its data
+are the files: all sizes and all modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8,
+each ended by a zero byte. The predicate's grammar is in :mod:`pyspark_bloomparquet.frames`.
+
+An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}}``; its data are the byte ranges to read, sorted by file:
+the places of their files in the request, their starts, their lengths (8 bytes each, big-endian). Or it is ``{"id": 7,
+"error": "…"}``, with ``"fatal": true`` when the query shall fail by it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.dataset import Dataset
+from bloomparquet.errors import BloomParquetError, OptionError, PlanError
+from bloomparquet.pruning import planner
+from bloomparquet.pruning.plan import KEPT, ScanPlan
+from bloomparquet.storage import FileInfo, Storage, open_storage
+from pyspark_bloomparquet.frames import read_frame, to_predicate, write_frame
+from pyspark_bloomparquet.options import PlannerOptions
+
+VERSION = 1
+_THREADS = 4
+_KEPT_LISTINGS = 16
+_SHOWN_ERRORS = 3
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints must not end up between the frames
+    logging.getLogger("bloomparquet").addHandler(logging.NullHandler())  # told in the answers
+    Worker(answers).serve(sys.stdin.buffer)
+
+
+class Worker:
+    """Plans several requests at a time; what they learn is shared."""
+
+    def __init__(self, answers: IO[bytes]) -> None:
+        self._answers = answers
+        self._lock = Lock()
+        self._datasets: OrderedDict[bytes, Dataset] = OrderedDict()
+
+    def serve(self, requests: IO[bytes]) -> None:
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="plan") as threads:
+            while (frame := read_frame(requests)) is not None:
+                threads.submit(self._answer, *frame)
+
+    def _answer(self, request: dict[str, Any], listing: bytes) -> None:
+        answer, data = self._plan(request, listing)
+        with self._lock:
+            write_frame(self._answers, {"id": request.get("id"), **answer}, data)
+        planner.cache.persist()
+
+    def _plan(self, request: dict[str, Any], listing: bytes) -> tuple[dict[str, Any], bytes]:
+        fatal = False
+        try:
+            if request.get("version") != VERSION:
+                raise PlanError(
+                    f"the jar speaks version {request.get('version')} of the planner's protocol, this Python package "
+                    f"{VERSION}; attach the jar of the same release"
+                )
+            options, warnings = PlannerOptions.parse(request.get("options", {}))
+            planner.cache.use_disk(options.cache_directory if options.cache else None, options.cache_max_bytes)
+            fatal = options.on_filter_error == "fail"
+            dataset = self._dataset(listing, request["files"])
+            found = planner.plan(
+                dataset,
+                to_predicate(request["predicate"]),
+                timezone=None,  # a timestamp whose meaning hangs on a zone excludes nothing
+                case_sensitive=request["caseSensitive"],
+                on_filter_error=options.on_filter_error,
+                skip_corrupt=True,
+                strict=False,
+                exact_names=True,
+            )
+            return summarize(found, warnings)
+        except BloomParquetError as error:
+            return {"error": str(error), "fatal": fatal and not isinstance(error, PlanError | OptionError)}, b""
+        except Exception as error:  # noqa: BLE001 - a query must never fail, or wait, because planning does
+            return {"error": f"{type(error).__name__}: {error}"}, b""
+
+    def _dataset(self, listing: bytes, files: int) -> Dataset:
+        with self._lock:
+            known = self._datasets.get(listing)
+            if known is not None:
+                self._datasets.move_to_end(listing)
+                return known
+        dataset = parse_listing(listing, files)
+        with self._lock:
+            self._datasets[listing] = dataset
+            while len(self._datasets) > _KEPT_LISTINGS:
+                self._datasets.popitem(last=False)
+        return dataset
+
+
+def parse_listing(listing: bytes, files: int) -> Dataset:
+    """The files of a request. Their partition values stay with Spark, which has applied what depends on them."""
+    numbers = np.frombuffer(listing, ">i8", 2 * files).astype(np.int64)
+    text = listing[16 * files :].decode("utf-8", "surrogateescape")
+    paths = text.split("\0")[:-1]
+    if len(paths) != files:
+        raise PlanError(f"a listing of {files} files has {len(paths)} paths")
+    storage, inner = _on_one_storage(paths)
+    infos = map(FileInfo._make, zip(inner, numbers[:files].tolist(), (numbers[files:] * 1_000_000).tolist(), strict=True))
+    return Dataset(storage, tuple(infos), (), ((),) * files)
+
+
+def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:
+    storage, first = open_storage(paths[0])
+    if not paths[0].endswith(first):
+        raise PlanError(f"{paths[0]}: its storage calls it {first}; expected the end of that path")
+    prefix = paths[0][: len(paths[0]) - len(first)]
+    stray = next((path for path in paths if not path.startswith(prefix)), None)
+    if stray is not None:
+        raise PlanError(f"the files of one scan lie on one storage; {paths[0]} and {stray} were given")
+    return storage, [path[len(prefix) :] for path in paths]
+
+
+def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], bytes]:
+    """A plan as an answer: its counts, and the ranges to read."""
+    unreadable = np.ones(len(found.dataset.files), np.bool_)
+    unreadable[found.file_places] = False
+    whole = np.flatnonzero(unreadable)  # Spark may be able to read them, or will say why not
+    sizes = np.array([found.dataset.files[i].size for i in whole.tolist()], np.int64)
+    file, start, length = ranges(found)
+    file, start, length = (
+        np.concatenate(parts)
+        for parts in ((found.file_places[file], whole), (start, np.zeros_like(sizes)), (length, sizes))
+    )
+    order = np.lexsort((start, file))
+    skipped = found.skipped
+    errors = [str(error) for error in found.errors]
+    if errors:
+        more = f" (and {len(errors) - _SHOWN_ERRORS} more)" if len(errors) > _SHOWN_ERRORS else ""
+        warnings = [*warnings, "Bloom filters that cannot be used: " + "; ".join(errors[:_SHOWN_ERRORS]) + more]
+    plan = {
+        "numRowGroupsTotal": len(found.table),
+        "numRowGroupsSkippedByStatistics": skipped["statistics"],
+        "numRowGroupsSkippedByBloomFilter": skipped["bloom"],
+        "numRowGroupsRead": found.kept,
+        "bloomFilterBytes": found.bloom_bytes_read,
+        "planningTimeMs": round(found.seconds * 1000),
+        "numFilterErrors": len(errors),
+        "numFilesNotUnderstood": len(whole),
+        "requests": found.requests,
+        "rows": -1 if len(whole) else int(found.table.rows[found.codes == KEPT].sum()),
+        "warnings": warnings,
+    }
+    return {"plan": plan}, b"".join(part[order].astype(">i8").tobytes() for part in (file, start, length))
+
+
+def ranges(found: ScanPlan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """File (its place in ``found.table.files``), start and length of what is to be read of the files.
+
+    A reader of Spark's takes the row groups whose middle, as parquet-java computes it, lies in its range. So each range
+    holds the middle of the row groups that are kept in it and of no other, whatever a footer says about extents.
+    """
+    table = found.table
+    kept = found.codes == KEPT
+    some = np.flatnonzero(np.isin(table.file, np.unique(table.file[kept])))
+    start, length = table.extents_of(some)
+    file, wanted = table.file[some], kept[some]
+    order = np.lexsort((start + length // 2, file))
+    file, start, length, wanted = file[order], start[order], length[order], wanted[order]
+    middle = start + length // 2
+    # Row groups of one middle (empty ones) are read together or not at all.
+    first = np.flatnonzero(np.append(True, (np.diff(file) != 0) | (np.diff(middle) != 0))) if len(file) else order
+    if len(first):
+        wanted = np.logical_or.reduceat(wanted, first)
+        end = np.maximum.reduceat(start + length, first)
+        start = np.minimum.reduceat(start, first)
+        file, middle = file[first], middle[first]
+        same_before = np.append(False, file[1:] == file[:-1])
+        same_after = np.append(file[1:] == file[:-1], False)
+        clear = (start >= 0) & (start <= middle) & (middle < end)
+        clear &= ~(same_before & (np.append(0, middle[:-1]) >= start))
+        clear &= ~(same_after & (np.append(middle[1:], 0) < end))
+        # Ranges that overlap would be harmless, were they not taken for bytes to read.
+        start, end = np.where(clear, start, middle), np.where(clear, end, middle + 1)
+        file, start, end = file[wanted], start[wanted], end[wanted]
+        return file, start, end - start
+    return file, start, length
+
+
+if __name__ == "__main__":
+    main()

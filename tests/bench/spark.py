@@ -1,0 +1,230 @@
+"""Lookups, joins and scans in Spark: the jar beside ``spark.read.parquet``, with its own Bloom filtering on.
+
+Beside them an *oracle*: ``spark.read.parquet`` of the one file that holds the key, which is what a reader could do that
+knew the answer. All are asked in one session, of DataFrames that are loaded before, so that no contender lists files;
+each round asks for another value. The first query of a session is measured in processes of their own, from the load to
+the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+from pyspark_bloomparquet import attach
+from tests.bench.data import Shape, data_set, scatter
+from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
+from tests.bench.plans import Lookups
+from tests.support.spark import start
+
+_OURS, _SPARK, _ORACLE = "bloomparquet", "spark.read.parquet", "oracle: its one file"
+_SMALLER, _LARGER = 1_000, 10_000  # files, that aims are set for
+_KEYS = (10, 1_000, 10_000)
+_JOINED = 10
+_FIRST_RUNS = 3
+
+
+def lookups(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
+    """Everything in one warm session; then first queries of new ones."""
+    home = Path(tempfile.mkdtemp(prefix="bench-spark-"))
+    try:
+        spark = attach(_start(home))
+        for shape in (smaller, larger):
+            yield from _Session(spark, shape, rounds).measure()
+        spark.stop()
+        for shape in (smaller, larger):
+            yield from _first_queries(shape, home)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _start(home: Path) -> SparkSession:
+    spark = start(home, **{"spark.driver.memory": "4g"})
+    spark.conf.set("spark.datasource.bloomparquet.cacheDirectory", str(home / "cache"))
+    return spark
+
+
+class _Session:
+    def __init__(self, spark: SparkSession, shape: Shape, rounds: int) -> None:
+        self._spark, self._shape, self._rounds = spark, shape, rounds
+        self._lookups = Lookups(shape)
+        root = str(self._lookups.root)
+        self._frames = {
+            _OURS: spark.read.format("bloomparquet").load(root),
+            _SPARK: spark.read.parquet(root),
+        }
+
+    def measure(self) -> Iterator[Row]:
+        columns = ("id", "key") if self._shape.strings else ("id",)
+        for column in columns:
+            for hit in (True, False):
+                yield from self._point(column, hit)
+        for count in _KEYS:
+            yield from self._compare(f"IN of {count:,}", self._within(count), [count] * self._rounds)
+        yield from self._compare(f"join with {_JOINED} keys", self._join, [_JOINED] * self._rounds, join=True)
+        yield from self._compare("sum of two columns", _sums, None)
+
+    def _point(self, column: str, hit: bool) -> Iterator[Row]:
+        value: Callable[..., Any] = self._lookups.id if column == "id" else self._lookups.key
+
+        def ask(frame: DataFrame, number: int) -> list[Any]:
+            return frame.where(col(column) == value(number, hit=hit)).collect()
+
+        contenders = [Contender(name, _asking(ask, frame)) for name, frame in self._frames.items()]
+        if hit:
+            files: dict[int, DataFrame] = {}
+
+            def load(number: int) -> None:
+                files[number] = self._spark.read.parquet(self._lookups.path(number))
+
+            contenders.append(Contender(_ORACLE, lambda number: ask(files[number], number), before=load))
+
+        def agree(number: int, result: list[Any]) -> None:
+            if len(result) != hit or (hit and result[0][column] != value(number, hit=True)):
+                raise AssertionError(f"expected {int(hit)} row, found {result}")
+
+        timings = take_turns(contenders, self._rounds, agree)
+        name = f"{'long' if column == 'id' else 'string'} {'hit' if hit else 'miss'}"
+        yield from self._told(name, timings, hit=hit)
+
+    def _within(self, count: int) -> Callable[[DataFrame, int], int]:
+        def ask(frame: DataFrame, number: int) -> int:
+            return len(frame.where(f"id IN ({', '.join(map(str, self._ids(count, number)))})").collect())
+
+        return ask
+
+    def _join(self, frame: DataFrame, number: int) -> int:
+        keys = self._spark.createDataFrame(
+            [(key, i) for i, key in enumerate(self._ids(_JOINED, number))], "id long, n int"
+        )
+        return len(frame.join(keys.where("n >= 0"), "id").collect())
+
+    def _ids(self, count: int, number: int) -> list[int]:
+        """Of rows all over the data set."""
+        step = self._shape.total_rows // count
+        ids: list[int] = scatter(np.arange(count, dtype=np.int64) * step + (7919 * (number + 2)) % step).tolist()
+        return ids
+
+    def _compare(
+        self, name: str, ask: Callable[[DataFrame, int], Any], expected: list[int] | None, *, join: bool = False
+    ) -> Iterator[Row]:
+        seen: dict[int, Any] = {}
+
+        def agree(number: int, result: Any) -> None:
+            wanted = seen.setdefault(number, result) if expected is None else expected[0]
+            if result != wanted:
+                raise AssertionError(f"{name}: expected {wanted}, found {result}")
+
+        contenders = [Contender(contender, _asking(ask, frame)) for contender, frame in self._frames.items()]
+        yield from self._told(name, take_turns(contenders, self._rounds, agree), join=join, scan=expected is None)
+
+    def _told(
+        self, name: str, timings: dict[str, Timing], *, hit: bool = False, join: bool = False, scan: bool = False
+    ) -> Iterator[Row]:
+        ours = timings[_OURS]
+        for timing in timings.values():
+            ratios, aims = {}, []
+            if timing is ours:
+                faster = ours.times_faster_than(timings[_SPARK])
+                ratios[_SPARK] = faster
+                if hit:
+                    ratios[_ORACLE] = ours.times_faster_than(timings[_ORACLE])
+                aims = list(self._aims(faster, ratios.get(_ORACLE), join=join, scan=scan))
+            yield milliseconds("spark", f"{name}, {self._shape.files:,} files", timing, ratios=ratios, aims=tuple(aims))
+
+    def _aims(self, faster: float, to_oracle: float | None, *, join: bool, scan: bool) -> Iterator[Aim]:
+        if self._shape.files not in (_SMALLER, _LARGER):
+            return
+        large = self._shape.files == _LARGER
+        if to_oracle is not None:
+            most, least = (2.0, 15) if large else (1.3, 3)
+            yield Aim(f"within {most}x of the oracle", 1 / to_oracle <= most)
+            yield Aim(f">= {least}x faster than {_SPARK}", faster >= least)
+        if join and large:
+            yield Aim(f">= 10x faster than {_SPARK}", faster >= 10)
+        if scan:
+            yield Aim(f"within 1.03x of {_SPARK}", faster >= 1 / 1.03)
+
+
+def _asking(ask: Callable[[DataFrame, int], Any], frame: DataFrame) -> Callable[[int], Any]:
+    return lambda number: ask(frame, number)
+
+
+def _sums(frame: DataFrame, number: int) -> Any:
+    return frame.selectExpr("sum(id % 1000003)", "sum(round(100 * amount))").collect()
+
+
+def _first_queries(shape: Shape, home: Path) -> Iterator[Row]:
+    """Of sessions that begin: with nothing remembered, with what an earlier session left on disk, and Spark's own."""
+    cache = home / f"first-{shape.files}"
+    seconds: dict[str, list[float]] = {}
+    for number in range(_FIRST_RUNS):
+        shutil.rmtree(cache, ignore_errors=True)
+        for name, source in (
+            (_SPARK, "parquet"),
+            (f"{_OURS}, nothing remembered", "bloomparquet"),
+            (f"{_OURS}, second session", "bloomparquet"),
+        ):
+            seconds.setdefault(name, []).append(_first_query(shape, source, number, home / "session", cache))
+    timings = {name: Timing(name, tuple(taken), tuple(taken), None) for name, taken in seconds.items()}
+    least = {_SMALLER: 1.0, _LARGER: 3.0}.get(shape.files)
+    for name, timing in timings.items():
+        faster = timing.times_faster_than(timings[_SPARK])
+        aims = ()
+        if name != _SPARK and least is not None:
+            aims = (Aim(f">= {least:g}x as fast as {_SPARK}", faster >= least),)
+        ratios = {} if name == _SPARK else {_SPARK: faster}
+        yield milliseconds("spark", f"first query, {shape.files:,} files", timing, ratios=ratios, aims=aims)
+
+
+def _first_query(shape: Shape, source: str, number: int, home: Path, cache: Path) -> float:
+    arguments = json.dumps(
+        {"shape": shape.__dict__, "source": source, "number": number, "home": str(home), "cache": str(cache)}
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.spark", arguments],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )
+    return float(done.stdout.split()[-1])
+
+
+def _measure_first(arguments: dict[str, Any]) -> float:
+    shape = Shape(**arguments["shape"])
+    looked_up, root = Lookups(shape), str(data_set(shape))
+    spark = start(Path(arguments["home"]), **{"spark.driver.memory": "4g"})
+    spark.conf.set("spark.datasource.bloomparquet.cacheDirectory", arguments["cache"])
+    if arguments["source"] == "bloomparquet":
+        attach(spark)
+    spark.range(10).selectExpr("sum(id)").collect()  # what every session pays, whatever it reads
+    began = time.perf_counter()
+    found = (
+        spark.read.format(arguments["source"])
+        .load(root)
+        .where(col("id") == looked_up.id(arguments["number"], hit=True))
+    )
+    rows = found.collect()
+    took = time.perf_counter() - began
+    assert len(rows) == 1
+    time.sleep(1)  # the planner writes down what it learnt when the query has its answer
+    spark.stop()
+    return took
+
+
+if __name__ == "__main__":
+    print(_measure_first(json.loads(sys.argv[1])))
