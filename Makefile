@@ -4,13 +4,17 @@ VENV    ?= .venv
 WORKERS ?= 2
 ARGS    ?=
 
-BIN   := $(VENV)/bin
-STAMP := $(VENV)/.stamp
-JAVA  := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
-SHIM  := $(shell find jvm-shim/src -name '*.java' 2>/dev/null)
+# The Sparks that make test-matrix runs on, besides the one of .venv that the jar is compiled against.
+MATRIX  ?= 4.1 4.2
+
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.stamp
+JAVA   := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+JAR    := python/pyspark_bloomparquet/jars/bloomparquet.jar
+PYTEST := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench wheel verify-wheel clean java
+.PHONY: help setup shim demo test test-matrix lint bench wheel verify-wheel clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -31,39 +35,60 @@ java:
 	@major=$$("$(JAVA)" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
 	if [ "$${major:-0}" -lt 17 ]; then \
 		echo "error: Spark needs Java 17 or newer, found $${major:+version }$${major:-none} (looked for $(JAVA))." >&2; \
-		echo "       Debian and Ubuntu: apt-get install openjdk-17-jre-headless; or set JAVA_HOME to one you have." >&2; \
+		echo "       Debian and Ubuntu: apt-get install openjdk-17-jdk-headless; or set JAVA_HOME to one you have." >&2; \
 		exit 1; \
 	fi
 
-demo: $(STAMP) java ## Write event logs with Spark and with pyarrow, look things up, compare with spark.read.parquet
+shim: $(JAR) ## Compile the jar that gives Spark's own Parquet reader the planner
+
+IF_POSSIBLE :=
+# With its directories, so that a source that was removed counts as well.
+$(JAR): $(STAMP) jvm-shim/build.py $(shell find jvm-shim/src)
+	@$(BIN)/python jvm-shim/build.py $(IF_POSSIBLE)
+
+demo: IF_POSSIBLE := --optional # without a JDK there is the Python data source to show
+demo: $(STAMP) java $(JAR) ## Write event logs with Spark and with pyarrow, look things up, compare with spark.read.parquet
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(STAMP) java ## Run the tests; ARGS go to pytest: make test ARGS="-k timestamp"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(ARGS)
+test: $(STAMP) java $(JAR) ## Run the tests; ARGS go to pytest: make test ARGS="-k timestamp"
+	@$(BIN)/python $(PYTEST) $(ARGS)
 
-lint: $(STAMP) ## Check style and types: ruff, mypy --strict, and javac -Xlint where there is Java
+test-matrix: $(MATRIX:%=test-on-%) ## Run the tests of the shim, with the same jar, on PySpark 4.1 and 4.2
+
+# The sources must compile against each Spark as well, but what runs on it is the one jar that there is for all.
+.PHONY: $(MATRIX:%=test-on-%)
+$(MATRIX:%=test-on-%): test-on-%: $(VENV)-%/.stamp java $(JAR)
+	@$(VENV)-$*/bin/python jvm-shim/build.py --check
+	@$(VENV)-$*/bin/python $(PYTEST) tests/shim tests/spark/test_reuse.py $(ARGS)
+
+# PySpark of its own; all else comes from .venv, which a .pth file puts behind it on the path.
+PACKAGES := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+$(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
+	@echo "installing PySpark $* into $(VENV)-$*"
+	@$(BIN)/python -m venv --clear $(VENV)-$*
+	@$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check 'pyspark==$*.*'
+	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-$*/bin/python $(PACKAGES))/venv.pth"
+	@touch $@
+
+lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint, without which there is no jar
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict python
-ifneq ($(SHIM),)
-	@mkdir -p build/lint
-	$(JAVA)c -Xlint:all -Werror -proc:none -d build/lint \
-		-cp "$$($(BIN)/python -c 'import pathlib, pyspark; print(pathlib.Path(pyspark.__file__).parent / "jars")')/*" $(SHIM)
-endif
+	$(BIN)/mypy --strict python jvm-shim/build.py
 
-bench: $(STAMP) java ## Measure: checks, hashes, plans, lookups against other engines
+bench: $(STAMP) java $(JAR) ## Measure: checks, hashes, plans, lookups against other engines
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-wheel: $(STAMP) ## Build the wheel into dist/
+wheel: $(STAMP) $(JAR) ## Build the wheel, with the jar in it, into dist/
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build -t wheel
 
-verify-wheel: wheel java ## Install the wheel into a fresh venv, and use it: import, command line, Spark
+verify-wheel: wheel java ## Install the wheel into a fresh venv, and use it: import, command line, Spark, the jar
 	@rm -rf build/wheel-venv
 	@$(PYTHON) -m venv build/wheel-venv
 	@build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[spark]"
 	@cd build && wheel-venv/bin/python -I ../tests/support/verify_wheel.py
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) .demo .bench build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache metastore_db spark-warehouse derby.log
+	rm -rf $(VENV) $(VENV)-[0-9]* $(dir $(JAR)) build dist .demo .bench
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache metastore_db spark-warehouse derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,9 +1,10 @@
 """`make demo`: the same event log from two writers, five lookups on each, and what Spark had to read for them.
 
-Every lookup runs by format("bloomparquet") and by spark.read.parquet; all rows, columns and types are compared. The
-counts come from `bloomparquet.plan` for the same predicate, which is the planner that format("bloomparquet") uses; the
-seconds are medians of three runs in turns, from the load to the last row.
-Ends with 1 when an answer differs, or when no row group was skipped by a Bloom filter.
+Every lookup runs by format("bloomparquet") with the jar, by the Python data source that serves the name without it, and
+by spark.read.parquet; all rows, columns and types are compared. The counts come from `bloomparquet.plan` for the same
+predicate, which is the planner of both; the seconds are medians of three runs in turns, from the load to the last row.
+Ends with 1 when an answer differs, when no row group was skipped by a Bloom filter, or when the jar read more than was
+planned.
 """
 
 from __future__ import annotations
@@ -27,10 +28,22 @@ from rich.console import Console
 from rich.table import Table
 
 import bloomparquet as bp
+from pyspark_bloomparquet import DefaultSource, attach, jar_path, last_plan
 
 HERE = Path(__file__).resolve().parent
 RUNS = 3
 console = Console(width=min(Console().width, 120) if Console().is_terminal else 100, highlight=False)
+
+
+JAR, PYTHON, SPARK = "bloomparquet", "bloomparquet_python", "parquet"
+
+
+class PythonSource(DefaultSource):
+    """The Python data source under a name of its own: ``bloomparquet`` is the jar's where there is one."""
+
+    @classmethod
+    def name(cls) -> str:
+        return PYTHON
 
 
 @dataclass(frozen=True)
@@ -54,34 +67,26 @@ def lookups(values: dict[str, object]) -> list[Lookup]:
     return [
         Lookup("DataFrame, =", f"user_id = {user}", lambda s, f, p: _load(s, f, p).where(col("user_id") == user)),
         Lookup("SQL view, IN", in_users, lambda s, f, p: _view(s, f, p, in_users)),
-        _bound("string", f"session = '{values['session']}'"),
-        _bound("decimal", f"amount = {values['amount']}"),
-        _bound("a miss", "ip = '10.255.255.254' AND user_id > 10000000"),
+        _plain("string", f"session = '{values['session']}'"),
+        _plain("decimal", f"amount = {values['amount']}"),
+        _plain("a miss", "ip = '10.255.255.254' AND user_id > 10000000"),
     ]
 
 
-def _load(spark: SparkSession, source: str, path: str, **options: str) -> DataFrame:
-    # One query per load, which is what pushFilters=on asks for.
-    if source == "bloomparquet" and "where" not in options:
-        options["pushFilters"] = "on"
+def _load(spark: SparkSession, source: str, path: str) -> DataFrame:
+    # Without the jar, one query per load is what pushFilters=on asks for.
+    options = {"pushFilters": "on"} if source == PYTHON else {}
     return spark.read.format(source).options(**options).load(path)
 
 
 def _view(spark: SparkSession, source: str, path: str, where: str) -> DataFrame:
-    options = ", pushFilters 'on'" if source == "bloomparquet" else ""
+    options = ", pushFilters 'on'" if source == PYTHON else ""
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW events USING {source} OPTIONS (path '{path}'{options})")
     return spark.sql(f"SELECT * FROM events WHERE {where}")
 
 
-def _bound(name: str, where: str) -> Lookup:
-    """The predicate bound to the load by the option `where`; for Spark's own reader it is a filter like any other."""
-
-    def frame(spark: SparkSession, source: str, path: str) -> DataFrame:
-        if source == "bloomparquet":
-            return _load(spark, source, path, where=where)
-        return _load(spark, source, path).where(where)
-
-    return Lookup(name, where, frame)
+def _plain(name: str, where: str) -> Lookup:
+    return Lookup(name, where, lambda s, f, p: _load(s, f, p).where(where))
 
 
 def main() -> int:
@@ -106,9 +111,19 @@ def main() -> int:
         .getOrCreate()
     )
     try:
+        spark.dataSource.register(PythonSource)
+        sources = [PYTHON, SPARK]
+        try:
+            jar_path()
+            attach(spark)
+            sources.insert(0, JAR)
+        except bp.BloomParquetError as error:
+            console.print(f"[yellow]Without the jar: {error}[/yellow]")
         by_pyarrow, by_spark = prepare(spark, arguments.data, fresh=arguments.fresh)
         values = event_log.samples(by_pyarrow)
-        good = [run(spark, writer, path, values) for writer, path in (("pyarrow", by_pyarrow), ("Spark", by_spark))]
+        good = [
+            run(spark, sources, writer, path, values) for writer, path in (("pyarrow", by_pyarrow), ("Spark", by_spark))
+        ]
     finally:
         spark.stop()
     return 0 if all(good) else 1
@@ -133,7 +148,7 @@ def prepare(spark: SparkSession, root: Path, *, fresh: bool) -> tuple[Path, Path
     return by_pyarrow, by_spark
 
 
-def run(spark: SparkSession, writer: str, path: Path, values: dict[str, object]) -> bool:
+def run(spark: SparkSession, sources: list[str], writer: str, path: Path, values: dict[str, object]) -> bool:
     everything = bp.plan(path)
     files = {group.path for group in everything.row_groups}
     rows, size = (sum(getattr(group, what) for group in everything.row_groups) for what in ("rows", "length"))
@@ -142,42 +157,46 @@ def run(spark: SparkSession, writer: str, path: Path, values: dict[str, object])
         f"{size / 2**20:.0f} MiB"
     )
     # The first query of a session pays for starting Python workers and compiling code.
-    for source in ("parquet", "bloomparquet"):
-        _bound("", "user_id = 1").frame(spark, source, str(path)).collect()
+    for source in sources:
+        _plain("", "user_id = 1").frame(spark, source, str(path)).collect()
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     table.add_column("", no_wrap=True)
     for name in ("row\ngroups", "skipped by\nday", "\nmin/max", "\nBloom", "\nread"):
         table.add_column(name, justify="right", vertical="top")
-    for name in ("bloom-\nparquet", "Spark's\nparquet", "\nrows", "\nequal"):
+    told = {JAR: "with\nthe jar", PYTHON: "in\nPython", SPARK: "Spark's\nparquet"}
+    for name in (*(told[source] for source in sources), "\nrows", "\nequal"):
         table.add_column(name, justify="right", no_wrap=True)
-    skipped_by_bloom, all_equal = 0, True
+    skipped_by_bloom, good = 0, True
     for lookup in lookups(values):
         plan = bp.plan(path, lookup.where)
-        ours, theirs = [], []
+        runs: dict[str, list[tuple[Answer, float]]] = {source: [] for source in sources}
         for _ in range(RUNS):
-            ours.append(timed(lambda lookup=lookup: lookup.frame(spark, "bloomparquet", str(path))))
-            theirs.append(timed(lambda lookup=lookup: lookup.frame(spark, "parquet", str(path))))
-        equal = all(answer == theirs[0][0] for answer, _ in ours + theirs)
+            for source, taken in runs.items():
+                taken.append(timed(lambda lookup=lookup, source=source: lookup.frame(spark, source, str(path))))
+        expected = runs[SPARK][0][0]
+        equal = all(answer == expected for taken in runs.values() for answer, _ in taken)
         by_statistics, by_bloom = plan.skipped["statistics"], plan.skipped["bloom"]
         # A file that its day excludes is never opened, and counts as one in a plan; here it counts as its row groups.
         by_day = everything.total - by_statistics - by_bloom - plan.kept
         skipped_by_bloom += by_bloom
-        all_equal = all_equal and equal
+        if JAR in sources:
+            (scan,) = last_plan(lookup.frame(spark, JAR, str(path)))
+            good = good and scan.kept == plan.kept
+        good = good and equal
         table.add_row(
             lookup.name,
             *map(str, (everything.total, by_day, by_statistics, by_bloom, plan.kept)),
-            f"{median(seconds for _, seconds in ours):.2f} s",
-            f"{median(seconds for _, seconds in theirs):.2f} s",
-            str(len(ours[0][0].rows)),
-            "[green]yes[/green]" if equal else f"[red]NO, Spark has {len(theirs[0][0].rows)}[/red]",
+            *(f"{median(seconds for _, seconds in taken):.2f} s" for taken in runs.values()),
+            str(len(expected.rows)),
+            "[green]yes[/green]" if equal else f"[red]NO, Spark has {len(expected.rows)}[/red]",
         )
     console.print(table)
     for lookup in lookups(values):
         console.print(f"  [dim]{lookup.name}: {lookup.where}[/dim]")
     if not skipped_by_bloom:
         console.print("[red]no row group was skipped by a Bloom filter[/red]")
-    return all_equal and skipped_by_bloom > 0
+    return good and skipped_by_bloom > 0
 
 
 def timed(query: Callable[[], DataFrame]) -> tuple[Answer, float]:

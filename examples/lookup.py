@@ -2,15 +2,15 @@
 
 from pyspark.sql import SparkSession
 
-import bloomparquet as bp
+from pyspark_bloomparquet import attach, last_plan
 
-spark = SparkSession.builder.getOrCreate()
+spark = attach(SparkSession.builder.getOrCreate())
 log = spark.range(0, 1_000_000, numPartitions=16).selectExpr("id * 7919 % 1000003 AS user_id", "uuid() AS session")
-log.write.mode("overwrite").options(**{
-    "parquet.bloom.filter.enabled#user_id": "true",
+log.write.mode("overwrite").format("bloomparquet").options(**{
+    "bloomColumns": "user_id",
     "parquet.bloom.filter.expected.ndv#user_id": "62500",  # per row group; without it parquet-java takes 1 MiB for each
-    "parquet.enable.dictionary#user_id": "false",  # for a chunk of dictionary pages only, parquet-java writes no filter
-}).parquet("events")  # fmt: skip
+}).save("events")  # fmt: skip
 
-spark.read.format("bloomparquet").option("where", "user_id = 42").load("events").show(truncate=False)
-print(bp.plan("events", "user_id = 42"))
+found = spark.read.format("bloomparquet").load("events").where("user_id = 42")
+found.show(truncate=False)
+print(last_plan(found)[0])

@@ -108,12 +108,14 @@ class LocalStorage:
         return sorted(glob.glob(pattern, recursive=True))
 
     def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        # A lookup makes tens of thousands of these reads: what is done for each of them counts.
+        read = getattr(os, "preadv", _preadv)
+        descriptor = os.open(path, _READ_ONLY)
         try:
             for start, view in zip(starts, views, strict=True):
-                count = _read_into(descriptor, view, start)
+                count = read(descriptor, (view,), start)
                 while count < len(view):  # a positioned read may return less than it was asked for
-                    more = _read_into(descriptor, view[count:], start + count)
+                    more = read(descriptor, (view[count:],), start + count)
                     if more == 0:
                         raise _ends_early(path, start + count, start + len(view))
                     count += more
@@ -121,10 +123,13 @@ class LocalStorage:
             os.close(descriptor)
 
 
-def _read_into(descriptor: int, view: memoryview, start: int) -> int:
-    if hasattr(os, "preadv"):
-        return os.preadv(descriptor, [view], start)
-    data = os.pread(descriptor, len(view), start)  # where the system has no preadv: one copy more
+_READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+
+
+def _preadv(descriptor: int, views: Sequence[memoryview], start: int) -> int:
+    """Where the system has none: one copy more."""
+    (view,) = views
+    data = os.pread(descriptor, len(view), start)
     view[: len(data)] = data
     return len(data)
 
@@ -331,14 +336,13 @@ def _read_runs(
     view: memoryview,
 ) -> None:
     bounds = np.append(np.flatnonzero(np.diff(file, prepend=-1)), len(file)).tolist()
-    starts, ats = start.tolist(), at.tolist()
+    starts, views = start.tolist(), [view[i:j] for i, j in pairwise(at.tolist())]
 
-    def read_file(first: int, last: int) -> None:
-        views = [view[ats[i] : ats[i + 1]] for i in range(first, last)]
-        storage.read_runs(paths[file[first]], starts[first:last], views)
+    def read_file(run: tuple[int, int]) -> None:
+        first, last = run
+        storage.read_runs(paths[file[first]], starts[first:last], views[first:last])
 
-    jobs = pairwise(bounds)
-    for _ in in_threads(storage.threads, lambda job: read_file(*job), list(jobs)):
+    for _ in in_threads(storage.threads, read_file, list(pairwise(bounds))):
         pass
 
 

@@ -1,8 +1,9 @@
 """The frames between the jar and its planner process; and predicates as they travel in them.
 
-A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or a leaf such as ``{"op": "=", "column": ["address",
-"city"], "type": "string", "value": "Basel"}``. `op` is one of ``= <=> < <= > >=``, ``starts with``, ``in`` (which has
-``values``), ``is null`` and ``is not null`` (which have neither type nor value). A value is null, or by `type`:
+A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or a leaf such as ``{"op": "=", "column":
+["address", "city"], "type": "string", "value": "Basel"}``. `op` is one of ``= <=> < <= > >=``, ``starts with``, ``in``
+(which has ``values``), ``is null`` and ``is not null`` (which have neither type nor value). A value is null, or, by
+`type`:
 
 - ``boolean``, ``int``, ``string``: itself; a string that is no UTF-8 is ``{"base64": "…"}``
 - ``float``: the text of the double; ``decimal``: its text

@@ -157,11 +157,11 @@ OPTIONS: tuple[Option, ...] = (
         "cacheDirectory",
         None,
         _text,
-        "Where they are kept; `$XDG_CACHE_HOME/bloomparquet` or `~/.cache/bloomparquet` if not given. It may be deleted "
-        "at any time.",
+        "Where they are kept; `$XDG_CACHE_HOME/bloomparquet` or `~/.cache/bloomparquet` if not given. It may be "
+        "deleted at any time.",
         JAR,
     ),
-    Option("cacheMaxBytes", "1g", _bytes, "How much of the disk that may take; what was used least recently goes.", JAR),
+    Option("cacheMaxBytes", "1g", _bytes, "How much that may take; what was used least recently goes.", JAR),
     Option(
         "onFilterError",
         "keep",
@@ -235,6 +235,14 @@ OPTIONS: tuple[Option, ...] = (
         "Tasks to aim for when there are bytes enough; the driver's number of processors if not given.",
         PYTHON,
     ),
+    Option(
+        "bloomColumns",
+        None,
+        _text,
+        "When writing: the columns that get a Bloom filter, such as `user_id,address.city`.",
+        JAR,
+    ),
+    Option("bloomFpp", "0.01", _text, "When writing: the share of false positives that their filters aim at.", JAR),
 )
 
 _BY_FOLDED = {option.name.lower(): option for option in OPTIONS}
@@ -307,7 +315,7 @@ class PlannerOptions:
             option = heeded.get(key.lower())
             if option is not None:
                 values[option.name] = option.read(option.name, value)
-            elif key.lower() not in _BY_FOLDED:
+            elif key.lower() not in _BY_FOLDED and key.lower() not in _OF_CATALOGS:
                 guess = nearest(key, (option.name for option in OPTIONS))
                 if guess:
                     warnings.append(f"bloomparquet has no option {key!r}{guess}")
@@ -315,6 +323,8 @@ class PlannerOptions:
         return cls(**_as_fields(values)), warnings
 
 
+# What a catalog says of its tables, and hands over with their options.
+_OF_CATALOGS = {"provider", "location", "owner", "comment", "collation", "external", "is_managed_location"}
 _PLANNERS = ("onFilterError", "cache", "cacheDirectory", "cacheMaxBytes")
 
 
@@ -331,8 +341,8 @@ def _as_fields(values: dict[str, Any]) -> dict[str, Any]:
 def markdown() -> str:
     """The table of all options for the README."""
     rows = [
-        f"| `{option.name}` | {'' if option.default is None else f'`{option.default}`'} | {option.reader} | {option.doc} |"
-        for option in OPTIONS
+        f"| `{each.name}` | {'' if each.default is None else f'`{each.default}`'} | {each.reader} | {each.doc} |"
+        for each in OPTIONS
     ]
     return "\n".join(["| option | default | reader | |", "| --- | --- | --- | --- |", *rows])
 

@@ -3,13 +3,14 @@
 A frame is a length (4 bytes, big-endian) and so many bytes of JSON, then a length and so many bytes of data. Frames
 arrive on standard input and are answered on standard output, in any order, each with the `id` of its request.
 
-A request is ``{"id": 7, "version": 1, "files": 1000, "predicate": …, "caseSensitive": false, "options": {…}}``; its data
-are the files: all sizes and all modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8,
-each ended by a zero byte. The predicate's grammar is in :mod:`pyspark_bloomparquet.frames`.
+A request is ``{"id": 7, "version": 1, "files": 1000, "predicate": …, "caseSensitive": false, "options": {…}}``; its
+data are the files: all sizes and all modification times in milliseconds (8 bytes each, big-endian), then all paths in
+UTF-8, each ended by a zero byte. The predicate's grammar is in :mod:`pyspark_bloomparquet.frames`.
 
-An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}}``; its data are the byte ranges to read, sorted by file:
-the places of their files in the request, their starts, their lengths (8 bytes each, big-endian). Or it is ``{"id": 7,
-"error": "…"}``, with ``"fatal": true`` when the query shall fail by it.
+An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}}``; its data are the byte ranges to read, sorted by
+file: the places of their files in the request, their starts, their lengths (8 bytes each, big-endian). Or it is
+``{"id": 7, "error": "…"}``, with ``"fatal": true`` when the query shall fail by it. While requests wait, ``{"id": 0}``
+is a sign of life.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from threading import Lock, Thread
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.dataset import Dataset
 from bloomparquet.errors import BloomParquetError, OptionError, PlanError
 from bloomparquet.pruning import planner
+from bloomparquet.pruning.disk import code_fingerprint
 from bloomparquet.pruning.plan import KEPT, ScanPlan
 from bloomparquet.storage import FileInfo, Storage, open_storage
 from pyspark_bloomparquet.frames import read_frame, to_predicate, write_frame
@@ -37,6 +41,8 @@ VERSION = 1
 _THREADS = 4
 _KEPT_LISTINGS = 16
 _SHOWN_ERRORS = 3
+_LONGEST = 500  # characters of an error
+_SIGN_SECONDS = 2
 
 
 def main() -> None:
@@ -44,6 +50,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not end up between the frames
     logging.getLogger("bloomparquet").addHandler(logging.NullHandler())  # told in the answers
+    np.unique(np.zeros(1))  # imports more of numpy when it is first called
+    code_fingerprint()
     Worker(answers).serve(sys.stdin.buffer)
 
 
@@ -53,16 +61,29 @@ class Worker:
     def __init__(self, answers: IO[bytes]) -> None:
         self._answers = answers
         self._lock = Lock()
+        self._busy = 0
         self._datasets: OrderedDict[bytes, Dataset] = OrderedDict()
 
     def serve(self, requests: IO[bytes]) -> None:
+        Thread(target=self._give_signs_of_life, daemon=True).start()
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="plan") as threads:
             while (frame := read_frame(requests)) is not None:
+                with self._lock:
+                    self._busy += 1
                 threads.submit(self._answer, *frame)
+
+    def _give_signs_of_life(self) -> None:
+        """Who waits for a long plan can tell it from one that will never come."""
+        while True:
+            time.sleep(_SIGN_SECONDS)
+            with self._lock:
+                if self._busy:
+                    write_frame(self._answers, {"id": 0}, b"")
 
     def _answer(self, request: dict[str, Any], listing: bytes) -> None:
         answer, data = self._plan(request, listing)
         with self._lock:
+            self._busy -= 1
             write_frame(self._answers, {"id": request.get("id"), **answer}, data)
         planner.cache.persist()
 
@@ -90,9 +111,10 @@ class Worker:
             )
             return summarize(found, warnings)
         except BloomParquetError as error:
-            return {"error": str(error), "fatal": fatal and not isinstance(error, PlanError | OptionError)}, b""
+            fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
+            return {"error": _in_short(error), "fatal": fatal}, b""
         except Exception as error:  # noqa: BLE001 - a query must never fail, or wait, because planning does
-            return {"error": f"{type(error).__name__}: {error}"}, b""
+            return {"error": f"{type(error).__name__}: {_in_short(error)}"}, b""
 
     def _dataset(self, listing: bytes, files: int) -> Dataset:
         with self._lock:
@@ -116,12 +138,12 @@ def parse_listing(listing: bytes, files: int) -> Dataset:
     if len(paths) != files:
         raise PlanError(f"a listing of {files} files has {len(paths)} paths")
     storage, inner = _on_one_storage(paths)
-    infos = map(FileInfo._make, zip(inner, numbers[:files].tolist(), (numbers[files:] * 1_000_000).tolist(), strict=True))
-    return Dataset(storage, tuple(infos), (), ((),) * files)
+    sizes, times = numbers[:files].tolist(), (numbers[files:] * 1_000_000).tolist()
+    return Dataset(storage, tuple(map(FileInfo._make, zip(inner, sizes, times))), (), ((),) * files)
 
 
 def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:
-    storage, first = open_storage(paths[0])
+    storage, first = _open(paths[0])
     if not paths[0].endswith(first):
         raise PlanError(f"{paths[0]}: its storage calls it {first}; expected the end of that path")
     prefix = paths[0][: len(paths[0]) - len(first)]
@@ -129,6 +151,24 @@ def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:
     if stray is not None:
         raise PlanError(f"the files of one scan lie on one storage; {paths[0]} and {stray} were given")
     return storage, [path[len(prefix) :] for path in paths]
+
+
+_cannot_open: dict[str, str] = {}
+
+
+def _open(path: str) -> tuple[Storage, str]:
+    """As :func:`open_storage`; what goes wrong is told in one line, and the same line each time."""
+    root = "/".join(path.split("/", 3)[:3])
+    if root not in _cannot_open:
+        try:
+            return open_storage(path)
+        except (OSError, ImportError, ValueError, pa.ArrowException) as error:
+            _cannot_open[root] = f"the planner's Python cannot open {root}: {_in_short(error)}"
+    raise PlanError(_cannot_open[root])
+
+
+def _in_short(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:_LONGEST]
 
 
 def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], bytes]:

@@ -64,8 +64,8 @@ def jar_path() -> Path:
     path = Path(__file__).with_name("jars") / "bloomparquet.jar"
     if not path.is_file():
         raise UnsupportedError(
-            f"this installation has no jar (expected {path}): it was installed from source without a JDK. In a checkout, "
-            "make shim builds it; wheels have it. Without it, the Python data source serves format(\"bloomparquet\")"
+            f"this installation has no jar (expected {path}): it was installed from sources in which make shim had not "
+            'built it. Wheels have it; without it, the Python data source serves format("bloomparquet")'
         )
     return path
 

@@ -7,6 +7,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
+import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,16 +38,38 @@ def main() -> None:
         assert [json.loads(line) for line in done.stdout.splitlines()] == [{"user_id": wanted}], done.stdout
         print(f"command line: {done.stdout.strip()}")
 
+        done = subprocess.run([here / "bin" / "bloomparquet", "jar"], check=True, capture_output=True, text=True)
+        jar = Path(done.stdout.removesuffix("\n"))
+        assert here in jar.parents, jar
+        with zipfile.ZipFile(jar) as content:
+            assert "io/bloomparquet/spark/Shim.class" in content.namelist(), content.namelist()
+            manifest = content.read("META-INF/MANIFEST.MF").decode()
+        assert f"Implementation-Version: {version('bloomparquet')}\r\n" in manifest, manifest
+        print(f"jar:          {jar.relative_to(here)}")
+
         from pyspark.sql import SparkSession
+
+        import pyspark_bloomparquet
 
         os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers would be the first python3 on the PATH
         builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
         spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         found = spark.read.format("bloomparquet").option("where", f"user_id = {wanted}").load(path).collect()
-        spark.stop()
         assert [tuple(row) for row in found] == [(wanted,)], found
         print(f"Spark:        {found}")
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # attach warns where the jar cannot work
+            pyspark_bloomparquet.attach(spark)
+        frame = spark.read.format("bloomparquet").load(path).where(f"user_id = {wanted}")
+        assert [tuple(row) for row in frame.collect()] == [(wanted,)], frame.collect()
+        (scan,) = pyspark_bloomparquet.last_plan(frame)
+        assert scan.planned, scan
+        assert (scan.total, scan.kept) == (4, plan.kept), scan
+        assert scan.skipped["bloom"] >= 2, scan
+        print(f"with the jar: {scan}")
+        spark.stop()
 
 
 if __name__ == "__main__":

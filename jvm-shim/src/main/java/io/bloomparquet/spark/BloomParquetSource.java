@@ -1,11 +1,11 @@
 package io.bloomparquet.spark;
 
-import java.util.HashMap;
 import java.util.Map;
 import org.apache.hadoop.mapreduce.Job;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.SessionConfigSupport;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Utils$;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
 
 /**
  * What Spark finds under the name {@code bloomparquet}: tables that plan before they are read, and Spark's own Parquet
@@ -27,6 +28,14 @@ public final class BloomParquetSource extends ParquetFileFormat implements Table
   static final String NAME = "bloomparquet";
 
   private transient PrunedTable inferred;
+
+  /** Spark makes one whenever it looks up the name; so each session that uses it has the rules. */
+  public BloomParquetSource() {
+    Option<SparkSession> session = SparkSession.getActiveSession();
+    if (session.isDefined()) {
+      CommandRules.install(session.get());
+    }
+  }
 
   @Override
   public String shortName() {
@@ -51,7 +60,7 @@ public final class BloomParquetSource extends ParquetFileFormat implements Table
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    inferred = table(options, null, new Transform[0]);
+    inferred = table(options, null, null);
     return inferred.schema();
   }
 
@@ -64,9 +73,11 @@ public final class BloomParquetSource extends ParquetFileFormat implements Table
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
     // Spark makes one provider for each load: the files that its schema was inferred from are listed already.
-    return inferred != null && inferred.schema().equals(schema)
-        ? inferred
-        : table(new CaseInsensitiveStringMap(properties), schema, partitioning);
+    if (inferred != null && inferred.schema().equals(schema)) {
+      return inferred;
+    }
+    boolean ofCatalog = properties.containsKey(TableCatalog.PROP_PROVIDER);
+    return table(new CaseInsensitiveStringMap(properties), schema, ofCatalog ? partitioning : null);
   }
 
   @Override
@@ -75,19 +86,24 @@ public final class BloomParquetSource extends ParquetFileFormat implements Table
       Job job,
       scala.collection.immutable.Map<String, String> options,
       StructType dataSchema) {
-    BloomWriteOptions.of(options, dataSchema).applyTo(job.getConfiguration());
+    Map<String, String> all = OptionLayers.of(sessionOptions(session), Scala.map(options));
+    BloomWriteOptions.of(all, dataSchema).applyTo(job.getConfiguration());
     return super.prepareWrite(session, job, options, dataSchema);
+  }
+
+  /** Spark adds these in load() and nowhere else. */
+  Map<String, String> sessionOptions(SparkSession session) {
+    return Scala.map(DataSourceV2Utils$.MODULE$.extractSessionConfigs(this, session.sessionState().conf()));
   }
 
   private PrunedTable table(CaseInsensitiveStringMap given, StructType schema, Transform[] declared) {
     SparkSession session = SparkSession.active();
-    OverwriteGuard.install(session);
-    // Spark does this for load() and not for tables of the catalog.
-    Map<String, String> options =
-        new HashMap<>(
-            Scala.map(DataSourceV2Utils$.MODULE$.extractSessionConfigs(this, session.sessionState().conf())));
-    options.keySet().removeIf(given::containsKey);
-    options.putAll(given.asCaseSensitiveMap());
-    return new BloomParquetTable(session, new CaseInsensitiveStringMap(options), schema, declared);
+    Map<String, String> options = OptionLayers.of(sessionOptions(session), given.asCaseSensitiveMap());
+    return new BloomParquetTable(
+        session,
+        TablePaths.without(given).asCaseSensitiveMap(),
+        new CaseInsensitiveStringMap(options),
+        schema,
+        declared);
   }
 }

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark;
 
+import java.util.Map;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -17,8 +18,12 @@ import scala.collection.immutable.Seq;
 /** Parquet files. */
 final class BloomParquetTable extends PrunedTable {
   BloomParquetTable(
-      SparkSession session, CaseInsensitiveStringMap options, StructType given, Transform[] declared) {
-    super(session, options, given, declared);
+      SparkSession session,
+      Map<String, String> properties,
+      CaseInsensitiveStringMap options,
+      StructType given,
+      Transform[] declared) {
+    super(session, properties, options, given, declared);
   }
 
   @Override

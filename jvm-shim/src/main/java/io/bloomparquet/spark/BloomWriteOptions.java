@@ -13,6 +13,8 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.UserDefinedType;
+import org.apache.spark.sql.types.VariantType;
 
 /**
  * Which columns get Bloom filters, in short words: {@code bloomColumns="user_id,address.city"}, {@code bloomFpp=0.01}. They
@@ -36,7 +38,7 @@ final class BloomWriteOptions {
   private static final String ADAPTIVE = "parquet.bloom.filter.adaptive.enabled";
   private static final String CANDIDATES = "parquet.bloom.filter.candidates.number";
 
-  /** Each is half as large as the one before, so from the largest filter there may be, 1 MiB, down to 64 bytes. */
+  /** Each is half as large as the one before, from the largest filter that there may be down to parquet-java's least, 1 KiB. */
   private static final String ENOUGH_CANDIDATES = "15";
 
   private final Map<String, String> settings = new TreeMap<>();
@@ -54,12 +56,12 @@ final class BloomWriteOptions {
     given.putAll(options);
     BloomWriteOptions found = new BloomWriteOptions();
     String fpp = given.get("bloomFpp");
-    if (fpp != null) {
-      checkFpp(fpp);
-      found.settings.put(FPP, fpp.trim());
-    }
     List<Leaf> leaves = new ArrayList<>();
     leaves(schema, "", leaves);
+    if (fpp != null) {
+      checkFpp(fpp);
+      leaves.forEach(leaf -> found.settings.put(FPP + "#" + leaf.path(), fpp.trim()));
+    }
     String columns = given.get("bloomColumns");
     if (columns != null) {
       found.settings.put(ADAPTIVE, given.getOrDefault(ADAPTIVE, "true"));
@@ -143,6 +145,10 @@ final class BloomWriteOptions {
       String reason = "is a map; filters on keys and values prune nothing";
       leaves(map.keyType(), path + ".key_value.key", reason, found);
       leaves(map.valueType(), path + ".key_value.value", reason, found);
+    } else if (type instanceof UserDefinedType<?> user) {
+      leaves(user.sqlType(), path, refused, found);
+    } else if (type instanceof VariantType) {
+      found.add(new Leaf(path, "is VARIANT, of which no filter is used"));
     } else {
       String bool = "is BOOLEAN, for which parquet-java's filters are empty";
       found.add(new Leaf(path, refused == null && type instanceof BooleanType ? bool : refused));

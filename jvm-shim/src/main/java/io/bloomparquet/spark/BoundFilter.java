@@ -20,6 +20,9 @@ import org.apache.spark.sql.catalyst.expressions.With;
 import org.apache.spark.sql.catalyst.optimizer.BooleanSimplification$;
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
 import org.apache.spark.sql.catalyst.optimizer.ConstantFolding$;
+import org.apache.spark.sql.catalyst.optimizer.LikeSimplification$;
+import org.apache.spark.sql.catalyst.optimizer.NullPropagation$;
+import org.apache.spark.sql.catalyst.optimizer.SimplifyCasts$;
 import org.apache.spark.sql.catalyst.optimizer.OptimizeIn$;
 import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions$;
 import org.apache.spark.sql.catalyst.optimizer.UnwrapCastInBinaryComparison$;
@@ -28,13 +31,28 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /** A condition that belongs to a load: its rows are those for which the condition is TRUE, whatever a query adds. */
 final class BoundFilter {
+  /** What brings literals to the column's side and type; the whole optimizer would see that there are no rows. */
+  private static final List<Rule<LogicalPlan>> RULES =
+      List.of(
+          ConstantFolding$.MODULE$,
+          NullPropagation$.MODULE$,
+          LikeSimplification$.MODULE$,
+          SimplifyCasts$.MODULE$,
+          UnwrapCastInBinaryComparison$.MODULE$,
+          ConstantFolding$.MODULE$,
+          BooleanSimplification$.MODULE$,
+          OptimizeIn$.MODULE$);
+
   private final StructType schema;
   private final List<Attribute> columns;
   private final Expression condition;
@@ -45,6 +63,11 @@ final class BoundFilter {
     this.condition = condition;
   }
 
+  /** The load is all of its rows. */
+  static BoundFilter none(StructType schema) {
+    return new BoundFilter(schema, List.of(), Literal.create(true, DataTypes.BooleanType));
+  }
+
   /** Parses and resolves {@code sql} as Spark would in {@code SELECT * … WHERE sql}; Spark's errors pass through. */
   static BoundFilter of(SparkSession session, String sql, StructType schema) {
     Expression parsed = parse(session, sql);
@@ -52,13 +75,13 @@ final class BoundFilter {
     LogicalPlan rows = new LocalRelation(Scala.seq(columns), Scala.seq(List.of()), false, Option.empty());
     LogicalPlan plan = session.sessionState().analyzer().execute(new Filter(parsed, rows));
     session.sessionState().analyzer().checkAnalysis(plan);
-    // The rules that bring literals to the column's side and type; the whole optimizer would see that there are no rows.
     plan = ComputeCurrentTime$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(plan));
     if (plan instanceof Filter filter) {
       plan = new Filter(inline(filter.condition(), new HashMap<>()), filter.child());
     }
-    plan = UnwrapCastInBinaryComparison$.MODULE$.apply(ConstantFolding$.MODULE$.apply(plan));
-    plan = OptimizeIn$.MODULE$.apply(BooleanSimplification$.MODULE$.apply(plan));
+    for (Rule<LogicalPlan> rule : RULES) {
+      plan = rule.apply(plan);
+    }
     Expression condition =
         plan instanceof Filter filter ? filter.condition() : Literal.create(true, DataTypes.BooleanType);
     if (SubqueryExpression$.MODULE$.hasSubquery(condition) || !condition.deterministic()) {
@@ -90,10 +113,31 @@ final class BoundFilter {
     }
   }
 
+  boolean isNone() {
+    return conjuncts().isEmpty();
+  }
+
   List<Expression> conjuncts() {
     List<Expression> found = new ArrayList<>();
     split(condition, found);
+    found.removeIf(each -> each instanceof Literal literal && Boolean.TRUE.equals(literal.value()));
     return found;
+  }
+
+  /**
+   * The conjuncts that Spark's reader may be told of. Not those by which it leaves out rows that match: parquet-java
+   * knows 0.0 from -0.0 and has no NaN in its bounds, and takes a dot in a name for the way into a struct. A query's
+   * own conjuncts are Spark's to push or not, and the rows are then those of {@code spark.read.parquet}.
+   */
+  List<Expression> pushable() {
+    List<Expression> found = new ArrayList<>(conjuncts());
+    found.removeIf(conjunct -> Scala.list(conjunct.references().toSeq()).stream().anyMatch(BoundFilter::isDelicate));
+    return found;
+  }
+
+  private static boolean isDelicate(Attribute column) {
+    return column.name().contains(".")
+        || column.dataType().existsRecursively(type -> type instanceof FloatType || type instanceof DoubleType);
   }
 
   private static void split(Expression expression, List<Expression> found) {
@@ -117,8 +161,12 @@ final class BoundFilter {
     return new StructType(all.values().toArray(StructField[]::new));
   }
 
-  /** From rows of {@code read}, which has all of {@link #withColumns}, to the rows and columns that were asked for. */
-  RowFilter over(StructType read, StructType asked) {
+  /**
+   * From rows of {@code read}, which has all of {@link #withColumns}, to the rows and columns that were asked for.
+   *
+   * @param metadata what to add of {@code _metadata}; null if nothing
+   */
+  RowShape over(StructType read, StructType asked, FileMetadata metadata) {
     List<Attribute> input = new ArrayList<>();
     for (StructField field : read.fields()) {
       input.add(
@@ -128,8 +176,11 @@ final class BoundFilter {
               .orElseGet(() -> DataTypeUtils.toAttribute(field)));
     }
     Set<String> names = Set.of(asked.fieldNames());
-    StructField[] output =
-        Arrays.stream(read.fields()).filter(field -> names.contains(field.name())).toArray(StructField[]::new);
-    return new RowFilter(condition, input, new StructType(output));
+    List<StructField> output =
+        new ArrayList<>(Arrays.stream(read.fields()).filter(field -> names.contains(field.name())).toList());
+    if (metadata != null) {
+      output.add(metadata.column());
+    }
+    return new RowShape(condition, input, metadata, new StructType(output.toArray(StructField[]::new)));
   }
 }

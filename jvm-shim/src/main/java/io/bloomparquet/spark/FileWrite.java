@@ -15,6 +15,9 @@ import org.apache.spark.sql.sources.InsertableRelation;
 
 /** Rows into the files of a table, by Spark's own writer of files. */
 final class FileWrite implements SupportsTruncate {
+  /** Set for the rows of a table that takes another's place: what lies in its directory is the other's. */
+  static final String REPLACE = "bloomparquet.replace";
+
   private final String format;
   private final List<String> paths;
   private final Transform[] partitioning;
@@ -26,11 +29,16 @@ final class FileWrite implements SupportsTruncate {
     this.paths = paths;
     this.partitioning = partitioning;
     this.options = options;
+    if (options.containsKey(REPLACE)) {
+      truncate();
+    }
   }
 
   @Override
   public WriteBuilder truncate() {
     mode = SaveMode.Overwrite;
+    // All of it, whatever the session says of partitions.
+    options.put("partitionOverwriteMode", "static");
     return this;
   }
 

@@ -36,6 +36,11 @@ final class PlanResult {
     return new PlanResult(null, false, told, body);
   }
 
+  /** The plan of no files. */
+  static PlanResult empty() {
+    return of(JsonNodeFactory.instance.objectNode().put("rows", 0), ByteBuffer.allocate(0));
+  }
+
   /** Nobody asked for a plan, or none was wanted. */
   static PlanResult none(String reason) {
     return new PlanResult(reason, false, JsonNodeFactory.instance.objectNode(), ByteBuffer.allocate(0));

@@ -35,10 +35,13 @@ final class Planner {
     if (options.planning() == ScanOptions.Planning.OFF) {
       return PlanResult.none("planning is off");
     }
-    if (predicate == null) {
+    if (!PlannerPredicate.isWorthPlanning(predicate)) {
       return PlanResult.none("no predicate that row groups can be excluded by");
     }
     FileListing listing = FileListing.of(directories);
+    if (listing.count() == 0) {
+      return PlanResult.empty();
+    }
     if (options.planning() == ScanOptions.Planning.AUTO && listing.count() > options.maxFiles()) {
       return PlanResult.none(
           String.format("%d files are more than maxFilesPlannedOnDriver, %d", listing.count(), options.maxFiles()));
@@ -63,10 +66,12 @@ final class Planner {
 
   private static PlanResult ask(PythonCommand python, ObjectNode request, FileListing listing, long timeoutMillis)
       throws PlannerException {
+    PlannerProcess planner = PlannerProcess.of(python);
     try {
-      return PlannerProcess.of(python).ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
+      return planner.ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
     } catch (TimeoutException error) {
       // The planner goes on, and remembers what it reads: the next query may find it done.
+      planner.endIfHung();
       throw new PlannerException(
           String.format(
               "planning %d files took longer than planningTimeout, %d ms", listing.count(), timeoutMillis));

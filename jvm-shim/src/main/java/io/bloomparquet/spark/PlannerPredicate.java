@@ -6,6 +6,8 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
@@ -34,6 +36,7 @@ final class PlannerPredicate {
   /** Set by Spark on a column that was added with a default: files without it are full of that, not of nulls. */
   private static final String EXISTENCE_DEFAULT = "EXISTS_DEFAULT";
 
+  private static final String IS_NOT_NULL = "is not null";
   private static final String CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING";
 
   private final StructType schema;
@@ -70,6 +73,21 @@ final class PlannerPredicate {
       understood.add(of(conjunct, true));
     }
     return join("and", understood, true);
+  }
+
+  /**
+   * Whether a plan by {@code predicate} can be worth its reading of footers. Spark adds IS NOT NULL to every join and
+   * comparison; alone it excludes next to nothing.
+   */
+  static boolean isWorthPlanning(JsonNode predicate) {
+    if (predicate == null) {
+      return false;
+    }
+    return predicate.has("op")
+        ? !predicate.get("op").asText().equals(IS_NOT_NULL)
+        : StreamSupport.stream(predicate.spliterator(), false)
+            .flatMap(part -> part.isArray() ? StreamSupport.stream(part.spliterator(), false) : Stream.of(part))
+            .anyMatch(PlannerPredicate::isWorthPlanning);
   }
 
   static JsonNode and(JsonNode left, JsonNode right) {
@@ -117,7 +135,7 @@ final class PlannerPredicate {
       case "IS_NULL":
         return leaf("is null", children);
       case "IS_NOT_NULL":
-        return leaf("is not null", children);
+        return leaf(IS_NOT_NULL, children);
       case "STARTS_WITH":
         return leaf("starts with", children);
       case "IN":

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -13,6 +14,9 @@ import java.nio.ByteBuffer;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -22,13 +26,14 @@ import java.util.concurrent.atomic.AtomicLong;
  * query at a time.
  *
  * <p>Requests and answers are frames over its standard input and output: a length (int, big-endian) and so many bytes of
- * JSON, a length and so many bytes of data. An answer carries the {@code id} of its request; answers come in any order. The
- * process ends when its input does, so it cannot outlive the JVM.
+ * JSON, a length and so many bytes of data. An answer carries the {@code id} of its request; answers come in any order, and
+ * between them, while there is work, signs of life. The process ends when its input does, so it cannot outlive the JVM.
  */
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int VERSION = 1;
   private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
+  private static final long HUNG_NANOS = TimeUnit.SECONDS.toNanos(20);
   private static final int LARGEST_FRAME = 1 << 30;
   private static final Map<PythonCommand, PlannerProcess> RUNNING = new ConcurrentHashMap<>();
 
@@ -37,7 +42,9 @@ final class PlannerProcess {
   private final DataOutputStream requests;
   private final Map<Long, CompletableFuture<PlanResult>> waiting = new ConcurrentHashMap<>();
   private final AtomicLong ids = new AtomicLong();
+  private final ExecutorService writer = Executors.newSingleThreadExecutor(PlannerProcess::thread);
   private volatile boolean served;
+  private volatile long heardAt = System.nanoTime();
   private volatile String ended;
   private volatile long endedAt;
 
@@ -55,9 +62,13 @@ final class PlannerProcess {
     }
     process = builder.start();
     requests = new DataOutputStream(process.getOutputStream());
-    Thread reader = new Thread(this::receive, "bloomparquet-planner");
-    reader.setDaemon(true);
-    reader.start();
+    thread(this::receive).start();
+  }
+
+  private static Thread thread(Runnable work) {
+    Thread thread = new Thread(work, "bloomparquet-planner");
+    thread.setDaemon(true);
+    return thread;
   }
 
   /** The process of an interpreter; started if need be, its imports go on while the caller does other things. */
@@ -87,22 +98,36 @@ final class PlannerProcess {
     long id = ids.incrementAndGet();
     request.put("id", id).put("version", VERSION).put("files", listing.count());
     waiting.put(id, answer);
+    // A pipe takes so much and then blocks until it is read: who waits for the answer must not wait for that.
     try {
-      byte[] head = JSON.writeValueAsBytes(request);
-      synchronized (requests) {
-        requests.writeInt(head.length);
-        requests.write(head);
-        requests.writeInt(listing.bytes().length);
-        requests.write(listing.bytes());
-        requests.flush();
-      }
-    } catch (IOException error) {
-      process.destroy();
-    }
-    if (ended != null) {
+      writer.execute(() -> write(request, listing));
+    } catch (RejectedExecutionException error) {
       answer.completeExceptionally(new PlannerException(ended));
     }
     return answer;
+  }
+
+  /**
+   * Ends the process if it is silent for so long that it must hang; one that is busy gives signs of life. Another one
+   * serves the next query.
+   */
+  void endIfHung() {
+    if (System.nanoTime() - heardAt > HUNG_NANOS) {
+      process.destroyForcibly();
+    }
+  }
+
+  private void write(ObjectNode request, FileListing listing) {
+    try {
+      byte[] head = JSON.writeValueAsBytes(request);
+      requests.writeInt(head.length);
+      requests.write(head);
+      requests.writeInt(listing.bytes().length);
+      requests.write(listing.bytes());
+      requests.flush();
+    } catch (IOException error) {
+      process.destroy(); // which ends what reads the answers, and that tells
+    }
   }
 
   private void receive() {
@@ -112,8 +137,9 @@ final class PlannerProcess {
         ByteBuffer body = ByteBuffer.wrap(frame(answers));
         CompletableFuture<PlanResult> answer = waiting.remove(head.path("id").asLong());
         served = true;
+        heardAt = System.nanoTime();
         if (answer == null) {
-          continue;
+          continue; // a sign of life, or too late
         }
         if (head.has("error")) {
           answer.completeExceptionally(
@@ -122,14 +148,14 @@ final class PlannerProcess {
           answer.complete(PlanResult.of(head.path("plan"), body));
         }
       }
-    } catch (IOException error) {
+    } catch (IOException | RuntimeException | OutOfMemoryError error) {
       end(error);
     }
   }
 
-  private void end(IOException error) {
+  private void end(Throwable error) {
     process.destroy();
-    String how = error instanceof EOFException ? "ended" : "sent what is no answer (" + error.getMessage() + ")";
+    String how = error instanceof EOFException ? "ended" : "sent what is no answer (" + inShort(error) + ")";
     try {
       how += process.waitFor(5, TimeUnit.SECONDS) ? " with exit code " + process.exitValue() : "";
     } catch (InterruptedException interrupted) {
@@ -144,6 +170,13 @@ final class PlannerProcess {
             served ? "" : "; can that Python import pyspark_bloomparquet? Name another by " + PythonCommand.INTERPRETER);
     waiting.values().forEach(answer -> answer.completeExceptionally(new PlannerException(ended)));
     waiting.clear();
+    // Whoever came in between is told by the writer, or not let in by it.
+    writer.execute(() -> waiting.values().forEach(answer -> answer.completeExceptionally(new PlannerException(ended))));
+    writer.shutdown();
+  }
+
+  private static String inShort(Throwable error) {
+    return error instanceof JsonProcessingException json ? json.getOriginalMessage() : error.getMessage();
   }
 
   private static byte[] frame(DataInputStream stream) throws IOException {
@@ -151,8 +184,10 @@ final class PlannerProcess {
     if (length < 0 || length > LARGEST_FRAME) {
       throw new IOException("a frame of " + length + " bytes");
     }
-    byte[] bytes = new byte[length];
-    stream.readFully(bytes);
+    byte[] bytes = stream.readNBytes(length); // grows by what really comes
+    if (bytes.length < length) {
+      throw new EOFException();
+    }
     return bytes;
   }
 

@@ -24,7 +24,7 @@ final class PrunedBatch implements Batch {
   @Override
   public PartitionReaderFactory createReaderFactory() {
     PartitionReaderFactory files = scan.files().createReaderFactory();
-    return scan.where() == null ? files : scan.where().applyTo(files);
+    return scan.shape() == null ? files : scan.shape().applyTo(files);
   }
 
   // Spark runs one of two equal scans, and gives its rows to both.

@@ -37,14 +37,14 @@ final class PrunedScan
   private final ScanOptions options;
   private final PlannerPredicate predicates;
   private final JsonNode predicate;
-  private final RowFilter where;
+  private final RowShape shape;
   private final ThreadLocal<Predicate[]> arrived = new ThreadLocal<>();
   private PlannedFiles planned;
   private volatile PlannedFiles latest;
 
   /**
    * @param predicate what the planner is asked, in {@link PlannerPredicate}'s grammar; null if nothing
-   * @param where the load's own condition, which no one else applies to the rows; null if none
+   * @param shape what is done to the rows that Spark's reader gives; null if nothing
    */
   PrunedScan(
       SparkSession session,
@@ -52,13 +52,13 @@ final class PrunedScan
       ScanOptions options,
       PlannerPredicate predicates,
       JsonNode predicate,
-      RowFilter where) {
+      RowShape shape) {
     this.session = session;
     this.files = files;
     this.options = options;
     this.predicates = predicates;
     this.predicate = predicate;
-    this.where = where;
+    this.shape = shape;
   }
 
   SparkSession session() {
@@ -69,8 +69,9 @@ final class PrunedScan
     return files;
   }
 
-  RowFilter where() {
-    return where;
+  /** What is done to the rows that Spark's reader gives; null if nothing. */
+  RowShape shape() {
+    return shape;
   }
 
   JsonNode predicate() {
@@ -114,7 +115,7 @@ final class PrunedScan
 
   @Override
   public StructType readSchema() {
-    return where == null ? files.readSchema() : where.output();
+    return shape == null ? files.readSchema() : shape.output();
   }
 
   @Override
@@ -145,7 +146,7 @@ final class PrunedScan
   @Override
   public Statistics estimateStatistics() {
     Statistics whole = files.estimateStatistics();
-    PlannedFiles found = predicate == null ? null : planned();
+    PlannedFiles found = PlannerPredicate.isWorthPlanning(predicate) ? planned() : null;
     if (found == null || !found.result().planned() || whole.sizeInBytes().isEmpty()) {
       return whole;
     }
@@ -168,7 +169,7 @@ final class PrunedScan
   @Override
   public ColumnarSupportMode columnarSupportMode() {
     // Spark would otherwise ask for the partitions, and so for a plan, while it still compares physical plans.
-    return where != null ? ColumnarSupportMode.UNSUPPORTED : files.columnarSupportMode();
+    return shape != null ? ColumnarSupportMode.UNSUPPORTED : files.columnarSupportMode();
   }
 
   @Override

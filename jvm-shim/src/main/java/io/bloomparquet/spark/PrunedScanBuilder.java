@@ -30,7 +30,8 @@ final class PrunedScanBuilder
   private final StructType schema;
   private final ScanOptions options;
   private final BoundFilter where;
-  private StructType required;
+  private StructType asked;
+  private FileMetadata metadata;
   private List<Expression> filters = List.of();
   private boolean aggregated;
 
@@ -41,19 +42,14 @@ final class PrunedScanBuilder
     this.schema = schema;
     this.options = options;
     this.where = where;
-    this.required = schema;
-    if (where != null) {
-      files.pushFilters(Scala.seq(where.conjuncts()));
-    }
+    this.asked = schema;
+    files.pushFilters(Scala.seq(where.pushable()));
   }
 
   @Override
   public Seq<Expression> pushFilters(Seq<Expression> pushed) {
     filters = Scala.list(pushed);
-    if (where == null) {
-      return files.pushFilters(pushed);
-    }
-    List<Expression> all = new ArrayList<>(where.conjuncts());
+    List<Expression> all = new ArrayList<>(where.pushable());
     all.addAll(filters);
     List<Expression> left = new ArrayList<>(Scala.list(files.pushFilters(Scala.seq(all))));
     left.retainAll(filters);
@@ -67,15 +63,17 @@ final class PrunedScanBuilder
 
   @Override
   public void pruneColumns(StructType columns) {
-    required = columns;
-    files.pruneColumns(where == null ? columns : where.withColumns(columns));
+    metadata = FileMetadata.in(columns, schema);
+    asked = metadata == null ? columns : FileMetadata.without(columns);
+    StructType read = where.withColumns(asked);
+    files.pruneColumns(metadata == null ? read : metadata.withRead(read));
   }
 
   @Override
   public boolean pushAggregation(Aggregation aggregation) {
     // An aggregate is answered from the footers of whole files: nothing of them may be left out.
     aggregated =
-        where == null
+        where.isNone()
             && files instanceof SupportsPushDownAggregates builder
             && builder.pushAggregation(aggregation);
     return aggregated;
@@ -83,14 +81,14 @@ final class PrunedScanBuilder
 
   @Override
   public boolean supportCompletePushDown(Aggregation aggregation) {
-    return where == null
+    return where.isNone()
         && files instanceof SupportsPushDownAggregates builder
         && builder.supportCompletePushDown(aggregation);
   }
 
   @Override
   public boolean[] pushVariantExtractions(VariantExtraction[] extractions) {
-    return where == null && files instanceof SupportsPushDownVariantExtractions builder
+    return where.isNone() && files instanceof SupportsPushDownVariantExtractions builder
         ? builder.pushVariantExtractions(extractions)
         : new boolean[extractions.length];
   }
@@ -102,12 +100,12 @@ final class PrunedScanBuilder
       return scan;
     }
     PlannerPredicate predicates = new PlannerPredicate(session, schema, scan.fileIndex().partitionSchema());
-    List<Expression> conjuncts = new ArrayList<>(where == null ? List.of() : where.conjuncts());
+    List<Expression> conjuncts = new ArrayList<>(where.conjuncts());
     if (options.pushFilters()) {
       conjuncts.addAll(filters);
     }
     JsonNode predicate = predicates.ofAll(conjuncts);
-    return new PrunedScan(session, scan, options, predicates, predicate, 
-        where == null ? null : where.over(scan.readSchema(), required));
+    RowShape shape = where.isNone() && metadata == null ? null : where.over(scan.readSchema(), asked, metadata);
+    return new PrunedScan(session, scan, options, predicates, predicate, shape);
   }
 }

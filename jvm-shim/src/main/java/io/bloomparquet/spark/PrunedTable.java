@@ -5,14 +5,14 @@ import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.EnumSet;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -31,26 +31,34 @@ import scala.Option;
  * A table of files whose scans are planned before they are read. What kind of files is for the subclass to say; listing,
  * partitions and schemas are Spark's {@link FileTable}, which does nothing before it is asked.
  */
-abstract class PrunedTable extends FileTable {
+abstract class PrunedTable extends FileTable implements SupportsMetadataColumns {
   private final SparkSession session;
   private final CaseInsensitiveStringMap options;
+  private final Map<String, String> properties;
   private final List<String> paths;
   private final StructType given;
   private final Transform[] declared;
   private PartitioningAwareFileIndex files;
 
   /**
+   * @param properties the options that are the table's own
+   * @param options all of them, these and the session's
    * @param given the user's or the catalog's schema; null to infer it
    * @param declared how the catalog says that the files are partitioned; null where there is no catalog
    */
   PrunedTable(
-      SparkSession session, CaseInsensitiveStringMap options, StructType given, Transform[] declared) {
+      SparkSession session,
+      Map<String, String> properties,
+      CaseInsensitiveStringMap options,
+      StructType given,
+      Transform[] declared) {
     super(
         session,
         TablePaths.without(options),
         Scala.seq(TablePaths.of(options)),
         Option.apply(given));
     this.session = session;
+    this.properties = properties;
     this.options = TablePaths.without(options);
     this.paths = TablePaths.of(options);
     this.given = given;
@@ -88,31 +96,81 @@ abstract class PrunedTable extends FileTable {
       files =
           declared == null || given == null || isWrittenByStream()
               ? super.fileIndex()
-              : TableFiles.of(session, roots(), options, given, partitionColumns());
+              : TableFiles.of(session, roots(), options, given, declaredPartitions());
     }
     return files;
+  }
+
+  /**
+   * A table that is partitioned is as its catalog says, whatever lies in its directory. Otherwise the files say it; with
+   * what the given schema says of columns beside their types, which Spark forgets for those of partitions.
+   */
+  @Override
+  public StructType schema() {
+    if (!declaredPartitions().isEmpty()) {
+      return given.asNullable();
+    }
+    StructType found = super.schema();
+    return given == null
+        ? found
+        : new StructType(Arrays.stream(found.fields()).map(this::withGivenMetadata).toArray(StructField[]::new));
+  }
+
+  @Override
+  public Transform[] partitioning() {
+    return declaredPartitions().isEmpty()
+        ? super.partitioning()
+        : Arrays.stream(declared).filter(PrunedTable::isColumn).toArray(Transform[]::new);
+  }
+
+  private StructField withGivenMetadata(StructField field) {
+    return Arrays.stream(given.fields())
+        .filter(each -> each.name().equalsIgnoreCase(field.name()) && each.dataType().equals(field.dataType()))
+        .findFirst()
+        .map(each -> new StructField(field.name(), field.dataType(), field.nullable(), each.metadata()))
+        .orElse(field);
+  }
+
+  /** What the user said; not what is set for the session, which tables do not keep. */
+  @Override
+  public Map<String, String> properties() {
+    return properties;
   }
 
   private boolean isWrittenByStream() {
     return FileStreamSink$.MODULE$.hasMetadata(Scala.seq(paths), hadoopConf(), session.sessionState().conf());
   }
 
-  private StructType partitionColumns() {
-    Set<String> names =
-        Arrays.stream(declared)
-            .filter(transform -> transform.name().equals("identity"))
-            .map(transform -> transform.references()[0].fieldNames()[0])
-            .collect(Collectors.toSet());
-    return new StructType(
-        Arrays.stream(given.fields()).filter(field -> names.contains(field.name())).toArray(StructField[]::new));
+  private StructType declaredPartitions() {
+    StructType found = new StructType();
+    for (Transform transform : declared == null || given == null ? new Transform[0] : declared) {
+      if (isColumn(transform)) {
+        found = found.add(given.apply(transform.references()[0].fieldNames()[0]));
+      }
+    }
+    return found;
+  }
+
+  private static boolean isColumn(Transform transform) {
+    return transform.name().equals("identity");
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap given) {
     CaseInsensitiveStringMap merged = mergedOptions(given);
     ScanOptions scanOptions = ScanOptions.of(merged);
-    BoundFilter where = scanOptions.where() == null ? null : BoundFilter.of(session, scanOptions.where(), schema());
+    BoundFilter where =
+        scanOptions.where() == null ? BoundFilter.none(schema()) : BoundFilter.of(session, scanOptions.where(), schema());
     return new PrunedScanBuilder(session, newFileScanBuilder(merged), schema(), scanOptions, where);
+  }
+
+  @Override
+  public MetadataColumn[] metadataColumns() {
+    try {
+      return FileMetadata.columns(fallbackFileFormat().getDeclaredConstructor().newInstance());
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   /** Writing is left to Spark's file formats: with a batch write of version 2, not every save mode would work. */
@@ -123,8 +181,9 @@ abstract class PrunedTable extends FileTable {
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    Map<String, String> merged = new HashMap<>(options.asCaseSensitiveMap());
-    merged.putAll(info.options().asCaseSensitiveMap());
+    Map<String, String> merged =
+        OptionLayers.of(
+            options.asCaseSensitiveMap(), TablePaths.without(info.options()).asCaseSensitiveMap());
     return new FileWrite(sourceName(), paths, partitioning(), merged);
   }
 

@@ -32,6 +32,13 @@ record ScanOptions(
     OFF
   }
 
+  /** Whether queries' filters prune; with the jar, automatically is always. */
+  enum PushFilters {
+    AUTO,
+    ON,
+    OFF
+  }
+
   static final String DEFAULT_TIMEOUT = "30s";
   static final int DEFAULT_MAX_FILES = 100_000;
 
@@ -46,20 +53,21 @@ record ScanOptions(
           }
         });
     return new ScanOptions(
-        choice(options, "planning", Planning.AUTO),
+        choice(options, "planning", Planning.values(), Planning.AUTO),
         millis(options, "planningTimeout", DEFAULT_TIMEOUT),
         count(options, "maxFilesPlannedOnDriver", DEFAULT_MAX_FILES),
         options.get("where"),
-        !"off".equalsIgnoreCase(options.getOrDefault("pushFilters", "auto").trim()),
+        choice(options, "pushFilters", PushFilters.values(), PushFilters.AUTO) != PushFilters.OFF,
         planner);
   }
 
-  private static Planning choice(CaseInsensitiveStringMap options, String name, Planning byDefault) {
+  private static <E extends Enum<E>> E choice(
+      CaseInsensitiveStringMap options, String name, E[] choices, E byDefault) {
     String given = options.get(name);
     if (given == null) {
       return byDefault;
     }
-    for (Planning each : Planning.values()) {
+    for (E each : choices) {
       if (each.name().equalsIgnoreCase(given.trim())) {
         return each;
       }
@@ -67,7 +75,7 @@ record ScanOptions(
     throw wrong(
         name,
         given,
-        Arrays.stream(Planning.values())
+        Arrays.stream(choices)
             .map(each -> each.name().toLowerCase(Locale.ROOT))
             .collect(Collectors.joining(", ")));
   }

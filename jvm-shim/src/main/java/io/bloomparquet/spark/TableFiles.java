@@ -34,7 +34,7 @@ final class TableFiles extends InMemoryFileIndex {
     this.options = options;
   }
 
-  /** @param partitions the columns by which the table is partitioned where its directories do not say it yet */
+  /** @param partitions the columns by which the table is said to be partitioned; its directories may not say it yet */
   static TableFiles of(
       SparkSession session,
       List<Path> roots,
@@ -42,10 +42,17 @@ final class TableFiles extends InMemoryFileIndex {
       StructType schema,
       StructType partitions) {
     TableFiles found = new TableFiles(session, roots, options, schema, Option.empty());
-    return partitions.isEmpty() || !found.partitionSchema().isEmpty()
-        ? found
-        : new TableFiles(
-            session, roots, options, schema, Option.apply(new PartitionSpec(partitions, Scala.seq(List.of()))));
+    String said = String.join(", ", partitions.fieldNames());
+    String there = String.join(", ", found.partitionSchema().fieldNames());
+    if (partitions.isEmpty() || said.equals(there)) {
+      return found;
+    }
+    if (!there.isEmpty() && !said.equalsIgnoreCase(there)) {
+      throw new IllegalArgumentException(
+          String.format("the table is partitioned by %s, and its directories by %s: %s", said, there, roots));
+    }
+    PartitionSpec known = new PartitionSpec(partitions, found.partitionSpec().partitions());
+    return new TableFiles(session, roots, options, schema, Option.apply(known));
   }
 
   CaseInsensitiveStringMap options() {

@@ -1,0 +1,268 @@
+package io.bloomparquet.spark;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.ResolvedFieldPosition;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.AddColumns;
+import org.apache.spark.sql.catalyst.plans.logical.ColumnDefinition;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.QualifiedColType;
+import org.apache.spark.sql.catalyst.plans.logical.RenameColumn;
+import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.TableSpec;
+import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.errors.QueryCompilationErrors$;
+import org.apache.spark.sql.execution.command.DataWritingCommand$;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/**
+ * Commands on these tables, changed just before they run to do what they do on Spark's own tables of Parquet files. For
+ * these, the code that Spark has for its own sees to it; tables of other providers, as ours are, do not get there.
+ */
+final class CommandRules extends Rule<LogicalPlan> {
+
+  /** Adds the rule to a session, once. */
+  static void install(SparkSession session) {
+    if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
+      var methods = classic.experimental();
+      synchronized (CommandRules.class) {
+        List<Rule<LogicalPlan>> rules = new ArrayList<>(Scala.list(methods.extraOptimizations()));
+        if (rules.stream().noneMatch(CommandRules.class::isInstance)) {
+          rules.add(new CommandRules());
+          methods.extraOptimizations_$eq(Scala.seq(rules));
+        }
+      }
+    }
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    if (plan instanceof InsertIntoHadoopFsRelationCommand write) {
+      return checked(write);
+    } else if (plan instanceof CreateTable create && isOurs(create.tableSpec())) {
+      return created(create);
+    } else if (plan instanceof CreateTableAsSelect create && isOurs(create.tableSpec())) {
+      return created(create);
+    } else if (plan instanceof ReplaceTableAsSelect replace && isOurs(replace.tableSpec())) {
+      return replaced(replace);
+    } else if (plan instanceof AddColumns add
+        && add.table() instanceof ResolvedTable table
+        && table.table() instanceof PrunedTable files) {
+      return added(add, files);
+    } else if (plan instanceof RenameColumn rename
+        && rename.table() instanceof ResolvedTable table
+        && table.table() instanceof PrunedTable) {
+      // The column of the files would keep its name, and what is in it would be NULL for the table.
+      throw Thrown.unchecked(
+          QueryCompilationErrors$.MODULE$.unsupportedTableOperationError(
+              table.catalog(), table.identifier(), "RENAME COLUMN"));
+    }
+    // The parts of an INSERT into several tables.
+    boolean several = Scala.list(plan.children()).stream().anyMatch(Command.class::isInstance);
+    return several ? plan.mapChildren(this::apply) : plan;
+  }
+
+  /** Options of the session and of the table count as well; and wrong ones are told before anything is deleted. */
+  private static LogicalPlan checked(InsertIntoHadoopFsRelationCommand write) {
+    if (write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite()) {
+      OverwriteGuard.check(write.query(), List.of(write.outputPath()), false);
+    }
+    if (!(write.fileFormat() instanceof BloomParquetSource source)) {
+      return write;
+    }
+    Map<String, String> options =
+        OptionLayers.of(
+            source.sessionOptions(SparkSession.active()),
+            write.fileIndex().isDefined() && write.fileIndex().get() instanceof TableFiles files
+                ? files.options().asCaseSensitiveMap()
+                : Map.of(),
+            Scala.map(write.options()));
+    checkOptions(
+        options,
+        write.query().schema(),
+        Scala.list(write.partitionColumns()).stream().map(Attribute::name).collect(Collectors.toSet()));
+    return new InsertIntoHadoopFsRelationCommand(
+        write.outputPath(),
+        write.staticPartitions(),
+        write.ifPartitionNotExists(),
+        write.partitionColumns(),
+        write.bucketSpec(),
+        write.fileFormat(),
+        Scala.map(options),
+        write.query(),
+        write.mode(),
+        write.catalogTable(),
+        write.fileIndex(),
+        write.outputColumnNames());
+  }
+
+  private static void checkOptions(Map<String, String> options, StructType schema, Set<String> partitions) {
+    StructField[] inFiles =
+        Arrays.stream(schema.fields()).filter(field -> !partitions.contains(field.name())).toArray(StructField[]::new);
+    BloomWriteOptions.of(options, new StructType(inFiles));
+  }
+
+  private static LogicalPlan created(CreateTable create) {
+    List<String> partitions = columns(create.partitioning());
+    List<ColumnDefinition> columns = last(Scala.list(create.columns()), ColumnDefinition::name, partitions);
+    return new CreateTable(
+        create.name(), Scala.seq(columns), create.partitioning(), create.tableSpec(), create.ignoreIfExists());
+  }
+
+  private static LogicalPlan created(CreateTableAsSelect create) {
+    ResolvedIdentifier name = (ResolvedIdentifier) create.name();
+    boolean exists = ((TableCatalog) name.catalog()).tableExists(name.identifier());
+    if (!exists && create.tableSpec().location().isDefined()) {
+      // The rows of both would be the table's.
+      DataWritingCommand$.MODULE$.assertEmptyRootPath(
+          new Path(create.tableSpec().location().get()).toUri(),
+          SaveMode.ErrorIfExists,
+          SparkSession.active().sessionState().newHadoopConf());
+    }
+    return new CreateTableAsSelect(
+        create.name(),
+        create.partitioning(),
+        asInFiles(create.query(), create.partitioning(), create.tableSpec(), create.writeOptions()),
+        create.tableSpec(),
+        create.writeOptions(),
+        create.ignoreIfExists(),
+        create.isAnalyzed());
+  }
+
+  private static LogicalPlan replaced(ReplaceTableAsSelect replace) {
+    OverwriteGuard.check(replace.query(), targets(replace), true);
+    // Spark drops the table and appends to a new one, which may be where files still lie.
+    Map<String, String> options =
+        OptionLayers.of(Scala.map(replace.writeOptions()), Map.of(FileWrite.REPLACE, "true"));
+    return new ReplaceTableAsSelect(
+        replace.name(),
+        replace.partitioning(),
+        asInFiles(replace.query(), replace.partitioning(), replace.tableSpec(), replace.writeOptions()),
+        replace.tableSpec(),
+        Scala.map(options),
+        replace.orCreate(),
+        replace.isAnalyzed());
+  }
+
+  /** Where files are deleted: of the table that is dropped, and where the new one is to be. */
+  private static List<Path> targets(ReplaceTableAsSelect replace) {
+    List<Path> found = new ArrayList<>();
+    ResolvedIdentifier name = (ResolvedIdentifier) replace.name();
+    try {
+      Table table = ((TableCatalog) name.catalog()).loadTable(name.identifier());
+      if (table instanceof PrunedTable files) {
+        found.addAll(files.roots());
+      } else if (table instanceof V1Table files && files.catalogTable().storage().locationUri().isDefined()) {
+        found.add(new Path(files.catalogTable().location()));
+      }
+    } catch (NoSuchTableException error) {
+      // Then nothing is dropped.
+    }
+    if (replace.tableSpec().location().isDefined()) {
+      found.add(new Path(replace.tableSpec().location().get()));
+    }
+    return found;
+  }
+
+  /** The query with its partition columns last, as Spark's catalog wants them. */
+  private static LogicalPlan asInFiles(
+      LogicalPlan query,
+      Seq<Transform> partitioning,
+      TableSpecBase spec,
+      scala.collection.immutable.Map<String, String> writeOptions) {
+    List<String> partitions = columns(partitioning);
+    checkOptions(
+        OptionLayers.of(
+            new BloomParquetSource().sessionOptions(SparkSession.active()),
+            spec instanceof TableSpec given ? Scala.map(given.options()) : Map.of(),
+            Scala.map(writeOptions)),
+        query.schema(),
+        Set.copyOf(partitions));
+    List<Attribute> output = Scala.list(query.output());
+    List<Attribute> ordered = last(output, Attribute::name, partitions);
+    return ordered.equals(output) ? query : new Project(Scala.seq(new ArrayList<NamedExpression>(ordered)), query);
+  }
+
+  private static List<String> columns(Seq<Transform> partitioning) {
+    List<String> found = new ArrayList<>();
+    for (Transform transform : Scala.list(partitioning)) {
+      if (transform.name().equals("identity")) {
+        found.add(transform.references()[0].fieldNames()[0]);
+      } else if (transform.name().endsWith("bucket")) {
+        throw new IllegalArgumentException(
+            "tables of " + BloomParquetSource.NAME + " cannot be bucketed; found " + transform.describe());
+      }
+    }
+    return found;
+  }
+
+  private static <T> List<T> last(List<T> columns, Function<T, String> name, List<String> partitions) {
+    List<T> found = new ArrayList<>(columns);
+    found.removeIf(column -> partitions.contains(name.apply(column)));
+    for (String partition : partitions) {
+      columns.stream().filter(column -> partition.equals(name.apply(column))).forEach(found::add);
+    }
+    return found;
+  }
+
+  /** Spark's catalog wants partition columns last, and adds after them where no place is named. */
+  private static LogicalPlan added(AddColumns add, PrunedTable table) {
+    List<String> names = Arrays.asList(table.schema().fieldNames());
+    int data = names.size() - table.partitioning().length;
+    if (data == names.size() || data == 0) {
+      return add;
+    }
+    List<QualifiedColType> columns = new ArrayList<>();
+    String last = names.get(data - 1);
+    for (QualifiedColType column : Scala.list(add.columnsToAdd())) {
+      if (column.path().isEmpty() && column.position().isEmpty()) {
+        columns.add(
+            column.copy(
+                column.path(),
+                column.colName(),
+                column.dataType(),
+                column.nullable(),
+                column.comment(),
+                Option.apply(new ResolvedFieldPosition(TableChange.ColumnPosition.after(last))),
+                column.copy$default$7()));
+        last = column.colName();
+      } else {
+        columns.add(column);
+      }
+    }
+    return new AddColumns(add.table(), Scala.seq(columns));
+  }
+
+  private static boolean isOurs(TableSpecBase spec) {
+    return spec.provider().isDefined()
+        && (spec.provider().get().equalsIgnoreCase(BloomParquetSource.NAME)
+            || spec.provider().get().equals(BloomParquetSource.class.getName()));
+  }
+}

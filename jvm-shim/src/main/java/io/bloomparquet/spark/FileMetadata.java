@@ -1,0 +1,120 @@
+package io.bloomparquet.spark;
+
+import java.io.Serializable;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.rdd.InputFileBlockHolder;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.FileFormat$;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * The hidden column {@code _metadata}, which Spark has for files that it reads by version 1 of its sources: the file of
+ * each row, and the row's place in it.
+ *
+ * @param fields those of its fields that were asked for
+ */
+record FileMetadata(StructType fields) implements Serializable {
+  static final String NAME = FileFormat$.MODULE$.METADATA_NAME();
+
+  private static final String ROW_INDEX = ParquetFileFormat.ROW_INDEX();
+
+  /** Under this name Spark's Parquet reader counts rows. */
+  private static final StructField ROW_INDEX_READ =
+      new StructField(
+          ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME(),
+          DataTypes.LongType,
+          true,
+          org.apache.spark.sql.types.Metadata.empty());
+
+  static MetadataColumn[] columns(FileFormat format) {
+    StructField[] all =
+        Scala.list(format.metadataSchemaFields()).stream()
+            .map(field -> DataTypes.createStructField(field.name(), field.dataType(), field.nullable()))
+            .toArray(StructField[]::new);
+    return new MetadataColumn[] {
+      new MetadataColumn() {
+        @Override
+        public String name() {
+          return NAME;
+        }
+
+        @Override
+        public DataType dataType() {
+          return new StructType(all);
+        }
+
+        @Override
+        public boolean isNullable() {
+          return false;
+        }
+      }
+    };
+  }
+
+  /** What of it is among {@code asked}, in a table without such a column of its own; null if nothing is. */
+  static FileMetadata in(StructType asked, StructType table) {
+    boolean own = Arrays.asList(table.fieldNames()).contains(NAME);
+    return own || !Arrays.asList(asked.fieldNames()).contains(NAME)
+        ? null
+        : new FileMetadata((StructType) asked.apply(NAME).dataType());
+  }
+
+  static StructType without(StructType asked) {
+    return new StructType(
+        Arrays.stream(asked.fields()).filter(field -> !field.name().equals(NAME)).toArray(StructField[]::new));
+  }
+
+  /** {@code columns}, and what else must be read of the files. */
+  StructType withRead(StructType columns) {
+    return hasRowIndex() ? columns.add(ROW_INDEX_READ) : columns;
+  }
+
+  StructField column() {
+    return DataTypes.createStructField(NAME, fields, false);
+  }
+
+  /** The column of {@code read} that the field is, rather than a fact about the file; null if it is not. */
+  String readAs(String field) {
+    return field.equals(ROW_INDEX) ? ROW_INDEX_READ.name() : null;
+  }
+
+  private boolean hasRowIndex() {
+    return Arrays.asList(fields.fieldNames()).contains(ROW_INDEX);
+  }
+
+  /** The facts about the file that is being read, in the order of the fields; null where the field is read. */
+  InternalRow of(PartitionedFile file) {
+    Object[] values =
+        Arrays.stream(fields.fieldNames())
+            .map(
+                name ->
+                    readAs(name) != null
+                        ? null
+                        : CatalystTypeConverters.convertToCatalyst(
+                            FileFormat$.MODULE$.BASE_METADATA_EXTRACTORS().apply(name).apply(file)))
+            .toArray();
+    return new GenericInternalRow(values);
+  }
+
+  /** Which file of its partition a reader is at. */
+  static PartitionedFile current(FilePartition partition) {
+    String path = InputFileBlockHolder.getInputFilePath().toString();
+    long start = InputFileBlockHolder.getStartOffset();
+    List<PartitionedFile> files = Arrays.asList(partition.files());
+    return files.stream()
+        .filter(file -> file.start() == start && file.urlEncodedPath().equals(path))
+        .findFirst()
+        .orElseThrow(() -> new IllegalStateException("reading " + path + ", which is none of " + files));
+  }
+}

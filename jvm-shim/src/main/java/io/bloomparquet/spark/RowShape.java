@@ -1,0 +1,134 @@
+package io.bloomparquet.spark;
+
+import java.io.IOException;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Predicate$;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Makes the rows that were asked for of those that Spark's reader gives, where the two differ: by a condition that belongs
+ * to the load, and by {@code _metadata}.
+ *
+ * @param condition over {@code input}; rows for which it is not TRUE are left out
+ * @param input the columns that are read
+ * @param metadata what to add at the end; null if nothing
+ * @param output those of {@code input} that come out, in the same order, and what is added
+ */
+record RowShape(Expression condition, List<Attribute> input, FileMetadata metadata, StructType output)
+    implements Serializable {
+
+  PartitionReaderFactory applyTo(PartitionReaderFactory files) {
+    return new Factory(files, this);
+  }
+
+  /** From a row of the input and, behind it, the facts about its file. */
+  private UnsafeProjection projection() {
+    Map<String, Integer> places = new HashMap<>();
+    for (Attribute column : input) {
+      places.put(column.name(), places.size());
+    }
+    List<Expression> columns = new ArrayList<>();
+    for (StructField field : output.fields()) {
+      columns.add(
+          metadata != null && field.name().equals(FileMetadata.NAME)
+              ? metadataOf(places)
+              : new BoundReference(places.get(field.name()), field.dataType(), field.nullable()));
+    }
+    return UnsafeProjection.create(Scala.seq(columns));
+  }
+
+  private Expression metadataOf(Map<String, Integer> places) {
+    List<Expression> parts = new ArrayList<>();
+    int behind = input.size();
+    for (StructField field : metadata.fields().fields()) {
+      String read = metadata.readAs(field.name());
+      parts.add(new Literal(UTF8String.fromString(field.name()), DataTypes.StringType));
+      parts.add(new BoundReference(read == null ? behind : places.get(read), field.dataType(), field.nullable()));
+      behind++;
+    }
+    return new CreateNamedStruct(Scala.seq(parts));
+  }
+
+  private record Factory(PartitionReaderFactory files, RowShape shape) implements PartitionReaderFactory {
+    @Override
+    public PartitionReader<InternalRow> createReader(InputPartition partition) {
+      return new Reader(files.createReader(partition), (FilePartition) partition, shape);
+    }
+  }
+
+  private static final class Reader implements PartitionReader<InternalRow> {
+    private final PartitionReader<InternalRow> rows;
+    private final FilePartition partition;
+    private final FileMetadata metadata;
+    private final BasePredicate matches;
+    private final UnsafeProjection projection;
+    private final JoinedRow joined = new JoinedRow();
+    private PartitionedFile file;
+    private InternalRow facts;
+
+    Reader(PartitionReader<InternalRow> rows, FilePartition partition, RowShape shape) {
+      this.rows = rows;
+      this.partition = partition;
+      metadata = shape.metadata();
+      matches = Predicate$.MODULE$.create(shape.condition(), Scala.seq(shape.input()));
+      matches.initialize(partition.index());
+      projection = shape.projection();
+    }
+
+    @Override
+    public boolean next() throws IOException {
+      while (rows.next()) {
+        if (matches.eval(rows.get())) {
+          return true;
+        }
+      }
+      return false;
+    }
+
+    @Override
+    public InternalRow get() {
+      return projection.apply(metadata == null ? rows.get() : joined.apply(rows.get(), facts()));
+    }
+
+    private InternalRow facts() {
+      PartitionedFile current = FileMetadata.current(partition);
+      if (current != file) {
+        file = current;
+        facts = metadata.of(current);
+      }
+      return facts;
+    }
+
+    @Override
+    public CustomTaskMetric[] currentMetricsValues() {
+      return rows.currentMetricsValues();
+    }
+
+    @Override
+    public void close() throws IOException {
+      rows.close();
+    }
+  }
+}

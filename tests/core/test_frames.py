@@ -1,0 +1,260 @@
+"""Frames and predicates as they travel between the jar and its planner; ranges; and a planner that knows no Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import struct
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from bloomparquet import predicate as p
+from bloomparquet.errors import FormatError, LimitError, PlanError
+from bloomparquet.pruning import planner
+from pyspark_bloomparquet.frames import read_frame, to_predicate, write_frame
+from pyspark_bloomparquet.planner_worker import parse_listing, ranges, summarize
+from tests.support import files
+from tests.support.core import Field, edit_footer
+
+_I64 = 6
+UTC = dt.timezone.utc
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), st.binary())
+def test_a_frame_is_read_as_it_was_written(head: dict[str, Any], body: bytes) -> None:
+    stream = io.BytesIO()
+    write_frame(stream, head, body)
+    write_frame(stream, {}, b"")
+    stream.seek(0)
+    assert read_frame(stream) == (head, body)
+    assert read_frame(stream) == ({}, b"")
+    assert read_frame(stream) is None
+
+
+def test_a_frame_that_ends_early_is_no_end() -> None:
+    stream = io.BytesIO()
+    write_frame(stream, {"id": 1}, b"data")
+    whole = stream.getvalue()
+    for size in range(1, len(whole)):
+        with pytest.raises(FormatError, match="ends within a frame"):
+            read_frame(io.BytesIO(whole[:size]))
+
+
+def test_a_frame_may_not_claim_more_than_a_gibibyte() -> None:
+    with pytest.raises(LimitError, match="a frame of"):
+        read_frame(io.BytesIO((1 << 30 | 1).to_bytes(4, "big") + b"{}"))
+
+
+def leaf(op: str, **more: Any) -> dict[str, Any]:
+    return {"op": op, "column": ["st", "a.b"], **more}
+
+
+PATH = ("st", "a.b")
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        (leaf("=", type="int", value=2**63 - 1), p.Eq(PATH, 2**63 - 1)),
+        (leaf("=", type="boolean", value=True), p.Eq(PATH, True)),
+        (leaf("<=>", type="string", value=None), p.EqNullSafe(PATH, None)),
+        (leaf("<", type="float", value="-0.0"), p.Lt(PATH, -0.0)),
+        (leaf("<=", type="float", value="Infinity"), p.LtEq(PATH, float("inf"))),
+        (leaf(">", type="decimal", value="1.50"), p.Gt(PATH, Decimal("1.50"))),
+        (leaf(">=", type="string", value="a\0é"), p.GtEq(PATH, "a\0é")),
+        (leaf("=", type="string", value={"base64": "/w=="}), p.Eq(PATH, b"\xff")),
+        (leaf("=", type="binary", value="AP8="), p.Eq(PATH, b"\0\xff")),
+        (leaf("starts with", type="string", value="ab"), p.StartsWith(PATH, "ab")),
+        (leaf("=", type="date", value=-719_162), p.Eq(PATH, dt.date(1, 1, 1))),
+        (leaf("=", type="date", value=2_932_896), p.Eq(PATH, dt.date(9999, 12, 31))),
+        (leaf("=", type="timestamp", value=-1), p.Eq(PATH, dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC))),
+        (leaf("=", type="timestamp_ntz", value=1), p.Eq(PATH, dt.datetime(1970, 1, 1, microsecond=1))),
+        (leaf("in", type="int", values=[1, None, 2]), p.In(PATH, [1, None, 2])),
+        (leaf("is null"), p.IsNull(PATH)),
+        (leaf("is not null"), p.IsNotNull(PATH)),
+        ({"not": leaf("is null")}, p.Not(p.IsNull(PATH))),
+        (
+            {"and": [leaf("is null"), {"or": [leaf("is null"), leaf("is not null")]}]},
+            p.And(p.IsNull(PATH), p.Or(p.IsNull(PATH), p.IsNotNull(PATH))),
+        ),
+    ],
+)
+def test_every_form_of_the_grammar(node: dict[str, Any], expected: p.Predicate) -> None:
+    found = to_predicate(json.loads(json.dumps(node)))
+    assert found == expected
+    assert repr(found) == repr(expected)  # -0.0 is no 0.0, True no 1
+
+
+def test_a_float_that_is_no_number() -> None:
+    found = to_predicate(leaf("=", type="float", value="NaN"))
+    assert isinstance(found, p.Eq)
+    assert found.value != found.value
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {},
+        {"op": "=", "column": ["a"]},
+        leaf("like", type="string", value="a"),
+        leaf("=", type="interval", value=1),
+        leaf("in", type="interval", values=[1]),
+    ],
+)
+def test_what_the_grammar_does_not_have(node: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match="does not know"):
+        to_predicate(node)
+
+
+def listing_of(*paths: Path | str, uri: bool = True) -> bytes:
+    """As the jar writes it."""
+    stats = [Path(path).stat() for path in paths]
+    numbers = [each.st_size for each in stats] + [each.st_mtime_ns // 1_000_000 for each in stats]
+    names = "".join(f"{'file:' if uri else ''}{path}\0" for path in paths)
+    return struct.pack(f">{len(numbers)}q", *numbers) + names.encode("utf-8", "surrogateescape")
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "with space.parquet", "50%20é.parquet", "a#b?c=d.pq", "*[x].pq"])
+@pytest.mark.parametrize("uri", [True, False])
+def test_a_listing_names_files_as_they_are(tmp_path: Path, name: str, uri: bool) -> None:
+    paths = [
+        files.write(tmp_path / name, {"id": [1]}, ["id"]),
+        files.write(tmp_path / "z.parquet", {"id": [2]}, ["id"]),
+    ]
+    dataset = parse_listing(listing_of(*paths, uri=uri), 2)
+    assert [file.size for file in dataset.files] == [Path(path).stat().st_size for path in paths]
+    assert planner.plan(dataset, p.Eq("id", 1)).kept == 1
+
+
+def test_a_listing_of_another_length_is_refused(tmp_path: Path) -> None:
+    listing = listing_of(files.write(tmp_path / "t.parquet", {"id": [1]}))
+    with pytest.raises((PlanError, ValueError)):
+        parse_listing(listing, 2)
+    with pytest.raises(PlanError, match="has 2 paths"):
+        parse_listing(listing + b"file:/x\0", 1)
+
+
+def test_a_listing_of_two_storages_is_refused(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": [1]})
+    listing = listing_of(path, path)[: 4 * 8] + f"file:{path}\0memory:/x\0".encode()
+    with pytest.raises(PlanError, match="one storage"):
+        parse_listing(listing, 2)
+
+
+def plan_of(path: str, where: p.Predicate) -> bp.ScanPlan:
+    return planner.plan(parse_listing(listing_of(path), 1), where, skip_corrupt=True, strict=False)
+
+
+def read_by_spark(path: str, found: bp.ScanPlan) -> tuple[list[int], list[tuple[int, int]]]:
+    """The row groups of a file whose middle is in a range, as Spark's reader takes them; and the ranges."""
+    metadata = pq.read_metadata(path)
+    _, start, length = ranges(found)
+    spans = [(int(a), int(a + b)) for a, b in zip(start, length, strict=True)]
+    taken = []
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        first = group.column(0)
+        begin = min(offset for offset in (first.data_page_offset, first.dictionary_page_offset) if offset is not None)
+        size = sum(group.column(j).total_compressed_size for j in range(group.num_columns))
+        taken += [i] * sum(a <= begin + size // 2 < b for a, b in spans)
+    return taken, spans
+
+
+@pytest.mark.parametrize("wanted", [[0], [3], [9], [0, 9], [4, 5], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], []])
+def test_ranges_hold_the_middles_of_what_is_kept_and_of_nothing_else(tmp_path: Path, wanted: list[int]) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": range(100)}, ["id"], rows_per_group=10)
+    found = plan_of(path, p.In("id", [10 * i for i in wanted]))
+    taken, spans = read_by_spark(path, found)
+    assert taken == wanted
+    assert spans == sorted(spans)
+    assert all(0 <= a < b <= Path(path).stat().st_size for a, b in spans)
+
+
+def shift(path: str, group: int, offset: int | None = None, size: int | None = None) -> str:
+    """Let a footer say something else of where a row group begins, or of how long it is."""
+
+    def edit(metadata: dict[int, Field]) -> None:
+        found = metadata[4].value.values[group]
+        chunk = found[1].value.values[0][3].value
+        if offset is not None:
+            chunk[9] = Field(_I64, offset)
+            chunk.pop(11, None)
+        if size is not None:
+            chunk[7] = Field(_I64, size)
+            found[6] = Field(_I64, size)
+
+    return edit_footer(path, edit)
+
+
+@pytest.mark.parametrize(
+    ("group", "offset", "size"),
+    [(1, 4, None), (1, None, 0), (0, None, 10**6), (2, None, 10**12), (3, 0, 0), (2, 10**9, None)],
+)
+def test_a_footer_with_odd_extents_loses_no_row_group_that_spark_would_read(
+    tmp_path: Path, group: int, offset: int | None, size: int | None
+) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": range(40)}, rows_per_group=10, use_dictionary=False)
+    shift(path, group, offset, size)
+    for wanted in range(4):
+        found = plan_of(path, p.Eq("id", 10 * wanted))
+        answer, body = summarize(found, [])
+        assert len(body) % 24 == 0
+        assert answer["plan"]["numRowGroupsTotal"] == answer["plan"]["numRowGroupsRead"] + 3 or found.kept > 1
+        if answer["plan"]["numFilesNotUnderstood"]:
+            file, start, length = np.frombuffer(body, ">i8").reshape(3, -1).tolist()
+            assert (file, start, length) == (
+                [0],
+                [0],
+                [Path(path).stat().st_size],
+            )
+            continue
+        taken, _ = read_by_spark(path, found)
+        assert wanted in taken
+        assert len(taken) == len(set(taken)), "a row group that is read twice"
+
+
+def test_a_file_that_is_not_understood_is_read_whole(tmp_path: Path) -> None:
+    good = files.write(tmp_path / "a.parquet", {"id": range(20)}, ["id"], rows_per_group=10)
+    bad = tmp_path / "b.parquet"
+    bad.write_bytes(b"PAR1" + b"\xff" * 50 + b"PAR1")
+    dataset = parse_listing(listing_of(good, bad, tmp_path / "a.parquet"), 3)
+    answer, body = summarize(planner.plan(dataset, p.Eq("id", 3), skip_corrupt=True, strict=False), ["beware"])
+    file, start, length = np.frombuffer(body, ">i8").reshape(3, -1).tolist()
+    assert file == [0, 1, 2]
+    assert (start[1], length[1]) == (0, bad.stat().st_size)
+    assert answer["plan"]["numFilesNotUnderstood"] == 1
+    assert answer["plan"]["rows"] == -1, "nobody knows how many rows such a file has"
+    assert "beware" in answer["plan"]["warnings"]
+
+
+def test_the_planner_starts_without_spark() -> None:
+    script = """
+import importlib.abc, io, json, sys
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("pyspark", "py4j"):
+            raise ImportError(f"{name} was imported")
+sys.meta_path.insert(0, Refuse())
+from pyspark_bloomparquet.planner_worker import Worker
+from pyspark_bloomparquet.frames import read_frame, write_frame
+requests, answers = io.BytesIO(), io.BytesIO()
+write_frame(requests, {"id": 1, "version": 0, "files": 0, "predicate": {}, "caseSensitive": False}, b"")
+requests.seek(0)
+Worker(answers).serve(requests)
+answers.seek(0)
+print(json.dumps(read_frame(answers)[0]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "protocol" in json.loads(done.stdout)["error"]

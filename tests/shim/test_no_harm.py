@@ -1,0 +1,221 @@
+"""Whatever happens to the planner, rows are those of ``spark.read.parquet``, and it is said once what happened."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.java_gateway import JavaObject
+
+from pyspark_bloomparquet import ScanSummary
+from tests.support import files
+from tests.support.scenarios import Readers, _scans, run, texts
+from tests.support.spark import conf
+
+PYTHON, PATH = "spark.bloomparquet.python", "spark.bloomparquet.pythonPath"
+_names = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Four files of one row group each; only filters tell them apart."""
+    root = tmp_path_factory.mktemp("harm")
+    for i in range(4):
+        files.write(root / f"{i}.parquet", {"id": [i + 4 * (row * 7 % 20) for row in range(20)]}, ["id"], fpp=1e-4)
+    return str(root)
+
+
+@contextmanager
+def warnings(readers: Readers) -> Iterator[list[str]]:
+    """What is logged as `bloomparquet` meanwhile; filled when the block ends."""
+    jvm: Any = readers.spark._jvm
+    log4j = jvm.org.apache.logging.log4j
+    stream = jvm.java.io.StringWriter()
+    layout = log4j.core.layout.PatternLayout.newBuilder().withPattern("%p %m%n").build()
+    name = f"bloomparquet-test-{next(_names)}"
+    appender: JavaObject = log4j.core.appender.WriterAppender.createAppender(layout, None, stream, name, False, True)
+    appender.start()
+    logger = log4j.LogManager.getLogger("bloomparquet")
+    before = logger.getLevel()
+    log4j.core.config.Configurator.setLevel("bloomparquet", log4j.Level.WARN)
+    logger.addAppender(appender)
+    found: list[str] = []
+    try:
+        yield found
+    finally:
+        logger.removeAppender(appender)
+        log4j.core.config.Configurator.setLevel("bloomparquet", before)
+        found += stream.toString().splitlines()
+
+
+def unplanned(readers: Readers, path: str | Path, **options: Any) -> tuple[ScanSummary, list[int]]:
+    """Ask for a row twice: right rows, nothing skipped. What was planned for the last, and its metric of failures."""
+    for _ in range(2):
+        frame = readers.jar(path, **options).where("id = 6")
+        ran = run(frame)
+        assert ran.rows == texts(readers.oracle(path).where("id = 6").collect()) == ["(6,)"]
+        assert not ran.plan.planned
+    failures = [
+        int(node.metrics().apply("numPlanningFailures").value())
+        for node in _scans(frame._jdf.queryExecution().executedPlan())
+    ]
+    return ran.plan, failures
+
+
+def script(folder: Path, text: str) -> str:
+    program = folder / f"python{next(_names)}"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+BROKEN = {
+    "there is no such program": (None, "cannot start the planner"),
+    "it ends at once": ("exit 3", "ended with exit code 3"),
+    "it ends after it was asked": ("head -c 10 >/dev/null; exit 4", "ended with exit code 4"),
+    "it prints text": ("echo hello, I am no planner; sleep 60", "sent what is no answer"),
+    "it prints text whose length is possible": ("echo 1234567890123; exit 0", "ended with exit code 0"),
+    "it prints frames that are no JSON": (r"printf '\000\000\000\003abc\000\000\000\000'; sleep 60", "no answer"),
+    "it prints frames of other JSON": (
+        r"printf '\000\000\000\002[]\000\000\000\000'; head -c 1 >/dev/null; exit 5",
+        "ended with exit code 5",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_program_that_is_no_planner(readers: Readers, path: str, tmp_path: Path, case: str) -> None:
+    text, message = BROKEN[case]
+    program = str(tmp_path / "missing") if text is None else script(tmp_path, text)
+    with warnings(readers) as said, conf(readers.spark, {PYTHON: program}):
+        plan, failures = unplanned(readers, path, planningTimeout="20s")
+    assert message in plan.reason
+    assert failures == [1]
+    assert len(said) == 1, said
+    assert program in said[0]
+    assert "everything is read, as by spark.read.parquet" in said[0]
+
+
+def test_a_python_without_this_package(readers: Readers, path: str, tmp_path: Path) -> None:
+    program = script(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
+    with warnings(readers) as said, conf(readers.spark, {PYTHON: program, PATH: ""}):
+        plan, _ = unplanned(readers, path)
+    assert "can that Python import pyspark_bloomparquet? Name another by spark.bloomparquet.python" in plan.reason
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("exec sleep 60", 1),
+        ("exec sleep 60", 20_000),  # more than a pipe holds, and nobody reads it
+        ("printf 12; exec sleep 60", 1),
+        ("echo 1234; exec sleep 60", 1),  # a length of 800 MiB
+    ],
+)
+def test_a_program_that_never_answers(readers: Readers, path: str, tmp_path: Path, text: str, values: int) -> None:
+    program = script(tmp_path, text)
+    among = ", ".join(map(str, range(1000, 1000 + values)))
+    with conf(readers.spark, {PYTHON: program}):
+        started = time.monotonic()
+        frame = readers.jar(path, planningTimeout="300ms").where(f"id IN (6, {among})")
+        assert texts(frame.collect()) == ["(6,)"]
+        assert time.monotonic() - started < 15
+        assert "took longer than planningTimeout, 300 ms" in str(run(frame).plan.reason)
+
+
+def test_a_plan_that_comes_too_late_is_ready_for_the_next_query(readers: Readers, path: str, tmp_path: Path) -> None:
+    program = script(tmp_path, f'sleep 1.5; exec "{sys.executable}" "$@"')
+    with warnings(readers) as said, conf(readers.spark, {PYTHON: program}):
+        unplanned(readers, path, planningTimeout="200ms")
+        plan = run(readers.jar(path, planningTimeout="30s").where("id = 6")).plan
+    assert (plan.planned, plan.kept) == (True, 1)
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"planning": "off"}, "planning is off"),
+        ({"planning": " OFF "}, "planning is off"),
+        ({"maxFilesPlannedOnDriver": "3"}, "4 files are more than maxFilesPlannedOnDriver, 3"),
+        ({"pushFilters": "off"}, "no predicate"),
+    ],
+    ids=str,
+)
+def test_what_was_not_wanted_is_no_failure(readers: Readers, path: str, options: dict[str, str], reason: str) -> None:
+    with warnings(readers) as said:
+        plan, failures = unplanned(readers, path, **options)
+    assert reason in plan.reason
+    assert failures == [0]
+    assert said == []
+    for allowed in ({"maxFilesPlannedOnDriver": "4"}, {"maxFilesPlannedOnDriver": "3", "planning": "driver"}):
+        assert run(readers.jar(path, **allowed).where("id = 6")).plan.kept == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("planning", "of"),
+        ("planningTimeout", "soon"),
+        ("planningTimeout", "0s"),
+        ("maxFilesPlannedOnDriver", "0"),
+        ("maxFilesPlannedOnDriver", "many"),
+        ("pushFilters", "onn"),
+        ("onFilterError", "kep"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_an_error_that_names_it(
+    readers: Readers, path: str, option: str, value: str
+) -> None:
+    with pytest.raises(Exception, match=rf"option {option} is '{value}'; expected"):
+        readers.jar(path, **{option: value}).where("id = 6").collect()
+
+
+def test_storage_that_the_planner_cannot_open(readers: Readers, path: str) -> None:
+    with warnings(readers) as said:
+        hadoop = readers.spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+        hadoop.set("fs.viewfs.mounttable.harm.link./data", Path(path).as_uri())
+        plan, failures = unplanned(readers, "viewfs://harm/data")
+    assert failures == [1]
+    assert "viewfs" in plan.reason
+    assert len(said) == 1
+
+
+def test_a_damaged_file_among_good_ones(readers: Readers, tmp_path: Path) -> None:
+    for i in range(4):
+        files.write(tmp_path / f"{i}.parquet", {"id": [i, i + 4]}, ["id"], fpp=1e-4)
+    damaged = tmp_path / "2.parquet"
+    data = damaged.read_bytes()
+    damaged.write_bytes(data[:-20] + b"\xff" * 12 + data[-8:])
+    with pytest.raises(Exception, match=r"2\.parquet"):
+        readers.oracle(tmp_path, "id BIGINT").where("id = 1").collect()
+    with pytest.raises(Exception, match=r"2\.parquet"):
+        readers.jar(tmp_path, "id BIGINT").where("id = 1").collect()
+    for value in (1, 5, 2, 99):
+        ours, theirs = (
+            read(tmp_path, "id BIGINT", ignoreCorruptFiles="true").where(f"id = {value}").collect()
+            for read in (readers.jar, readers.oracle)
+        )
+        assert texts(ours) == texts(theirs)
+
+
+def test_files_that_go_away_after_they_were_listed(readers: Readers, tmp_path: Path) -> None:
+    for ignore in ("true", "false"):
+        for i in range(3):
+            files.write(tmp_path / f"{i}.parquet", {"id": [i, 7]}, ["id"], fpp=1e-4)
+        frames = [read(tmp_path, ignoreMissingFiles=ignore).where("id = 7") for read in (readers.oracle, readers.jar)]
+        os.remove(tmp_path / "1.parquet")
+        if ignore == "true":
+            assert [texts(frame.collect()) for frame in frames] == [["(7,)", "(7,)"]] * 2
+        else:
+            for frame in frames:
+                with pytest.raises(Exception, match=r"1\.parquet"):
+                    frame.collect()

@@ -1,0 +1,253 @@
+"""What a query may ask: rows, types and nullability are those of ``spark.read.parquet``, and known row groups are read.
+
+80 rows lie in eight row groups of ten, four in each of two days. `k` counts them; the values of `id` are mixed, so that
+only Bloom filters can tell their row groups apart. The same predicate is asked by a query and by the option `where`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.support import files
+from tests.support.scenarios import Readers
+from tests.support.spark import conf
+
+GROUP = 10
+ALL = 8
+EVERYTHING = None  # not planned: nothing by which a row group is likely to be excluded
+NAN = float("nan")
+
+
+def number(k: int) -> int:
+    return k * 37 % 80
+
+
+def rows_of_a_day(first: int) -> pa.Table:
+    ks = range(first, first + 40)
+    ids = [number(k) for k in ks]
+    return pa.table(
+        {
+            "k": pa.array(ks, pa.int64()),
+            "id": pa.array(ids, pa.int64()),
+            "s": pa.array([f"s{i:02}" for i in ids]),
+            # All nulls in the third row group, none in the fourth.
+            "n": pa.array(
+                [None if k // 10 == 2 or (i % 5 == 0 and k // 10 != 3) else i for k, i in zip(ks, ids, strict=True)],
+                pa.int32(),
+            ),
+            "d": pa.array([{0: -0.0, 15: 0.0, 26: NAN, 77: NAN}.get(k, k / 8 + 1) for k in ks]),
+            "flag": pa.array([k < 10 for k in ks]),
+            "old": pa.array([dt.date(1500, 2, 28) if k == 33 else dt.date(2020, 1, 1) for k in ks]),
+            "moment": pa.array([1_700_000_000_000_000 + i for i in ids], pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "price": pa.array([i * 100 for i in ids], pa.int64()).cast(pa.decimal128(19, 0)).cast(pa.decimal128(21, 2)),
+            # A column and a field of one name, with nothing in common.
+            "a.b": pa.array(ids, pa.int64()),
+            "a": pa.array([{"b": 1000 + i, "c": {"d": f"d{i:02}"}} for i in ids]),
+            "maybe": pa.array([None if k % 2 else {"x": i} for k, i in zip(ks, ids, strict=True)]),
+            "list": pa.array([[i, None] for i in ids], pa.list_(pa.int64())),
+            "map": pa.array([[("k", i)] for i in ids], pa.map_(pa.string(), pa.int64())),
+            "structs": pa.array([[{"x": i}] for i in ids]),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    filtered = {
+        name: {"ndv": GROUP, "fpp": 0.0001}
+        for name in ("id", "s", "n", "d", "old", "moment", "price", "a.b", "a.c.d", "maybe.x")
+    }
+    root = tmp_path_factory.mktemp("scenarios") / "t"
+    for day, first in (("2026-01-01", 0), ("2026-01-02", 40)):
+        files.write(root / f"day={day}" / "part.parquet", rows_of_a_day(first), filtered, rows_per_group=GROUP)
+    return str(root)
+
+
+WHERE: dict[str, int | None] = {
+    # equality, and what becomes of it
+    "id = 77": 1,
+    "77 = id": 1,
+    "id <=> 77": 1,
+    "id = 77.0": 1,
+    "id = '77'": 1,
+    "NOT id <> 77": 1,
+    "NOT (id <> 77 OR s <> 's77')": 1,
+    "id = 1000": 0,
+    "id = 77 AND s = 's03'": 0,
+    "id = 77 AND upper(s) = 'S77'": 1,
+    "s = 's77 '": 0,
+    "s = ''": 0,
+    "price = 7700": 1,
+    "price = 7700.005": 0,
+    "moment = timestamp_micros(1700000000000077)": 1,
+    "moment = TIMESTAMP'2023-11-14 22:13:20.000077'": 1,
+    # lists
+    "id IN (3, 77)": 2,
+    "id IN (3, NULL)": 1,
+    "id IN (1000, NULL)": 0,
+    "id NOT IN (3, 77)": ALL,
+    "s IN ('s03', 's77', 'nowhere')": 2,
+    # alternatives
+    "id = 3 OR s = 's77'": 2,
+    "id = 3 OR s = 'nowhere'": 1,
+    "id = 3 OR id % 80 = 77": EVERYTHING,
+    "(id = 3 OR upper(s) = 'S77') AND s = 's03'": 1,
+    "(id = 3 AND s = 's03') OR (id = 77 AND k > 1000)": 1,
+    # order
+    "k BETWEEN 12 AND 25": 2,
+    "k > 75": 1,
+    "id % 7 BETWEEN 1 AND 2 AND id = 77": 1,
+    "nullif(id, 3) = 77": EVERYTHING,
+    "k BETWEEN 1 AND 2 OR NOT (k BETWEEN 5 AND 79)": 1,
+    "k < 10": 1,
+    "k >= 1000": 0,
+    "id BETWEEN 20 AND 60 AND k <= 9": 1,
+    "d > 1e300": ALL,
+    "s LIKE 's7%'": 7,
+    "s LIKE 't%'": 0,
+    "startswith(s, 's')": ALL,
+    "s LIKE '%77'": EVERYTHING,
+    "s LIKE 's77'": 1,
+    "s > 's7' AND id = 77": 1,
+    # nulls
+    "n IS NULL": 7,
+    "n IS NOT NULL": EVERYTHING,
+    "n <=> NULL": 7,
+    "NOT (n IS NULL)": EVERYTHING,
+    "n IS NOT NULL AND k >= 10": 6,
+    "n IS NOT NULL AND id = 45": 0,
+    "n = 3": 1,
+    "n IS NULL AND id = 75": 1,
+    "n IS NULL AND id = 70": 0,
+    "n IS NULL OR id = 70": 8,
+    "n <> 3": 7,
+    "coalesce(n, 70) = 70": EVERYTHING,
+    "id <=> NULL": 0,
+    # floats
+    "d = 0.0D": 2,
+    "d = -0.0D": 2,
+    "d = double('NaN')": ALL,
+    "d IN (0.0D, 10.0D)": 3,
+    "d <> 0.0D AND k < 20": 2,
+    # booleans and dates of the calendar before
+    "flag": 1,
+    "NOT flag": 7,
+    "flag = false AND id = 77": 1,
+    "old = DATE'1500-02-28'": ALL,
+    "old < DATE'1582-10-15'": 1,
+    "old IN (DATE'1500-02-27', DATE'1400-01-01')": ALL,
+    # names
+    "`a.b` = 77": 1,
+    "a.b = 1077": 1,
+    "`a.b` = 1077": 0,
+    "a.b = 77": 0,
+    "a.c.d = 'd77'": 1,
+    "ID = 77 AND S = 's77'": 1,
+    "A.C.D = 'd77'": 1,
+    "`A.B` = 77": 1,
+    # nested
+    "maybe.x = 4": 1,
+    "maybe.x IS NULL AND k < 10": 1,
+    "maybe IS NULL AND id = 77": 1,
+    "list[0] = 77": EVERYTHING,
+    "array_contains(list, 77)": EVERYTHING,
+    "map['k'] = 77": EVERYTHING,
+    "structs[0].x = 77": EVERYTHING,
+    "list[0] = 77 AND id = 77": 1,
+    # partitions: Spark leaves out whole directories before anything is planned
+    "day = DATE'2026-01-02' AND id = 77": 1,
+    "day IN (DATE'2026-01-01', NULL) AND id IN (3, 77)": 1,
+    "day = DATE'2026-01-02' OR id = 3": EVERYTHING,
+    "(day = DATE'2026-01-01' AND id = 3) OR (day = DATE'2026-01-02' AND id = 1000)": 1,
+    "day >= DATE'2026-01-01' AND day + 1 = DATE'2026-01-02' AND id = 3": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def answers(readers: Readers, path: str) -> dict[str, list[str]]:
+    return readers.answers(path, WHERE)
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_rows_are_those_of_spark_and_only_these_row_groups_are_read(
+    readers: Readers, path: str, answers: dict[str, list[str]], where: str
+) -> None:
+    ran = readers.ask(path, where, expected=answers[where], rows_per_group=GROUP)
+    assert (where, ran.plan.kept if ran.plan.planned else EVERYTHING) == (where, WHERE[where])
+    assert ran.plan.planned or ran.plan.reason == "no predicate that row groups can be excluded by"
+
+
+def test_all_readers_see_the_same_columns(readers: Readers, path: str) -> None:
+    readers.agree(path)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id = 77",
+        "s LIKE 's77'",
+        "n IS NULL OR id = 70",
+        # Spark's reader, which is told of the filter here, knows no NaN and no -0.0, and mixes up `a.b` and a.b: the
+        # rows that it loses are lost for both.
+        "d = 0.0D",
+        "d > 1e300",
+        "`a.b` = 77",
+        "a.b = 1077",
+    ],
+)
+def test_rows_are_those_of_spark_where_its_reader_filters_too(readers: Readers, path: str, where: str) -> None:
+    readers.ask(path, where, by_python="nothing", bind=False)
+
+
+def test_a_query_of_some_columns_reads_these(readers: Readers, path: str) -> None:
+    for select in (("k",), ("s", "a.c.d"), ("day",), ("day", "id + 1 AS next", "a.b")):
+        ran = readers.ask(path, "id IN (3, 77) AND s <> 's03'", select=select)
+        assert ran.plan.kept == 2
+
+
+def test_a_condition_that_is_never_true_starts_no_task(readers: Readers, path: str) -> None:
+    for where in (
+        "false",
+        "CAST(NULL AS BOOLEAN)",
+        "id = NULL",
+        "id IN (NULL)",
+        "id = 77 AND false",
+        "day = DATE'2030-01-01' AND id = 3",
+    ):
+        ran = readers.ask(path, where)
+        assert (where, ran.rows, ran.tasks) == (where, [], 0)
+
+
+@pytest.mark.parametrize("sensitive", [False, True])
+def test_names_that_differ_by_case_are_told_apart_only_where_case_counts(
+    readers: Readers, tmp_path: Path, sensitive: bool
+) -> None:
+    path = files.write(tmp_path / "t.parquet", {"k": range(20), "Id": range(0, 40, 2)}, ["Id"], rows_per_group=5)
+    with conf(readers.spark, {"spark.sql.caseSensitive": str(sensitive).lower()}):
+        assert readers.ask(path, "Id = 18", rows_per_group=5).plan.kept == 1
+        if not sensitive:
+            assert readers.ask(path, "iD = 18", rows_per_group=5).plan.kept == 1
+        # A user's schema may name it otherwise; where case counts, the column is then in no file.
+        ran = readers.ask(path, "id IS NULL", schema="k BIGINT, id BIGINT", caseSensitive=str(sensitive).lower())
+        assert len(ran.rows) == (20 if sensitive else 0)
+
+
+def test_two_columns_of_one_name_but_for_case(readers: Readers, tmp_path: Path) -> None:
+    data = {"k": range(20), "a": range(0, 40, 2), "A": range(100, 140, 2)}
+    path = files.write(tmp_path / "t.parquet", data, ["a", "A"], rows_per_group=5)
+    with conf(readers.spark, {"spark.sql.caseSensitive": "true"}):
+        assert readers.ask(path, "A = 118", rows_per_group=5, caseSensitive="true").plan.kept == 1
+        assert readers.ask(path, "a = 118", rows_per_group=5, caseSensitive="true").plan.kept == 0
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_timestamps_are_those_of_the_sessions_zone(readers: Readers, path: str, zone: str) -> None:
+    clock = {"UTC": "22:13:20.000077", "America/New_York": "17:13:20.000077"}[zone]
+    with conf(readers.spark, {"spark.sql.session.timeZone": zone}):
+        for where in (f"moment = TIMESTAMP'2023-11-14 {clock}'", f"moment = '2023-11-14 {clock}'"):
+            ran = readers.ask(path, where, rows_per_group=GROUP)
+            assert (len(ran.rows), ran.plan.kept) == (1, 1)

@@ -1,0 +1,193 @@
+"""What a plan makes Spark do: which files are opened, how many tasks there are, and what they read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+
+from pyspark_bloomparquet import last_plan
+from tests.support import files
+from tests.support.scenarios import Readers, run
+from tests.support.spark import conf
+
+OPEN_COST = "spark.sql.files.openCostInBytes"
+MAX_BYTES = "spark.sql.files.maxPartitionBytes"
+MIN_TASKS = "spark.sql.files.minPartitionNum"
+
+
+def many_files(root: Path, count: int, rows_per_group: int = 10) -> str:
+    """Each file has three row groups; ids are even, and mixed over everything."""
+    total = count * 3 * rows_per_group
+    ids = np.random.default_rng(7).permutation(total) * 2
+    for i, part in enumerate(np.split(ids, count)):
+        data = {"id": part, "k": np.arange(len(part)) + i * len(part)}
+        files.write(root / f"{i:03}.parquet", data, ["id"], rows_per_group=rows_per_group, fpp=0.0001)
+    return str(root)
+
+
+def id_of(path: str, file: int, row: int) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.read_table(sorted(Path(path).glob("*.parquet"))[file])["id"][row].as_py())
+
+
+def planned_ranges(frame: DataFrame) -> list[list[tuple[str, int, int]]]:
+    """For each task: the ranges of files that it will read."""
+    leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    parts = leaf.scan().toBatch().planInputPartitions()
+    return [[(Path(f.urlEncodedPath()).name, f.start(), f.length()) for f in part.files()] for part in parts]
+
+
+def test_a_file_of_which_nothing_is_kept_is_never_opened(readers: Readers, tmp_path: Path) -> None:
+    path = many_files(tmp_path / "t", 6)
+    wanted = id_of(path, 5, 29)  # in the last row group of the last file
+    by_query = readers.jar(path).where(f"id = {wanted}")
+    bound = readers.jar(path, where=f"id = {wanted}")
+    control = readers.jar(path).where(f"id IN ({wanted}, {id_of(path, 0, 0)})")
+    for frame, kept in ((by_query, 1), (bound, 1), (control, 2)):
+        assert (last_plan(frame)[0].total, last_plan(frame)[0].kept) == (18, kept)
+    for i in range(5):
+        os.remove(Path(path) / f"{i:03}.parquet")
+    for frame in (by_query, bound):
+        ran = run(frame)
+        assert (ran.rows, ran.tasks) == ([f"({wanted}, 179)"], 1)
+    with pytest.raises(Exception, match=r"000\.parquet"):
+        run(control)
+
+
+def test_only_the_kept_row_groups_of_a_file_are_touched(readers: Readers, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    path = many_files(tmp_path / "t", 1)
+    file = next(Path(path).glob("*.parquet"))
+    middle = pq.ParquetFile(file).metadata.row_group(1)
+    frame = readers.jar(path).where(f"id = {id_of(path, 0, 15)}")
+    ((found,),) = planned_ranges(frame)
+    assert found == (file.name, middle.column(0).dictionary_page_offset, sum_of_columns(middle))
+    # The data of the others is destroyed: whoever reads it fails.
+    for i in (0, 2):
+        group = pq.ParquetFile(file).metadata.row_group(i)
+        files.patch(file, group.column(0).dictionary_page_offset, b"\xff" * sum_of_columns(group))
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
+        again = readers.jar(path).where(f"id = {id_of_group(file, 1, 5)}")
+        assert run(again).scanned == 10
+        with pytest.raises(Exception, match=r"000\.parquet|dictionary|header|decompress"):
+            readers.oracle(path).where("id = 1").collect()
+
+
+def sum_of_columns(group: Any) -> int:
+    return sum(group.column(i).total_compressed_size for i in range(group.num_columns))
+
+
+def id_of_group(file: Path, group: int, row: int) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.ParquetFile(file).read_row_group(group)["id"][row].as_py())
+
+
+def test_small_kept_row_groups_share_a_task(readers: Readers, tmp_path: Path) -> None:
+    path = many_files(tmp_path / "t", 20)
+    wanted = ", ".join(str(id_of(path, i, 12)) for i in range(20))
+    where = f"id IN ({wanted})"
+    ran = readers.ask(path, where, by_python="nothing", rows_per_group=10)
+    assert (ran.plan.total, ran.plan.kept) == (60, 20)
+    assert ran.tasks == 2  # two cores, and nothing to gain by more
+    with conf(readers.spark, {MIN_TASKS: "1", OPEN_COST: "0"}):
+        assert run(readers.jar(path).where(where)).tasks == 1
+    with conf(readers.spark, {MIN_TASKS: "5"}):
+        assert 5 <= run(readers.jar(path).where(where)).tasks <= 7
+    with conf(readers.spark, {MAX_BYTES: "1"}):
+        ran = run(readers.jar(path).where(where))
+        assert (ran.tasks, ran.plan.kept, len(ran.rows)) == (20, 20, 20)
+
+
+def test_a_big_file_of_which_all_is_kept_is_split_between_row_groups(readers: Readers, tmp_path: Path) -> None:
+    groups = 12
+    ids = np.arange(groups * 1000)
+    path = files.write(
+        tmp_path / "t.parquet",
+        {"id": ids, "noise": np.random.default_rng(1).integers(0, 2**62, len(ids))},
+        rows_per_group=1000,
+        use_dictionary=False,
+        compression="none",
+    )
+    size = 16 * 1000 + 200  # of a row group
+    for most, tasks in ((1, 12), (2 * size, 6), (3 * size, 4), (100 * size, 1)):
+        with conf(readers.spark, {MAX_BYTES: str(most), MIN_TASKS: "1", OPEN_COST: "0"}):
+            frame = readers.jar(path).where("id >= 0")
+            found = planned_ranges(frame)
+            ran = run(frame)
+        assert (most, ran.tasks, ran.plan.kept, len(ran.rows)) == (most, tasks, groups, len(ids))
+        assert len(found) == tasks
+        pieces = sorted(piece for task in found for piece in task)
+        assert len(pieces) == tasks, "row groups that lie together are read together"
+        ends = [start + length for _, start, length in pieces]
+        assert ends[:-1] == [start for _, start, _ in pieces[1:]], "nothing twice, nothing left out"
+
+
+def test_a_big_row_group_is_read_by_one_task(readers: Readers, tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": np.arange(20_000)}, use_dictionary=False)
+    with conf(readers.spark, {MAX_BYTES: "1000", OPEN_COST: "0"}):
+        ran = run(readers.jar(path).where("id >= 0"))
+    assert (ran.plan.kept, ran.tasks, len(ran.rows)) == (1, 1, 20_000)
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_nothing_kept_is_no_task_whatever_follows(readers: Readers, tmp_path: Path, adaptive: str) -> None:
+    path = many_files(tmp_path / "t", 3)
+    with conf(readers.spark, {"spark.sql.adaptive.enabled": adaptive}):
+        nothing = readers.jar(path).where("id IN (1, 3, 77)")
+        ran = run(nothing)
+        assert (ran.rows, ran.plan.kept, ran.tasks, ran.scanned) == ([], 0, 0, 0)
+        assert ran.plan.skipped == {"bloom": 9, "statistics": 0}
+        assert nothing.count() == 0
+        assert run(nothing.selectExpr("sum(id)", "count(*)")).rows == ["(None, 0)"]
+        assert run(nothing.groupBy("k").count()).rows == []
+        assert run(readers.jar(path).where("id = 1").union(readers.jar(path).where("k < 1"))).scanned <= 10
+
+
+def test_counts_and_extremes_are_those_of_the_rows_and_not_of_the_files(readers: Readers, tmp_path: Path) -> None:
+    path = many_files(tmp_path / "t", 3)
+    wanted = [id_of(path, i, 5) for i in range(3)]
+    for pushed in ("true", "false"):  # the answer of an aggregate may come from footers alone
+        with conf(readers.spark, {"spark.sql.parquet.aggregatePushdown": pushed}):
+            aggregates = ("count(*)", "min(id)", "max(id)", "count(k)")
+            assert run(readers.jar(path).selectExpr(*aggregates)).rows == ["(90, 0, 178, 90)"]
+            expected = [f"(3, {min(wanted)}, {max(wanted)}, 3)"]
+            where = f"id IN ({wanted[0]}, {wanted[1]}, {wanted[2]})"
+            assert run(readers.jar(path).where(where).selectExpr(*aggregates)).rows == expected
+            assert run(readers.jar(path, where=where).selectExpr(*aggregates)).rows == expected
+
+
+def test_a_limit_is_of_the_rows_that_match(readers: Readers, tmp_path: Path) -> None:
+    path = many_files(tmp_path / "t", 3)
+    wanted = id_of(path, 2, 29)
+    for frame in (readers.jar(path).where(f"id = {wanted}"), readers.jar(path, where=f"id = {wanted}")):
+        assert frame.limit(5).count() == 1
+        assert frame.first() is not None
+        assert frame.limit(0).collect() == []
+
+
+def test_filters_are_read_once_for_all_queries_of_a_session(readers: Readers, tmp_path: Path) -> None:
+    path = many_files(tmp_path / "t", 4)
+    first, again = (run(readers.jar(path).where("id = 1")).plan for _ in range(2))
+    assert first.bloom_bytes_read > 0
+    assert first.requests > 0
+    assert (again.bloom_bytes_read, again.requests) == (0, 0)
+    assert (again.kept, again.skipped) == (first.kept, first.skipped)
+
+
+def test_a_file_that_was_written_anew_is_planned_anew(readers: Readers, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for value in (1, 2, 3):
+        files.write(path / "x.parquet", pa.table({"id": [value * 100, 0, 10_000]}), ["id"])
+        os.utime(path / "x.parquet", (value, value))
+        for asked in (100, 200, 300):
+            ran = run(readers.jar(path).where(f"id = {asked}"))
+            assert (value, asked, ran.plan.kept, len(ran.rows)) == (value, asked, *(int(asked == value * 100),) * 2)

@@ -1,0 +1,529 @@
+"""What there may be of files: junk, damage, other schemas, partitions, and ways to name them. Rows, types and errors
+are those of ``spark.read.parquet``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame
+
+from pyspark_bloomparquet import last_plan
+from tests.corrupt.test_filters import DAMAGE
+from tests.spark.test_schema import ALL_SPARK_TYPES, arrow_table, as_numbers
+from tests.support import files
+from tests.support.core import empty_filters
+from tests.support.scenarios import JAR, ORACLE, Readers, read, run, texts
+from tests.support.spark import conf, write
+
+EVEN = list(range(0, 40, 2))
+
+
+def even(path: Path, add: int = 0, bloom: tuple[str, ...] = ("id",), **more: Any) -> str:
+    """Twenty even ids in mixed order, in four row groups of five."""
+    ids = [EVEN[i * 7 % 20] + add for i in range(20)]
+    return files.write(path, {"id": ids, **more}, bloom, rows_per_group=5, fpp=0.0001)
+
+
+# -- what else lies there ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_data_is_passed_over(readers: Readers, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    even(root / "a.parquet")
+    even(root / "_hidden.parquet", 100)
+    even(root / ".dot.parquet", 200)
+    even(root / "_temporary" / "b.parquet", 300)
+    for name in ("_SUCCESS", ".other.parquet.crc", "_committed_1", "empty.parquet"):
+        (root / name).touch()
+    ran = readers.ask(root, "id = 18", rows_per_group=5)
+    assert (ran.plan.total, ran.plan.kept) == (4, 1)
+    assert run(readers.jar(root)).scanned == 20
+
+
+@pytest.mark.parametrize("content", [b"id\n1\n2\n3\n4\n5\n6\n", b"PAR1", b"PAR1" + b"\xff" * 40 + b"PAR1"])
+def test_a_file_that_is_no_parquet_is_the_same_error_or_ignored(
+    readers: Readers, tmp_path: Path, content: bytes
+) -> None:
+    even(tmp_path / "b.parquet")
+    (tmp_path / "a.parquet").write_bytes(content)
+    for source in (ORACLE, JAR):
+        with pytest.raises(Exception, match=r"a\.parquet"):
+            read(readers.spark, source, tmp_path, "id BIGINT").where("id = 18").collect()
+    ran = readers.ask(tmp_path, "id = 18", schema="id BIGINT", not_understood=1, ignoreCorruptFiles="true")
+    assert ran.plan.kept == 1
+    assert ran.plan.skipped.total() == 3
+
+
+def test_a_file_cut_short_is_the_same_error_or_ignored(readers: Readers, tmp_path: Path) -> None:
+    whole = Path(even(tmp_path / "a.parquet")).read_bytes()
+    even(tmp_path / "b.parquet")
+    (tmp_path / "a.parquet").write_bytes(whole[: len(whole) // 2])
+    for source in (ORACLE, JAR):
+        with pytest.raises(Exception, match=r"a\.parquet"):
+            read(readers.spark, source, tmp_path, "id BIGINT").where("id = 18").collect()
+    assert (
+        len(readers.ask(tmp_path, "id = 18", schema="id BIGINT", not_understood=1, ignoreCorruptFiles="true").rows) == 1
+    )
+
+
+@pytest.mark.parametrize("missing", ["false", "true"])
+def test_a_file_that_is_gone_when_it_is_to_be_read(readers: Readers, tmp_path: Path, missing: str) -> None:
+    for name in "ab":
+        even(tmp_path / f"{name}.parquet")
+    frame = readers.jar(tmp_path, ignoreMissingFiles=missing).where("id = 18")
+    assert frame.rdd.getNumPartitions() > 0  # planned
+    os.remove(tmp_path / "b.parquet")
+    if missing == "true":
+        assert len(frame.collect()) == 1
+    else:
+        with pytest.raises(Exception, match=r"b\.parquet"):
+            frame.collect()
+
+
+def test_paths_that_are_not_there_and_directories_without_data_are_sparks_errors(
+    readers: Readers, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "gone", tmp_path / "empty", str(tmp_path / "no*such")):
+        told = []
+        for source in (ORACLE, JAR):
+            with pytest.raises(Exception, match=r"\[[A-Z_]+") as caught:
+                read(readers.spark, source, path).collect()
+            told.append(str(caught.value).split("]", maxsplit=1)[0])
+        assert told[0] == told[1]
+
+
+# -- filters -----------------------------------------------------------------------------------------------------------
+
+
+def test_files_without_filters_are_read_beside_others(readers: Readers, tmp_path: Path) -> None:
+    even(tmp_path / "1.parquet")
+    even(tmp_path / "2.parquet", bloom=())
+    even(tmp_path / "3.parquet")
+    ran = readers.ask(tmp_path, "id = 19", rows_per_group=5)
+    assert (ran.plan.total, ran.plan.skipped["bloom"] > 0) == (12, True)
+    only = readers.ask(tmp_path / "2.parquet", "id = 19", rows_per_group=5)
+    assert ran.plan.kept == only.plan.kept > 0
+    assert only.plan.skipped["bloom"] == 0
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_filter_keeps_its_row_group_or_fails_the_query_if_so_wished(
+    readers: Readers, tmp_path: Path, name: str
+) -> None:
+    data = list(range(0, 200, 2))
+    path = DAMAGE[name][0](files.write(tmp_path / "x.parquet", {"x": data, "y": data}, ["x", "y"]))
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):  # Spark would read the filter as well
+        ran = run(readers.jar(path).where("x = 31"))
+        assert (ran.rows, ran.plan.kept, ran.plan.errors) == ([], 1, 1)
+        assert run(readers.jar(path).where("x = 30")).rows == ["(30, 30)"]
+        assert run(readers.jar(path).where("y = 31")).plan.kept == 0
+        with pytest.raises(Exception, match=r"x\.parquet: row group 0, column x: its Bloom filter cannot be used"):
+            run(readers.jar(path, onFilterError="fail").where("x = 31"))
+
+
+def test_a_damaged_filter_does_not_spoil_the_others(readers: Readers, tmp_path: Path) -> None:
+    for i in range(4):
+        path = files.write(tmp_path / f"{i}.parquet", {"x": list(range(0, 200, 2))}, ["x"])
+        if i == 2:
+            DAMAGE["noise"][0](path)
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
+        ran = run(readers.jar(tmp_path).where("x = 31"))
+        assert (ran.plan.kept, ran.plan.skipped["bloom"], ran.plan.errors, ran.scanned) == (1, 3, 1, 100)
+
+
+def test_a_filter_without_a_bit_excludes_nothing(readers: Readers, tmp_path: Path) -> None:
+    path = empty_filters(even(tmp_path / "x.parquet"))
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
+        assert run(readers.jar(path).where("id = 18")).rows == ["(18,)"]
+
+
+# -- no rows -----------------------------------------------------------------------------------------------------------
+
+
+def test_files_of_no_rows(readers: Readers, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    pq.ParquetWriter(tmp_path / "a.parquet", schema).close()
+    assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 0
+    assert readers.agree(tmp_path).count() == 0
+    assert readers.ask(tmp_path, "id = 1").plan.total == 0
+    files.write(tmp_path / "b.parquet", pa.table({"id": pa.array([], pa.int64())}), ["id"])
+    assert readers.ask(tmp_path, "id = 1").rows == []
+    even(tmp_path / "c.parquet")
+    assert readers.ask(tmp_path, "id = 18").plan.kept == 1
+    assert readers.agree(tmp_path).count() == 20
+
+
+def test_row_groups_of_no_rows(readers: Readers, tmp_path: Path) -> None:
+    groups: list[dict[str, Any]] = [{"id": [2, 6]}, {"id": []}, {"id": [1, 9]}, {"id": []}]
+    groups = [pa.table({"id": pa.array(each["id"], pa.int64())}) for each in groups]  # type: ignore[misc]
+    path = files.write_groups(tmp_path / "t.parquet", groups, ["id"])
+    for where, found in (("id = 2", 1), ("id = 9", 1), ("id = 4", 0), ("id IS NULL", 0), ("id IS NOT NULL", 4)):
+        assert (where, len(readers.ask(path, where).rows)) == (where, found)
+
+
+# -- ways to name files ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three files in two partitions, and one in a directory that is none."""
+    root = tmp_path_factory.mktemp("tree")
+    for i, name in enumerate(("t/p=1/a.parquet", "t/p=1/b.pq", "t/p=2/c.parquet", "plain/d.parquet")):
+        even(root / name, 100 * i)
+        os.utime(root / name, (i * 1_000_000, i * 1_000_000))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("paths", "options", "where", "total"),
+    [
+        (["t"], {}, "id = 218", 12),
+        (["t"], {}, "id = 218 AND p = 2", 4),
+        (["t"], {}, "id = 218 AND p = 1", 8),
+        (["t"], {"recursiveFileLookup": "true"}, "id = 118", 12),
+        ([""], {"recursiveFileLookup": "true"}, "id = 318", 16),
+        (["t/p=1"], {}, "id = 118", 8),
+        (["t/p=1"], {"basePath": "t"}, "id = 118 AND p = 1", 8),
+        (["t/p=*"], {"basePath": "t"}, "id = 218", 12),
+        (["t/p={1,2}/*.parquet"], {}, "id = 218", 8),
+        (["t/p=1", "t/p=2"], {"basePath": "t"}, "id = 218", 12),
+        (["t/p=1/a.parquet", "plain/d.parquet"], {}, "id = 318", 8),
+        (["t/p=1/a.parquet", "t/p=1/a.parquet"], {}, "id = 18", 8),
+        (["t"], {"pathGlobFilter": "*.pq"}, "id = 118", 4),
+        (["t"], {"pathGlobFilter": "*.{pq,orc}"}, "id = 18", 4),
+        (["t"], {"modifiedAfter": "1970-01-20T00:00:00", "timeZone": "UTC"}, "id = 218", 4),
+        (["t"], {"modifiedBefore": "1970-01-20T00:00:00", "timeZone": "UTC"}, "id = 118", 8),
+    ],
+)
+def test_the_files_are_those_that_spark_takes(
+    readers: Readers, tree: Path, paths: list[str], options: dict[str, str], where: str, total: int
+) -> None:
+    given = [str(tree / path) for path in paths]
+    if "basePath" in options:
+        options = {"basePath": str(tree / options["basePath"])}
+    # Python's globs have no braces.
+    by_python = "nothing" if "{" in paths[0] else "query"
+    ran = readers.ask(given if len(given) > 1 else given[0], where, by_python=by_python, rows_per_group=5, **options)
+    assert (ran.plan.total, ran.plan.kept) == (total, len(ran.rows))
+
+
+def test_names_that_need_escapes(readers: Readers, tmp_path: Path) -> None:
+    path = even(tmp_path / "a b%20é+#?&=,'" / "ü 100%.parquet")
+    for given in (Path(path).parent, path):
+        ran = readers.ask(given, "id = 18", rows_per_group=5)
+        assert (len(ran.rows), ran.plan.kept) == (1, 1)
+
+
+# -- partitions --------------------------------------------------------------------------------------------------------
+
+
+def test_values_of_partitions_of_every_type(readers: Readers, tmp_path: Path) -> None:
+    frame = readers.spark.sql(
+        "SELECT id, CAST(id % 2 AS INT) AS p_int,"
+        " CASE id % 3 WHEN 0 THEN 'a b/c%=é' WHEN 1 THEN NULL ELSE 'z' END AS p_text,"
+        " DATE'2024-01-01' + CAST(id % 2 AS INT) AS p_date FROM range(12)"
+    )
+    frame.coalesce(1).write.partitionBy("p_int", "p_text", "p_date").parquet(str(tmp_path / "t"))
+    readers.agree(tmp_path / "t")
+    for where, total in (
+        ("id = 6 AND p_text = 'a b/c%=é'", 2),
+        ("id = 1 AND p_text IS NULL", 2),
+        ("id = 1 AND p_text <=> NULL AND p_int = 1", 1),
+        ("id = 3 AND p_date = DATE'2024-01-02'", 3),
+        ("id = 3 AND (p_int = 1 OR p_text = 'z')", 4),
+        ("id = 3 OR (id = 4 AND p_int = 0)", 6),
+    ):
+        ran = readers.ask(tmp_path / "t", where)
+        assert (where, ran.plan.total) == (where, total)
+    ran = readers.ask(tmp_path / "t", "id = 8", select=("p_date", "id", "p_text"))
+    assert ran.rows == ["(datetime.date(2024, 1, 1), 8, 'z')"]
+
+
+def test_a_partition_column_that_the_files_have_too_is_the_directorys(readers: Readers, tmp_path: Path) -> None:
+    for value in (1, 2):
+        even(tmp_path / f"P={value}" / "x.parquet", 100 * value, bloom=("id", "p"), p=[value + 2] * 20)
+    readers.agree(tmp_path)
+    for where, found in (("p = 2 AND id = 218", 1), ("p = 4 OR id = 1000", 0), ("p = 1 OR id = 218", 21), ("p > 2", 0)):
+        assert (where, len(readers.ask(tmp_path, where, bind=False).rows)) == (where, found)
+        assert (where, len(run(readers.jar(tmp_path, where=where)).rows)) == (where, found)
+
+
+@pytest.mark.parametrize("kind", ["STRING", "BIGINT", "DOUBLE", "SMALLINT"])
+def test_a_partition_column_has_the_type_of_the_users_schema(readers: Readers, tmp_path: Path, kind: str) -> None:
+    for value in ("01", "2"):
+        even(tmp_path / f"p={value}" / "x.parquet", 100 * int(value))
+    for where in ("p = 1 AND id = 118", "p = '01' OR id = 218", "id = 218"):
+        readers.ask(tmp_path, where, schema=f"id BIGINT, p {kind}")
+    # Spark puts partition columns last, wherever the schema has them; with a Python source it cannot.
+    readers.ask(tmp_path, "p = 1 AND id = 118", schema=f"p {kind}, id BIGINT", by_python="nothing")
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------------
+
+
+def column(path: Path, values: Any, kind: pa.DataType, **more: Any) -> str:
+    return files.write(path, pa.table({"c": pa.array(values, kind), **more}), ["c"], rows_per_group=5, fpp=0.0001)
+
+
+def dec(value: float) -> Decimal:
+    return Decimal(str(value))
+
+
+WIDER: dict[str, tuple[list[tuple[pa.DataType, list[Any]]], str, list[str]]] = {
+    # what some files have, the user's type, predicates
+    "integers": (
+        [(pa.int32(), EVEN), (pa.int64(), [2**40 + v for v in EVEN]), (pa.int16(), EVEN)],
+        "BIGINT",
+        ["c = 18", "c = 19", "c IN (18, 1099511627794)", f"c = {2**32 + 18}", "c > 1099511627776"],
+    ),
+    "floats": (
+        [(pa.float32(), [v / 8 for v in EVEN] + [0.1]), (pa.float64(), [v / 8 for v in EVEN] + [0.1])],
+        "DOUBLE",
+        ["c = 0.25D", "c = 0.1D", "c = 0.375D", f"c = {0.10000000149011612!r}D"],
+    ),
+    "decimals": (
+        [(pa.decimal128(9, 2), [dec(v) for v in EVEN]), (pa.decimal128(20, 2), [dec(v) for v in EVEN])],
+        "DECIMAL(20, 2)",
+        ["c = 18", "c = 19", "c = 18.00", "c = 18.001"],
+    ),
+    "scales": (
+        [(pa.decimal128(9, 2), [dec(v) for v in EVEN]), (pa.decimal128(18, 4), [dec(v) for v in EVEN])],
+        "DECIMAL(20, 6)",
+        ["c = 18", "c = 19", "c = 18.000001"],
+    ),
+    "dates": (
+        [(pa.date32(), [dt.date(2024, 1, 1) + dt.timedelta(v) for v in EVEN])],
+        "TIMESTAMP_NTZ",
+        ["c = TIMESTAMP_NTZ'2024-01-19 00:00:00'", "c = TIMESTAMP_NTZ'2024-01-20 00:00:00'"],
+    ),
+    "moments": (
+        [
+            (pa.timestamp("ms", "UTC"), [dt.datetime(2024, 1, 1 + v // 2) for v in EVEN]),
+            (pa.timestamp("us", "UTC"), [dt.datetime(2024, 1, 1 + v // 2, 0, 0, 0, 1) for v in EVEN]),
+        ],
+        "TIMESTAMP",
+        ["c = TIMESTAMP'2024-01-10 00:00:00'", "c = TIMESTAMP'2024-01-10 00:00:00.000001'"],
+    ),
+    "unsigned": (
+        [(pa.uint8(), EVEN), (pa.uint32(), [2**31 + v for v in EVEN])],
+        "BIGINT",
+        ["c = 18", "c = 2147483666", "c = 19", "c = -2147483630"],
+    ),
+    "narrower": ([(pa.int64(), EVEN)], "INT", ["c = 18", "c = 19"]),
+    "shorter": ([(pa.int32(), EVEN)], "SMALLINT", ["c = 18", "c = 19"]),
+    "binary as text": ([(pa.binary(), [b"%02d" % v for v in EVEN])], "STRING", ["c = '18'", "c = '19'", "c LIKE '1%'"]),
+    "text as binary": ([(pa.string(), [f"{v:02}" for v in EVEN])], "BINARY", ["c = X'3138'", "c = X'3139'"]),
+    "integers as decimals": ([(pa.int32(), EVEN)], "DECIMAL(12, 2)", ["c = 18", "c = 19", "c = 18.5"]),
+    "integers as floats": ([(pa.int32(), EVEN)], "DOUBLE", ["c = 18", "c = 19", "c = 18.5D"]),
+}
+
+
+@pytest.mark.parametrize("name", WIDER)
+def test_a_users_schema_of_other_types_reads_the_same_or_fails_the_same(
+    readers: Readers, tmp_path: Path, name: str
+) -> None:
+    parts, kind, wheres = WIDER[name]
+    for i, (arrow, values) in enumerate(parts):
+        column(tmp_path / f"{i}.parquet", values, arrow)
+    for where in wheres:
+        expected = outcome(readers.oracle(tmp_path, f"c {kind}").where(where))
+        for found in (readers.jar(tmp_path, f"c {kind}").where(where), readers.jar(tmp_path, f"c {kind}", where=where)):
+            if isinstance(expected, str) and last_plan(found)[0].kept == 0:
+                assert (where, outcome(found)) == (where, [])  # what would be refused is not even read
+            else:
+                assert (where, outcome(found)) == (where, expected)
+
+
+def outcome(frame: DataFrame) -> list[str] | str:
+    """The rows; or the condition of the error that there is instead."""
+    try:
+        return texts(frame.collect())
+    except Exception as error:  # noqa: BLE001 - what Spark refuses is for Spark to say
+        return ", ".join(re.findall(r"\[([A-Z0-9_.]+)\]", str(error))[:1]) or str(error)
+
+
+@pytest.mark.parametrize(
+    ("schema", "where"),
+    [
+        ("s STRING, id BIGINT", "id = 18"),
+        ("id BIGINT", "id = 18"),
+        ("ID BIGINT, S STRING", "ID = 18 AND s = 's18'"),
+        ("id BIGINT, missing INT", "missing IS NULL AND id = 18"),
+        ("id BIGINT, missing INT", "missing = 1"),
+        ("id BIGINT, missing INT", "missing <=> NULL AND id IN (18, 20)"),
+        ("id BIGINT, missing INT", "missing = 1 OR id = 18"),
+        ("id BIGINT, other STRUCT<x: INT>", "other.x IS NULL AND id = 18"),
+        ("st STRUCT<Y: STRING, gone: INT>, id BIGINT", "st.gone IS NULL AND st.Y = 'y18'"),
+        ("st STRUCT<y: STRING>", "st.y = 'y18'"),
+        ("st STRUCT<x: BIGINT>", "st.x = 18"),
+        ("l ARRAY<STRUCT<q: BIGINT>>, id BIGINT", "id = 18"),
+        ("id BIGINT, `a.b` BIGINT", "`a.b` IS NULL AND id = 18"),
+        ("id BIGINT NOT NULL", "id = 18"),
+    ],
+)
+def test_a_users_schema_is_the_projection(readers: Readers, tmp_path: Path, schema: str, where: str) -> None:
+    ids = [EVEN[i * 7 % 20] for i in range(20)]
+    path = files.write(
+        tmp_path / "t.parquet",
+        {
+            "id": ids,
+            "s": [f"s{i}" for i in ids],
+            "st": [{"x": i, "Y": f"y{i}"} for i in ids],
+            "l": [[{"p": i, "q": i}] for i in ids],
+            "a": [{"b": i} for i in ids],
+        },
+        ["id", "s", "st.x", "st.Y"],
+        rows_per_group=5,
+        fpp=0.0001,
+    )
+    # Spark takes all columns of files for nullable; with a Python source the schema is the user's.
+    by_python = "nothing" if "NOT NULL" in schema else "query"
+    ran = readers.ask(path, where, schema=schema, rows_per_group=5, by_python=by_python)
+    expected = {"missing = 1": 0, "missing <=> NULL AND id IN (18, 20)": 2}.get(where, 1)
+    assert len(ran.rows) == expected
+    if "missing = 1" not in where:  # a column that is in no file excludes nothing
+        assert ran.plan.kept == expected
+
+
+def test_columns_that_some_files_lack(readers: Readers, tmp_path: Path) -> None:
+    even(tmp_path / "1.parquet")
+    even(tmp_path / "2.parquet", 100, ("id", "more"), more=[f"m{i}" for i in range(20)])
+    even(tmp_path / "3.parquet", 200, ("id", "st.x"), st=[{"x": i} for i in range(20)])
+    schema = "id BIGINT, more STRING, st STRUCT<x: BIGINT>"
+    for options in ({"schema": schema}, {"mergeSchema": "true"}, {"mergeSchema": "false"}):
+        for where, rows, kept in (
+            ("id = 218", 1, 1),
+            ("more = 'm7'", 1, 1),
+            ("more IS NULL AND id IN (18, 118, 218)", 2, 2),
+            ("more <> 'm7'", 19, 4),
+            ("st.x = 7", 1, 1),
+            ("st.x IS NULL AND id = 118", 1, 1),
+            ("more = 'm7' OR st.x = 7", 2, 2),
+        ):
+            if options.get("mergeSchema") == "false" and not where.startswith("id"):
+                continue  # the columns of the first file only
+            ran = readers.ask(tmp_path, where, by_python="nothing", rows_per_group=5, **options)
+            assert (where, len(ran.rows), ran.plan.kept) == (where, rows, kept)
+        readers.agree(tmp_path, **options)
+
+
+def test_merged_schemas(readers: Readers, tmp_path: Path) -> None:
+    files.write(tmp_path / "1.parquet", pa.table({"a": pa.array([1], pa.int32()), "s": [{"x": 1}]}), ["a"])
+    files.write(tmp_path / "2.parquet", pa.table({"B": ["b"], "s": [{"y": 2}], "A": pa.array([2], pa.int32())}), ["A"])
+    readers.agree(tmp_path, mergeSchema="true")
+    for where in ("a = 2", "A = 1", "b = 'b'", "s.y = 2", "s.x IS NULL", "B IS NULL"):
+        ran = readers.ask(tmp_path, where, mergeSchema="true")
+        assert (where, len(ran.rows)) == (where, 1)
+        assert ran.plan.kept == 1
+
+
+@pytest.mark.parametrize("timestamps", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
+@pytest.mark.parametrize("legacy", ["false", "true"])
+def test_columns_of_every_type_by_spark(readers: Readers, tmp_path: Path, timestamps: str, legacy: str) -> None:
+    settings = {
+        "spark.sql.parquet.outputTimestampType": timestamps,
+        "spark.sql.parquet.writeLegacyFormat": legacy,
+    }
+    with conf(readers.spark, settings):
+        readers.spark.sql(ALL_SPARK_TYPES).coalesce(1).write.parquet(str(tmp_path / "t"))
+    readers.agree(tmp_path / "t", by_python=False)  # tests of the Python data source do
+    ran = readers.ask(tmp_path / "t", "i64 = 3 AND st.x = 3 AND `a.b` = 3 AND dec38 = 3", by_python="nothing")
+    assert (len(ran.rows), ran.plan.kept) == (1, 1)
+
+
+@pytest.mark.parametrize("store_schema", [True, False])
+def test_columns_of_every_type_by_pyarrow(readers: Readers, tmp_path: Path, store_schema: bool) -> None:
+    files.write(tmp_path / "t.parquet", arrow_table(), rows_per_group=1, store_schema=store_schema)
+    readers.agree(tmp_path, by_python=False)
+    ran = readers.ask(tmp_path, "u64 = 18446744073709551615 AND view LIKE 'a longer%'", by_python="nothing")
+    assert (len(ran.rows), ran.plan.kept) == (1, 1)
+
+
+# -- types that need a schema or a setting ---------------------------------------------------------------------------
+
+
+def test_nanoseconds_as_numbers(readers: Readers, tmp_path: Path) -> None:
+    path = column(tmp_path / "t.parquet", [v * 1001 for v in EVEN], pa.timestamp("ns"), k=pa.array(range(20)))
+    with conf(readers.spark, {"spark.sql.legacy.parquet.nanosAsLong": "true"}):
+        for where, found in (("c = 18018", 1), ("c = 18", 0), ("c = 19019", 0), ("c IN (0, 38038)", 2)):
+            ran = readers.ask(path, where, by_python="nothing", rows_per_group=5)
+            assert (where, len(ran.rows)) == (where, found)
+
+
+def test_a_uuid_as_binary(readers: Readers, tmp_path: Path) -> None:
+    values = [bytes([v]) * 16 for v in EVEN]
+    path = files.write(tmp_path / "t.parquet", pa.table({"u": pa.array(values, pa.uuid())}), ["u"], rows_per_group=5)
+    ran = readers.ask(path, f"u = X'{'12' * 16}'", schema="u BINARY", rows_per_group=5)
+    assert (len(ran.rows), ran.plan.kept) == (1, 1)
+
+
+def test_intervals_and_times_are_read_whole_or_pruned_but_never_lost(readers: Readers, tmp_path: Path) -> None:
+    frame = readers.spark.sql(
+        "SELECT id, make_dt_interval(0, 0, 0, id) AS dt, make_ym_interval(0, CAST(id AS INT)) AS ym,"
+        " id % 2 = 0 AS even, CAST(id AS STRING) COLLATE UTF8_LCASE AS lower FROM range(20)"
+    )
+    bloom = {f"parquet.bloom.filter.enabled#{name}": "true" for name in ("dt", "ym", "even", "lower")}
+    frame.coalesce(1).write.options(**bloom).parquet(str(tmp_path / "t"))
+    for where in ("dt = INTERVAL '7' SECOND", "ym = INTERVAL '7' MONTH", "even AND id = 8", "lower = '7'"):
+        # Python has no interval of months to show.
+        assert readers.ask(tmp_path / "t", where, select=("id",), by_python="nothing").rows in (["(7,)"], ["(8,)"])
+
+
+def test_collations_find_what_is_equal_in_them(readers: Readers, tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"s": ["a", "B", "c"], "id": [1, 2, 3]}, ["s", "id"])
+    schema = "s STRING COLLATE UTF8_LCASE, id BIGINT"
+    assert len(readers.ask(path, "s = 'A'", schema=schema, by_python="nothing").rows) == 1
+    assert len(readers.ask(path, "s IN ('b', 'C') AND id > 0", schema=schema, by_python="nothing").rows) == 2
+    assert readers.ask(path, "s = 'A' AND id = 9", schema=schema, by_python="nothing").plan.kept == 0
+
+
+def test_files_of_others(readers: Readers, parquet_testing_dir: Path) -> None:
+    """What Spark reads of the format's own test files, the jar reads alike."""
+    compared = 0
+    for path in sorted(parquet_testing_dir.rglob("*.parquet")):
+        try:
+            expected = readers.oracle(path)
+            rows = texts(as_numbers(expected).collect())
+        except Exception:  # noqa: BLE001 - a type, or data, that Spark cannot read
+            continue
+        found = readers.jar(path)
+        assert (path.name, found.schema) == (path.name, expected.schema)
+        assert (path.name, texts(as_numbers(found).collect())) == (path.name, rows)
+        compared += 1
+    assert compared >= 4
+
+
+def test_int96_of_pyarrow_is_found_and_never_pruned(readers: Readers, tmp_path: Path) -> None:
+    moments = pa.array([dt.datetime(2024, 1, 1, 0, 0, v) for v in EVEN], pa.timestamp("us"))
+    path = files.write(
+        tmp_path / "t.parquet", pa.table({"c": moments}), rows_per_group=5, use_deprecated_int96_timestamps=True
+    )
+    for second, found in ((18, 1), (19, 0)):
+        ran = readers.ask(path, f"c = TIMESTAMP'2024-01-01 00:00:{second}'", rows_per_group=5)
+        assert (len(ran.rows), ran.plan.kept) == (found, 4)
+
+
+@pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED"])
+def test_days_and_moments_of_the_calendar_before(readers: Readers, tmp_path: Path, mode: str) -> None:
+    settings = {
+        "spark.sql.parquet.datetimeRebaseModeInWrite": mode,
+        "spark.sql.parquet.int96RebaseModeInWrite": mode,
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    }
+    sql = "DATE'1500-02-20' + CAST(id AS INT) AS d, TIMESTAMP'1500-02-20 00:00:00' + make_interval(0, 0, 0, id) AS t"
+    with conf(readers.spark, settings):
+        frame = readers.spark.range(20).selectExpr("id", *sql.split(", ", 1))
+        write(frame.coalesce(1), tmp_path / "t", {"d": 5, "t": 5}, rows_per_group=5)
+    for where in ("d = DATE'1500-02-28'", "t = TIMESTAMP'1500-02-28 00:00:00'", "d < DATE'1500-02-21'", "d IN (NULL)"):
+        ran = readers.ask(tmp_path / "t", where, by_python="nothing")
+        assert (where, len(ran.rows)) == (where, int("NULL" not in where))

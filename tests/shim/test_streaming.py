@@ -1,0 +1,79 @@
+"""Streams in and out are Spark's own for Parquet; what a stream wrote is read by its log, and planned."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_bloomparquet import last_plan
+from tests.support.spark import rows
+
+SCHEMA = "id BIGINT, s STRING, p BIGINT"
+
+
+def run(frame: DataFrame, name: str, path: Path, **options: str) -> None:
+    writer = frame.writeStream.format(name).options(path=str(path), checkpointLocation=f"{path}.checkpoint", **options)
+    query = writer.partitionBy("p").trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+
+
+@pytest.fixture
+def source(shim: SparkSession, tmp_path: Path) -> Path:
+    shim.range(0, 40, 1, 2).selectExpr("id", "concat('s', id) AS s", "id % 2 AS p").write.parquet(str(tmp_path / "in"))
+    return tmp_path / "in"
+
+
+def test_a_stream_goes_through_as_by_parquet_and_each_start_takes_what_is_new(
+    shim: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    for turn in (1, 2):
+        for name in ("parquet", "bloomparquet"):
+            run(shim.readStream.format(name).schema(SCHEMA).load(str(source)), name, tmp_path / name)
+        found = shim.read.format("bloomparquet").load(str(tmp_path / "bloomparquet"))
+        assert found.count() == 40 * turn
+        assert rows(found) == rows(shim.read.parquet(str(tmp_path / "parquet")))
+        shim.range(100, 140).selectExpr("id", "'new' AS s", "id % 2 AS p").write.mode("append").parquet(str(source))
+
+
+def test_files_that_a_stream_has_not_committed_are_not_read(shim: SparkSession, source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    stream = shim.readStream.format("bloomparquet").schema(SCHEMA).load(str(source))
+    run(stream, "bloomparquet", out, bloomColumns="id")
+    committed = next(out.glob("p=1/*.parquet"))
+    shutil.copy(committed, committed.with_name("part-left-behind.parquet"))
+
+    for schema in (None, SCHEMA):
+        reader = shim.read.format("bloomparquet")
+        found = (reader.schema(schema) if schema else reader).load(str(out))
+        assert rows(found) == rows(shim.read.parquet(str(out)).select(*found.columns))
+        one = found.where("id = 7")
+        (plan,) = last_plan(one)
+        assert (plan.total, plan.kept) == (len(list(out.rglob("*.parquet"))) - 1, 1)
+        assert [row.s for row in one.collect()] == ["s7"]
+        (plan,) = last_plan(found.where("id = 8 AND s = 'no'"))
+        assert plan.skipped["statistics"] + plan.skipped["bloom"] == plan.total
+
+
+def test_errors_of_streams_are_those_of_parquet(shim: SparkSession, source: Path, tmp_path: Path) -> None:
+    messages = []
+    for name in ("parquet", "bloomparquet"):
+        with pytest.raises(IllegalArgumentException, match="Schema must be specified") as caught:
+            shim.readStream.format(name).load(str(source))
+        messages.append(str(caught.value).split("JVM stacktrace")[0])
+    assert messages[0] == messages[1]
+
+
+def test_a_table_takes_no_part_in_streams_and_says_so(shim: SparkSession, source: Path, tmp_path: Path) -> None:
+    shim.sql(f"CREATE TABLE streamed USING bloomparquet LOCATION '{source}'")
+    try:
+        stream = shim.readStream.schema(SCHEMA).parquet(str(source))
+        with pytest.raises(AnalysisException, match=r"doesn't support streaming write - bloomparquet file:"):
+            stream.writeStream.option("checkpointLocation", str(tmp_path / "c")).toTable("streamed")
+        with pytest.raises(AnalysisException, match="does not support either micro-batch or continuous scan"):
+            shim.readStream.table("streamed").writeStream.format("noop").start()
+    finally:
+        shim.sql("DROP TABLE streamed")

@@ -1,0 +1,227 @@
+"""Every type, by Spark's writer and by pyarrow: a value that is only in the last row group of the last file is found
+there, and no other row group is read for it.
+
+48 rows lie in two files of three row groups. The values of a column grow with `v`, whose even values below 96 are so
+mixed that minimum and maximum of every row group enclose the value looked for, 50, and one that is nowhere, 51.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support import files
+from tests.support.scenarios import Ran, Readers, run
+from tests.support.spark import conf, write
+
+V = [2 * (k * 23 % 48) for k in range(48)]
+LAST, FIRST, NOWHERE = 50, 0, 51
+GROUP = 8
+FPP = "0.0001"
+
+MICROS = "timestamp_micros(1700000000123000 + {v} * 1000000)"
+
+BY_SPARK = {
+    "i8": "CAST({v} AS TINYINT)",
+    "i16": "CAST({v} * 300 - 15000 AS SMALLINT)",
+    "i32": "CAST({v} * 20000000 - 1000000000 AS INT)",
+    "i64": "CAST({v} AS BIGINT) * 90000000000000001 - 4500000000000000000",
+    "f32": "CAST({v} / 7 AS FLOAT)",
+    "f64": "{v} / 7D",
+    "s": "lpad({v}, 4, '0')",
+    "unicode": "concat('日本', lpad({v}, 4, '0'), '😀')",
+    "bin": "CAST(concat(lpad({v}, 4, '0')) AS BINARY)",
+    "dec9": "CAST({v} / 4 - 13 AS DECIMAL(9, 2))",
+    "dec18": "CAST(CAST({v} AS BIGINT) * 1000000007 - 50000000000 AS DECIMAL(18, 4))",
+    "dec38": "CAST(CAST({v} AS BIGINT) * 1000000007 - 50000000000 AS DECIMAL(38, 10))",
+    "date": "date_add(DATE'2020-01-01', {v})",
+    "ts": MICROS,
+    "ntz": "CAST(" + MICROS + " AS TIMESTAMP_NTZ)",
+    "st.x": "CAST({v} AS BIGINT)",
+    "st.y.z": "lpad({v}, 4, '0')",
+}
+
+
+def at(expression: str, v: Any) -> str:
+    return expression.format(v=v)
+
+
+def looked_for(readers: Readers, path: str, column: str, expression: str) -> list[Ran]:
+    """A lookup by =, one by IN and one in vain, each by a query and bound to the load; the rows as the oracle says."""
+    last, first, nowhere = (at(expression, v) for v in (LAST, FIRST, NOWHERE))
+    found = [
+        run(readers.jar(path).where(f"{column} <=> {last}").select("k")),
+        run(readers.jar(path, where=f"{column} IN ({first}, {last})").select("k")),
+        run(readers.jar(path).where(f"{column} = {nowhere}").select("k")),
+    ]
+    assert [ran.rows for ran in found] == [["(47,)"], ["(0,)", "(47,)"], []]
+    return found
+
+
+def all_by_filter(found: list[Ran]) -> None:
+    assert [(ran.plan.total, ran.plan.kept, ran.plan.skipped["bloom"], ran.tasks > 0) for ran in found] == [
+        (6, 1, 5, True),
+        (6, 2, 4, True),
+        (6, 0, 6, False),
+    ]
+
+
+@pytest.fixture(scope="module")
+def by_spark(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """The data set as Spark writes it with its settings, with timestamps in another form, or as Hive once wanted it."""
+
+    @cache
+    def written(how: str) -> str:
+        columns = [f"{at(e, 'v')} AS {c}" for c, e in BY_SPARK.items() if "." not in c]
+        numbers = shim.range(0, 48, 1, 2).selectExpr("id AS k", "CAST(2 * (id * 23 % 48) AS INT) AS v")
+        frame = numbers.selectExpr(
+            "k",
+            *columns,
+            f"struct({at(BY_SPARK['st.x'], 'v')} AS x, struct({at(BY_SPARK['st.y.z'], 'v')} AS z) AS y) AS st",
+            "array(k, NULL) AS a",
+            "map('k', k) AS m",
+        )
+        settings = {"spark.sql.parquet.writeLegacyFormat": str(how == "legacy").lower()}
+        if how.isupper():
+            settings["spark.sql.parquet.outputTimestampType"] = how
+        with conf(shim, settings):
+            return write(
+                frame,
+                tmp_path_factory.mktemp("types") / "t",
+                dict.fromkeys(BY_SPARK, GROUP),
+                rows_per_group=GROUP,
+                options={f"parquet.bloom.filter.fpp#{column}": FPP for column in BY_SPARK},
+            )
+
+    return written
+
+
+WRITTEN = [
+    *(("as usual", column) for column in BY_SPARK),
+    *((how, "ts") for how in ("INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS")),
+    *(("legacy", column) for column in ("dec9", "dec18", "dec38")),
+]
+
+
+@pytest.mark.parametrize(("how", "column"), WRITTEN)
+def test_a_value_of_spark_is_found_where_it_is(
+    readers: Readers, by_spark: Callable[[str], str], how: str, column: str
+) -> None:
+    all_by_filter(looked_for(readers, by_spark(how), column, BY_SPARK[column]))
+
+
+@pytest.mark.parametrize("how", sorted({how for how, _ in WRITTEN}))
+def test_all_readers_see_the_same_in_files_of_spark(readers: Readers, by_spark: Callable[[str], str], how: str) -> None:
+    readers.agree(by_spark(how))
+    readers.ask(by_spark(how), "k = 47 AND ts IS NOT NULL AND dec38 > 0", rows_per_group=GROUP)
+
+
+# -- files of pyarrow --------------------------------------------------------------------------------------------------
+
+
+def moments(unit: str, zone: str | None = None, step: int = 1) -> pa.Array:
+    ticks = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}[unit]
+    return pa.array([(1700000000 + v) * ticks * step for v in V], pa.int64()).cast(pa.timestamp(unit, zone))
+
+
+def decimals(precision: int, scale: int, times: int = 1) -> pa.Array:
+    return pa.array([Decimal(v * times - 50).scaleb(-scale) for v in V], pa.decimal128(precision, scale))
+
+
+SECONDS = "timestamp_seconds(1700000000 + {v})"
+BY_PYARROW: dict[str, tuple[Callable[[], pa.Array], str]] = {
+    "i8": (lambda: pa.array(V, pa.int8()), "{v}"),
+    "i16": (lambda: pa.array(V, pa.int16()), "{v}"),
+    "i32": (lambda: pa.array(V, pa.int32()), "{v}"),
+    "i64": (lambda: pa.array([-v for v in V], pa.int64()), "-{v}"),
+    "u8": (lambda: pa.array([2 * v for v in V], pa.uint8()), "2 * {v}"),
+    "u16": (lambda: pa.array([600 * v for v in V], pa.uint16()), "600 * {v}"),
+    "u32": (lambda: pa.array([45000000 * v for v in V], pa.uint32()), "CAST(45000000 AS BIGINT) * {v}"),
+    "u64": (
+        lambda: pa.array([190000000000000000 * v for v in V], pa.uint64()),
+        "CAST(190000000000000000 AS DECIMAL(18, 0)) * {v}",
+    ),
+    "f32": (lambda: pa.array([v / 8 for v in V], pa.float32()), "CAST({v} / 8D AS FLOAT)"),
+    "f64": (lambda: pa.array([v / 7 for v in V], pa.float64()), "{v} / 7D"),
+    "s": (lambda: pa.array([f"é{v:03}" for v in V]), "concat('é', lpad({v}, 3, '0'))"),
+    "large": (lambda: pa.array([f"{v:03}" for v in V], pa.large_string()), "lpad({v}, 3, '0')"),
+    "view": (lambda: pa.array([f"{v:03}" for v in V], pa.string_view()), "lpad({v}, 3, '0')"),
+    "dict": (lambda: pa.array([f"{v:03}" for v in V]).dictionary_encode(), "lpad({v}, 3, '0')"),
+    "json": (
+        lambda: pa.array([f'{{"v":{v:03}}}' for v in V], pa.json_()),
+        "concat('{{\"v\":', lpad({v}, 3, '0'), '}}')",
+    ),
+    "bin": (lambda: pa.array([bytes([255, v]) for v in V], pa.binary()), "unhex(concat('FF', lpad(hex({v}), 2, '0')))"),
+    "fixed": (
+        lambda: pa.array([bytes([0, v]) for v in V], pa.binary(2)),
+        "unhex(concat('00', lpad(hex({v}), 2, '0')))",
+    ),
+    "date": (
+        lambda: pa.array([19000 + v for v in V], pa.int32()).cast(pa.date32()),
+        "date_from_unix_date(19000 + {v})",
+    ),
+    "date64": (
+        lambda: pa.array([19000 + v for v in V], pa.int32()).cast(pa.date32()).cast(pa.date64()),
+        "date_from_unix_date(19000 + {v})",
+    ),
+    "ts_ms": (lambda: moments("ms", "UTC"), SECONDS),
+    "ts_us": (lambda: moments("us", "Asia/Tokyo"), SECONDS),
+    "ntz_s": (lambda: moments("s"), f"CAST({SECONDS} AS TIMESTAMP_NTZ)"),
+    "ntz_us": (lambda: moments("us"), f"CAST({SECONDS} AS TIMESTAMP_NTZ)"),
+    "dec9": (lambda: decimals(7, 2), "CAST(({v} - 50) / 100 AS DECIMAL(7, 2))"),
+    "dec18": (lambda: decimals(18, 4), "CAST(({v} - 50) / 10000 AS DECIMAL(18, 4))"),
+    "dec38": (lambda: decimals(38, 10), "CAST(({v} - 50) / 10000000000 AS DECIMAL(38, 10))"),
+    "duration": (lambda: pa.array(V, pa.duration("us")), "CAST({v} AS BIGINT)"),
+    "st.x": (lambda: pa.array([{"x": v, "y": None} for v in V]), "{v}"),
+}
+
+
+@pytest.fixture(scope="module")
+def by_pyarrow(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], str]:
+    @cache
+    def written(small_decimals_as_integers: bool) -> str:
+        root = tmp_path_factory.mktemp("types")
+        table = pa.table(
+            {
+                "k": pa.array(range(48), pa.int64()),
+                **{name.split(".")[0]: build() for name, (build, _) in BY_PYARROW.items()},
+                "list": pa.array([[k, None] for k in range(48)]),
+                "map": pa.array([[("k", k)] for k in range(48)], pa.map_(pa.string(), pa.int64())),
+            }
+        )
+        for i in range(2):
+            files.write(
+                root / f"{i}.parquet",
+                table.slice(24 * i, 24),
+                {name: {"ndv": GROUP, "fpp": float(FPP)} for name in BY_PYARROW},
+                rows_per_group=GROUP,
+                store_decimal_as_integer=small_decimals_as_integers,
+                use_dictionary=["dict"],
+            )
+        return str(root)
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("as_integers", "column"),
+    [*((False, column) for column in BY_PYARROW), (True, "dec9"), (True, "dec18"), (True, "dec38")],
+)
+def test_a_value_of_pyarrow_is_found_where_it_is(
+    readers: Readers, by_pyarrow: Callable[[bool], str], as_integers: bool, column: str
+) -> None:
+    all_by_filter(looked_for(readers, by_pyarrow(as_integers), column, BY_PYARROW[column][1]))
+
+
+@pytest.mark.parametrize("as_integers", [False, True])
+def test_all_readers_see_the_same_in_files_of_pyarrow(
+    readers: Readers, by_pyarrow: Callable[[bool], str], as_integers: bool
+) -> None:
+    readers.agree(by_pyarrow(as_integers))
+    readers.ask(by_pyarrow(as_integers), "k = 47 AND u64 > 0 AND st.x < 90", rows_per_group=GROUP)

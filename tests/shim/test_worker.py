@@ -1,0 +1,209 @@
+"""The planner process as the jar talks to it, without Spark: frames in, frames out, whatever is sent."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pytest
+
+from pyspark_bloomparquet.frames import read_frame, write_frame
+from tests.support import files
+
+MAIN = "from pyspark_bloomparquet.planner_worker import main; main()"
+
+
+class Planner:
+    """A running planner process, asked one thing after the other, or several at once."""
+
+    def __init__(self, process: subprocess.Popen[bytes], cache: Path) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process, self.requests, self.answers = process, process.stdin, process.stdout
+        self.cache = cache
+
+    def send(self, identity: int, paths: list[Path], predicate: Any, **more: Any) -> None:
+        request = {
+            "id": identity,
+            "version": 1,
+            "files": len(paths),
+            "predicate": predicate,
+            "caseSensitive": False,
+            "options": {"cachedirectory": str(self.cache)},
+            **more,
+        }
+        write_frame(self.requests, request, listing_of(paths))
+
+    def receive(self) -> tuple[dict[str, Any], list[list[int]]]:
+        frame = read_frame(self.answers)
+        assert frame is not None, "the planner has ended"
+        head, body = frame
+        return head, np.frombuffer(body, ">i8").reshape(3, -1).T.tolist()
+
+    def ask(self, paths: list[Path], predicate: Any, **more: Any) -> dict[str, Any]:
+        self.send(1, paths, predicate, **more)
+        head, _ = self.receive()
+        assert head["id"] == 1
+        return head
+
+
+def listing_of(paths: list[Path]) -> bytes:
+    stats = [path.stat() for path in paths]
+    numbers = [each.st_size for each in stats] + [each.st_mtime_ns // 1_000_000 for each in stats]
+    return struct.pack(f">{len(numbers)}q", *numbers) + "".join(f"file:{path}\0" for path in paths).encode()
+
+
+@contextmanager
+def started(cache: Path, code: str = MAIN, stderr: int | IO[bytes] = subprocess.DEVNULL) -> Iterator[Planner]:
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr) as process:
+        try:
+            yield Planner(process, cache)
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Five files, each with two row groups of ids that no other has; statistics cannot tell them apart."""
+    root = tmp_path_factory.mktemp("worker")
+    found = []
+    for i in range(5):
+        ids = [i + 5 * (row * 7 % 40) for row in range(40)]
+        path = files.write(root / f"{i}.parquet", {"id": ids}, {"id": {"ndv": 20, "fpp": 1e-4}}, rows_per_group=20)
+        found.append(Path(path))
+    return found
+
+
+@pytest.fixture(scope="module")
+def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planner]:
+    with started(tmp_path_factory.mktemp("cache")) as found:
+        yield found
+
+
+def equals(value: int) -> dict[str, Any]:
+    return {"op": "=", "column": ["id"], "type": "int", "value": value}
+
+
+def test_answers_name_the_row_groups_that_hold_the_value(planner: Planner, lake: list[Path]) -> None:
+    planner.send(7, lake, equals(3))
+    head, ranges = planner.receive()
+    plan = head["plan"]
+    assert (head["id"], plan["numRowGroupsTotal"], plan["numRowGroupsRead"]) == (7, 10, 1)
+    assert plan["numRowGroupsSkippedByStatistics"] + plan["numRowGroupsSkippedByBloomFilter"] == 9
+    assert [file for file, _, _ in ranges] == [3]
+    assert plan["rows"] == 20
+
+
+def test_requests_at_once_are_each_answered(planner: Planner, lake: list[Path]) -> None:
+    for i in range(60):
+        planner.send(i, lake[: 1 + i % 5], equals(i))
+    for i, ranges in sorted((head["id"], ranges) for head, ranges in (planner.receive() for _ in range(60))):
+        assert [file for file, _, _ in ranges] == [i % 5], i
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"version": 2}, "speaks version 2"),
+        ({"version": None}, "speaks version None"),
+        ({"predicate": None}, ""),
+        ({"predicate": {"op": "like", "column": ["id"]}}, "does not know"),
+        ({"options": {"onfiltererror": "perhaps"}}, "onFilterError is 'perhaps'"),
+        ({"options": {"cachemaxbytes": "many"}}, "cacheMaxBytes"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_planned_is_an_answer_and_not_the_end(
+    planner: Planner, lake: list[Path], change: dict[str, Any], error: str
+) -> None:
+    head = planner.ask(lake, **{"predicate": equals(1), **change})
+    assert "plan" not in head
+    assert error in head["error"]
+    assert planner.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
+
+
+def test_a_misspelt_option_is_a_warning(planner: Planner, lake: list[Path]) -> None:
+    options = {"cachedirectory": str(planner.cache), "onfiltereror": "fail", "someoneelses": "1"}
+    (warning,) = planner.ask(lake, equals(1), options=options)["plan"]["warnings"]
+    assert "'onfiltereror'; did you mean 'onFilterError'" in warning
+
+
+def test_a_file_that_was_written_anew_is_planned_anew(planner: Planner, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    for value in (1, 2, 3):
+        files.write(path, {"id": [value] * value}, ["id"])
+        found = {i: planner.ask([path], equals(i))["plan"]["numRowGroupsRead"] for i in (1, 2, 3)}
+        assert found == {i: int(i == value) for i in (1, 2, 3)}
+
+
+def test_what_prints_does_not_end_up_between_the_frames(tmp_path: Path, lake: list[Path]) -> None:
+    noisy = """
+import os
+from pyspark_bloomparquet import planner_worker
+plan = planner_worker.planner.plan
+def loud(*args, **kwargs):
+    print("a line", flush=True)
+    os.write(1, b"and bytes")
+    return plan(*args, **kwargs)
+planner_worker.planner.plan = loud
+planner_worker.main()
+"""
+    with started(tmp_path, noisy) as planner:
+        assert planner.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
+        assert planner.ask(lake, equals(2))["plan"]["numRowGroupsRead"] == 1
+
+
+def test_it_ends_with_its_input(tmp_path: Path, lake: list[Path]) -> None:
+    with started(tmp_path) as planner:
+        planner.send(1, lake, equals(1))
+        planner.requests.close()
+        assert planner.receive()[0]["id"] == 1  # what was asked is still answered
+        assert read_frame(planner.answers) is None
+        assert planner.process.wait(30) == 0
+
+
+def test_half_a_frame_ends_it_with_an_error(tmp_path: Path) -> None:
+    with started(tmp_path, stderr=subprocess.PIPE) as planner:
+        planner.requests.write(b"\0\0\0\x09{}")
+        planner.requests.close()
+        assert planner.process.stderr is not None
+        assert b"ends within a frame" in planner.process.stderr.read()
+        assert planner.process.wait(30) != 0
+
+
+def test_processes_that_share_a_disk_cache_answer_alike(tmp_path: Path, lake: list[Path]) -> None:
+    with started(tmp_path) as one, started(tmp_path) as other:
+        for i in range(40):
+            for planner in (one, other):
+                planner.send(i, lake, equals(i))
+        for planner in (one, other):
+            answers = [planner.receive() for _ in range(40)]
+            found = {head["id"]: [file for file, _, _ in ranges] for head, ranges in answers}
+            assert found == {i: [i % 5] for i in range(40)}
+    with started(tmp_path) as third:  # what the others left behind is enough
+        assert third.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
+
+
+def test_a_damaged_disk_cache_changes_no_answer(tmp_path: Path, lake: list[Path]) -> None:
+    with started(tmp_path) as planner:
+        expected = planner.ask(lake, equals(4))["plan"]["numRowGroupsRead"]
+        planner.requests.close()
+        planner.process.wait(30)
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size]
+    assert kept, "nothing was kept on disk"
+    for damage in (lambda data: data[: len(data) // 2], lambda data: bytes(len(data)), lambda data: data[::-1]):
+        for path in kept:
+            path.write_bytes(damage(path.read_bytes()))
+        with started(tmp_path) as planner:
+            head = planner.ask(lake, equals(4))
+            assert head["plan"]["numRowGroupsRead"] == expected, json.dumps(head)
+            planner.requests.close()
+            planner.process.wait(30)

@@ -1,0 +1,101 @@
+"""`jvm-shim/build.py`: what is in the jar, and what is said where it cannot be made."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / "jvm-shim" / "build.py"
+NO_JAVAC = "there is no javac of a JDK 17 or newer"
+
+
+def build(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(PROGRAM), *map(str, arguments)],
+        check=False, capture_output=True, text=True, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def without_javac(folder: Path) -> dict[str, str]:
+    """The environment of a machine with a Java runtime: JAVA_HOME is one, and no other is on the PATH."""
+    (folder / "jre" / "bin").mkdir(parents=True)
+    return {"JAVA_HOME": str(folder / "jre"), "PATH": str(folder / "jre" / "bin")}
+
+
+@pytest.fixture(scope="module")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("build") / "new" / "bloomparquet.jar"
+    done = build("--output", output)
+    assert done.returncode == 0, done.stderr
+    assert os.listdir(output.parent) == [output.name]
+    return output
+
+
+def test_the_same_sources_are_the_same_bytes(jar: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.jar"
+    done = build("--output", again, TZ="Asia/Kathmandu", LC_ALL="C", SOURCE_DATE_EPOCH="1")
+    assert done.returncode == 0, done.stderr
+    assert again.read_bytes() == jar.read_bytes()
+
+
+def test_the_jar_says_what_it_is_and_holds_the_classes_it_names(jar: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "version"]
+    version = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    with zipfile.ZipFile(jar) as content:
+        names = content.namelist()
+        assert names[0] == "META-INF/MANIFEST.MF"
+        assert content.read(names[0]).decode().splitlines() == [
+            "Manifest-Version: 1.0",
+            "Implementation-Title: bloomparquet",
+            f"Implementation-Version: {version}",
+            "",
+        ]
+        assert content.read("META-INF/LICENSE") == (ROOT / "LICENSE").read_bytes()
+        (service,) = (name for name in names if name.startswith("META-INF/services/"))
+        providers = content.read(service).decode().split()
+    assert providers
+    assert {f"{provider.replace('.', '/')}.class" for provider in providers} <= set(names)
+    # What is one of Spark's or anybody's beside it would be loaded instead of theirs.
+    assert {name.rpartition("/")[0] for name in names if name.endswith(".class")} == {"io/bloomparquet/spark"}
+
+
+def test_without_a_jdk_is_one_line_that_says_what_to_install(tmp_path: Path) -> None:
+    done = build("--output", tmp_path / "bloomparquet.jar", **without_javac(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert NO_JAVAC in done.stderr
+    assert "openjdk-17-jdk-headless" in done.stderr
+
+
+def test_a_javac_that_is_too_old_is_not_used(tmp_path: Path) -> None:
+    environment = without_javac(tmp_path)
+    javac = Path(environment["PATH"]) / "javac"
+    javac.write_text("#!/bin/sh\necho javac 1.8.0_402 >&2\n")
+    javac.chmod(0o755)
+    done = build("--check", **environment)
+    assert done.returncode == 1
+    assert f"{NO_JAVAC}, only one of Java 8" in done.stderr
+
+
+def test_what_is_done_without_a_jdk_leaves_no_jar_of_other_sources(tmp_path: Path) -> None:
+    stale = tmp_path / "bloomparquet.jar"
+    stale.write_bytes(b"of last week")
+    done = build("--optional", "--output", stale, **without_javac(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("note: ")
+    assert done.stdout.count("\n") == 1
+    assert "the shim is left out" in done.stdout
+    assert not stale.exists()
+
+
+def test_a_jdk_that_javas_home_has_not_is_found_on_the_path(tmp_path: Path) -> None:
+    done = build("--check", JAVA_HOME=without_javac(tmp_path)["JAVA_HOME"])
+    assert done.returncode == 0, done.stderr
+    assert "compile against PySpark" in done.stdout
