@@ -6,10 +6,7 @@ from pyspark_bloomparquet import attach, last_plan
 
 spark = attach(SparkSession.builder.getOrCreate())
 log = spark.range(0, 1_000_000, numPartitions=16).selectExpr("id * 7919 % 1000003 AS user_id", "uuid() AS session")
-log.write.mode("overwrite").format("bloomparquet").options(**{
-    "bloomColumns": "user_id",
-    "parquet.bloom.filter.expected.ndv#user_id": "62500",  # per row group; without it parquet-java takes 1 MiB for each
-}).save("events")  # fmt: skip
+log.write.mode("overwrite").format("bloomparquet").option("bloomColumns", "user_id").save("events")
 
 found = spark.read.format("bloomparquet").load("events").where("user_id = 42")
 found.show(truncate=False)

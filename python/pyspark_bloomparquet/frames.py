@@ -5,7 +5,8 @@ A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or
 (which has ``values``), ``is null`` and ``is not null`` (which have neither type nor value). A value is null, or, by
 `type`:
 
-- ``boolean``, ``int``, ``string``: itself; a string that is no UTF-8 is ``{"base64": "…"}``
+- ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is no UTF-8 is
+  ``{"base64": "…"}``
 - ``float``: the text of the double; ``decimal``: its text
 - ``binary``: base64
 - ``date``: days since 1970-01-01
@@ -23,6 +24,7 @@ from typing import IO, Any
 
 from bloomparquet import predicate as p
 from bloomparquet.errors import FormatError, LimitError, PlanError
+from bloomparquet.predicate import Column
 
 _LARGEST = 1 << 30
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -69,6 +71,18 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     return build(column, None if value is None else read(value))
 
 
+def integer_bits(node: dict[str, Any]) -> dict[Column, int]:
+    """How wide the integer columns of a predicate are in the table, which the files' need not be."""
+    parts = [*node.get("and", ()), *node.get("or", ()), *([node["not"]] if "not" in node else ())]
+    found: dict[Column, int] = {}
+    for part in parts:
+        found.update(integer_bits(part))
+    kind = node.get("type", "")
+    if kind.startswith("int"):
+        found[tuple(node["column"])] = int(kind[3:])
+    return found
+
+
 def _read_part(stream: IO[bytes], *, at_end: bool) -> bytes | None:
     size = stream.read(4)
     if not size and at_end:
@@ -104,7 +118,7 @@ def _itself(value: Any) -> Any:
 
 _TYPES: dict[str, Callable[[Any], Any]] = {
     "boolean": _itself,
-    "int": _itself,
+    **{f"int{bits}": _itself for bits in (8, 16, 32, 64)},
     "float": float,
     "decimal": Decimal,
     "string": _text,

@@ -34,7 +34,7 @@ from bloomparquet.pruning import planner
 from bloomparquet.pruning.disk import code_fingerprint
 from bloomparquet.pruning.plan import KEPT, ScanPlan
 from bloomparquet.storage import FileInfo, Storage, open_storage
-from pyspark_bloomparquet.frames import read_frame, to_predicate, write_frame
+from pyspark_bloomparquet.frames import integer_bits, read_frame, to_predicate, write_frame
 from pyspark_bloomparquet.options import PlannerOptions
 
 VERSION = 1
@@ -108,6 +108,7 @@ class Worker:
                 skip_corrupt=True,
                 strict=False,
                 exact_names=True,
+                integer_bits=integer_bits(request["predicate"]),
             )
             return summarize(found, warnings)
         except BloomParquetError as error:

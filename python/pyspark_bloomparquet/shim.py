@@ -48,15 +48,9 @@ class ScanSummary:
     def __str__(self) -> str:
         if not self.planned:
             return f"not planned: {self.reason}"
-        told = ", ".join(
-            f"{count} {name}"
-            for name, count in (
-                ("skipped by statistics", self.skipped["statistics"]),
-                ("by Bloom filter", self.skipped["bloom"]),
-            )
-            if count
-        )
-        return f"{self.kept} of {self.total} row groups kept; {told or 'none skipped'}"
+        from bloomparquet.pruning.plan import tell_row_groups
+
+        return tell_row_groups(self.kept, self.total, self.skipped)
 
 
 def jar_path() -> Path:

@@ -66,7 +66,7 @@ PATH = ("st", "a.b")
 @pytest.mark.parametrize(
     ("node", "expected"),
     [
-        (leaf("=", type="int", value=2**63 - 1), p.Eq(PATH, 2**63 - 1)),
+        (leaf("=", type="int64", value=2**63 - 1), p.Eq(PATH, 2**63 - 1)),
         (leaf("=", type="boolean", value=True), p.Eq(PATH, True)),
         (leaf("<=>", type="string", value=None), p.EqNullSafe(PATH, None)),
         (leaf("<", type="float", value="-0.0"), p.Lt(PATH, -0.0)),
@@ -80,7 +80,7 @@ PATH = ("st", "a.b")
         (leaf("=", type="date", value=2_932_896), p.Eq(PATH, dt.date(9999, 12, 31))),
         (leaf("=", type="timestamp", value=-1), p.Eq(PATH, dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC))),
         (leaf("=", type="timestamp_ntz", value=1), p.Eq(PATH, dt.datetime(1970, 1, 1, microsecond=1))),
-        (leaf("in", type="int", values=[1, None, 2]), p.In(PATH, [1, None, 2])),
+        (leaf("in", type="int64", values=[1, None, 2]), p.In(PATH, [1, None, 2])),
         (leaf("is null"), p.IsNull(PATH)),
         (leaf("is not null"), p.IsNotNull(PATH)),
         ({"not": leaf("is null")}, p.Not(p.IsNull(PATH))),
@@ -258,3 +258,10 @@ print(json.dumps(read_frame(answers)[0]))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "protocol" in json.loads(done.stdout)["error"]
+
+
+def test_integer_columns_tell_how_wide_they_are_in_the_table() -> None:
+    narrow, wide = leaf("=", type="int8", value=1), leaf("in", type="int64", values=[1]) | {"column": ["n"]}
+    node = {"and": [{"not": {"or": [narrow, leaf("=", type="string", value="x") | {"column": ["s"]}]}}, wide]}
+    assert frames.integer_bits(node) == {PATH: 8, ("n",): 64}
+    assert frames.integer_bits(leaf("is null")) == {}

@@ -132,19 +132,19 @@ spark.stop()
 def test_two_processes_that_share_a_cache_on_disk(readers: Readers, path: str, tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "python")])}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", QUERIES, path, str(tmp_path / "cache"), str(tmp_path / name)],
-            env=where,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in "ab"
-    ]
-    for process in processes:
-        out, err = process.communicate(timeout=200)
-        assert process.returncode == 0, err[-3000:]
-        (line,) = [line for line in out.splitlines() if line.startswith("FOUND ")]
-        assert json.loads(line[6:]) == [[[f"({value},)"], [[True, 1]]] for value in range(16)]
+    command = [sys.executable, "-c", QUERIES, path, str(tmp_path / "cache"), str(tmp_path / "home")]
+    expected = [[[f"({value},)"], [[True, 1]]] for value in range(16)]
+    said = tmp_path / "said"
+    with said.open("w") as out, subprocess.Popen(command, env=where, stdout=out, stderr=out) as process:
+
+        def ask(value: int) -> list[Any]:
+            frame = readers.jar(path, cacheDirectory=tmp_path / "cache").where(f"id = {value}")
+            return [texts(frame.collect()), [[plan.planned, plan.kept] for plan in last_plan(frame)]]
+
+        with ThreadPoolExecutor(8) as threads:
+            while process.poll() is None:
+                assert list(threads.map(ask, range(16))) == expected
+    assert process.returncode == 0, said.read_text()[-3000:]
+    (line,) = [line for line in said.read_text().splitlines() if line.startswith("FOUND ")]
+    assert json.loads(line[6:]) == expected
     assert any((tmp_path / "cache").rglob("*")), "nothing was kept"

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark users give it
@@ -23,7 +24,7 @@ from tests.support import files
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf
 
-UTC = dt.timezone.utc
+REFUSALS = (PySparkException, Py4JJavaError)
 
 
 def same(readers: Readers, path: Any, wheres: list[str], schema: Any = None, **options: Any) -> int:
@@ -32,7 +33,11 @@ def same(readers: Readers, path: Any, wheres: list[str], schema: Any = None, **o
     The oracle computes them as columns, so that it cannot skip anything, and the jar answers all in one query, each by
     a scan of its own. Gives how many row groups were skipped in all.
     """
-    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
+    interpreted = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }  # starts faster
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false", **interpreted}):
         oracle = readers.oracle(path, schema, **options)
         scans = [
             readers.jar(path, schema, **options).where(where).select(F.lit(i), F.struct("*"))
@@ -41,12 +46,12 @@ def same(readers: Readers, path: Any, wheres: list[str], schema: Any = None, **o
         ours = reduce(DataFrame.unionAll, scans)
         try:
             rows = oracle.select(F.struct("*"), *map(F.expr, wheres)).collect()
-        except PySparkException:
+        except REFUSALS:
             # What is not read cannot fail; what is read fails alike.
-            with pytest.raises(PySparkException):
+            with pytest.raises(REFUSALS):
                 readers.jar(path, schema, **options).collect()
             for scan in scans:
-                with suppress(PySparkException):
+                with suppress(*REFUSALS):
                     assert scan.collect() == []
             return 0
         expected = [(i, row[0]) for row in rows for i in range(len(wheres)) if row[i + 1]]
@@ -81,7 +86,8 @@ def test_columns_that_are_found_by_their_ids(readers: Readers, tmp_path: Path) -
     )
     with conf(readers.spark, {"spark.sql.parquet.fieldId.read.enabled": "true"}):
         same(readers, path, ["b = 2", "renamed = 20", "b IS NULL", "renamed > 30 AND b < 9"], by_id)
-        assert texts(readers.jar(path, by_id).where("b = 2").collect()) == ["(2, 20)"]
+        with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):  # Spark pushes by name, and loses rows
+            assert texts(readers.jar(path, by_id).where("b = 2").collect()) == ["(2, 20)"]
     assert same(readers, path, ["a = 2", "b = 20"]) == 6
 
 
@@ -217,8 +223,6 @@ def test_dates_of_the_old_calendar(readers: Readers, tmp_path: Path, mode: str, 
         ),
         (pa.binary(), [b"abc", b"\xff\xfe", b""], None, ["X'fffe'", "X''", "'abc'"]),
         (pa.string(), ["a", "A", "a ", "é", "e\u0301"], None, ["'a'", "'a '", "'é'", "'e\u0301'"]),
-        (pa.string(), ["a", "a  ", "b"], "c CHAR(3)", ["'a'", "'a  '", "'b'"]),
-        (pa.string(), ["a", "a  ", "b"], "c VARCHAR(3)", ["'a'", "'a  '", "'b'"]),
         (pa.string(), ["a", "A", "b"], "c STRING COLLATE UTF8_LCASE", ["'a'", "'A'", "'B'"]),
         (pa.string(), ["a", "a ", "b"], "c STRING COLLATE UTF8_BINARY_RTRIM", ["'a'", "'a '", "'b'"]),
         (pa.string(), ["é", "e\u0301", "E"], "c STRING COLLATE UNICODE_CI", ["'é'", "'e'", "'E'"]),
@@ -229,10 +233,27 @@ def test_values_that_are_read_as_another_type(
     readers: Readers, tmp_path: Path, kind: pa.DataType, values: list[Any], schema: str | None, literals: list[str]
 ) -> None:
     path = groups(tmp_path, "c", values, kind)
-    wheres = [f"c {op} {literal}" for literal in literals for op in ("=", "<=>", "<", ">=", "<>")]
+    wheres = [f"c {op} {literal}" for literal in literals for op in ("=", "<", "<>")]
     wheres += [f"c IN ({', '.join(literals)})", f"NOT (c IN ({', '.join(literals)}) AND c IS NOT NULL)"]
     skipped = same(readers, path, wheres, schema)
     assert skipped > 0 or schema is not None
+
+
+@pytest.mark.parametrize("kind", ["CHAR(3)", "VARCHAR(3)"])
+def test_strings_of_a_table_that_pads_them(readers: Readers, tmp_path: Path, kind: str) -> None:
+    path = groups(tmp_path, "c", ["a", "a  ", "b", "b "], pa.string())
+    for name in ("parquet", "bloomparquet"):
+        readers.spark.sql(f"DROP TABLE IF EXISTS padded_{name}")
+        readers.spark.sql(f"CREATE TABLE padded_{name} (c {kind}) USING {name} LOCATION '{Path(path).parent}'")
+    for literal in ("'a'", "'a  '", "'b'", "'b  '", "'c'"):
+        for condition in (f"c = {literal}", f"c IN ({literal}, 'x')", f"c < {literal}", f"c <> {literal}"):
+            theirs, ours = (
+                texts(readers.spark.sql(f"SELECT * FROM padded_{name} WHERE {condition}").collect())
+                for name in ("parquet", "bloomparquet")
+            )
+            assert ours == theirs, condition
+    for name in ("parquet", "bloomparquet"):
+        readers.spark.sql(f"DROP TABLE padded_{name}")
 
 
 def test_binary_as_string(readers: Readers, tmp_path: Path) -> None:
@@ -367,8 +388,8 @@ def test_settings_of_spark_change_no_answer(
     files.write(tmp_path / "t" / "p=1" / "a.parquet", table, ["id", "st.x"], rows_per_group=5)
     files.write(tmp_path / "t" / "p=2" / "b.parquet", table.slice(0, 7), ["id", "st.x"], rows_per_group=5)
     with conf(readers.spark, settings_of_spark):
-        for where in ("id = 3", "id = '3'", "p = 1", "p = 2 AND id = 6", "st.x = 17", "true", "p = 2 AND st.x > 3"):
-            for select in (["count(*)", "min(id)", "max(id)", "count(id)"], ["id", "st.y"], ["p", "st"], ["count(*)"]):
+        for where in ("id = '3'", "p = 2 AND id = 6", "st.x = 17", "p = 1"):
+            for select in (["count(*)", "min(id)", "max(id)", "count(id)"], ["p", "st.y"]):
                 ours, theirs = (
                     texts(read(tmp_path / "t").where(where).selectExpr(*select).collect())
                     for read in (readers.jar, readers.oracle)

@@ -16,7 +16,7 @@ from tests.support.spark import conf
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Orders in two days of two files, four row groups each; customers, of which some have no order and some no name."""
+    """Two days of two files of orders, four row groups each; and customers, some without an order or a name."""
     root = tmp_path_factory.mktemp("queries")
     for day in (1, 2):
         for part in (0, 1):
@@ -165,7 +165,9 @@ QUERIES = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_is_answered_as_by_spark(readers: Readers, lake: Path, name: str, adaptive: str) -> None:
     found = []
-    with conf(readers.spark, {"spark.sql.adaptive.enabled": adaptive}):
+    codegen = "FALLBACK" if adaptive == "true" else "NO_CODEGEN"
+    settings = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": adaptive}
+    with conf(readers.spark, {**settings, "spark.sql.codegen.factoryMode": codegen}):
         for read in (readers.oracle, readers.jar):
             read(lake / "orders").createOrReplaceTempView("o")
             read(lake / "customers").createOrReplaceTempView("c")

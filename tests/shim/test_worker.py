@@ -89,7 +89,7 @@ def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planner]:
 
 
 def equals(value: int) -> dict[str, Any]:
-    return {"op": "=", "column": ["id"], "type": "int", "value": value}
+    return {"op": "=", "column": ["id"], "type": "int64", "value": value}
 
 
 def test_answers_name_the_row_groups_that_hold_the_value(planner: Planner, lake: list[Path]) -> None:

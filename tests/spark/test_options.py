@@ -8,7 +8,7 @@ import re
 import pytest
 
 from bloomparquet.errors import OptionError
-from pyspark_bloomparquet.options import OPTIONS, Options, markdown
+from pyspark_bloomparquet.options import JAR, OPTIONS, Options, PlannerOptions, markdown
 
 
 def parse(**given: str) -> Options:
@@ -17,7 +17,8 @@ def parse(**given: str) -> Options:
 
 def test_every_option_has_one_field_and_the_other_way_round() -> None:
     fields = {field.name for field in dataclasses.fields(Options)}
-    names = {re.sub(r"(?=[A-Z])", "_", option.name).lower() for option in OPTIONS}
+    heeded = (option.name for option in OPTIONS if option.reader != JAR)
+    names = {re.sub(r"(?=[A-Z])", "_", name).lower() for name in heeded}
     assert names - fields == {"path"}
     assert fields - names == set()
 
@@ -93,3 +94,26 @@ def test_the_readme_table_has_one_row_for_every_option() -> None:
     rows = markdown().splitlines()
     assert len(rows) == 2 + len(OPTIONS)
     assert all(option.doc.rstrip().endswith(".") for option in OPTIONS)
+
+
+def test_options_of_the_jar_are_checked_and_otherwise_passed_over() -> None:
+    assert Options.parse({"path": "x", "planning": "off", "bloomColumns": "a"}) == Options.parse({"path": "x"})
+    with pytest.raises(OptionError, match="planning is 'of'; expected auto, driver or off; did you mean 'off'"):
+        Options.parse({"path": "x", "planning": "of"})
+
+
+def test_the_planner_takes_what_it_heeds_and_warns_of_what_is_nearly_an_option() -> None:
+    given = {
+        "onfiltererror": "fail",
+        "cachemaxbytes": "2k",
+        "cachedirectory": "/c",
+        "cache": "false",
+        "mergeschema": "true",
+    }
+    options, warnings = PlannerOptions.parse(given)
+    assert options == PlannerOptions("fail", False, "/c", 2048)
+    assert warnings == []
+    _, warnings = PlannerOptions.parse({"onfiltereror": "fail", "header": "true", "owner": "me"})
+    assert warnings == ["bloomparquet has no option 'onfiltereror'; did you mean 'onFilterError'?"]
+    with pytest.raises(OptionError, match="cacheMaxBytes is 'many'"):
+        PlannerOptions.parse({"cachemaxbytes": "many"})

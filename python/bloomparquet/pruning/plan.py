@@ -22,6 +22,13 @@ KEPT = 0
 REASONS: tuple[Reason | None, ...] = (None, Reason.PARTITION, Reason.STATISTICS, Reason.BLOOM)
 
 
+def tell_row_groups(kept: int, total: int, skipped: Counter[str]) -> str:
+    """``3 of 256 row groups kept; 90 skipped by statistics, 163 by Bloom filter``."""
+    names = {Reason.STATISTICS.value: "by statistics", Reason.BLOOM.value: "by Bloom filter"}
+    reasons = ", ".join(f"{skipped[reason]} {name}" for reason, name in names.items() if skipped[reason])
+    return f"{kept} of {total} row groups kept; {reasons.replace(' ', ' skipped ', 1) or 'none skipped'}"
+
+
 @dataclass(frozen=True, slots=True)
 class RowGroup:
     """One row group of a plan.
@@ -127,11 +134,7 @@ class ScanPlan:
         )
 
     def __repr__(self) -> str:
-        skipped = self.skipped
-        names = {Reason.STATISTICS.value: "by statistics", Reason.BLOOM.value: "by Bloom filter"}
-        told = [f"{self.kept} of {len(self.table)} row groups kept"]
-        reasons = ", ".join(f"{skipped[reason]} {name}" for reason, name in names.items() if skipped[reason])
-        told.append(reasons.replace(" ", " skipped ", 1) or "none skipped")
+        told = [tell_row_groups(self.kept, len(self.table), self.skipped)]
         if self.excluded:
             told.append(f"{len(self.excluded)} files skipped unopened by partition")
         if self.errors:

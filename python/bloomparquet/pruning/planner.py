@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bloomparquet.dataset import Dataset, PathLike, Paths
 from bloomparquet.encoding import Encoded
 from bloomparquet.errors import BloomParquetError, OptionError, PlanError
+from bloomparquet.format.schema import LeafColumn
 from bloomparquet.predicate import Column, IsNull, Not, Predicate, columns, normalize
 from bloomparquet.pruning import statistics
 from bloomparquet.pruning.binding import NoLeaf, bind, gather, partition_of, resolve, unknown_column
@@ -49,6 +50,7 @@ def plan(
     skip_corrupt: bool = False,
     strict: bool = True,
     exact_names: bool = False,
+    integer_bits: Mapping[Column, int] | None = None,
 ) -> ScanPlan:
     """Which row groups at `path` might hold rows for which `where` is TRUE. Reads footers and filters, never data.
 
@@ -59,7 +61,9 @@ def plan(
     `timezone` is the zone of timestamps that name none. `on_filter_error` says what a filter that cannot be used
     does: ``"keep"`` its row group and warn, or ``"fail"``. `skip_corrupt` passes over files whose footer is damaged.
     `strict` makes an unknown column or a literal of the wrong kind an error; without it such a condition excludes
-    nothing. With `exact_names`, dots in a name are part of it, and never lead into a struct.
+    nothing. With `exact_names`, dots in a name are part of it, and never lead into a struct. `integer_bits` says of
+    integer columns how wide (8 to 64) the type is that a reader shows them as: of a file with wider integers it may
+    show the low bits alone, so nothing is excluded there.
 
     Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file,
     ``OSError`` as the storage gave it.
@@ -73,7 +77,7 @@ def plan(
         if isinstance(path, Dataset)
         else Dataset.open(path, filesystem=filesystem, recursive=recursive, base_path=base_path)
     )
-    rules = _Rules(timezone, case_sensitive, strict)
+    rules = _Rules(timezone, case_sensitive, strict, integer_bits or {})
     normal = None if predicate is None else normalize(predicate)
     partitions = _PartitionEvidence(dataset, rules)
     n_files = len(dataset.files)
@@ -126,6 +130,7 @@ class _Rules:
     timezone: str | None
     case_sensitive: bool
     strict: bool
+    integer_bits: Mapping[Column, int]
 
 
 class _PartitionEvidence:
@@ -206,7 +211,7 @@ class _FooterEvidence:
                 verdicts[self.table.members(i)] = isinstance(
                     leaf, IsNull | Not
                 )  # Not of a null-safe equality; all rows are null
-            elif not isinstance(found, NoLeaf):
+            elif not isinstance(found, NoLeaf) and _fits(found, self._rules.integer_bits.get(_column(leaf))):
                 self._judge_chunks(leaf, self.table.chunks(i, found, self._reads), verdicts)
         return verdicts
 
@@ -265,6 +270,16 @@ class _FilterEvidence:
             if self._on_error == "fail":
                 raise broken[0]
             self._errors.update(dict.fromkeys(broken))
+
+
+def _fits(leaf: LeafColumn, bits: int | None) -> bool:
+    """Whether signed integers of so many bits hold every value of an integer column."""
+    if bits is None or leaf.node.physical_type not in ("INT32", "INT64"):
+        return True
+    annotation = leaf.node.annotation
+    if annotation is None or annotation.bit_width is None or annotation.signed is None:
+        return bits >= (64 if leaf.node.physical_type == "INT64" else 32)
+    return bits > annotation.bit_width - annotation.signed
 
 
 def _column(leaf: Predicate) -> Column:

@@ -128,10 +128,17 @@ final class BoundFilter {
    * The conjuncts that Spark's reader may be told of. Not those by which it leaves out rows that match: parquet-java
    * knows 0.0 from -0.0 and has no NaN in its bounds, and takes a dot in a name for the way into a struct. A query's
    * own conjuncts are Spark's to push or not, and the rows are then those of {@code spark.read.parquet}.
+   *
+   * @param partitions columns that are not in the files
+   * @param byName whether the other columns have the same names there; parquet-java is always asked by name
    */
-  List<Expression> pushable() {
+  List<Expression> pushable(StructType partitions, boolean byName) {
+    Set<String> outside = Set.of(partitions.fieldNames());
     List<Expression> found = new ArrayList<>(conjuncts());
-    found.removeIf(conjunct -> Scala.list(conjunct.references().toSeq()).stream().anyMatch(BoundFilter::isDelicate));
+    found.removeIf(
+        conjunct ->
+            Scala.list(conjunct.references().toSeq()).stream()
+                .anyMatch(column -> !outside.contains(column.name()) && (isDelicate(column) || !byName)));
     return found;
   }
 

@@ -36,6 +36,9 @@ import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.errors.QueryCompilationErrors$;
 import org.apache.spark.sql.execution.command.DataWritingCommand$;
+import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.execution.command.RefreshTableCommand;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -84,9 +87,25 @@ final class CommandRules extends Rule<LogicalPlan> {
           QueryCompilationErrors$.MODULE$.unsupportedTableOperationError(
               table.catalog(), table.identifier(), "RENAME COLUMN"));
     }
+    if (plan instanceof RefreshTableCommand refresh) {
+      refresh(refresh);
+    }
     // The parts of an INSERT into several tables.
     boolean several = Scala.list(plan.children()).stream().anyMatch(Command.class::isInstance);
     return several ? plan.mapChildren(this::apply) : plan;
+  }
+
+  /** A temporary view keeps its plan, and with it the files as they were listed. */
+  private static void refresh(RefreshTableCommand command) {
+    Option<View> view =
+        SparkSession.active().sessionState().catalog().getLocalOrGlobalTempView(command.tableIdent());
+    if (view.isDefined()) {
+      for (LogicalPlan leaf : Scala.list(view.get().collectLeaves())) {
+        if (leaf instanceof DataSourceV2Relation relation && relation.table() instanceof PrunedTable table) {
+          table.fileIndex().refresh();
+        }
+      }
+    }
   }
 
   /** Options of the session and of the table count as well; and wrong ones are told before anything is deleted. */

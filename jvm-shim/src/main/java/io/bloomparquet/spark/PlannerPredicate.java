@@ -53,6 +53,10 @@ final class PlannerPredicate {
     byName = !(conf.parquetFieldIdReadEnabled() && ParquetUtils.hasFieldIds(schema));
   }
 
+  boolean byName() {
+    return byName;
+  }
+
   boolean caseSensitive() {
     return caseSensitive;
   }
@@ -187,7 +191,7 @@ final class PlannerPredicate {
     for (String name : column.fieldNames()) {
       path.add(name);
     }
-    if (children.length == 1) {
+    if (children.length == 1 && !op.equals("in")) { // of no values when the other side of a join has no rows
       return node;
     }
     String name = PlannerValue.typeName(type);

@@ -30,7 +30,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  *
  * <table>
  * <caption>Types</caption>
- * <tr><td>boolean, int</td><td>itself; all integers are int</td></tr>
+ * <tr><td>boolean; int8, int16, int32, int64</td><td>itself</td></tr>
  * <tr><td>float</td><td>the text of the double with the same value</td></tr>
  * <tr><td>decimal</td><td>its text, with its scale</td></tr>
  * <tr><td>string</td><td>itself</td></tr>
@@ -58,7 +58,7 @@ final class PlannerValue {
         || type instanceof ShortType
         || type instanceof IntegerType
         || type instanceof LongType) {
-      return "int";
+      return "int" + 8 * type.defaultSize();
     }
     if (type instanceof FloatType || type instanceof DoubleType) {
       return "float";

@@ -28,6 +28,8 @@ final class PrunedScanBuilder
   private final SparkSession session;
   private final FileScanBuilder files;
   private final StructType schema;
+  private final StructType partitions;
+  private final PlannerPredicate predicates;
   private final ScanOptions options;
   private final BoundFilter where;
   private StructType asked;
@@ -36,20 +38,27 @@ final class PrunedScanBuilder
   private boolean aggregated;
 
   PrunedScanBuilder(
-      SparkSession session, FileScanBuilder files, StructType schema, ScanOptions options, BoundFilter where) {
+      SparkSession session,
+      FileScanBuilder files,
+      StructType schema,
+      StructType partitions,
+      ScanOptions options,
+      BoundFilter where) {
     this.session = session;
     this.files = files;
     this.schema = schema;
+    this.partitions = partitions;
+    this.predicates = new PlannerPredicate(session, schema, partitions);
     this.options = options;
     this.where = where;
     this.asked = schema;
-    files.pushFilters(Scala.seq(where.pushable()));
+    files.pushFilters(Scala.seq(where.pushable(partitions, predicates.byName())));
   }
 
   @Override
   public Seq<Expression> pushFilters(Seq<Expression> pushed) {
     filters = Scala.list(pushed);
-    List<Expression> all = new ArrayList<>(where.pushable());
+    List<Expression> all = new ArrayList<>(where.pushable(partitions, predicates.byName()));
     all.addAll(filters);
     List<Expression> left = new ArrayList<>(Scala.list(files.pushFilters(Scala.seq(all))));
     left.retainAll(filters);
@@ -99,7 +108,6 @@ final class PrunedScanBuilder
     if (aggregated) {
       return scan;
     }
-    PlannerPredicate predicates = new PlannerPredicate(session, schema, scan.fileIndex().partitionSchema());
     List<Expression> conjuncts = new ArrayList<>(where.conjuncts());
     if (options.pushFilters()) {
       conjuncts.addAll(filters);

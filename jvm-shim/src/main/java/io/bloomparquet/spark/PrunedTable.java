@@ -161,7 +161,8 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     ScanOptions scanOptions = ScanOptions.of(merged);
     BoundFilter where =
         scanOptions.where() == null ? BoundFilter.none(schema()) : BoundFilter.of(session, scanOptions.where(), schema());
-    return new PrunedScanBuilder(session, newFileScanBuilder(merged), schema(), scanOptions, where);
+    return new PrunedScanBuilder(
+        session, newFileScanBuilder(merged), schema(), fileIndex().partitionSchema(), scanOptions, where);
   }
 
   @Override

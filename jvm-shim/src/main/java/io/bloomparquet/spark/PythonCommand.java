@@ -13,9 +13,20 @@ record PythonCommand(String interpreter, String path) {
   static final String INTERPRETER = "spark.bloomparquet.python";
   static final String PATH = "spark.bloomparquet.pythonPath";
 
-  /** What the session names, or else what Spark runs its own Python workers with. */
+  /** That of the session that was attached last: one without settings of its own may be its sister. */
+  private static volatile PythonCommand attached;
+
+  static PythonCommand attach(SparkSession session) {
+    attached = of(session);
+    return attached;
+  }
+
+  /** What the session names, or another session did; or else what Spark runs its own Python workers with. */
   static PythonCommand of(SparkSession session) {
     SQLConf conf = session.sessionState().conf();
+    if (attached != null && conf.getConfString(INTERPRETER, "").isBlank()) {
+      return attached;
+    }
     String interpreter =
         Stream.of(
                 conf.getConfString(INTERPRETER, ""),

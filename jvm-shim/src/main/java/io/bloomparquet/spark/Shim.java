@@ -19,7 +19,7 @@ public final class Shim {
   /** Starts the planner of a session, so that the first query does not wait for its imports. Failing is told later. */
   public void warm(SparkSession session) {
     try {
-      PlannerProcess.of(PythonCommand.of(session));
+      PlannerProcess.of(PythonCommand.attach(session));
     } catch (PlannerException error) {
       // The first query that needs a plan says so.
     }
