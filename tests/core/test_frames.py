@@ -22,7 +22,7 @@ import bloomparquet as bp
 from bloomparquet import predicate as p
 from bloomparquet.errors import FormatError, LimitError, PlanError
 from bloomparquet.pruning import planner
-from pyspark_bloomparquet.frames import read_frame, to_predicate, write_frame
+from pyspark_bloomparquet.frames import integer_bits, read_frame, to_predicate, write_frame
 from pyspark_bloomparquet.planner_worker import parse_listing, ranges, summarize
 from tests.support import files
 from tests.support.core import Field, edit_footer
@@ -263,5 +263,5 @@ print(json.dumps(read_frame(answers)[0]))
 def test_integer_columns_tell_how_wide_they_are_in_the_table() -> None:
     narrow, wide = leaf("=", type="int8", value=1), leaf("in", type="int64", values=[1]) | {"column": ["n"]}
     node = {"and": [{"not": {"or": [narrow, leaf("=", type="string", value="x") | {"column": ["s"]}]}}, wide]}
-    assert frames.integer_bits(node) == {PATH: 8, ("n",): 64}
-    assert frames.integer_bits(leaf("is null")) == {}
+    assert integer_bits(node) == {PATH: 8, ("n",): 64}
+    assert integer_bits(leaf("is null")) == {}
