@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support import files
+from tests.support.spark import conf
 from tests.test_readme import blocks, comparable
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -23,6 +25,14 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     import demo
 
     return demo
+
+
+@pytest.fixture
+def sources(demo: ModuleType, spark: SparkSession) -> Iterator[list[str]]:
+    """What a demonstration without the jar compares."""
+    spark.dataSource.register(demo.PythonSource)
+    with conf(spark, {"spark.sql.python.filterPushdown.enabled": "true"}):
+        yield [demo.PYTHON, demo.SPARK]
 
 
 def run(program: str, *arguments: str, cwd: Path) -> str:
@@ -69,24 +79,24 @@ def test_the_demonstration_ends_well_and_its_data_is_used_again(
 
 
 def test_the_demonstration_fails_when_an_answer_differs(
-    demo: ModuleType, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: ModuleType, spark: SparkSession, sources: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _users(tmp_path, bloom=["user_id"])
-    good = demo._bound("good", "user_id = 5")
+    good = demo._plain("good", "user_id = 5")
     wrong = demo.Lookup("wrong", "user_id = 5", lambda s, f, p: s.read.format(f).load(p).where(f"user_id = {len(f)}"))
 
     monkeypatch.setattr(demo, "lookups", lambda values: [good])
-    assert demo.run(spark, "pyarrow", path, {})
+    assert demo.run(spark, sources, "pyarrow", path, {})
     monkeypatch.setattr(demo, "lookups", lambda values: [good, wrong])
-    assert not demo.run(spark, "pyarrow", path, {})
+    assert not demo.run(spark, sources, "pyarrow", path, {})
 
 
 def test_the_demonstration_fails_when_no_bloom_filter_skipped_anything(
-    demo: ModuleType, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: ModuleType, spark: SparkSession, sources: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _users(tmp_path, bloom=[])
-    monkeypatch.setattr(demo, "lookups", lambda values: [demo._bound("no filters", "user_id = 5")])
-    assert not demo.run(spark, "pyarrow", path, {})
+    monkeypatch.setattr(demo, "lookups", lambda values: [demo._plain("no filters", "user_id = 5")])
+    assert not demo.run(spark, sources, "pyarrow", path, {})
 
 
 def _users(folder: Path, bloom: list[str]) -> Path:

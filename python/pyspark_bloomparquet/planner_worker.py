@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import signal
 import sys
 import time
 from collections import OrderedDict
@@ -33,6 +35,7 @@ from bloomparquet.errors import BloomParquetError, OptionError, PlanError
 from bloomparquet.pruning import planner
 from bloomparquet.pruning.disk import code_fingerprint
 from bloomparquet.pruning.plan import KEPT, ScanPlan
+from bloomparquet.pruning.rowgroups import are_unchanged
 from bloomparquet.storage import FileInfo, Storage, open_storage
 from pyspark_bloomparquet.frames import integer_bits, read_frame, to_predicate, write_frame
 from pyspark_bloomparquet.options import PlannerOptions
@@ -43,16 +46,22 @@ _KEPT_LISTINGS = 16
 _SHOWN_ERRORS = 3
 _LONGEST = 500  # characters of an error
 _SIGN_SECONDS = 2
+_SECONDS_TO_END = 10
+_SECONDS_CLOSED = 60  # a storage that could not be opened is not asked again for so long
 
 
 def main() -> None:
     """Answer requests until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # in a shell, it is for the query
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not end up between the frames
     logging.getLogger("bloomparquet").addHandler(logging.NullHandler())  # told in the answers
     np.unique(np.zeros(1))  # imports more of numpy when it is first called
     code_fingerprint()
-    Worker(answers).serve(sys.stdin.buffer)
+    try:
+        Worker(answers).serve(sys.stdin.buffer)
+    finally:
+        os._exit(0)  # a plan that hangs in a storage must not keep this process when the JVM is gone
 
 
 class Worker:
@@ -61,16 +70,23 @@ class Worker:
     def __init__(self, answers: IO[bytes]) -> None:
         self._answers = answers
         self._lock = Lock()
-        self._busy = 0
+        self._busy = 0  # requests without an answer
+        self._unfinished = 0  # or of which not everything is written down
         self._datasets: OrderedDict[bytes, Dataset] = OrderedDict()
 
     def serve(self, requests: IO[bytes]) -> None:
+        """Until the input ends. Then nothing is waited for but what is being written down, and that not for long."""
         Thread(target=self._give_signs_of_life, daemon=True).start()
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="plan") as threads:
-            while (frame := read_frame(requests)) is not None:
-                with self._lock:
-                    self._busy += 1
-                threads.submit(self._answer, *frame)
+        threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="plan")
+        while (frame := read_frame(requests)) is not None:
+            with self._lock:
+                self._busy += 1
+                self._unfinished += 1
+            threads.submit(self._answer, *frame)
+        threads.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + _SECONDS_TO_END
+        while self._unfinished and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def _give_signs_of_life(self) -> None:
         """Who waits for a long plan can tell it from one that will never come."""
@@ -86,6 +102,8 @@ class Worker:
             self._busy -= 1
             write_frame(self._answers, {"id": request.get("id"), **answer}, data)
         planner.cache.persist()
+        with self._lock:
+            self._unfinished -= 1
 
     def _plan(self, request: dict[str, Any], listing: bytes) -> tuple[dict[str, Any], bytes]:
         fatal = False
@@ -144,28 +162,34 @@ def parse_listing(listing: bytes, files: int) -> Dataset:
 
 
 def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:
-    storage, first = _open(paths[0])
-    if not paths[0].endswith(first):
-        raise PlanError(f"{paths[0]}: its storage calls it {first}; expected the end of that path")
-    prefix = paths[0][: len(paths[0]) - len(first)]
-    stray = next((path for path in paths if not path.startswith(prefix)), None)
+    match = _ROOT.match(paths[0])
+    root = match.group() if match else ""
+    stray = next((path for path in paths if not path.startswith(f"{root}/")), None)
     if stray is not None:
         raise PlanError(f"the files of one scan lie on one storage; {paths[0]} and {stray} were given")
-    return storage, [path[len(prefix) :] for path in paths]
+    # Only the root is taken for a URI: Hadoop's paths are written as they are, with blanks and percent signs.
+    storage, inner = _open(root)
+    return storage, [inner + path[len(root) :] for path in paths]
 
 
-_cannot_open: dict[str, str] = {}
+_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+_cannot_open: dict[str, tuple[str, float]] = {}
 
 
-def _open(path: str) -> tuple[Storage, str]:
-    """As :func:`open_storage`; what goes wrong is told in one line, and the same line each time."""
-    root = "/".join(path.split("/", 3)[:3])
-    if root not in _cannot_open:
+def _open(root: str) -> tuple[Storage, str]:
+    """The storage at a scheme and an authority, and how it calls that place. What goes wrong is told in one line, and
+    the same line for a while."""
+    if root.startswith("file:") or not root:
+        return open_storage("/")[0], ""
+    told, until = _cannot_open.get(root, ("", 0.0))
+    if time.monotonic() >= until:
         try:
-            return open_storage(path)
+            storage, inner = open_storage(root)
+            return storage, inner.rstrip("/")
         except (OSError, ImportError, ValueError, pa.ArrowException) as error:
-            _cannot_open[root] = f"the planner's Python cannot open {root}: {_in_short(error)}"
-    raise PlanError(_cannot_open[root])
+            told = f"the planner's Python cannot open {root}: {_in_short(error)}"
+            _cannot_open[root] = told, time.monotonic() + _SECONDS_CLOSED
+    raise PlanError(told)
 
 
 def _in_short(error: Exception) -> str:
@@ -174,14 +198,17 @@ def _in_short(error: Exception) -> str:
 
 def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], bytes]:
     """A plan as an answer: its counts, and the ranges to read."""
-    unreadable = np.ones(len(found.dataset.files), np.bool_)
-    unreadable[found.file_places] = False
-    whole = np.flatnonzero(unreadable)  # Spark may be able to read them, or will say why not
+    understood = np.zeros(len(found.dataset.files), np.bool_)
+    storage = found.dataset.storage
+    understood[found.file_places] = are_unchanged(storage, found.table.files) if storage.key == "file" else True
+    # Spark may be able to read the others, or says why not. What was replaced since it was listed, it reads anew.
+    whole = np.flatnonzero(~understood)
     sizes = np.array([found.dataset.files[i].size for i in whole.tolist()], np.int64)
     file, start, length = ranges(found)
+    file = found.file_places[file]
     file, start, length = (
-        np.concatenate(parts)
-        for parts in ((found.file_places[file], whole), (start, np.zeros_like(sizes)), (length, sizes))
+        np.concatenate((part[understood[file]], other))
+        for part, other in ((file, whole), (start, np.zeros_like(sizes)), (length, sizes))
     )
     order = np.lexsort((start, file))
     skipped = found.skipped

@@ -97,12 +97,16 @@ def attach(spark: SparkSession) -> SparkSession:
         )
         return spark
     try:
-        shim = _shim(jvm) or _add_jar(spark)
+        shim = _shim(jvm)
+        # The driver keeps what it was given, the executors of another application do not have it.
+        if shim is None or "/bloomparquet.jar" not in spark.sparkContext._jsc.sc().listJars().mkString(" "):
+            shim = _add_jar(spark)
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
         return spark
-    for key, value in _settings().items():
-        spark.conf.set(key, value)
+    if not spark.conf.get(_PYTHON, None):  # what the user set is meant
+        for key, value in _settings().items():
+            spark.conf.set(key, value)
     shim.warm(jvm)
     return spark
 

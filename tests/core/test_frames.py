@@ -22,6 +22,8 @@ import bloomparquet as bp
 from bloomparquet import predicate as p
 from bloomparquet.errors import FormatError, LimitError, PlanError
 from bloomparquet.pruning import planner
+from bloomparquet.storage import open_storage
+from pyspark_bloomparquet import planner_worker
 from pyspark_bloomparquet.frames import integer_bits, read_frame, to_predicate, write_frame
 from pyspark_bloomparquet.planner_worker import parse_listing, ranges, summarize
 from tests.support import files
@@ -265,3 +267,34 @@ def test_integer_columns_tell_how_wide_they_are_in_the_table() -> None:
     node = {"and": [{"not": {"or": [narrow, leaf("=", type="string", value="x") | {"column": ["s"]}]}}, wide]}
     assert integer_bits(node) == {PATH: 8, ("n",): 64}
     assert integer_bits(leaf("is null")) == {}
+
+
+@pytest.mark.parametrize("name", ["day=2024-01-01 00%3A00%3A00", "straße #1?", "a%20b"])
+@pytest.mark.parametrize(
+    ("root", "called", "inner"),
+    [
+        ("s3a://bucket", "bucket", "bucket"),
+        ("abfss://box@account.dfs.core.windows.net", "box", "box"),
+        ("hdfs://name:8020", "/", ""),
+        ("memory://box", "/box", "/box"),
+    ],
+)
+def test_paths_of_other_storages_are_taken_as_they_are_written(
+    monkeypatch: pytest.MonkeyPatch, root: str, called: str, inner: str, name: str
+) -> None:
+    opened = {root: (open_storage("memory://")[0], called)}
+    monkeypatch.setattr(planner_worker, "open_storage", opened.__getitem__)
+    listing = struct.pack(">2q", 12, 0) + f"{root}/{name}/x.parquet\0".encode()
+    assert parse_listing(listing, 1).files[0].path == f"{inner}/{name}/x.parquet"
+
+
+def test_a_file_that_was_replaced_since_it_was_listed_is_read_whole(tmp_path: Path) -> None:
+    paths = [files.write(tmp_path / name, {"id": [1, 2, 3]}, ["id"]) for name in ("a.parquet", "b.parquet")]
+    dataset = parse_listing(listing_of(*paths), 2)
+    assert planner.plan(dataset, p.Eq("id", 9)).kept == 0
+    size = Path(paths[1]).stat().st_size
+    files.write(tmp_path / "b.parquet", {"id": [9, 10, 11, 12]}, ["id"])
+    answer, data = summarize(planner.plan(dataset, p.Eq("id", 9)), [])
+    assert answer["plan"]["numFilesNotUnderstood"] == 1
+    assert struct.unpack(">3q", data) == (1, 0, size)
+    assert answer["plan"]["rows"] == -1

@@ -197,3 +197,17 @@ def test_appending_to_what_is_read_is_allowed(shim: SparkSession, lake: Path) ->
 def directory(spark: SparkSession, table: str) -> Path:
     """Where one of the table's files lies."""
     return Path(spark.table(table).inputFiles()[0].removeprefix("file:").replace("///", "/")).parent
+
+
+def test_a_session_that_got_the_table_by_a_global_view_is_guarded_too(shim: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "shared")
+    shim.range(5).write.parquet(path)
+    before = sorted(file.name for file in Path(path).iterdir())
+    shim.read.format("bloomparquet").load(path).createOrReplaceGlobalTempView("guarded")
+    other = shim.newSession()
+    try:
+        with pytest.raises(AnalysisException, match="being read"):
+            other.table("global_temp.guarded").write.mode("overwrite").parquet(path)
+        assert sorted(file.name for file in Path(path).iterdir()) == before
+    finally:
+        shim.catalog.dropGlobalTempView("guarded")

@@ -1,6 +1,7 @@
 package io.bloomparquet.spark;
 
 import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.Job;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.SessionConfigSupport;
@@ -8,9 +9,12 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Utils$;
+import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
@@ -91,9 +95,31 @@ public final class BloomParquetSource extends ParquetFileFormat implements Table
     return super.prepareWrite(session, job, options, dataSchema);
   }
 
-  /** Spark adds these in load() and nowhere else. */
+  /** Spark adds these in load() and nowhere else. A condition belongs to one load, and is none of a session's. */
   Map<String, String> sessionOptions(SparkSession session) {
-    return Scala.map(DataSourceV2Utils$.MODULE$.extractSessionConfigs(this, session.sessionState().conf()));
+    Map<String, String> found =
+        OptionLayers.of(
+            Scala.map(DataSourceV2Utils$.MODULE$.extractSessionConfigs(this, session.sessionState().conf())));
+    found.remove("where");
+    return found;
+  }
+
+  /** Asked where Spark reads the files as plain Parquet, by streams and path queries: there, nobody applies a condition. */
+  @Override
+  public scala.Function1<PartitionedFile, scala.collection.Iterator<InternalRow>> buildReaderWithPartitionValues(
+      SparkSession session,
+      StructType dataSchema,
+      StructType partitionSchema,
+      StructType requiredSchema,
+      scala.collection.immutable.Seq<Filter> filters,
+      scala.collection.immutable.Map<String, String> options,
+      Configuration conf) {
+    if (OptionLayers.of(Scala.map(options)).containsKey("where")) {
+      throw new IllegalArgumentException(
+          "option where is not for streams and path queries, which are read as plain Parquet; use .where(…) instead");
+    }
+    return super.buildReaderWithPartitionValues(
+        session, dataSchema, partitionSchema, requiredSchema, filters, options, conf);
   }
 
   private PrunedTable table(CaseInsensitiveStringMap given, StructType schema, Transform[] declared) {

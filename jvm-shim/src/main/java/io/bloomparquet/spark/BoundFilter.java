@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.CommonExpressionRef;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.catalyst.expressions.Unevaluable;
 import org.apache.spark.sql.catalyst.expressions.With;
 import org.apache.spark.sql.catalyst.optimizer.BooleanSimplification$;
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
@@ -84,11 +85,20 @@ final class BoundFilter {
     }
     Expression condition =
         plan instanceof Filter filter ? filter.condition() : Literal.create(true, DataTypes.BooleanType);
-    if (SubqueryExpression$.MODULE$.hasSubquery(condition) || !condition.deterministic()) {
+    if (SubqueryExpression$.MODULE$.hasSubquery(condition) || !condition.deterministic() || !isOfRows(condition)) {
       throw new IllegalArgumentException(
-          "option where is '" + sql + "'; expected a condition on the columns, without subqueries and random values");
+          "option where is '"
+              + sql
+              + "'; expected a condition that each row answers by itself: without subqueries, random values, Python "
+              + "functions and the current user");
     }
     return new BoundFilter(schema, columns, condition);
+  }
+
+  /** Whether a task can evaluate {@code expression}, without the planning that a whole query gets. */
+  private static boolean isOfRows(Expression expression) {
+    boolean itself = !(expression instanceof Unevaluable) || expression instanceof Attribute;
+    return itself && Scala.list(expression.children()).stream().allMatch(BoundFilter::isOfRows);
   }
 
   /** BETWEEN and the like name a common part and refer to it; only a whole query's optimizer makes columns of such. */

@@ -110,6 +110,7 @@ final class CommandRules extends Rule<LogicalPlan> {
 
   /** Options of the session and of the table count as well; and wrong ones are told before anything is deleted. */
   private static LogicalPlan checked(InsertIntoHadoopFsRelationCommand write) {
+    WrittenPaths.add(write.outputPath());
     if (write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite()) {
       OverwriteGuard.check(write.query(), List.of(write.outputPath()), false);
     }

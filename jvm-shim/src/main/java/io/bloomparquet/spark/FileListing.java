@@ -13,7 +13,11 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
  */
 record FileListing(int count, byte[] bytes) {
 
-  static FileListing of(List<PartitionDirectory> directories) {
+  static int count(List<PartitionDirectory> directories) {
+    return directories.stream().mapToInt(directory -> directory.files().size()).sum();
+  }
+
+  static FileListing of(List<PartitionDirectory> directories) throws PlannerException {
     List<FileStatusWithMetadata> files = new ArrayList<>();
     for (PartitionDirectory directory : directories) {
       files.addAll(Scala.list(directory.files()));
@@ -23,6 +27,10 @@ record FileListing(int count, byte[] bytes) {
       paths.append(file.getPath()).append('\0');
     }
     byte[] text = paths.toString().getBytes(StandardCharsets.UTF_8);
+    long size = 2L * Long.BYTES * files.size() + text.length;
+    if (size > PlannerProcess.LARGEST_FRAME) {
+      throw new PlannerException(files.size() + " files are more than a planner can be told of");
+    }
     ByteBuffer buffer = ByteBuffer.allocate(2 * Long.BYTES * files.size() + text.length);
     files.forEach(file -> buffer.putLong(file.getLen()));
     files.forEach(file -> buffer.putLong(file.getModificationTime()));

@@ -107,10 +107,13 @@ record FileMetadata(StructType fields) implements Serializable {
     return new GenericInternalRow(values);
   }
 
-  /** Which file of its partition a reader is at. */
-  static PartitionedFile current(FilePartition partition) {
-    String path = InputFileBlockHolder.getInputFilePath().toString();
+  /** Which file of its partition a reader is at; most often still at {@code before}, if that is not null. */
+  static PartitionedFile current(FilePartition partition, PartitionedFile before) {
     long start = InputFileBlockHolder.getStartOffset();
+    String path = InputFileBlockHolder.getInputFilePath().toString();
+    if (before != null && before.start() == start && before.urlEncodedPath().equals(path)) {
+      return before;
+    }
     List<PartitionedFile> files = Arrays.asList(partition.files());
     return files.stream()
         .filter(file -> file.start() == start && file.urlEncodedPath().equals(path))

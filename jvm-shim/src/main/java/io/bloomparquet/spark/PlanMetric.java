@@ -14,7 +14,7 @@ public final class PlanMetric implements CustomMetric {
           new PlanMetric("numRowGroupsTotal", "row groups in the files of the scan"),
           new PlanMetric("numRowGroupsSkippedByStatistics", "row groups skipped by statistics"),
           new PlanMetric("numRowGroupsSkippedByBloomFilter", "row groups skipped by Bloom filter"),
-          new PlanMetric("numRowGroupsRead", "row groups to read"),
+          new PlanMetric("numRowGroupsRead", "row groups kept"),
           new PlanMetric("bloomFilterBytes", "bytes of Bloom filters read"),
           new PlanMetric("planningTimeMs", "time of planning row groups (ms)"),
           new PlanMetric("numFilterErrors", "Bloom filters that could not be used"),

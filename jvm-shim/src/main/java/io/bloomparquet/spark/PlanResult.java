@@ -51,6 +51,22 @@ final class PlanResult {
     return new PlanResult(reason, true, JsonNodeFactory.instance.objectNode(), ByteBuffer.allocate(0));
   }
 
+  /** What is wrong here would be a row group that is left out. */
+  void check(int files) throws PlannerException {
+    int before = 0;
+    for (int i = 0; i < ranges; i++) {
+      if (numbers.get(i) < before || numbers.get(i) >= files || start(i) < 0 || length(i) <= 0) {
+        throw new PlannerException(
+            String.format(
+                "the planner answered bytes %d + %d of file %d of %d", start(i), length(i), numbers.get(i), files));
+      }
+      before = file(i);
+    }
+    if (numbers.remaining() != FIELDS * ranges) {
+      throw new PlannerException("the planner answered " + numbers.remaining() + " numbers, which make no ranges");
+    }
+  }
+
   boolean planned() {
     return notPlanned == null;
   }

@@ -24,6 +24,8 @@ import org.apache.spark.sql.types.StructType;
 
 /** The files of a scan, what the planner kept of them, and the partitions that this makes. */
 final class PlannedFiles {
+  private static final int MANY_PIECES = 32;
+
   private final FileScan scan;
   private final SparkSession session;
   private final JsonNode predicate;
@@ -83,31 +85,50 @@ final class PlannedFiles {
     return partitions;
   }
 
-  /** What is kept of a file is read together where it lies together, as far as Spark puts it into one task. */
   private List<PartitionedFile> kept(long most) {
     List<PartitionedFile> splits = new ArrayList<>();
-    int range = 0;
+    int first = 0;
     int place = 0;
     for (PartitionDirectory directory : directories) {
       InternalRow values = null;
       for (FileStatusWithMetadata file : Scala.list(directory.files())) {
-        while (range < result.ranges() && result.file(range) == place) {
-          long start = result.start(range);
-          long end = start + result.length(range++);
-          while (range < result.ranges()
-              && result.file(range) == place
-              && result.start(range) == end
-              && end + result.length(range) - start <= most) {
-            end += result.length(range++);
-          }
-          values = values == null ? valuesOf(directory) : values;
-          splits.add(
-              PartitionedFileUtil$.MODULE$.getPartitionedFile(file, file.getPath(), values, start, end - start));
+        int last = first;
+        while (last < result.ranges() && result.file(last) == place) {
+          last++;
         }
+        if (last > first) {
+          values = values == null ? valuesOf(directory) : values;
+          addKept(file, first, last, values, most, splits);
+        }
+        first = last;
         place++;
       }
     }
     return splits;
+  }
+
+  /**
+   * What is kept of a file is read together where it lies together, as far as Spark puts it into one task. Each piece
+   * costs another look at the footer: of very many, those are read together between which there is little.
+   */
+  private void addKept(
+      FileStatusWithMetadata file, int first, int last, InternalRow values, long most, List<PartitionedFile> splits) {
+    if (result.start(first) == 0 && result.length(first) == file.getLen()) {
+      splits.addAll(split(file, values, most)); // the planner does not understand it
+      return;
+    }
+    long gap = last - first > MANY_PIECES ? session.sessionState().conf().filesOpenCostInBytes() : 0;
+    for (int range = first; range < last; ) {
+      long start = result.start(range);
+      long end = start + result.length(range++);
+      while (range < last
+          && result.start(range) >= end
+          && result.start(range) - end <= gap
+          && result.start(range) + result.length(range) - start <= most) {
+        end = result.start(range) + result.length(range++);
+      }
+      splits.add(PartitionedFileUtil$.MODULE$.getPartitionedFile(file, file.getPath(), values, start, end - start));
+    }
   }
 
   /** As {@link FileScan} splits files. */
@@ -116,13 +137,15 @@ final class PlannedFiles {
     for (PartitionDirectory directory : directories) {
       InternalRow values = valuesOf(directory);
       for (FileStatusWithMetadata file : Scala.list(directory.files())) {
-        splits.addAll(
-            Scala.list(
-                PartitionedFileUtil$.MODULE$.splitFiles(
-                    file, file.getPath(), scan.isSplitable(file.getPath()), most, values)));
+        splits.addAll(split(file, values, most));
       }
     }
     return splits;
+  }
+
+  private List<PartitionedFile> split(FileStatusWithMetadata file, InternalRow values, long most) {
+    boolean splitable = scan.isSplitable(file.getPath());
+    return Scala.list(PartitionedFileUtil$.MODULE$.splitFiles(file, file.getPath(), splitable, most, values));
   }
 
   private long maxSplitBytes(long bytes, long pieces) {

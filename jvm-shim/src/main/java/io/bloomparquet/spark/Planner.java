@@ -38,13 +38,13 @@ final class Planner {
     if (!PlannerPredicate.isWorthPlanning(predicate)) {
       return PlanResult.none("no predicate that row groups can be excluded by");
     }
-    FileListing listing = FileListing.of(directories);
-    if (listing.count() == 0) {
+    int files = FileListing.count(directories);
+    if (files == 0) {
       return PlanResult.empty();
     }
-    if (options.planning() == ScanOptions.Planning.AUTO && listing.count() > options.maxFiles()) {
+    if (options.planning() == ScanOptions.Planning.AUTO && files > options.maxFiles()) {
       return PlanResult.none(
-          String.format("%d files are more than maxFilesPlannedOnDriver, %d", listing.count(), options.maxFiles()));
+          String.format("%d files are more than maxFilesPlannedOnDriver, %d", files, options.maxFiles()));
     }
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.set("predicate", predicate);
@@ -52,7 +52,7 @@ final class Planner {
     ObjectNode given = request.putObject("options");
     options.planner().forEach(given::put);
     try {
-      PlanResult result = ask(PythonCommand.of(session), request, listing, options.timeoutMillis());
+      PlanResult result = ask(PythonCommand.of(session), request, FileListing.of(directories), options.timeoutMillis());
       result.toJson().path("warnings").forEach(each -> tell(each.asText()));
       return result;
     } catch (PlannerException error) {
@@ -68,7 +68,9 @@ final class Planner {
       throws PlannerException {
     PlannerProcess planner = PlannerProcess.of(python);
     try {
-      return planner.ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
+      PlanResult result = planner.ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
+      result.check(listing.count());
+      return result;
     } catch (TimeoutException error) {
       // The planner goes on, and remembers what it reads: the next query may find it done.
       planner.endIfHung();

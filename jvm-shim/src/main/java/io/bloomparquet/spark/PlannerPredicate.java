@@ -36,6 +36,9 @@ final class PlannerPredicate {
   /** Set by Spark on a column that was added with a default: files without it are full of that, not of nulls. */
   private static final String EXISTENCE_DEFAULT = "EXISTS_DEFAULT";
 
+  /** Of JSON: what reads it may recurse. The planner takes And, Or and Not to a depth of 100. */
+  private static final int MOST_DEPTH = 150;
+
   private static final String IS_NOT_NULL = "is not null";
   private static final String CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING";
 
@@ -67,7 +70,7 @@ final class PlannerPredicate {
     for (var conjunct : conjuncts) {
       understood.add(weaker(conjunct));
     }
-    return join("and", understood, true);
+    return notTooDeep(join("and", understood, true));
   }
 
   /** The same of predicates that arrive while the query runs. */
@@ -76,7 +79,19 @@ final class PlannerPredicate {
     for (Predicate conjunct : conjuncts) {
       understood.add(of(conjunct, true));
     }
-    return join("and", understood, true);
+    return notTooDeep(join("and", understood, true));
+  }
+
+  private static JsonNode notTooDeep(JsonNode predicate) {
+    return predicate == null || depth(predicate) <= MOST_DEPTH ? predicate : null;
+  }
+
+  private static int depth(JsonNode node) {
+    int most = 0;
+    for (JsonNode part : node) {
+      most = Math.max(most, depth(part));
+    }
+    return 1 + most;
   }
 
   /**
@@ -160,9 +175,18 @@ final class PlannerPredicate {
   }
 
   private static JsonNode join(String word, List<JsonNode> parts, boolean mayDrop) {
-    List<JsonNode> known = new ArrayList<>(parts);
-    known.removeIf(part -> part == null);
-    if (known.isEmpty() || (known.size() < parts.size() && !mayDrop)) {
+    if (parts.contains(null) && !mayDrop) {
+      return null;
+    }
+    List<JsonNode> known = new ArrayList<>();
+    for (JsonNode part : parts) {
+      if (part != null && part.has(word)) {
+        part.get(word).forEach(known::add); // a chain of a thousand is flat, not deep
+      } else if (part != null) {
+        known.add(part);
+      }
+    }
+    if (known.isEmpty()) {
       return null;
     }
     if (known.size() == 1) {

@@ -32,15 +32,21 @@ import java.util.concurrent.atomic.AtomicLong;
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int VERSION = 1;
+
+  /** Files of the working directory, which is first on the path of such a program, must not shadow modules. */
+  private static final String MAIN =
+      "import sys; sys.path[:] = filter(None, sys.path); from pyspark_bloomparquet.planner_worker import main; main()";
+
   private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
-  private static final long HUNG_NANOS = TimeUnit.SECONDS.toNanos(20);
-  private static final int LARGEST_FRAME = 1 << 30;
+  private static final long SILENT_NANOS = TimeUnit.SECONDS.toNanos(20);
+  private static final long STUCK_NANOS = TimeUnit.MINUTES.toNanos(10);
+  static final int LARGEST_FRAME = 1 << 30;
   private static final Map<PythonCommand, PlannerProcess> RUNNING = new ConcurrentHashMap<>();
 
   private final PythonCommand command;
   private final Process process;
   private final DataOutputStream requests;
-  private final Map<Long, CompletableFuture<PlanResult>> waiting = new ConcurrentHashMap<>();
+  private final Map<Long, Waiting> waiting = new ConcurrentHashMap<>();
   private final AtomicLong ids = new AtomicLong();
   private final ExecutorService writer = Executors.newSingleThreadExecutor(PlannerProcess::thread);
   private volatile boolean served;
@@ -52,11 +58,9 @@ final class PlannerProcess {
     this.command = command;
     ProcessBuilder builder =
         new ProcessBuilder(
-            command.interpreter(), "-c", "from pyspark_bloomparquet.planner_worker import main; main()");
+            command.interpreter(), "-c", MAIN);
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     Map<String, String> environment = builder.environment();
-    // Files of the working directory must not shadow modules.
-    environment.put("PYTHONSAFEPATH", "1");
     if (!command.path().isEmpty()) {
       environment.merge("PYTHONPATH", command.path(), (old, more) -> more + File.pathSeparator + old);
     }
@@ -93,14 +97,18 @@ final class PlannerProcess {
     return found;
   }
 
-  CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing) {
+  CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing) throws PlannerException {
     CompletableFuture<PlanResult> answer = new CompletableFuture<>();
     long id = ids.incrementAndGet();
-    request.put("id", id).put("version", VERSION).put("files", listing.count());
-    waiting.put(id, answer);
+    byte[] head = toBytes(request.put("id", id).put("version", VERSION).put("files", listing.count()));
+    long now = System.nanoTime();
+    if (waiting.isEmpty()) {
+      heardAt = now; // who had nothing to do need not have said anything
+    }
+    waiting.put(id, new Waiting(answer, now));
     // A pipe takes so much and then blocks until it is read: who waits for the answer must not wait for that.
     try {
-      writer.execute(() -> write(request, listing));
+      writer.execute(() -> write(head, listing.bytes()));
     } catch (RejectedExecutionException error) {
       answer.completeExceptionally(new PlannerException(ended));
     }
@@ -108,22 +116,36 @@ final class PlannerProcess {
   }
 
   /**
-   * Ends the process if it is silent for so long that it must hang; one that is busy gives signs of life. Another one
+   * Ends the process if it must hang: silent while it has work, or at one plan for longer than any can take. Another one
    * serves the next query.
    */
   void endIfHung() {
-    if (System.nanoTime() - heardAt > HUNG_NANOS) {
+    long now = System.nanoTime();
+    if (now - heardAt > SILENT_NANOS || waiting.values().stream().anyMatch(each -> now - each.since() > STUCK_NANOS)) {
       process.destroyForcibly();
     }
   }
 
-  private void write(ObjectNode request, FileListing listing) {
+  private record Waiting(CompletableFuture<PlanResult> answer, long since) {}
+
+  private static byte[] toBytes(ObjectNode request) throws PlannerException {
     try {
-      byte[] head = JSON.writeValueAsBytes(request);
+      byte[] bytes = JSON.writeValueAsBytes(request);
+      if (bytes.length > LARGEST_FRAME) {
+        throw new PlannerException("a predicate of " + bytes.length + " bytes is more than a planner can be told");
+      }
+      return bytes;
+    } catch (JsonProcessingException error) {
+      throw new PlannerException("the predicate cannot be sent to the planner: " + error.getOriginalMessage());
+    }
+  }
+
+  private void write(byte[] head, byte[] body) {
+    try {
       requests.writeInt(head.length);
       requests.write(head);
-      requests.writeInt(listing.bytes().length);
-      requests.write(listing.bytes());
+      requests.writeInt(body.length);
+      requests.write(body);
       requests.flush();
     } catch (IOException error) {
       process.destroy(); // which ends what reads the answers, and that tells
@@ -135,17 +157,17 @@ final class PlannerProcess {
       while (true) {
         JsonNode head = JSON.readTree(frame(answers));
         ByteBuffer body = ByteBuffer.wrap(frame(answers));
-        CompletableFuture<PlanResult> answer = waiting.remove(head.path("id").asLong());
+        Waiting found = waiting.remove(head.path("id").asLong());
         served = true;
         heardAt = System.nanoTime();
-        if (answer == null) {
-          continue; // a sign of life, or too late
+        if (found == null) {
+          continue; // a sign of life
         }
         if (head.has("error")) {
-          answer.completeExceptionally(
+          found.answer().completeExceptionally(
               new PlannerException(head.get("error").asText(), head.path("fatal").asBoolean()));
         } else {
-          answer.complete(PlanResult.of(head.path("plan"), body));
+          found.answer().complete(PlanResult.of(head.path("plan"), body));
         }
       }
     } catch (IOException | RuntimeException | OutOfMemoryError error) {
@@ -168,11 +190,15 @@ final class PlannerProcess {
             command.interpreter(),
             how,
             served ? "" : "; can that Python import pyspark_bloomparquet? Name another by " + PythonCommand.INTERPRETER);
-    waiting.values().forEach(answer -> answer.completeExceptionally(new PlannerException(ended)));
-    waiting.clear();
+    tellEnd();
     // Whoever came in between is told by the writer, or not let in by it.
-    writer.execute(() -> waiting.values().forEach(answer -> answer.completeExceptionally(new PlannerException(ended))));
+    writer.execute(this::tellEnd);
     writer.shutdown();
+  }
+
+  private void tellEnd() {
+    waiting.values().forEach(each -> each.answer().completeExceptionally(new PlannerException(ended)));
+    waiting.clear();
   }
 
   private static String inShort(Throwable error) {

@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -39,6 +40,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   private final StructType given;
   private final Transform[] declared;
   private PartitioningAwareFileIndex files;
+  private long listedAt = WrittenPaths.now();
 
   /**
    * @param properties the options that are the table's own
@@ -157,12 +159,39 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap given) {
+    refreshIfWritten();
     CaseInsensitiveStringMap merged = mergedOptions(given);
     ScanOptions scanOptions = ScanOptions.of(merged);
     BoundFilter where =
         scanOptions.where() == null ? BoundFilter.none(schema()) : BoundFilter.of(session, scanOptions.where(), schema());
     return new PrunedScanBuilder(
         session, newFileScanBuilder(merged), schema(), fileIndex().partitionSchema(), scanOptions, where);
+  }
+
+  /** A DataFrame outlives an INSERT into its table. */
+  private synchronized void refreshIfWritten() {
+    long now = WrittenPaths.version(paths.isEmpty() ? List.of() : roots());
+    if (now > listedAt) {
+      fileIndex().refresh();
+      listedAt = now;
+    }
+  }
+
+  // Spark gives the rows of one relation to another of an equal table: what is cached, and exchanges.
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof PrunedTable that
+        && getClass() == that.getClass()
+        && session == that.session
+        && options.equals(that.options)
+        && paths.equals(that.paths)
+        && Objects.equals(given, that.given)
+        && Arrays.equals(declared, that.declared);
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(paths, options);
   }
 
   @Override
@@ -177,6 +206,8 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   /** Writing is left to Spark's file formats: with a batch write of version 2, not every save mode would work. */
   @Override
   public Set<TableCapability> capabilities() {
+    // Spark asks in the analysis of every plan, also of a session that got the table from another one by a global view.
+    CommandRules.install(SparkSession.active());
     return EnumSet.of(TableCapability.BATCH_READ, TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE);
   }
 

@@ -113,7 +113,7 @@ record RowShape(Expression condition, List<Attribute> input, FileMetadata metada
     }
 
     private InternalRow facts() {
-      PartitionedFile current = FileMetadata.current(partition);
+      PartitionedFile current = FileMetadata.current(partition, file);
       if (current != file) {
         file = current;
         facts = metadata.of(current);

@@ -6,10 +6,12 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.CommandResultExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 
@@ -53,6 +55,10 @@ public final class Shim {
       collect(adaptive.executedPlan(), found);
     } else if (plan instanceof QueryStageExec stage) {
       collect(stage.plan(), found);
+    } else if (plan instanceof InMemoryTableScanExec cached) {
+      collect(cached.relation().cachedPlan(), found);
+    } else if (plan instanceof CommandResultExec command) {
+      collect(command.commandPhysicalPlan(), found);
     } else if (plan instanceof ReusedExchangeExec) {
       return; // its rows are those of another part of the plan
     } else if (plan instanceof BatchScanExec exec && exec.scan() instanceof PrunedScan scan) {
