@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from tests.support import files
@@ -30,6 +31,7 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def sources(demo: ModuleType, spark: SparkSession) -> Iterator[list[str]]:
     """What a demonstration without the jar compares."""
+    cloudpickle.register_pickle_by_value(demo)  # which no worker could import
     spark.dataSource.register(demo.PythonSource)
     with conf(spark, {"spark.sql.python.filterPushdown.enabled": "true"}):
         yield [demo.PYTHON, demo.SPARK]

@@ -35,7 +35,7 @@ from bloomparquet.errors import BloomParquetError, OptionError, PlanError
 from bloomparquet.pruning import planner
 from bloomparquet.pruning.disk import code_fingerprint
 from bloomparquet.pruning.plan import KEPT, ScanPlan
-from bloomparquet.pruning.rowgroups import are_unchanged
+from bloomparquet.pruning.rowgroups import is_unchanged
 from bloomparquet.storage import FileInfo, Storage, open_storage
 from pyspark_bloomparquet.frames import integer_bits, read_frame, to_predicate, write_frame
 from pyspark_bloomparquet.options import PlannerOptions
@@ -58,10 +58,13 @@ def main() -> None:
     logging.getLogger("bloomparquet").addHandler(logging.NullHandler())  # told in the answers
     np.unique(np.zeros(1))  # imports more of numpy when it is first called
     code_fingerprint()
+    failed = False
     try:
         Worker(answers).serve(sys.stdin.buffer)
-    finally:
-        os._exit(0)  # a plan that hangs in a storage must not keep this process when the JVM is gone
+    except Exception:
+        failed = True
+        logging.getLogger(__name__).exception("the planner ends")
+    os._exit(failed)  # a plan that hangs in a storage must not keep this process when the JVM is gone
 
 
 class Worker:
@@ -200,7 +203,9 @@ def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], byt
     """A plan as an answer: its counts, and the ranges to read."""
     understood = np.zeros(len(found.dataset.files), np.bool_)
     storage = found.dataset.storage
-    understood[found.file_places] = are_unchanged(storage, found.table.files) if storage.key == "file" else True
+    understood[found.file_places] = (
+        [is_unchanged(file) for file in found.table.files] if storage.key == "file" else True
+    )
     # Spark may be able to read the others, or says why not. What was replaced since it was listed, it reads anew.
     whole = np.flatnonzero(~understood)
     sizes = np.array([found.dataset.files[i].size for i in whole.tolist()], np.int64)

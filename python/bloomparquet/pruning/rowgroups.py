@@ -313,10 +313,11 @@ def are_unchanged(storage: Storage, files: Iterable[FileInfo]) -> list[bool]:
     """Which of `files` still are what was listed, so that what was read in the meantime was of them: those with a
     modification time, and, where to ask costs next to nothing, with the same one now."""
     local = storage.key == "file"
-    return [file.mtime_ns > 0 and (not local or _is_unchanged(file)) for file in files]
+    return [file.mtime_ns > 0 and (not local or is_unchanged(file)) for file in files]
 
 
-def _is_unchanged(file: FileInfo) -> bool:
+def is_unchanged(file: FileInfo) -> bool:
+    """Whether a local file still is what was listed."""
     try:
         now = os.stat(file.path)
     except OSError:

@@ -61,7 +61,9 @@ final class OverwriteGuard {
     static Read of(LogicalPlan leaf, boolean everything) {
       if (leaf instanceof DataSourceV2ScanRelation relation && relation.relation().table() instanceof PrunedTable table) {
         FileScan scan =
-            relation.scan() instanceof PrunedScan pruned ? pruned.files() : relation.scan() instanceof FileScan files ? files : null;
+            relation.scan() instanceof PrunedScan pruned
+                ? pruned.files()
+                : relation.scan() instanceof FileScan files ? files : null;
         return scan == null ? of(table) : new Read(table.roots(), selected(scan));
       }
       if (leaf instanceof DataSourceV2Relation relation) {

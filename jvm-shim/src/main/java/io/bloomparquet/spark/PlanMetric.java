@@ -35,8 +35,12 @@ public final class PlanMetric implements CustomMetric {
 
   static CustomTaskMetric[] of(PlanResult result) {
     return ALL.stream()
-        .map(metric -> value(metric.name, metric.name.equals(FAILURES) ? (result.failed() ? 1 : 0) : result.count(metric.name)))
+        .map(metric -> value(metric.name, metric.valueIn(result)))
         .toArray(CustomTaskMetric[]::new);
+  }
+
+  private long valueIn(PlanResult result) {
+    return name.equals(FAILURES) ? (result.failed() ? 1 : 0) : result.count(name);
   }
 
   private static CustomTaskMetric value(String name, long value) {

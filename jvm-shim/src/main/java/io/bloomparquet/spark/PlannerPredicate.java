@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.apache.spark.sql.SparkSession;
@@ -38,6 +39,9 @@ final class PlannerPredicate {
 
   /** Of JSON: what reads it may recurse. The planner takes And, Or and Not to a depth of 100. */
   private static final int MOST_DEPTH = 150;
+
+  private static final Map<String, String> FLIPPED =
+      Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
 
   private static final String IS_NOT_NULL = "is not null";
   private static final String CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING";
@@ -236,9 +240,6 @@ final class PlannerPredicate {
     }
     return op.equals("in") ? node.set("values", values) : children.length == 2 ? node.set("value", values.get(0)) : null;
   }
-
-  private static final java.util.Map<String, String> FLIPPED =
-      java.util.Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
 
   /** The type of a column in whose files the planner finds what Spark would read; else null. */
   private DataType comparable(String[] path) {

@@ -3,6 +3,7 @@ package io.bloomparquet.spark;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 
 /** A planner's predicate for EXPLAIN: short, and much like SQL. */
 final class PredicateText {
@@ -18,7 +19,7 @@ final class PredicateText {
       if (node.has(word)) {
         List<String> parts = new ArrayList<>();
         node.get(word).forEach(part -> parts.add(part.has("and") || part.has("or") ? "(" + of(part) + ")" : of(part)));
-        return String.join(" " + word.toUpperCase(java.util.Locale.ROOT) + " ", parts);
+        return String.join(" " + word.toUpperCase(Locale.ROOT) + " ", parts);
       }
     }
     if (node.has("not")) {
@@ -39,7 +40,8 @@ final class PredicateText {
       }
       return column + " IN (" + String.join(", ", values) + ")";
     }
-    return node.has("value") ? column + " " + op + " " + shown(node.get("value")) : column + " " + op.toUpperCase(java.util.Locale.ROOT);
+    String told = column + " " + op.toUpperCase(Locale.ROOT);
+    return node.has("value") ? told + " " + shown(node.get("value")) : told;
   }
 
   private static String shown(JsonNode value) {

@@ -4,6 +4,7 @@ import java.util.Arrays;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -83,7 +84,7 @@ record ScanOptions(
   private static long millis(CaseInsensitiveStringMap options, String name, String byDefault) {
     String given = options.getOrDefault(name, byDefault);
     try {
-      long millis = JavaUtils.timeStringAs(given, java.util.concurrent.TimeUnit.MILLISECONDS);
+      long millis = JavaUtils.timeStringAs(given, TimeUnit.MILLISECONDS);
       if (millis > 0) {
         return millis;
       }
