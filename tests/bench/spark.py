@@ -42,7 +42,8 @@ def lookups(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
     try:
         spark = attach(_start(home))
         for shape in (smaller, larger):
-            yield from _Session(spark, shape, rounds, home).measure()
+            some = rounds if shape is smaller else max(3, rounds // 2)
+            yield from _Session(spark, shape, some, home).measure()
         spark.stop()
         for shape in (smaller, larger):
             yield from _first_queries(shape, home)
