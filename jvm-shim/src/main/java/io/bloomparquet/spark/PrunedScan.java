@@ -74,10 +74,6 @@ final class PrunedScan
     return shape;
   }
 
-  JsonNode predicate() {
-    return predicate;
-  }
-
   /** The plan that was made last, for this query's own predicate or with what arrived while it ran; null before. */
   PlannedFiles latest() {
     return latest;
