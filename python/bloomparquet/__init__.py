@@ -39,14 +39,20 @@ from bloomparquet.pruning.planner import plan
 from bloomparquet.pruning.verdict import Verdict
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.scan import read_table, scan_batches
+from bloomparquet.writing.bloom import Bloom
+from bloomparquet.writing.outcome import ColumnOutcome, FileOutcome
+from bloomparquet.writing.retrofit import add_filters, shrink_filters
 
 __all__ = [
     "And",
+    "Bloom",
     "BloomParquetError",
+    "ColumnOutcome",
     "Dataset",
     "EncryptionError",
     "Eq",
     "EqNullSafe",
+    "FileOutcome",
     "FormatError",
     "Gt",
     "GtEq",
@@ -70,9 +76,11 @@ __all__ = [
     "StartsWith",
     "UnsupportedError",
     "Verdict",
+    "add_filters",
     "inspect",
     "plan",
     "probe",
     "read_table",
     "scan_batches",
+    "shrink_filters",
 ]

@@ -63,6 +63,12 @@ class Storage(Protocol):
     def glob(self, pattern: str) -> list[str]:
         """The files and directories that match `pattern`, sorted."""
 
+    def is_directory(self, path: str) -> bool:
+        """Whether there is a directory at `path`."""
+
+    def make_parents(self, path: str) -> None:
+        """Make the directories that the file at `path` is to lie in, where the storage has any."""
+
     def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
         """Fill each of `views` from its start in the file. Raises FormatError when the file ends before a view is
         full."""
@@ -106,6 +112,12 @@ class LocalStorage:
 
     def glob(self, pattern: str) -> list[str]:
         return sorted(glob.glob(pattern, recursive=True))
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def make_parents(self, path: str) -> None:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
 
     def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
         # A lookup makes tens of thousands of these reads: what is done for each of them counts.
@@ -168,6 +180,13 @@ class ArrowStorage:
         found = self.arrow.get_file_info(pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True))
         inner = [(info.path, _below(root.lstrip("/"), info.path.lstrip("/"))) for info in found]
         return sorted(path for path, names in inner if _matches(names, parts[fixed:]))
+
+    def is_directory(self, path: str) -> bool:
+        kind = self.arrow.get_file_info(path).type
+        return bool(kind == pyarrow.fs.FileType.Directory)
+
+    def make_parents(self, path: str) -> None:
+        """Nothing: a name with slashes is all that an object store needs."""
 
     def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
         with self.arrow.open_input_file(path) as file:
@@ -253,7 +272,7 @@ _numbers = count(1)
 
 
 def _wrap(filesystem: Any) -> Storage:
-    if isinstance(filesystem, pyarrow.fs.LocalFileSystem):
+    if isinstance(filesystem, pyarrow.fs.LocalFileSystem) or "file" in _protocols(filesystem):
         return _LOCAL
     if not isinstance(filesystem, pyarrow.fs.FileSystem):
         handler = pyarrow.fs.FSSpecHandler(filesystem)
@@ -267,6 +286,12 @@ def _wrap(filesystem: Any) -> Storage:
     _given.append((filesystem, key))
     del _given[:-32]
     return ArrowStorage(filesystem, key)
+
+
+def _protocols(filesystem: Any) -> tuple[str, ...]:
+    """The names that an fsspec file system goes by."""
+    protocol = getattr(filesystem, "protocol", ())
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
 
 def is_glob(path: str) -> bool:

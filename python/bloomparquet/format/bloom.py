@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, FormatError, LimitError, UnsupportedError
+from bloomparquet.format import thrift
 from bloomparquet.format.thrift import CompactReader
+from bloomparquet.format.tree import Tree, write_tree
 
 MAX_HEADER_BYTES = 64
 """Enough for every header that the format defines, with room for fields to come."""
@@ -53,6 +55,18 @@ def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:
             f"the Bloom filter header claims a bitset of {num_bytes} bytes; at most {MAX_BITSET_BYTES} are read"
         )
     return reader.position, num_bytes
+
+
+def header_bytes(num_bytes: int) -> bytes:
+    """The header in front of a bitset of `num_bytes` bytes, as every writer writes it: {1: size, 2: BLOCK, 3: XXHASH,
+    4: UNCOMPRESSED}."""
+    tree = Tree()
+    tree.put(1, thrift.I32, num_bytes)
+    for field_id in (2, 3, 4):
+        union = Tree()
+        union.put(1, thrift.STRUCT, Tree())
+        tree.put(field_id, thrift.STRUCT, union)
+    return write_tree(tree)
 
 
 def parse_headers(

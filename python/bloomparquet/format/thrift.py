@@ -21,9 +21,9 @@ Struct = dict[int, Any]
 MAX_DEPTH = 64
 """Deeper nesting than any Parquet structure has; bounds the recursion on hostile input."""
 
-TRUE, FALSE, BYTE, _I16, _I32, _I64, DOUBLE, BINARY, _LIST, _SET, MAP, STRUCT, UUID = range(1, 14)
-INTEGERS = frozenset({_I16, _I32, _I64})
-LISTS = frozenset({_LIST, _SET})
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UUID = range(1, 14)
+INTEGERS = frozenset({I16, I32, I64})
+LISTS = frozenset({LIST, SET})
 FIXED_SIZES = {BYTE: 1, DOUBLE: 8, UUID: 16}
 """Types whose values take a fixed number of bytes."""
 _DOUBLE_CODEC = struct.Struct("<d")
@@ -109,7 +109,7 @@ class CompactReader:
             self._too_deep()
         return [self._value(kind, depth + 1) for _ in range(size)]
 
-    def _map(self, depth: int) -> dict[Any, Any]:
+    def _map(self, depth: int) -> Any:
         size = self._size()
         if size == 0:
             return {}

@@ -1,0 +1,109 @@
+"""The pages of one column chunk: where each begins, how it is encoded, how many values it has.
+
+Only headers are read here; what is in a page is pyarrow's to decode. The walk is what tells for certain that all data
+pages of a chunk are dictionary encoded: a footer's ``encodings`` cannot tell it for files of the present, as the
+dictionary page itself is PLAIN, and its ``encoding_stats`` are optional.
+
+Source: parquet-format ``parquet.thrift`` (PageHeader), ``README.md`` ("Data Pages").
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from bloomparquet.errors import FormatError
+from bloomparquet.format.thrift import CompactReader, Struct
+
+DATA_PAGE, _INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
+PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
+
+_HEADERS = {DATA_PAGE: (5, 2), DICTIONARY_PAGE: (7, 2), DATA_PAGE_V2: (8, 4)}
+"""Page type → the field of PageHeader that is about this type, and there the field with the encoding."""
+
+
+class Page(NamedTuple):
+    """A page of a chunk. `start` is where its header begins, `body` where what the header is about does; from there
+    `size` bytes, which are compressed as the chunk says."""
+
+    type: int
+    start: int
+    body: int
+    size: int
+    uncompressed_size: int
+    crc: int | None
+    values: int  # nulls included; of a dictionary page, its entries
+    encoding: int
+
+
+class Chunk(NamedTuple):
+    """The pages of a chunk: its dictionary, if it has one, and its data pages. `end` is where the last one ends."""
+
+    dictionary: Page | None
+    data: tuple[Page, ...]
+    end: int
+
+    @property
+    def is_dictionary_encoded(self) -> bool:
+        """Whether every value of the chunk is an entry of its dictionary."""
+        encodings = {page.encoding for page in self.data}
+        return self.dictionary is not None and encodings <= {PLAIN_DICTIONARY, RLE_DICTIONARY}
+
+
+def walk_pages(buffer: bytes | memoryview, values: int) -> Chunk:
+    """The pages from the beginning of `buffer` on, until they have `values` values.
+
+    FormatError where the headers are damaged, reach beyond the buffer, or have another number of values.
+    """
+    dictionary: Page | None = None
+    data: list[Page] = []
+    position = seen = 0
+    while seen < values:
+        page = _read_page(buffer, position)
+        position = page.body + page.size
+        if page.type == DICTIONARY_PAGE:
+            if dictionary is not None or data:
+                raise FormatError(f"a dictionary page at byte {page.start} of the column chunk, where none may be")
+            dictionary = page
+        elif page.type in _HEADERS:
+            data.append(page)
+            seen += page.values
+    if seen != values:
+        raise FormatError(f"the pages of the column chunk have {seen} values, but its metadata says {values}")
+    return Chunk(dictionary, tuple(data), position)
+
+
+def _read_page(buffer: bytes | memoryview, position: int) -> Page:
+    reader = CompactReader(buffer, position)
+    header = reader.read_struct()
+    kind = _number(header, 1, position)
+    field, encoding = _HEADERS.get(kind, (0, 0))
+    details = header.get(field, {})
+    if field and not isinstance(details, dict):
+        raise FormatError(f"the page header at byte {position} of the column chunk lacks field {field}")
+    size = _number(header, 3, position)
+    if size > len(buffer) - reader.position:
+        raise FormatError(
+            f"the page at byte {position} of the column chunk claims {size} bytes; "
+            f"{len(buffer) - reader.position} are left"
+        )
+    crc: Any = header.get(4)
+    return Page(
+        kind,
+        position,
+        reader.position,
+        size,
+        _number(header, 2, position),
+        crc if isinstance(crc, int) else None,
+        _number(details, 1, position) if field else 0,
+        _number(details, encoding, position) if field else 0,
+    )
+
+
+def _number(fields: Struct, field_id: int, position: int) -> int:
+    value = fields.get(field_id)
+    if not isinstance(value, int) or value < 0:
+        raise FormatError(
+            f"field {field_id} of the page header at byte {position} of the column chunk is {value!r}; "
+            "expected a number, not negative"
+        )
+    return value

@@ -1,0 +1,1 @@
+"""Parquet files with Bloom filters of the right size: written, added to files, made smaller."""

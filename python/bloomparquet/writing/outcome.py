@@ -1,0 +1,95 @@
+"""What was done to a file, or would be: the record that every tool here reports with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from bloomparquet.format.footer import Footer
+from bloomparquet.sbbf import TOLERANCE, SplitBlockBloomFilter
+from bloomparquet.writing.bloom import Bloom
+from bloomparquet.writing.rewrite import Filters
+
+Action = Literal["added", "shrunk", "copied", "unchanged", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOutcome:
+    """The new filters of one column of a file: their number, their bytes, and the worst fpp among them, measured by
+    their bits. `limited` says that the largest size that was allowed made it worse than asked."""
+
+    column: str
+    filters: int
+    bytes: int
+    fpp: float
+    limited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    """One file: what became of it, its bytes before and after, its new filters by column, the filters that are gone.
+
+    `action` is ``added`` or ``shrunk`` where a new file was written, ``copied`` where another place was given and there
+    was nothing to do, ``unchanged`` where the file needed nothing, and ``failed``, with `error`, where it is as it was.
+    """
+
+    path: str
+    action: Action
+    bytes_before: int
+    bytes_after: int
+    columns: tuple[ColumnOutcome, ...] = ()
+    dropped: int = 0
+    error: str | None = None
+
+    @property
+    def filters(self) -> int:
+        """How many filters were written."""
+        return sum(column.filters for column in self.columns)
+
+    @property
+    def filter_bytes(self) -> int:
+        """What they take, without their headers."""
+        return sum(column.bytes for column in self.columns)
+
+    @property
+    def fpp(self) -> float | None:
+        """The worst false positive probability among them; None where there are none."""
+        return max((column.fpp for column in self.columns), default=None)
+
+    @property
+    def limited(self) -> tuple[str, ...]:
+        """The columns of which filters are worse than asked, because of the largest size allowed."""
+        return tuple(column.column for column in self.columns if column.limited)
+
+
+def describe(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> tuple[ColumnOutcome, ...]:
+    """What is to be said of new filters; `wanted` is what was asked for, by leaf."""
+    found: dict[int, list[SplitBlockBloomFilter]] = {}
+    for (_, leaf), bloom in filters.items():
+        if bloom is not None:
+            found.setdefault(leaf, []).append(bloom)
+    outcomes = []
+    for leaf, blooms in sorted(found.items()):
+        worst = max(blooms, key=lambda bloom: bloom.estimated_fpp)
+        limited = worst.estimated_fpp > TOLERANCE * wanted[leaf].fpp and 2 * worst.num_bytes > wanted[leaf].max_bytes
+        name = ".".join(footer.layout.schema.leaves[leaf].path)
+        size = sum(bloom.num_bytes for bloom in blooms)
+        outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited))
+    return tuple(outcomes)
+
+
+def to_arrow(outcomes: Sequence[FileOutcome]) -> pa.Table:
+    """One row per file, with the columns of `SCHEMA`."""
+    return pa.Table.from_pylist([{name: getattr(each, name) for name in SCHEMA.names} for each in outcomes], SCHEMA)
+
+
+SCHEMA = pa.schema(
+    [
+        ("path", pa.string()), ("action", pa.string()), ("bytes_before", pa.int64()), ("bytes_after", pa.int64()),
+        ("filters", pa.int32()), ("filter_bytes", pa.int64()), ("dropped", pa.int32()), ("fpp", pa.float64()),
+        ("limited", pa.list_(pa.string())), ("error", pa.string()),
+    ]
+)  # fmt: skip

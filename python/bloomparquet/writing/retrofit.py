@@ -1,0 +1,310 @@
+"""Filters for files that exist: added where there are none, folded where they are too large, dropped where they are
+full. No data page is written again.
+
+Each file is looked at before anything is done, so that running once more does only what is left. Each is replaced in
+one step, and one that fails is as it was.
+
+Source: parquet-format ``BloomFilter.md``; the folding is that of :mod:`bloomparquet.sbbf`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from bloomparquet.dataset import Dataset, PathLike, Paths
+from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError
+from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.predicate import Column
+from bloomparquet.sbbf import SplitBlockBloomFilter
+from bloomparquet.storage import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage, read_ranges
+from bloomparquet.writing import tail
+from bloomparquet.writing.bloom import Bloom, BloomSpec, by_column, choose
+from bloomparquet.writing.existing import find_filters, read_filters
+from bloomparquet.writing.outcome import Action, FileOutcome, describe
+from bloomparquet.writing.replace import replacing, sweep
+from bloomparquet.writing.rewrite import Extent, Filters, Place, Rewrite, data_end, rewrite
+from bloomparquet.writing.stored import filter_chunk, insert_equals
+
+OnError = Literal["raise", "report"]
+Progress = Callable[[FileOutcome, int], object]
+"""Told of each file as it is done, with the number of all files."""
+
+_MOST_THREADS = 8  # each holds a column chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file, and where its new version goes: None is where it is."""
+
+    file: FileInfo
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class AddFilters:
+    """Filters on the columns of `bloom`, for the chunks that have none; with `replace`, for all, made anew."""
+
+    bloom: Mapping[str | Column, Bloom]
+    replace: bool = False
+
+    action: Action = "added"
+    tail_only: bool = False
+
+    def changes(
+        self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount
+    ) -> tuple[Filters, list[Extent], Mapping[int, Bloom]]:
+        """The filters that change, the bytes of old ones that nobody needs then, and what was asked for by leaf."""
+        chosen = choose(self.bloom, footer.layout.schema, file.path, absent_ok=True)
+        old = find_filters(storage, file, footer, count, skip_broken=True) if self.replace else {}
+        filters: dict[Place, SplitBlockBloomFilter | None] = {}
+        for row_group in range(len(footer.rows)):
+            for index, bloom in chosen.items():
+                if not self.replace and footer.read_chunk(row_group, index).bloom_offset:
+                    continue
+                leaf, place = footer.layout.schema.leaves[index], (row_group, index)
+                found = filter_chunk(storage, file, footer, row_group, leaf, bloom, count)
+                before = {place: old[place]} if place in old else {}
+                same = (
+                    np.array_equal(bits.blocks, found.blocks)
+                    for _, bits in read_filters(storage, file, before, count)
+                    if found
+                )
+                if found is not None and not any(same):
+                    filters[place] = found
+        return filters, [old[place].extent for place in filters if place in old], chosen
+
+
+@dataclass(frozen=True)
+class ShrinkFilters:
+    """Every filter folded as far as `fpp` allows; those that let through `drop_above` of what is absent are dropped, and
+    those that are empty over values."""
+
+    fpp: float = 0.01
+    drop_above: float = 0.9
+    tail_only: bool = False
+
+    action: Action = "shrunk"
+
+    def changes(
+        self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount
+    ) -> tuple[Filters, list[Extent], Mapping[int, Bloom]]:
+        """As for :class:`AddFilters`."""
+        old = find_filters(storage, file, footer, count)
+        filters: dict[Place, SplitBlockBloomFilter | None] = {}
+        for place, bloom in read_filters(storage, file, old, count):
+            fields = footer.read_chunk(*place)
+            is_empty = not bloom.bits_set and (fields.values or 0) > (fields.nulls or 0)
+            if is_empty or bloom.estimated_fpp >= self.drop_above:
+                filters[place] = None
+                continue
+            fitted = bloom.fitted(self.fpp)
+            if fitted is not bloom:
+                insert_equals(footer.layout.schema.leaves[place[1]], fitted)
+                filters[place] = fitted
+        wanted = dict.fromkeys((leaf for _, leaf in filters), Bloom(self.fpp))
+        return filters, [old[place].extent for place in filters], wanted
+
+
+Change = AddFilters | ShrinkFilters
+
+
+def add_filters(
+    src: Paths,
+    dst: PathLike | None = None,
+    *,
+    bloom: BloomSpec = "*",
+    replace: bool = False,
+    dry_run: bool = False,
+    on_error: OnError = "raise",
+    filesystem: Any = None,
+    progress: Progress | None = None,
+) -> list[FileOutcome]:
+    """Add Bloom filters to the files at `src`, which are replaced, or else written to `dst`; one outcome per file.
+
+    Every byte before a file's old footer stays as it is; filters and a new footer follow. `bloom` says which columns
+    get one and how good it is to be: a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or ``"*"`` for all
+    columns for which it pays. Chunks that have a filter keep it unless `replace`. With `dry_run` everything is
+    computed and nothing written. A file that cannot be done is left as it is; its error is raised, or with
+    ``on_error="report"`` told in its outcome. `progress` is called with each outcome and the number of files.
+
+    Raises PlanError for a column that no file has, UnsupportedError for one that cannot carry a useful filter,
+    EncryptionError for encrypted files, FormatError for damaged ones.
+    """
+    dataset = Dataset.open(src, filesystem=filesystem)
+    asked = by_column(bloom)
+    _require_somewhere(dataset, asked)
+    return _run(AddFilters(asked, replace), dataset, src, dst, dry_run, on_error, filesystem, progress)
+
+
+def shrink_filters(
+    src: Paths,
+    dst: PathLike | None = None,
+    *,
+    fpp: float = 0.01,
+    drop_above: float = 0.9,
+    in_place_footer: bool = False,
+    dry_run: bool = False,
+    on_error: OnError = "raise",
+    filesystem: Any = None,
+    progress: Progress | None = None,
+) -> list[FileOutcome]:
+    """Fold the Bloom filters of the files at `src` to the size that `fpp` needs, without reading data; one outcome per
+    file.
+
+    Folding loses nothing: the result is bit for bit the filter that a smaller one would have been. Filters that let
+    through `drop_above` or more of absent values are dropped, and so are empty ones over columns that have values
+    (which parquet-java writes for BOOLEAN). The rest of the file is copied around the hole. With `in_place_footer` a
+    local file is changed where it lies instead, from its trailing filters on: faster, and readers must stay away
+    meanwhile. Otherwise as :func:`add_filters`.
+    """
+    dataset = Dataset.open(src, filesystem=filesystem)
+    Bloom(fpp)
+    if not 0.0 < drop_above <= 1.0:
+        raise OptionError(f"drop_above is {drop_above}: expected a share of absent values, above 0 and at most 1")
+    if in_place_footer and (dst is not None or not isinstance(dataset.storage, LocalStorage)):
+        raise OptionError("in_place_footer changes local files where they lie: give no dst, and no URL")
+    return _run(
+        ShrinkFilters(fpp, drop_above, in_place_footer), dataset, src, dst, dry_run, on_error, filesystem, progress
+    )
+
+
+def _run(
+    change: Change,
+    dataset: Dataset,
+    src: Paths,
+    dst: PathLike | None,
+    dry_run: bool,
+    on_error: OnError,
+    filesystem: Any,
+    progress: Progress | None,
+) -> list[FileOutcome]:
+    storage = dataset.storage
+    target_storage, jobs = jobs_of(dataset, src, dst, filesystem)
+    work = partial(_reported, change, storage, target_storage, dry_run=dry_run, on_error=on_error)
+    outcomes = []
+    for outcome in in_threads(max(storage.threads, min(os.cpu_count() or 1, _MOST_THREADS)), work, jobs):
+        outcomes.append(outcome)
+        if progress is not None:
+            progress(outcome, len(jobs))
+        if outcome.limited:
+            columns = ", ".join(outcome.limited)
+            warnings.warn(
+                f"{outcome.path}: max_bytes makes the filters of {columns} worse than asked for, "
+                f"up to fpp {outcome.fpp:.1%}; allow more bytes, or write smaller row groups",
+                stacklevel=3,
+            )
+    return outcomes
+
+
+def jobs_of(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any = None) -> tuple[Storage, list[Job]]:
+    """The files of `dataset`, and where the new ones go."""
+    if dst is None:
+        return dataset.storage, [Job(file) for file in dataset.files]
+    if not isinstance(src, str) and isinstance(src, Sequence):
+        raise OptionError("dst is for one src, a file or a directory; give one, or no dst")
+    storage, target = open_storage(str(dst), filesystem)
+    _, root = open_storage(str(src), filesystem)
+    if len(dataset.files) == 1 and dataset.files[0].path == root:
+        into = target.endswith("/") or storage.is_directory(target)
+        return storage, [Job(dataset.files[0], f"{target.rstrip('/')}/{root.rpartition('/')[2]}" if into else target)]
+    below = len(root.rstrip("/")) + 1
+    return storage, [Job(file, f"{target.rstrip('/')}/{file.path[below:]}") for file in dataset.files]
+
+
+def change_file(
+    change: Change, storage: Storage, target_storage: Storage, job: Job, *, dry_run: bool = False
+) -> FileOutcome:
+    """Do one file. Raises what makes it impossible; the file is then as it was."""
+    file, target = job.file, job.target
+    if isinstance(storage, LocalStorage) and target is None and tail.recover(file.path):
+        file = storage.list_files(file.path, recursive=False)[0]
+    sweep(target_storage, target or file.path)
+    count = ReadCount()
+    footer = _read_footer(storage, file, count)
+    filters, dead, wanted = change.changes(storage, file, footer, count)
+    if change.tail_only:
+        dead = [(start, stop) for start, stop in dead if start >= data_end(footer)]
+    if filters:
+        new = rewrite(file.path, file.size, footer, filters, dead, partial(_read, storage, file.path, count))
+    if not filters or (change.tail_only and new.size >= file.size):
+        if target is None:
+            return FileOutcome(file.path, "unchanged", file.size, file.size)
+        new = Rewrite(((0, file.size),), ())
+    if not dry_run:
+        if change.tail_only:
+            moved = _read(storage, file.path, count, list(new.pieces[1:]))
+            tail.replace_tail(file, new.pieces[0][1], (*moved, *new.tail))
+        else:
+            _write(storage, file, target_storage, target, new)
+    action: Action = change.action if filters else "copied"
+    dropped = sum(bloom is None for bloom in filters.values())
+    columns = describe(footer, filters, wanted)
+    return FileOutcome(target or file.path, action, file.size, new.size, columns, dropped)
+
+
+def _write(storage: Storage, file: FileInfo, target_storage: Storage, target: str | None, new: Rewrite) -> None:
+    if target is not None:
+        target_storage.make_parents(target)
+    with replacing(target_storage, target or file.path, file if target is None else None) as output:
+        for start, stop in new.pieces:
+            output.copy(storage, file.path, start, stop)
+        for part in new.tail:
+            output.write(part)
+        if target is not None and storage.list_files(file.path, recursive=False) != [file]:
+            raise BloomParquetError(f"{file.path}: the file changed while it was copied; run again")
+        output.commit()
+
+
+def _reported(
+    change: Change, storage: Storage, target_storage: Storage, job: Job, *, dry_run: bool, on_error: OnError
+) -> FileOutcome:
+    try:
+        return change_file(change, storage, target_storage, job, dry_run=dry_run)
+    except (BloomParquetError, OSError) as error:
+        if on_error == "raise":
+            raise
+        return FileOutcome(job.file.path, "failed", job.file.size, job.file.size, error=str(error))
+
+
+def _read_footer(storage: Storage, file: FileInfo, count: ReadCount) -> Footer:
+    try:
+        (footer,) = read_footers(storage, [file], count)
+    except EncryptionError as error:
+        raise EncryptionError(
+            f"{file.path}: the file is encrypted and is left as it is; a filter in plain text would tell what its "
+            f"columns hold ({error})"
+        ) from error
+    assert footer is not None
+    return footer
+
+
+def _require_somewhere(dataset: Dataset, bloom: Mapping[str | Column, Bloom]) -> None:
+    """The error of a column that no file has, before any file is touched. Of a file that cannot be read nothing is
+    known; it has its own error in its turn."""
+    missing = dict(bloom)
+    path, schema = "", None
+    for file in dataset.files:
+        try:
+            schema, path = _read_footer(dataset.storage, file, ReadCount()).layout.schema, file.path
+        except (BloomParquetError, OSError):
+            continue
+        there = [column for column, wanted in missing.items() if choose({column: wanted}, schema, path, absent_ok=True)]
+        missing = {column: wanted for column, wanted in missing.items() if column not in there}
+        if not missing:
+            return
+    if schema is not None:
+        choose(missing, schema, path)
+
+
+def _read(storage: Storage, path: str, count: ReadCount, extents: list[Extent]) -> list[bytes]:
+    starts = np.array([start for start, _ in extents], np.int64)
+    sizes = np.array([stop - start for start, stop in extents], np.int64)
+    ranges = read_ranges(storage, [path], np.zeros_like(starts), starts, sizes, count)
+    return [ranges.buffer[at : at + size].tobytes() for at, size in zip(ranges.starts.tolist(), sizes.tolist())]

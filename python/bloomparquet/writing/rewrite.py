@@ -1,0 +1,230 @@
+"""What a file with other Bloom filters is made of: pieces of the old file, the filters, a new footer.
+
+One mechanism for adding filters, replacing, shrinking and dropping them. The column chunks are never touched: their
+bytes are copied as they are, from where they are. Filters and footer follow at the end, which is one of the two places
+that the format allows. Where the bytes of a filter that is no longer wanted are left out, what lies behind moves down,
+and every offset in the footer moves with it; so do those inside the offset indexes, which are therefore written anew.
+
+Source: parquet-format ``BloomFilter.md`` ("File Format"), ``PageIndex.md``, ``parquet.thrift``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from bloomparquet.errors import FormatError
+from bloomparquet.format import thrift
+from bloomparquet.format.bloom import header_bytes
+from bloomparquet.format.footer import MAGIC, Footer, parse_footer
+from bloomparquet.format.tree import Tree, read_tree, write_tree
+from bloomparquet.sbbf import SplitBlockBloomFilter
+
+BLOOM_OFFSET, BLOOM_LENGTH = 14, 15
+"""Fields of ColumnMetaData."""
+
+_CHUNK_OFFSETS = (2, 4, 6)  # of ColumnChunk: file_offset, offset_index_offset, column_index_offset
+_METADATA_OFFSETS = (9, 10, 11, BLOOM_OFFSET)  # of ColumnMetaData: data, index and dictionary pages, Bloom filter
+_ROW_GROUP_OFFSET = 5
+
+Place = tuple[int, int]
+"""A column chunk: row group and leaf."""
+Extent = tuple[int, int]
+"""Bytes of a file: where they begin and where they end."""
+Filters = Mapping[Place, SplitBlockBloomFilter | None]
+"""The chunks whose filter changes; None has none from now on."""
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A new file: these pieces of the old one, and then these bytes."""
+
+    pieces: tuple[Extent, ...]
+    tail: tuple[bytes, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(end - start for start, end in self.pieces) + sum(map(len, self.tail))
+
+
+def rewrite(
+    path: str,
+    size: int,
+    footer: Footer,
+    filters: Filters,
+    dead: Iterable[Extent],
+    read: Callable[[list[Extent]], list[bytes]],
+) -> Rewrite:
+    """The file at `path`, of `size` bytes, with other `filters`.
+
+    `dead` are bytes that nothing needs from now on, those of old filters; they are left out. `read` gives bytes of the
+    file, and is asked only for offset indexes that have to change. Raises FormatError where `dead` reaches into
+    something that is needed.
+    """
+    tree, _ = read_tree(footer.raw)
+    end = size - len(footer.raw) - 4 - len(MAGIC)
+    gaps = _merged(dead)
+    _require_free(path, footer, tree, filters, gaps, end)
+    indexes: dict[Place, Tree] = {}
+    if gaps and any(start < _data_end(tree) for start, _ in gaps):
+        indexes, places = _offset_indexes(tree, read)
+        gaps = _merged([*gaps, *places])
+    pieces = _kept(gaps, end)
+    moved = _shift(gaps)
+    _move(tree, moved)
+    at = sum(stop - start for start, stop in pieces)
+    tail: list[bytes] = []
+    for place, index in indexes.items():
+        for location in index[1]:
+            location[1] = moved(location[1])
+        chunk = _chunk(tree, place)
+        tail.append(write_tree(index))
+        chunk.put(4, thrift.I64, at)
+        chunk.put(5, thrift.I32, len(tail[-1]))
+        at += len(tail[-1])
+    for place, bloom in sorted(filters.items()):
+        metadata = _chunk(tree, place)[3]
+        if bloom is None:
+            metadata.drop(BLOOM_OFFSET)
+            metadata.drop(BLOOM_LENGTH)
+            continue
+        header = header_bytes(bloom.num_bytes)
+        tail += header, bloom.to_bytes()
+        length = len(header) + bloom.num_bytes
+        metadata.put(BLOOM_OFFSET, thrift.I64, at)
+        metadata.put(BLOOM_LENGTH, thrift.I32, length)
+        at += length
+    raw = write_tree(tree)
+    _require_same(path, footer, raw, tree)
+    return Rewrite(tuple(pieces), (*tail, raw, len(raw).to_bytes(4, "little") + MAGIC))
+
+
+def without_filters(tree: Tree) -> Tree:
+    """`tree`, a footer, with the fields of its Bloom filters taken out: what adding filters never changes."""
+    for place in _places(tree):
+        metadata = _chunk(tree, place)[3]
+        metadata.drop(BLOOM_OFFSET)
+        metadata.drop(BLOOM_LENGTH)
+    return tree
+
+
+def _places(tree: Tree) -> Iterator[Place]:
+    for i, group in enumerate(tree[4]):
+        for j in range(len(group[1])):
+            yield i, j
+
+
+def _chunk(tree: Tree, place: Place) -> Tree:
+    row_group, leaf = place
+    chunk: Tree = tree[4][row_group][1][leaf]
+    return chunk
+
+
+def _merged(extents: Iterable[Extent]) -> list[Extent]:
+    found: list[Extent] = []
+    for start, end in sorted(extents):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        elif start < end:
+            found.append((start, end))
+    return found
+
+
+def _kept(gaps: list[Extent], end: int) -> list[Extent]:
+    starts = [0, *(stop for _, stop in gaps)]
+    stops = [*(start for start, _ in gaps), end]
+    return [(start, stop) for start, stop in zip(starts, stops, strict=True) if start < stop]
+
+
+def _shift(gaps: list[Extent]) -> Callable[[int], int]:
+    """Where each byte of the old file is in the new one."""
+    starts = [start for start, _ in gaps]
+    removed = [0, *accumulate(end - start for start, end in gaps)]
+
+    def moved(offset: int) -> int:
+        return offset - removed[bisect_right(starts, offset)]
+
+    return moved
+
+
+def _move(tree: Tree, moved: Callable[[int], int]) -> None:
+    for group in tree[4]:
+        if _ROW_GROUP_OFFSET in group:
+            group[_ROW_GROUP_OFFSET] = moved(group[_ROW_GROUP_OFFSET])
+        for chunk in group[1]:
+            for struct, fields in ((chunk, _CHUNK_OFFSETS), (chunk[3], _METADATA_OFFSETS)):
+                for field_id in fields:
+                    if field_id in struct:
+                        struct[field_id] = moved(struct[field_id])
+
+
+def data_end(footer: Footer) -> int:
+    """Where the last page of a file ends; what follows are filters, page indexes and the footer."""
+    return _data_end(read_tree(footer.raw)[0])
+
+
+def _data_end(tree: Tree) -> int:
+    return max((stop for place in _places(tree) for _, stop in [_pages(_chunk(tree, place))]), default=0)
+
+
+def _pages(chunk: Tree) -> Extent:
+    metadata = chunk[3]
+    offsets = (metadata.get(field_id) or 0 for field_id in (9, 10, 11))
+    start = min((offset for offset in offsets if offset > 0), default=0)
+    return start, start + max(metadata.get(7) or 0, 0)
+
+
+def _offset_indexes(tree: Tree, read: Callable[[list[Extent]], list[bytes]]) -> tuple[dict[Place, Tree], list[Extent]]:
+    """The offset indexes of all chunks, and where they are."""
+    found = [place for place in _places(tree) if _chunk(tree, place).get(4) and _chunk(tree, place).get(5)]
+    extents = [_index_extent(_chunk(tree, place), 4) for place in found]
+    indexes = {}
+    for place, raw in zip(found, read(extents) if extents else (), strict=True):
+        index, _ = read_tree(raw)
+        locations = index.get(1)
+        if not isinstance(locations, list) or not all(isinstance(each, Tree) and 1 in each for each in locations):
+            raise FormatError(f"the offset index of row group {place[0]}, column {place[1]} has no page locations")
+        indexes[place] = index
+    return indexes, extents
+
+
+def _index_extent(chunk: Tree, field_id: int) -> Extent:
+    start, length = chunk.get(field_id) or 0, chunk.get(field_id + 1) or 0
+    return start, start + length
+
+
+def _require_free(path: str, footer: Footer, tree: Tree, filters: Filters, gaps: list[Extent], end: int) -> None:
+    """FormatError where a chunk lies in another file, or `gaps` reach into something that is needed."""
+    needed: list[tuple[Extent, str]] = [((0, len(MAGIC)), "the beginning of the file"), ((end, end + 1), "the footer")]
+    for place in _places(tree):
+        chunk = _chunk(tree, place)
+        name = ".".join(footer.layout.schema.leaves[place[1]].path)
+        what = f"row group {place[0]}, column {name}"
+        if chunk.get(1):
+            raise FormatError(f"{path}: {what} lies in another file, {chunk[1]!r}; such files are not changed")
+        if not isinstance(chunk.get(3), Tree):
+            raise FormatError(f"{path}: {what} has no metadata in the footer; expected ColumnMetaData")
+        needed.append((_pages(chunk), f"the pages of {what}"))
+        needed += ((_index_extent(chunk, field_id), f"the page index of {what}") for field_id in (4, 6))
+        metadata = chunk[3]
+        if place not in filters and metadata.get(BLOOM_OFFSET):
+            start = metadata[BLOOM_OFFSET]
+            needed.append(((start, start + (metadata.get(BLOOM_LENGTH) or 1)), f"the filter of {what}"))
+    starts = [start for start, _ in gaps]
+    for (start, stop), what in needed:
+        i = bisect_right(starts, stop - 1) - 1
+        if start < stop and i >= 0 and gaps[i][1] > start:
+            raise FormatError(
+                f"{path}: the Bloom filter at byte {gaps[i][0]} reaches into {what}, at bytes {start} to {stop}; "
+                "the footer is damaged, and the file is left as it is"
+            )
+
+
+def _require_same(path: str, old: Footer, raw: bytes, tree: Tree) -> None:
+    """Read back what was written: it must be what was meant, and for planning what it was before."""
+    again, stop = read_tree(raw)
+    new = parse_footer(raw)
+    if again != tree or stop != len(raw) or new.rows != old.rows:
+        raise FormatError(f"{path}: its footer does not survive being written again; the file is left as it is")

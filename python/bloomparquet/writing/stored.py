@@ -1,0 +1,295 @@
+"""The stored values of one column chunk, and the Bloom filter of them.
+
+What a filter holds is the hash of each value as it is stored, whatever it means. So pyarrow, which has every encoding
+and every codec, is shown the chunk through a footer of our own making that says nothing of meanings: integers are
+integers whatever unit they count, text is bytes, INT96 is twelve bytes. No conversion can come between the file and
+the hash, and nothing in the file's own footer can trouble pyarrow. The hashing and the setting of bits is pyarrow's as
+well, about five times as fast as numpy: the values go through its Parquet writer into a file of which only the filter
+is kept.
+
+Of a chunk that is dictionary encoded throughout only the dictionary is decoded.
+
+Sources: parquet-format ``BloomFilter.md``, ``Encodings.md``; parquet.thrift (FileMetaData).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bloomparquet.encoding import family_of
+from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError
+from bloomparquet.format import pages, thrift
+from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_header
+from bloomparquet.format.chunks import ChunkFields
+from bloomparquet.format.footer import MAGIC, Footer, parse_footer
+from bloomparquet.format.schema import LeafColumn, SchemaNode
+from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
+from bloomparquet.hashing import xxh64_fixed
+from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter, smallest_num_bytes
+from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.writing.bloom import Bloom
+
+_LEAST_BATCH = 1 << 16
+"""Values decoded at a time: few enough to stay in a core's cache; more for a large filter, as each batch costs one."""
+
+_BEFORE = len(MAGIC)
+_PHYSICAL = {"INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6, "FIXED_LEN_BYTE_ARRAY": 7}
+_REPETITIONS = ("REQUIRED", "OPTIONAL", "REPEATED")
+_INT96_BYTES = 12
+_FLOATS = {"FLOAT": "<f4", "DOUBLE": "<f8", "FIXED_LEN_BYTE_ARRAY": "<f2"}
+
+
+def filter_chunk(
+    storage: Storage, file: FileInfo, footer: Footer, row_group: int, leaf: LeafColumn, bloom: Bloom, count: ReadCount
+) -> SplitBlockBloomFilter | None:
+    """The filter of one column chunk, of the size that its values need; None of a chunk without values.
+
+    Reads the chunk in one request and holds it, with one decoded batch and the filter. Raises FormatError that names
+    the chunk where it is damaged.
+    """
+    try:
+        return _filter_chunk(storage, file, footer, row_group, leaf, bloom, count)
+    except (BloomParquetError, pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and (error.errno is not None or not isinstance(error, pa.ArrowException)):
+            raise
+        raise FormatError(
+            f"{file.path}: row group {row_group}, column {'.'.join(leaf.path)}: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _filter_chunk(
+    storage: Storage, file: FileInfo, footer: Footer, row_group: int, leaf: LeafColumn, bloom: Bloom, count: ReadCount
+) -> SplitBlockBloomFilter | None:
+    fields = footer.read_chunk(row_group, leaf.index)
+    values = fields.values
+    if not values:
+        return None
+    metadata = _metadata(footer, row_group, leaf)
+    rows = footer.rows[row_group]
+    if not leaf.repeated and values != rows:
+        raise FormatError(f"the column chunk has {values} values, but its row group has {rows} rows")
+    start, length = _extent(fields, file.size - len(footer.raw))
+    # With the bytes before it, for to pyarrow a dictionary at byte 0 is none.
+    at, size = np.array([start - _BEFORE]), np.array([length + _BEFORE])
+    buffer = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
+    body = buffer.data[_BEFORE:]
+    chunk = pages.walk_pages(body, values)
+    if chunk.is_dictionary_encoded and chunk.dictionary is not None:
+        one_page = _dictionary_as_data(body, chunk.dictionary)
+        entries = chunk.dictionary.values
+        if not entries:  # all values are null
+            return _filled(leaf, iter(()), BYTES_PER_BLOCK, bloom)
+        elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], _num_bytes(bloom, entries)
+        arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
+        return _filled(leaf, arrays, num_bytes, bloom)
+    nulls = fields.nulls if fields.nulls is not None and 0 <= fields.nulls <= values else 0
+    elements, num_bytes = _path_elements(footer.layout.schema.root, leaf), _num_bytes(bloom, values - nulls)
+    whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
+    arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
+    return _filled(leaf, arrays, num_bytes, bloom)
+
+
+def _extent(fields: ChunkFields, limit: int) -> tuple[int, int]:
+    """Where the chunk begins and how many bytes it has, all before `limit`."""
+    start, size, dictionary = fields.data_page_offset or 0, fields.compressed_size or 0, fields.dictionary_page_offset
+    if dictionary is not None and _BEFORE <= dictionary < start:
+        start = dictionary
+    if start < _BEFORE or size <= 0 or start + size > limit:
+        raise FormatError(
+            f"the column chunk is said to have {size} bytes at byte {start}; expected {_BEFORE} to {limit}"
+        )
+    return start, size
+
+
+def _metadata(footer: Footer, row_group: int, leaf: LeafColumn) -> Tree:
+    chunk, _ = read_tree(footer.raw, footer.chunks[row_group][leaf.index])
+    if chunk.get(1):
+        raise FormatError(f"the column chunk lies in another file, {chunk[1]!r}; such files are not changed")
+    metadata = chunk.get(3)
+    if not isinstance(metadata, Tree):
+        raise FormatError("the column chunk has no metadata in the footer")
+    return metadata
+
+
+def _dictionary_as_data(buffer: memoryview, dictionary: pages.Page) -> pa.Buffer:
+    """A dictionary page as a data page of a column without nulls: the entries are PLAIN in either."""
+    details = Tree()
+    details.put(1, thrift.I32, dictionary.values)
+    for field_id, encoding in ((2, pages.PLAIN), (3, pages.RLE), (4, pages.RLE)):
+        details.put(field_id, thrift.I32, encoding)
+    header = Tree()
+    header.put(1, thrift.I32, pages.DATA_PAGE)
+    header.put(2, thrift.I32, dictionary.uncompressed_size)
+    header.put(3, thrift.I32, dictionary.size)
+    if dictionary.crc is not None:  # it is that of the page's bytes, which are the same
+        header.put(4, thrift.I32, dictionary.crc)
+    header.put(5, thrift.STRUCT, details)
+    return pa.py_buffer(
+        bytes(_BEFORE) + write_tree(header) + buffer[dictionary.body : dictionary.body + dictionary.size]
+    )
+
+
+def _decode(
+    pages_of_chunk: pa.Buffer,
+    metadata: Tree,
+    elements: list[Tree],
+    values: int,
+    rows: int,
+    footer: Footer,
+    num_bytes: int,
+    found: pages.Chunk | None = None,
+) -> Iterator[pa.Array]:
+    """The values of pages as arrays of their physical type. The pages lie `_BEFORE` bytes into the buffer, as `found`;
+    None is a single data page."""
+    chunk = Tree()
+    for field_id in (2, 3, 4):  # encodings, path, codec
+        if field_id not in metadata:
+            raise FormatError(f"field {field_id} of the column chunk's metadata is missing")
+        chunk.put(field_id, metadata.kinds[field_id], metadata[field_id])
+    chunk.put(1, thrift.I32, elements[-1][1])
+    names = [element[4] for element in elements]
+    chunk.put(3, thrift.LIST, Items(thrift.LIST, thrift.BINARY, names))
+    chunk.put(5, thrift.I64, values)
+    chunk.put(6, thrift.I64, max(int(metadata.get(6, 0)), 0))
+    chunk.put(7, thrift.I64, pages_of_chunk.size - _BEFORE)
+    chunk.put(9, thrift.I64, _BEFORE + (found.data[0].start if found else 0))
+    if found and found.dictionary is not None:
+        chunk.put(11, thrift.I64, _BEFORE + found.dictionary.start)
+    whole = _file_metadata(chunk, elements, rows, footer)
+    source = pq.ParquetFile(pa.BufferReader(pages_of_chunk), metadata=whole, page_checksum_verification=True)
+    seen = 0
+    for batch in source.iter_batches(batch_size=max(_LEAST_BATCH, num_bytes // 16), use_threads=False):
+        seen += batch.num_rows
+        yield _flatten(batch.column(0))
+    if seen != rows:
+        raise FormatError(f"{seen} rows were decoded; expected {rows}")
+
+
+def _file_metadata(chunk: Tree, elements: list[Tree], rows: int, footer: Footer) -> pq.FileMetaData:
+    root = Tree()
+    root.put(4, thrift.BINARY, b"root")
+    root.put(5, thrift.I32, 1)
+    column = Tree()
+    column.put(2, thrift.I64, 0)
+    column.put(3, thrift.STRUCT, chunk)
+    group = Tree()
+    group.put(1, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, [column]))
+    group.put(2, thrift.I64, chunk[6])
+    group.put(3, thrift.I64, rows)
+    whole = Tree()
+    whole.put(1, thrift.I32, 1)
+    whole.put(2, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, [root, *elements]))
+    whole.put(3, thrift.I64, rows)
+    whole.put(4, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, [group]))
+    created_by = read_tree(footer.layout.skeleton)[0].get(6)
+    if created_by is not None:  # pyarrow mends what it knows old writers to have got wrong
+        whole.put(6, thrift.BINARY, created_by)
+    raw = write_tree(whole)
+    return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
+
+
+def _path_elements(root: SchemaNode, leaf: LeafColumn) -> list[Tree]:
+    """The schema elements from below the root down to the leaf, without its neighbours and without any meaning."""
+    elements = []
+    node = root
+    for name in leaf.path[:-1]:
+        node = next(child for child in node.children if child.name == name and _leads_to(child, leaf.node))
+        element = _element(node, node.repetition)
+        element.put(5, thrift.I32, 1)
+        elements.append(element)
+    return [*elements, _leaf_element(leaf.node, leaf.node.repetition)]
+
+
+def _leads_to(node: SchemaNode, leaf: SchemaNode) -> bool:
+    return node is leaf or any(_leads_to(child, leaf) for child in node.children)
+
+
+def _element(node: SchemaNode, repetition: str) -> Tree:
+    element = Tree()
+    element.put(3, thrift.I32, _REPETITIONS.index(repetition))
+    element.put(4, thrift.BINARY, node.name.encode("utf-8", "surrogateescape"))
+    return element
+
+
+def _leaf_element(node: SchemaNode, repetition: str) -> Tree:
+    element = _element(node, repetition)
+    is_int96 = node.physical_type == "INT96"
+    physical = "FIXED_LEN_BYTE_ARRAY" if is_int96 else node.physical_type or ""
+    element.put(1, thrift.I32, _PHYSICAL[physical])
+    if physical == "FIXED_LEN_BYTE_ARRAY":
+        element.put(2, thrift.I32, _INT96_BYTES if is_int96 else node.type_length or 0)
+    return element
+
+
+def _flatten(array: pa.Array) -> pa.Array:
+    """The values below structs and lists, without nulls."""
+    while pa.types.is_nested(array.type):
+        (array,) = array.flatten() if pa.types.is_struct(array.type) else (array.flatten(),)
+    return array.drop_null()
+
+
+def _num_bytes(bloom: Bloom, values: int) -> int:
+    """What a filter of at most `values` distinct values begins with."""
+    size = min(smallest_num_bytes(bloom.ndv or values, bloom.fpp), bloom.max_bytes)
+    return 1 << (size.bit_length() - 1)
+
+
+def _filled(leaf: LeafColumn, arrays: Iterator[pa.Array], num_bytes: int, bloom: Bloom) -> SplitBlockBloomFilter:
+    """A filter with all of `arrays`, of the size that they need."""
+    found = SplitBlockBloomFilter.empty(num_bytes // BYTES_PER_BLOCK)
+    for array in arrays:
+        if len(array):
+            found = found.merge(_filter_of(array, num_bytes))
+    insert_equals(leaf, found)
+    return found if bloom.ndv is not None else found.fitted(bloom.fpp)
+
+
+def sized(num_bytes: int) -> dict[str, float]:
+    """What makes pyarrow write a filter of exactly `num_bytes` bytes, a power of two.
+
+    It sizes by the formula and rounds up, so three quarters come out whole; and it folds a filter as long as that stays
+    better than the fpp that was asked for, so one is asked for that a single value just reaches.
+    """
+    return {"ndv": 1, "fpp": math.expm1(-8.0 / (0.75 * 8 * num_bytes)) ** 8}
+
+
+def _filter_of(array: pa.Array, num_bytes: int) -> SplitBlockBloomFilter:
+    """The filter that pyarrow writes for `array`, which has values and no nulls, of `num_bytes` bytes."""
+    table = pa.table([array], pa.schema([pa.field("v", array.type, nullable=False)]))
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table, sink, row_group_size=len(array), compression="none", use_dictionary=False, write_statistics=False,
+        store_schema=False, bloom_filter_options={"v": sized(num_bytes)},
+    )  # fmt: skip
+    file = memoryview(sink.getvalue()).cast("B")
+    footer = parse_footer(bytes(file[-8 - int.from_bytes(file[-8:-4], "little") : -8]))
+    start = footer.read_chunk(0, 0).bloom_offset or 0
+    header, size = parse_header(file[start : start + MAX_HEADER_BYTES])
+    if size != num_bytes:
+        raise UnsupportedError(
+            f"pyarrow {pa.__version__} made a filter of {size} bytes where {num_bytes} were asked for"
+        )
+    return SplitBlockBloomFilter.from_bytes(file[start + header : start + header + size])
+
+
+def insert_equals(leaf: LeafColumn, filled: SplitBlockBloomFilter) -> None:
+    """Insert the other bit patterns of what SQL holds equal to a floating-point value that may be in the filter.
+
+    Engines probe for the pattern that a query names, so that a filter with -0.0 alone hides its row from ``v = 0.0``.
+    NaN has many patterns, of which nobody knows the ones that are there; so a probe for NaN always finds it.
+    """
+    if family_of(leaf.node) != "float":
+        return
+    stored = np.dtype(_FLOATS[leaf.node.physical_type or ""])
+    zeros = np.array([0.0, -0.0], stored)
+    nans = np.array([np.nan, -np.nan], stored)
+    zero_hashes, nan_hashes = (xxh64_fixed(each.view(np.uint8).reshape(2, stored.itemsize)) for each in (zeros, nans))
+    if filled.bits_set:
+        filled.insert(nan_hashes)
+    if filled.check(zero_hashes).any():
+        filled.insert(zero_hashes)
