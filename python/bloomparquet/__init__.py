@@ -42,6 +42,7 @@ from bloomparquet.scan import read_table, scan_batches
 from bloomparquet.writing.bloom import Bloom
 from bloomparquet.writing.outcome import ColumnOutcome, FileOutcome
 from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.writing.writer import ParquetWriter, write_table
 
 __all__ = [
     "And",
@@ -67,6 +68,7 @@ __all__ = [
     "NotIn",
     "OptionError",
     "Or",
+    "ParquetWriter",
     "PlanError",
     "Predicate",
     "Probe",
@@ -83,4 +85,5 @@ __all__ = [
     "read_table",
     "scan_batches",
     "shrink_filters",
+    "write_table",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +14,7 @@ from bloomparquet.sbbf import TOLERANCE, SplitBlockBloomFilter
 from bloomparquet.writing.bloom import Bloom
 from bloomparquet.writing.rewrite import Filters
 
-Action = Literal["added", "shrunk", "copied", "unchanged", "failed"]
+Action = Literal["written", "added", "shrunk", "copied", "unchanged", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,9 @@ class ColumnOutcome:
 class FileOutcome:
     """One file: what became of it, its bytes before and after, its new filters by column, the filters that are gone.
 
-    `action` is ``added`` or ``shrunk`` where a new file was written, ``copied`` where another place was given and there
-    was nothing to do, ``unchanged`` where the file needed nothing, and ``failed``, with `error`, where it is as it was.
+    `action` is ``written`` for a new file, ``added`` or ``shrunk`` where one was replaced, ``copied`` where another
+    place was given and there was nothing to do, ``unchanged`` where the file needed nothing, and ``failed``, with
+    `error`, where it is as it was.
     """
 
     path: str
@@ -79,6 +81,16 @@ def describe(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> t
         size = sum(bloom.num_bytes for bloom in blooms)
         outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited))
     return tuple(outcomes)
+
+
+def tell_limits(outcome: FileOutcome) -> None:
+    """Warn of filters that the largest size allowed has made worse than asked."""
+    if outcome.limited:
+        warnings.warn(
+            f"{outcome.path}: max_bytes makes the filters of {', '.join(outcome.limited)} worse than asked for, "
+            f"up to fpp {outcome.fpp:.1%}; allow more bytes, or make row groups smaller",
+            stacklevel=3,
+        )
 
 
 def to_arrow(outcomes: Sequence[FileOutcome]) -> pa.Table:

@@ -10,7 +10,6 @@ Source: parquet-format ``BloomFilter.md``; the folding is that of :mod:`bloompar
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +26,7 @@ from bloomparquet.storage import FileInfo, LocalStorage, ReadCount, Storage, in_
 from bloomparquet.writing import tail
 from bloomparquet.writing.bloom import Bloom, BloomSpec, by_column, choose
 from bloomparquet.writing.existing import find_filters, read_filters
-from bloomparquet.writing.outcome import Action, FileOutcome, describe
+from bloomparquet.writing.outcome import Action, FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, Place, Rewrite, data_end, rewrite
 from bloomparquet.writing.stored import filter_chunk, insert_equals
@@ -83,8 +82,8 @@ class AddFilters:
 
 @dataclass(frozen=True)
 class ShrinkFilters:
-    """Every filter folded as far as `fpp` allows; those that let through `drop_above` of what is absent are dropped, and
-    those that are empty over values."""
+    """Every filter folded as far as `fpp` allows. Dropped are those that let through `drop_above` of what is absent,
+    and those that are empty over values."""
 
     fpp: float = 0.01
     drop_above: float = 0.9
@@ -193,13 +192,7 @@ def _run(
         outcomes.append(outcome)
         if progress is not None:
             progress(outcome, len(jobs))
-        if outcome.limited:
-            columns = ", ".join(outcome.limited)
-            warnings.warn(
-                f"{outcome.path}: max_bytes makes the filters of {columns} worse than asked for, "
-                f"up to fpp {outcome.fpp:.1%}; allow more bytes, or write smaller row groups",
-                stacklevel=3,
-            )
+        tell_limits(outcome)
     return outcomes
 
 

@@ -84,11 +84,11 @@ def _filter_chunk(
         entries = chunk.dictionary.values
         if not entries:  # all values are null
             return _filled(leaf, iter(()), BYTES_PER_BLOCK, bloom)
-        elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], _num_bytes(bloom, entries)
+        elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], num_bytes_for(bloom, entries)
         arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
         return _filled(leaf, arrays, num_bytes, bloom)
     nulls = fields.nulls if fields.nulls is not None and 0 <= fields.nulls <= values else 0
-    elements, num_bytes = _path_elements(footer.layout.schema.root, leaf), _num_bytes(bloom, values - nulls)
+    elements, num_bytes = _path_elements(footer.layout.schema.root, leaf), num_bytes_for(bloom, values - nulls)
     whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
     arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
     return _filled(leaf, arrays, num_bytes, bloom)
@@ -233,8 +233,8 @@ def _flatten(array: pa.Array) -> pa.Array:
     return array.drop_null()
 
 
-def _num_bytes(bloom: Bloom, values: int) -> int:
-    """What a filter of at most `values` distinct values begins with."""
+def num_bytes_for(bloom: Bloom, values: int) -> int:
+    """The bytes of a filter, before it is fitted, that has room for `values` distinct values."""
     size = min(smallest_num_bytes(bloom.ndv or values, bloom.fpp), bloom.max_bytes)
     return 1 << (size.bit_length() - 1)
 

@@ -1,0 +1,255 @@
+"""Parquet files with Bloom filters of the right size, written by pyarrow.
+
+pyarrow makes the filters, as large as a row group might need; what they hold is known when the file is closed, and then
+each is folded to the size that its values need before any of it is written. The file appears at its path whole, when
+everything is in it, or not at all.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bloomparquet.dataset import PathLike
+from bloomparquet.errors import FormatError, OptionError
+from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_header
+from bloomparquet.format.footer import Footer, parse_footer
+from bloomparquet.format.schema import FileSchema
+from bloomparquet.sbbf import SplitBlockBloomFilter
+from bloomparquet.storage import open_storage
+from bloomparquet.writing.bloom import BloomSpec, by_column, choose
+from bloomparquet.writing.outcome import FileOutcome, describe, tell_limits
+from bloomparquet.writing.replace import Output, replacing, sweep
+from bloomparquet.writing.rewrite import Extent, Place, rewrite
+from bloomparquet.writing.stored import insert_equals, num_bytes_for, sized
+
+_TRAILER = 8
+_ROWS = 1 << 20
+_BYTES = 128 << 20
+
+
+def write_table(
+    table: pa.Table,
+    path: PathLike,
+    *,
+    bloom: BloomSpec | None = None,
+    row_group_size: int = _ROWS,
+    filesystem: Any = None,
+    **options: Any,
+) -> FileOutcome:
+    """Write `table` as one Parquet file; what was at `path` is replaced when the new file is complete.
+
+    Arguments and errors are those of :class:`ParquetWriter`.
+    """
+    rows = max(1, min(row_group_size, table.num_rows))
+    writer = ParquetWriter(path, table.schema, bloom=bloom, row_group_size=rows, filesystem=filesystem, **options)
+    with writer:
+        writer.write_table(table)
+    return writer.outcome
+
+
+class ParquetWriter:
+    """Writes one Parquet file, table by table or batch by batch.
+
+    `bloom` says which columns get a filter in every row group, as for :func:`bloomparquet.add_filters`; its size
+    follows the distinct values of the row group. A row group is closed when it has `row_group_size` rows, or
+    `row_group_bytes` in Arrow's memory. Further `options` are those of ``pyarrow.parquet.ParquetWriter``. Used as a
+    context manager, it closes the file, or gives it up where the block raises. Filters stay in memory until the file
+    is closed: 2 MiB for a column in a row group of a million rows.
+
+    Raises PlanError for a column that is not in `schema`, UnsupportedError for one that cannot carry a useful filter.
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        schema: pa.Schema,
+        *,
+        bloom: BloomSpec | None = None,
+        row_group_size: int = _ROWS,
+        row_group_bytes: int = _BYTES,
+        filesystem: Any = None,
+        **options: Any,
+    ) -> None:
+        if "bloom_filter_options" in options:
+            raise OptionError("bloom_filter_options is pyarrow's word for what bloom says here; give bloom")
+        if row_group_size < 1 or row_group_bytes < 1:
+            raise OptionError(f"a row group of {row_group_size} rows and {row_group_bytes} bytes; expected 1 or more")
+        self._path = os.fspath(path)
+        self._schema, self._rows, self._bytes = schema, row_group_size, row_group_bytes
+        asked = by_column(bloom) if bloom is not None else {}
+        stored = _stored_schema(schema, options)
+        self._chosen = choose(asked, stored, self._path)
+        blooms = {
+            ".".join(stored.leaves[leaf].path): sized(num_bytes_for(wanted, row_group_size))
+            for leaf, wanted in self._chosen.items()
+        }
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = self._pending_bytes = 0
+        self._outcome: FileOutcome | None = None
+        storage, inner = open_storage(self._path, filesystem)
+        sweep(storage, inner)
+        self._replacing = replacing(storage, inner)
+        self._output: Output | None = self._replacing.__enter__()
+        try:
+            self._sink = _Sink(self._output)
+            sink = pa.PythonFile(self._sink, mode="w")
+            self._writer = pq.ParquetWriter(sink, schema, bloom_filter_options=blooms or None, **options)
+        except BaseException:
+            self.abort()
+            raise
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append rows. Raises what pyarrow raises for another schema than the file's."""
+        for batch in table.to_batches():
+            self.write_batch(batch)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Append rows. Raises what pyarrow raises for another schema than the file's."""
+        if batch.schema != self._schema:
+            raise ValueError(f"expected batches of the schema\n{self._schema}\nfound\n{batch.schema}")
+        while batch.num_rows:
+            part = batch.slice(0, self._rows - self._pending_rows)
+            batch = batch.slice(part.num_rows)
+            self._pending.append(part)
+            self._pending_rows += part.num_rows
+            self._pending_bytes += part.nbytes
+            if self._pending_rows >= self._rows or self._pending_bytes >= self._bytes:
+                self._flush()
+
+    def close(self) -> None:
+        """Write the rest, and put the file in its place. Nothing happens when that is done already."""
+        if self._output is None:
+            return
+        try:
+            self._flush()
+            self._sink.hold = True
+            self._writer.close()
+            self._outcome = self._finish(self._output)
+        finally:
+            self.abort()
+        tell_limits(self._outcome)
+
+    def abort(self) -> None:
+        """Give up: nothing is left of what was written, unless the file is closed."""
+        if self._output is not None:
+            self._output = None
+            self._pending.clear()
+            self._replacing.__exit__(None, None, None)
+
+    @property
+    def outcome(self) -> FileOutcome:
+        """What was written. The writer must be closed."""
+        if self._outcome is None:
+            raise ValueError("the file is not closed, so what it will be is not known")
+        return self._outcome
+
+    def __enter__(self) -> ParquetWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _flush(self) -> None:
+        if self._pending:
+            table = pa.Table.from_batches(self._pending, self._schema)
+            self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+            self._writer.write_table(table, row_group_size=self._rows)
+
+    def _finish(self, output: Output) -> FileOutcome:
+        """Write the end of the file, with the filters folded."""
+        end, first = self._sink.held(), self._sink.written
+        size = first + len(end)
+        footer = parse_footer(_footer_bytes(end))
+
+        def read(extents: list[Extent]) -> list[bytes]:
+            return [bytes(end[start - first : stop - first]) for start, stop in extents]
+
+        filters: dict[Place, SplitBlockBloomFilter | None] = {}
+        dead: list[Extent] = []
+        for place, extent, bloom in _filters_in(footer, end, first):
+            dead.append(extent)
+            filters[place] = self._fitted(footer, place, bloom)
+        new = rewrite(self._path, size, footer, filters, dead, read)
+        for start, stop in new.pieces:
+            output.write(end[max(start - first, 0) : max(stop - first, 0)])
+        for part in new.tail:
+            output.write(part)
+        output.commit()
+        return FileOutcome(self._path, "written", 0, new.size, describe(footer, filters, self._chosen))
+
+    def _fitted(self, footer: Footer, place: Place, bloom: SplitBlockBloomFilter) -> SplitBlockBloomFilter | None:
+        wanted = self._chosen.get(place[1])
+        if wanted is None:  # a field whose dotted name is that of a column that was asked for
+            return None
+        insert_equals(footer.layout.schema.leaves[place[1]], bloom)
+        return bloom if wanted.ndv is not None else bloom.fitted(wanted.fpp)
+
+
+class _Sink(io.RawIOBase):
+    """Hands on what pyarrow writes; from `hold` on, keeps it instead."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__()
+        self._output = output
+        self._held = bytearray()
+        self.hold = False
+        self.written = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.written + len(self._held)
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        if self.hold:
+            self._held += view
+        else:
+            self._output.write(view)
+            self.written += len(view)
+        return len(view)
+
+    def held(self) -> memoryview:
+        return memoryview(self._held)
+
+
+def _stored_schema(schema: pa.Schema, options: Mapping[str, Any]) -> FileSchema:
+    """The schema of the file that pyarrow writes for `schema`."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema, **options):
+        pass
+    file = memoryview(sink.getvalue()).cast("B")
+    return parse_footer(_footer_bytes(file)).layout.schema
+
+
+def _footer_bytes(end: memoryview) -> bytes:
+    size = int.from_bytes(end[-_TRAILER:-4], "little")
+    return bytes(end[-_TRAILER - size : -_TRAILER])
+
+
+def _filters_in(footer: Footer, end: memoryview, first: int) -> Iterator[tuple[Place, Extent, SplitBlockBloomFilter]]:
+    """The filters in the bytes of a file from byte `first` on."""
+    for row_group in range(len(footer.rows)):
+        for leaf in range(len(footer.layout.schema.leaves)):
+            offset = footer.read_chunk(row_group, leaf).bloom_offset
+            if offset is None:
+                continue
+            if offset < first:
+                raise FormatError(f"pyarrow {pa.__version__} wrote a Bloom filter before the file's end")
+            at = offset - first
+            header, size = parse_header(end[at : at + MAX_HEADER_BYTES])
+            bitset = end[at + header : at + header + size]
+            yield (row_group, leaf), (offset, offset + header + size), SplitBlockBloomFilter.from_bytes(bitset)
