@@ -305,7 +305,7 @@ class RowGroups:
         )
         nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
         filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
-        bounds = _bounds(leaf, self.layouts[layout].traits, chunks)
+        bounds = bounds_of(leaf, self.layouts[layout].traits, chunks)
         return ColumnArrays(bounds, nulls, values, offset, length, filled, Learnt.nothing(offset))
 
 
@@ -339,7 +339,7 @@ def _bytes_of(chunks: ColumnChunks) -> int:
     return chunks.filters.kept_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
 
 
-def _bounds(leaf: LeafColumn, traits: WriterTraits, chunks: Sequence[ChunkFields]) -> Bounds | None:
+def bounds_of(leaf: LeafColumn, traits: WriterTraits, chunks: Sequence[ChunkFields]) -> Bounds | None:
     """The bounds that can be relied on: min_value and max_value where the file defines their order, else the deprecated
     ones where every writer ordered them alike."""
     ordered, signed = traits.column_orders[leaf.index], has_signed_order(leaf)

@@ -198,6 +198,7 @@ class _LocalOutput:
         if not self._committed and _is_at(self._descriptor, self._hidden):
             os.unlink(self._hidden)
         os.close(self._descriptor)
+        self._descriptor = -1  # its number may soon be another file's
 
     def _close_source(self) -> None:
         if self._source is not None:

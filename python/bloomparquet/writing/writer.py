@@ -8,11 +8,13 @@ everything is in it, or not at all.
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,13 +23,15 @@ from bloomparquet.errors import FormatError, OptionError
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_header
 from bloomparquet.format.footer import Footer, parse_footer
 from bloomparquet.format.schema import FileSchema
+from bloomparquet.pruning.rowgroups import bounds_of
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import open_storage
-from bloomparquet.writing.bloom import BloomSpec, by_column, choose
+from bloomparquet.writing.bloom import EVERY_COLUMN, BloomSpec, by_column, choose
 from bloomparquet.writing.outcome import FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import Output, replacing, sweep
-from bloomparquet.writing.rewrite import Extent, Place, rewrite
+from bloomparquet.writing.rewrite import Extent, Filters, Place, rewrite
 from bloomparquet.writing.stored import insert_equals, num_bytes_for, sized
+from bloomparquet.writing.worth import ColumnFacts, weigh
 
 _TRAILER = 8
 _ROWS = 1 << 20
@@ -86,6 +90,8 @@ class ParquetWriter:
         asked = by_column(bloom) if bloom is not None else {}
         stored = _stored_schema(schema, options)
         self._chosen = choose(asked, stored, self._path)
+        named = choose({column: asked[column] for column in asked if column != EVERY_COLUMN}, stored, self._path)
+        self._unasked = self._chosen.keys() - named.keys()
         blooms = {
             ".".join(stored.leaves[leaf].path): sized(num_bytes_for(wanted, row_group_size))
             for leaf, wanted in self._chosen.items()
@@ -97,8 +103,8 @@ class ParquetWriter:
         sweep(storage, inner)
         self._replacing = replacing(storage, inner)
         self._output: Output | None = self._replacing.__enter__()
+        self._sink = _Sink(self._output)
         try:
-            self._sink = _Sink(self._output)
             sink = pa.PythonFile(self._sink, mode="w")
             self._writer = pq.ParquetWriter(sink, schema, bloom_filter_options=blooms or None, **options)
         except BaseException:
@@ -141,6 +147,7 @@ class ParquetWriter:
         if self._output is not None:
             self._output = None
             self._pending.clear()
+            self._sink.discard()  # pyarrow's writer writes once more when it is collected
             self._replacing.__exit__(None, None, None)
 
     @property
@@ -181,6 +188,9 @@ class ParquetWriter:
         for place, extent, bloom in _filters_in(footer, end, first):
             dead.append(extent)
             filters[place] = self._fitted(footer, place, bloom)
+        for leaf in self._unasked:
+            if not _pays(footer, leaf, filters, self._chosen[leaf].fpp):
+                filters.update(dict.fromkeys((place for place in filters if place[1] == leaf), None))
         new = rewrite(self._path, size, footer, filters, dead, read)
         for start, stop in new.pieces:
             output.write(end[max(start - first, 0) : max(stop - first, 0)])
@@ -202,7 +212,7 @@ class _Sink(io.RawIOBase):
 
     def __init__(self, output: Output) -> None:
         super().__init__()
-        self._output = output
+        self._output: Output | None = output
         self._held = bytearray()
         self.hold = False
         self.written = 0
@@ -217,10 +227,14 @@ class _Sink(io.RawIOBase):
         view = memoryview(data).cast("B")
         if self.hold:
             self._held += view
-        else:
+        elif self._output is not None:
             self._output.write(view)
             self.written += len(view)
         return len(view)
+
+    def discard(self) -> None:
+        """Forget what was kept, and whatever may come."""
+        self._output, self.hold = None, False
 
     def held(self) -> memoryview:
         return memoryview(self._held)
@@ -253,3 +267,14 @@ def _filters_in(footer: Footer, end: memoryview, first: int) -> Iterator[tuple[P
             header, size = parse_header(end[at : at + MAX_HEADER_BYTES])
             bitset = end[at + header : at + header + size]
             yield (row_group, leaf), (offset, offset + header + size), SplitBlockBloomFilter.from_bytes(bitset)
+
+
+def _pays(footer: Footer, leaf: int, filters: Filters, fpp: float) -> bool:
+    """Whether filters of a column are worth their bytes that nobody has named."""
+    chunks = [footer.read_chunk(row_group, leaf) for row_group in range(len(footer.rows))]
+    blooms = [filters.get((row_group, leaf)) for row_group in range(len(footer.rows))]
+    values, nulls = (np.array([-1 if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in (0, 1))
+    ndv = np.array([math.nan if bloom is None else bloom.estimated_ndv for bloom in blooms])
+    column, traits = footer.layout.schema.leaves[leaf], footer.layout.traits
+    facts = ColumnFacts(values, nulls, bounds_of(column, traits, chunks), ndv, whole=False)
+    return weigh(column, traits, facts, fpp=fpp).pays

@@ -1,0 +1,303 @@
+"""Files by write_table and ParquetWriter: whole or not there, and with filters of the size that their values need."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gc
+import os
+import warnings
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from bloomparquet.sbbf import expected_fpp
+
+ROWS = 3_000
+
+
+def ids(rows: int = ROWS) -> pa.Table:
+    return pa.table(
+        {"id": np.arange(rows) * 7919 % 1_000_003, "text": pa.array([f"value-{i}" for i in range(rows)], pa.string())}
+    )
+
+
+def filters(path: Path | str) -> list[dict[str, Any]]:
+    return bp.inspect(str(path)).to_pylist()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def test_rows_and_schema_are_those_of_the_table(tmp_path: Path) -> None:
+    table = ids().append_column("st", pa.array([{"x": i} for i in range(ROWS)])).replace_schema_metadata({"k": "v"})
+    outcome = bp.write_table(table, tmp_path / "a.parquet", bloom=["id"], row_group_size=1000)
+    found = pq.read_table(tmp_path / "a.parquet")
+    assert found.equals(table)
+    assert found.schema.equals(table.schema, check_metadata=True)
+    assert (outcome.action, outcome.filters, outcome.bytes_after) == (
+        "written", 3, (tmp_path / "a.parquet").stat().st_size,
+    )  # fmt: skip
+    assert names(tmp_path) == ["a.parquet"]
+
+
+def test_without_bloom_the_bytes_are_those_of_pyarrow(tmp_path: Path) -> None:
+    bp.write_table(ids(), tmp_path / "ours", row_group_size=700, compression="zstd", write_page_index=True)
+    pq.write_table(ids(), tmp_path / "theirs", row_group_size=700, compression="zstd", write_page_index=True)
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+
+
+@given(st.integers(1, 4_000), st.integers(0, 4_000), st.sampled_from([0.1, 0.01, 0.001, 1e-5]))
+def test_size_and_fpp_follow_the_distinct_values(
+    tmp_path_factory: pytest.TempPathFactory, distinct: int, repeats: int, fpp: float
+) -> None:
+    path = tmp_path_factory.mktemp("sizes") / "a.parquet"
+    values = np.arange(distinct + repeats) % distinct
+    bp.write_table(pa.table({"v": values}), path, bloom={"v": bp.Bloom(fpp)})
+    (found,) = filters(path)
+    n_blocks = found["bytes"] // 32
+    # Within a factor of two of the target, and no smaller filter would be: the size is within two of the least.
+    assert found["estimated_fpp"] <= 2 * fpp
+    if n_blocks > 1:
+        assert expected_fpp(distinct, n_blocks // 2) > fpp
+    assert bp.plan(str(path), f"v IN ({', '.join(map(str, range(distinct)[-5:]))})").kept == 1
+
+
+def test_a_filter_never_misses_a_value_of_any_type(tmp_path: Path) -> None:
+    day = dt.date(2026, 3, 1)
+    columns = {
+        "int8": pa.array(range(-60, 60), pa.int8()),
+        "uint32": pa.array([4_294_967_295 - i for i in range(120)], pa.uint32()),
+        "float": pa.array([i / 8 for i in range(120)], pa.float32()),
+        "double": pa.array([i / 3 for i in range(120)]),
+        "decimal": pa.array([Decimal(i) / 100 for i in range(120)], pa.decimal128(9, 2)),
+        "wide": pa.array([Decimal(10**30 + i) for i in range(120)], pa.decimal128(38, 0)),
+        "date": pa.array([day + dt.timedelta(i) for i in range(120)]),
+        "ts": pa.array([dt.datetime(2026, 1, 1, 0, 0, i % 60, i) for i in range(120)], pa.timestamp("us")),
+        "ns": pa.array([1_700_000_000_000_000_000 + i for i in range(120)], pa.timestamp("ns", "UTC")),
+        "text": pa.array([f"ключ-{i}" for i in range(120)]),
+        "binary": pa.array([bytes([i, 255 - i]) for i in range(120)]),
+        "fixed": pa.array([bytes([i] * 5) for i in range(120)], pa.binary(5)),
+        "words": pa.array([f"w{i % 3}" for i in range(120)]).dictionary_encode(),
+    }
+    table = pa.table(columns)
+    bp.write_table(table, tmp_path / "a.parquet", bloom=list(columns), row_group_size=30)
+    for name in columns:
+        for i in range(0, 120, 7):
+            value = table[name][i].value if name == "ns" else table[name][i].as_py()
+            value = np.datetime64(value, "ns") if name == "ns" else value
+            assert bp.plan(str(tmp_path / "a.parquet"), bp.Eq(name, value)).kept >= 1, (name, value)
+            found = bp.probe(str(tmp_path / "a.parquet"), column=name, value=value)[i // 30]
+            assert found.verdict is bp.Verdict.MIGHT_MATCH, (name, value)
+
+
+def test_equal_floats_of_other_bits_are_in_the_filter_for_every_engine(tmp_path: Path) -> None:
+    negative = pa.table({"v": pa.array([-0.0, 5.0])})
+    bp.write_table(negative, tmp_path / "a.parquet", bloom="v")
+    rows = filters(tmp_path / "a.parquet")
+    with open(tmp_path / "a.parquet", "rb") as file:
+        file.seek(rows[0]["offset"] + 15)
+        bloom = bp.SplitBlockBloomFilter.from_bytes(file.read(rows[0]["bytes"]))
+    from bloomparquet.hashing import xxh64_int64
+
+    assert bloom.check(xxh64_int64(np.array([0.0, -0.0, 5.0, np.nan, -np.nan]))).all()
+    assert not bloom.check(xxh64_int64(np.arange(100, 200) / 3)).any()
+
+
+def test_every_column_means_those_for_which_it_pays(tmp_path: Path) -> None:
+    n, random = 20_000, np.random.default_rng(0)
+    table = pa.table(
+        {
+            "sorted": np.arange(n),
+            "user": random.integers(0, 1 << 40, n),
+            "country": random.choice(["de", "ch", "fr"], n),
+            "flag": random.random(n) < 0.5,
+            "st": [{"k": f"{i:x}"} for i in random.integers(0, 1 << 40, n)],
+            "tags": [[1, 2]] * n,
+        }
+    )
+    bp.write_table(table, tmp_path / "a.parquet", bloom="*", row_group_size=2_000)
+    assert {row["column"] for row in filters(tmp_path / "a.parquet")} == {"user", "st.k"}
+    bp.write_table(table, tmp_path / "b.parquet", bloom=["*", "country"], row_group_size=2_000)
+    assert {row["column"] for row in filters(tmp_path / "b.parquet")} == {"user", "st.k", "country"}
+
+
+def test_a_dotted_name_is_the_column_before_it_is_a_field(tmp_path: Path) -> None:
+    table = pa.table({"a.b": [1, 2], "a": [{"b": 3}, {"b": 4}]})
+    for column in ("a.b", ("a", "b")):
+        bp.write_table(table, tmp_path / "a.parquet", bloom=[column])
+        (row,) = filters(tmp_path / "a.parquet")
+        values = [value for value in (1, 2, 3, 4) if _is_in(tmp_path / "a.parquet", row, value)]
+        assert values == ([1, 2] if column == "a.b" else [3, 4])
+
+
+def _is_in(path: Path, row: dict[str, Any], value: int) -> bool:
+    from bloomparquet.hashing import xxh64_int64
+
+    data = path.read_bytes()[row["offset"] + 15 :][: row["bytes"]]
+    return bool(bp.SplitBlockBloomFilter.from_bytes(data).check(xxh64_int64(np.array([value])))[0])
+
+
+def test_the_largest_size_allowed_is_told_where_it_bites(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"max_bytes makes the filters of id worse than asked for, up to fpp [\d.]+%"):
+        outcome = bp.write_table(ids(), tmp_path / "a.parquet", bloom={"id": bp.Bloom(0.01, max_bytes=512)})
+    assert outcome.limited == ("id",)
+    assert [row["bytes"] for row in filters(tmp_path / "a.parquet")] == [512]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bp.write_table(ids(), tmp_path / "b.parquet", bloom={"id": bp.Bloom(0.01, max_bytes=4096)})
+
+
+def test_a_given_ndv_sizes_the_filter(tmp_path: Path) -> None:
+    bp.write_table(ids(10), tmp_path / "a.parquet", bloom={"id": bp.Bloom(0.01, ndv=100_000)})
+    assert [row["bytes"] for row in filters(tmp_path / "a.parquet")] == [128 << 10]
+
+
+def test_batches_become_row_groups_of_the_size_asked(tmp_path: Path) -> None:
+    batches = ids().to_batches(max_chunksize=70)
+    with bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, bloom=["id"], row_group_size=1_000) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    metadata = pq.read_metadata(tmp_path / "a.parquet")
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [1_000, 1_000, 1_000]
+    assert len(filters(tmp_path / "a.parquet")) == 3
+    assert pq.read_table(tmp_path / "a.parquet").equals(ids())
+    with bp.ParquetWriter(tmp_path / "b.parquet", ids().schema, row_group_bytes=5_000) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    assert pq.read_metadata(tmp_path / "b.parquet").num_row_groups > 10
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_of_no_rows_is_a_file_of_its_schema(tmp_path: Path, rows: int) -> None:
+    bp.write_table(ids(rows), tmp_path / "a.parquet", bloom=["id", "text"])
+    assert pq.read_table(tmp_path / "a.parquet").equals(ids(rows))
+    assert len(filters(tmp_path / "a.parquet")) == 2 * rows
+
+
+def test_nulls_only_prove_that_nothing_is_there(tmp_path: Path) -> None:
+    bp.write_table(pa.table({"v": pa.nulls(50, pa.int64())}), tmp_path / "a.parquet", bloom="v")
+    assert bp.plan(str(tmp_path / "a.parquet"), "v = 1").kept == 0
+    assert bp.plan(str(tmp_path / "a.parquet"), "v IS NULL").kept == 1
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_block_that_raises_leaves_what_was_there(tmp_path: Path, there: bool) -> None:
+    path = tmp_path / "a.parquet"
+    if there:
+        bp.write_table(ids(5), path)
+    with pytest.raises(RuntimeError), bp.ParquetWriter(path, ids().schema, bloom="id") as writer:  # noqa: PT012
+        writer.write_table(ids())
+        raise RuntimeError
+    assert names(tmp_path) == (["a.parquet"] if there else [])
+    if there:
+        assert pq.read_table(path).equals(ids(5))
+
+
+def test_an_error_of_closing_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet"
+    bp.write_table(ids(5), path)
+
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    writer = bp.ParquetWriter(path, ids().schema, bloom="id")
+    writer.write_table(ids())
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        writer.close()
+    monkeypatch.undo()
+    assert names(tmp_path) == ["a.parquet"]
+    assert pq.read_table(path).equals(ids(5))
+
+
+def test_a_writer_that_is_given_up_never_writes_again(tmp_path: Path) -> None:
+    writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, bloom="id")
+    writer.write_table(ids())
+    writer.abort()
+    others = [open(tmp_path / f"other-{i}", "w+b") for i in range(8)]  # noqa: SIM115  # among them its descriptor's number
+    del writer
+    gc.collect()
+    for other in others:
+        other.seek(0)
+        assert other.read() == b""
+        other.close()
+
+
+def test_the_mode_of_the_file_replaced_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    bp.write_table(ids(5), path)
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+    path.chmod(0o640)
+    bp.write_table(ids(), path)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_two_writers_of_one_file_cannot_mix(tmp_path: Path) -> None:
+    with bp.ParquetWriter(tmp_path / "a.parquet", ids().schema) as writer:
+        with pytest.raises(bp.BloomParquetError, match="another process is writing this file"):
+            bp.write_table(ids(), tmp_path / "a.parquet")
+        writer.write_table(ids())
+    assert pq.read_table(tmp_path / "a.parquet").equals(ids())
+
+
+@pytest.mark.parametrize(
+    ("bloom", "error", "message"),
+    [
+        ("nam", bp.PlanError, "there is no column 'nam'; did you mean 'name'"),
+        ("st", bp.PlanError, "st is a group; name one of its leaf columns: st.x"),
+        ("flag", bp.UnsupportedError, r"column flag \(BOOLEAN\) has two values"),
+        ([], bp.OptionError, "bloom names no column"),
+        ({"name": 0.01}, bp.OptionError, "expected columns, or a bloomparquet.Bloom"),
+    ],
+)
+def test_a_wrong_column_is_an_error_before_anything_is_written(
+    tmp_path: Path, bloom: Any, error: type[Exception], message: str
+) -> None:
+    table = pa.table({"name": ["x"], "st": [{"x": 1}], "flag": [True]})
+    with pytest.raises(error, match=message):
+        bp.write_table(table, tmp_path / "a.parquet", bloom=bloom)
+    assert names(tmp_path) == []
+
+
+def test_wrong_arguments_are_errors_that_say_what_was_expected(tmp_path: Path) -> None:
+    for arguments, message in (
+        ({"bloom_filter_options": {"id": True}}, "give bloom"),
+        ({"row_group_size": 0}, "expected 1 or more"),
+    ):
+        with pytest.raises(bp.OptionError, match=message):
+            bp.ParquetWriter(tmp_path / "a", ids().schema, **arguments)
+    for options in ({"fpp": 0.0}, {"fpp": 1.0}, {"ndv": 0}, {"max_bytes": 16}, {"max_bytes": 1 << 30}):
+        with pytest.raises(bp.OptionError, match=str(next(iter(options)))):
+            bp.Bloom(**options)
+    writer = bp.ParquetWriter(tmp_path / "a", ids().schema)
+    with pytest.raises(ValueError, match="expected batches of the schema"):
+        writer.write_table(pa.table({"other": [1]}))
+    with pytest.raises(ValueError, match="is not closed"):
+        _ = writer.outcome
+    writer.abort()
+    assert names(tmp_path) == []
+
+
+def test_memory_and_other_storages_get_whole_files() -> None:
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    bp.write_table(ids(), "memory://written/a.parquet", bloom=["id"], row_group_size=1_000)
+    assert bp.plan("memory://written/a.parquet", "id = 7919").total == 3
+    with pytest.raises(RuntimeError), bp.ParquetWriter("memory://written/a.parquet", ids().schema) as writer:  # noqa: PT012
+        writer.write_table(ids(5))
+        raise RuntimeError
+    assert bp.read_table("memory://written/a.parquet").num_rows == ROWS
+    assert [os.path.basename(name) for name in memory.ls("/written", detail=False)] == ["a.parquet"]
+    memory.rm("/written", recursive=True)
