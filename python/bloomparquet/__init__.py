@@ -5,6 +5,7 @@ match, by partition values, statistics and the split-block Bloom filters stored 
 :func:`scan_batches` read them; :func:`inspect` and :func:`probe` look at the filters themselves.
 """
 
+from bloomparquet.advice import advise
 from bloomparquet.dataset import Dataset
 from bloomparquet.errors import (
     BloomParquetError,
@@ -79,6 +80,7 @@ __all__ = [
     "UnsupportedError",
     "Verdict",
     "add_filters",
+    "advise",
     "inspect",
     "plan",
     "probe",

@@ -371,7 +371,8 @@ class SplitBlockBloomFilter:
                 f"cannot merge filters of {self.n_blocks} and {other.n_blocks} blocks: "
                 "expected equal counts, or one to be the other times a power of two"
             )
-        return self._adopt(large.fold(ratio.bit_length() - 1).blocks | small.blocks)
+        folded = large.fold(ratio.bit_length() - 1) if ratio > 1 else large
+        return self._adopt(folded.blocks | small.blocks)
 
     @classmethod
     def _adopt(cls, blocks: Words) -> SplitBlockBloomFilter:

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import bits, lookups, plans, spark
+from tests.bench import bits, lookups, plans, rowgroups, spark, writing
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
@@ -33,6 +33,8 @@ _NOTES = {
     "unless it says cold; the operating system holds the files in its cache",
     "spark": "all columns of the rows, in one session on two threads, files listed before; first query: of a new "
     "session, from the load to the rows",
+    "writing": "filters on two of ten columns, random integers and URLs; all but Spark flush what they write",
+    "row groups": "spark.read.parquet throughout, a value that is not there, of random integers",
 }
 _PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars", "pyspark")
 
@@ -48,6 +50,8 @@ def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[
         "plan": lambda: plans.plans(many, smaller, larger),
         "lookup": lambda: lookups.lookups(few, smaller),
         "spark": lambda: spark.lookups(few, smaller, larger),
+        "writing": lambda: writing.writing(few, items // 2),
+        "row groups": lambda: rowgroups.lookups(few, items * 16),
     }
 
 
@@ -123,7 +127,7 @@ def _table(name: str, rows: list[Row]) -> Table:
 
 def _notes(row: Row) -> str:
     if "requests" not in row.notes:
-        return ""
+        return "\n".join(f"{value:,} {name}" for name, value in row.notes.items())
     size = f"{row.notes['bytes'] / 1e6:,.1f} MB"
     return f"{row.notes['kept']:,} kept, {row.notes['requests']:,} reads, {size}"
 

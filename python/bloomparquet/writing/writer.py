@@ -31,11 +31,12 @@ from bloomparquet.writing.outcome import FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import Output, replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, Place, rewrite
 from bloomparquet.writing.stored import insert_equals, num_bytes_for, sized
-from bloomparquet.writing.worth import ColumnFacts, weigh
+from bloomparquet.writing.worth import ColumnFacts, measure_shared, weigh
 
 _TRAILER = 8
 _ROWS = 1 << 20
 _BYTES = 128 << 20
+_COMPARED = 8  # row groups of a column, pair by pair
 
 
 def write_table(
@@ -276,5 +277,9 @@ def _pays(footer: Footer, leaf: int, filters: Filters, fpp: float) -> bool:
     values, nulls = (np.array([-1 if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in (0, 1))
     ndv = np.array([math.nan if bloom is None else bloom.estimated_ndv for bloom in blooms])
     column, traits = footer.layout.schema.leaves[leaf], footer.layout.traits
-    facts = ColumnFacts(values, nulls, bounds_of(column, traits, chunks), ndv, whole=False)
+    bounds = bounds_of(column, traits, chunks)
+    filled = [(row_group, bloom) for row_group, bloom in enumerate(blooms) if bloom is not None]
+    some = filled[:: -(-len(filled) // _COMPARED) or 1]
+    shared = measure_shared(bounds, [row_group for row_group, _ in some], [bloom for _, bloom in some])
+    facts = ColumnFacts(values, nulls, bounds, ndv, shared=shared, whole=False)
     return weigh(column, traits, facts, fpp=fpp).pays

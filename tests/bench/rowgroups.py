@@ -1,0 +1,74 @@
+"""What filters are worth in ``spark.read.parquet`` by the size of row groups, as Spark's own BloomFilterBenchmark asks
+it: one column of random integers, and a lookup of a value that is not there.
+
+Spark's writer makes filters of 1 MiB at most, which the values of a large row group fill up. The files with our filters
+are its files without, and `bloomparquet add`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+import bloomparquet as bp
+from tests.bench.measure import Aim, Contender, Row, milliseconds, take_turns
+from tests.support.spark import start
+
+_MEGABYTES = (2, 8, 32, 128)
+_NONE, _NATIVE, _OURS = "no filters", "Spark's own filters", "bloomparquet add"
+_GAINS_FROM = 32
+_FPP = 0.01
+
+
+def lookups(rounds: int, values: int) -> Iterator[Row]:
+    """One lookup for each size of row groups, on three versions of one table of `values` integers."""
+    home = Path(tempfile.mkdtemp(prefix="bench-row-groups-", dir=os.environ.get("BENCH_DATA_DIR")))
+    try:
+        spark = start(home, **{"spark.driver.memory": "8g"})
+        source = str(home / "source.parquet")
+        odd = np.random.default_rng(3).integers(-(1 << 30), 1 << 30, values, dtype=np.int32) * 2 + 1
+        pq.write_table(pa.table({"value": odd}), source, use_dictionary=False)
+        for megabytes in _MEGABYTES:
+            yield from _measure(spark, source, megabytes, rounds, home)
+        spark.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _measure(spark: SparkSession, source: str, megabytes: int, rounds: int, home: Path) -> Iterator[Row]:
+    paths = {name: str(home / name) for name in (_NONE, _NATIVE, _OURS)}
+    for name in (_NONE, _NATIVE):
+        writer = spark.read.parquet(source).coalesce(1).write.mode("overwrite")
+        writer = writer.option("parquet.block.size", str(megabytes << 20)).option("parquet.enable.dictionary", "false")
+        if name == _NATIVE:
+            writer = writer.option("parquet.bloom.filter.enabled#value", "true")
+        writer.parquet(paths[name])
+    shutil.rmtree(paths[_OURS], ignore_errors=True)
+    bp.add_filters(paths[_NONE], paths[_OURS], bloom={"value": bp.Bloom(_FPP, max_bytes=128 << 20)})
+    frames = {name: spark.read.parquet(path) for name, path in paths.items()}
+
+    def agree(number: int, result: int) -> None:
+        if result != 0:
+            raise AssertionError(f"found {result} even numbers where there are none")
+
+    contenders = [
+        Contender(name, lambda number, frame=frame: frame.where(f"value = {2 * number}").count())
+        for name, frame in frames.items()
+    ]
+    timings = take_turns(contenders, rounds, agree)
+    for name, timing in timings.items():
+        ratios = {} if name == _NONE else {_NONE: timing.times_faster_than(timings[_NONE])}
+        aims = ()
+        if name == _OURS and megabytes >= _GAINS_FROM:
+            aims = (Aim(f">= 2x faster than {_NONE}", ratios[_NONE] >= 2),)
+        size = sum(file.stat().st_size for file in Path(paths[name]).glob("*.parquet"))
+        notes = {"MB of files": size // 1_000_000}
+        yield milliseconds("row groups", f"{megabytes} MB row groups", timing, ratios=ratios, aims=aims, notes=notes)

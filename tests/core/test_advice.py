@@ -1,0 +1,383 @@
+"""Advice: its figures against what plans then do, what it says to people, and how little it reads."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+import bloomparquet as bp
+from bloomparquet import advice, cli_output
+from bloomparquet.advice import advise
+from bloomparquet.pruning.planner import cache
+from bloomparquet.sbbf import smallest_num_bytes
+from bloomparquet.storage import ReadCount
+from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from tests.support.advice import by_column, only
+from tests.support.core import (
+    graft_filters,
+    set_filter_place,
+    watch_reads,
+)
+from tests.support.files import write
+
+FILES, GROUPS, ROWS = 6, 4, 2_000
+I64 = 6
+
+
+def events(i: int) -> pa.Table:
+    """A file of a table in which every kind of column is that advice tells apart."""
+    n, rng = GROUPS * ROWS, np.random.default_rng(i)
+    user = rng.integers(0, 20_000, n)
+    return pa.table(
+        {
+            "ts": pa.array(1_700_000_000_000_000 + (i * n + np.arange(n)) * 1000, pa.timestamp("us", "UTC")),
+            "user_id": pa.array(user, pa.int64()),
+            "session": [f"{value:016x}" for value in rng.integers(0, 2**60, n)],
+            "country": rng.choice(["DE", "FR", "US", "CN"], n),
+            "shop": np.repeat(rng.integers(0, 100_000, n // 100), 100),
+            "active": rng.random(n) < 0.5,
+            "price": pa.array(rng.integers(1, 10**7, n)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(14, 2)),
+            "weight": rng.normal(size=n),
+            "address": pa.array([{"zip": int(value)} for value in rng.integers(0, 10**9, n)]),
+            "tags": pa.array([[1, 2]] * n),
+            "a.b": rng.integers(0, 10**12, n),
+            "sparse": pa.array(rng.integers(0, 10**9, n), mask=rng.random(n) < 0.9),
+            "nothing": pa.nulls(n, pa.string()),
+        }
+    )
+
+
+def write_events(folder: Path, bloom: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+    for i in range(FILES):
+        write(folder / f"{i}.parquet", events(i), bloom or {}, rows_per_group=ROWS)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_events(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def found(table: str) -> dict[str, dict[str, Any]]:
+    return by_column(advise(table))
+
+
+def test_every_leaf_column_has_one_row_in_the_order_of_the_schema(table: str, found: dict[str, Any]) -> None:
+    assert list(found) == [
+        "ts", "user_id", "session", "country", "shop", "active", "price", "weight", "address.zip",
+        "tags.list.element", "a.b", "sparse", "nothing",
+    ]  # fmt: skip
+    for row in found.values():
+        assert row["row_groups"] == FILES * GROUPS
+        assert row["filters"] == row["filter_bytes_now"] == 0
+        assert row["reason"]
+    assert found["session"]["values"] == FILES * GROUPS * ROWS
+    nulls = sum(events(i)["sparse"].null_count for i in range(FILES))
+    assert found["sparse"]["values"] == FILES * GROUPS * ROWS - nulls
+    assert found["price"]["type"] == "FIXED_LEN_BYTE_ARRAY (DECIMAL)"
+
+
+def test_advice_tells_columns_apart(found: dict[str, dict[str, Any]]) -> None:
+    assert {name for name, row in found.items() if row["advice"] == "add"} == {
+        "user_id", "session", "shop", "price", "address.zip", "a.b", "sparse",
+    }  # fmt: skip
+    assert {row["advice"] for row in found.values()} == {"add", "none"}
+    assert "min/max" in found["ts"]["reason"]
+    assert "different ones in each" in found["country"]["reason"]
+    assert "two values" in found["active"]["reason"]
+    assert "fractions" in found["weight"]["reason"]
+    assert "list" in found["tags.list.element"]["reason"]
+    assert found["nothing"]["reason"] == "every value is null"
+
+
+def test_the_numbers_of_distinct_values_are_right(found: dict[str, dict[str, Any]]) -> None:
+    whole = pa.concat_tables([events(i) for i in range(FILES)])
+    for name in ("user_id", "session", "country", "shop", "price", "weight", "a.b", "sparse"):
+        column = whole[name].combine_chunks()
+        groups = [column.slice(at, ROWS).drop_null() for at in range(0, len(column), ROWS)]
+        each = np.mean([len(group.unique()) for group in groups])
+        overall = len(column.drop_null().unique())
+        assert found[name]["ndv_per_row_group"] == pytest.approx(each, rel=0.05, abs=1), name
+        assert found[name]["ndv"] == pytest.approx(overall, rel=0.25), name
+    assert found["ts"]["ndv"] is None  # it was not looked for: nothing depends on it
+    assert found["ts"]["filter_bytes"] is None
+
+
+def measured(path: str, column: str, values: list[Any]) -> tuple[float, float]:
+    """The shares of row groups that statistics and filters skip, over lookups of all `values`."""
+    plans = [bp.plan(path, bp.Eq(tuple(column.split(".")) if column != "a.b" else column, value)) for value in values]
+    total = sum(plan.total for plan in plans)
+    shares = [sum(plan.skipped[reason] for plan in plans) / total for reason in ("statistics", "bloom")]
+    return shares[0], shares[1]
+
+
+LOOKUPS = {
+    "user_id": lambda value: value, "session": lambda value: value, "country": lambda value: value,
+    "shop": lambda value: value, "price": lambda value: value, "address.zip": lambda value: value["zip"],
+    "a.b": lambda value: value, "sparse": lambda value: value, "weight": lambda value: value,
+}  # fmt: skip
+
+
+def test_what_is_advised_brings_what_was_said(table: str, found: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    """Of lookups of values that are there, in the same files with the filters that advice speaks of."""
+    ndv = {name: max(1, round(row["ndv_per_row_group"])) for name, row in found.items() if name in LOOKUPS}
+    filtered = write_events(tmp_path / "filtered", {name: {"ndv": ndv[name], "fpp": 0.01} for name in LOOKUPS})
+    whole = pa.concat_tables([events(i) for i in range(FILES)])
+    places = np.random.default_rng(0).integers(0, len(whole), 60)
+    for name, value_of in LOOKUPS.items():
+        column = whole[name.partition(".")[0] if name != "a.b" else name]
+        values = [column[int(i)].as_py() for i in places]
+        values = [value_of(value) for value in values if value is not None]
+        by_statistics, by_filters = measured(filtered, name, values)
+        assert found[name]["min_max_skip"] == pytest.approx(by_statistics, abs=0.06), name
+        assert found[name]["skip_rate"] == pytest.approx(by_filters, abs=0.06), name
+        if found[name]["advice"] == "add":
+            assert by_filters > 0.6, name
+
+
+def test_the_bytes_are_those_of_filters_of_the_right_size(
+    table: str, found: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    whole = pa.concat_tables([events(i) for i in range(FILES)])
+    for name in ("user_id", "session", "country", "shop", "sparse"):
+        column = whole[name].combine_chunks()
+        groups = [column.slice(at, ROWS).drop_null() for at in range(0, len(column), ROWS)]
+        right = sum(smallest_num_bytes(len(group.unique()), 0.01) for group in groups)
+        said = found[name]["filter_bytes"] - 20 * len(groups)
+        assert right / 1.5 <= said <= right * 1.5, name
+    finer = by_column(advise(table, fpp=0.0001))
+    assert finer["session"]["filter_bytes"] >= 1.5 * found["session"]["filter_bytes"]
+
+
+@pytest.mark.parametrize("fpp", [0.3, 0.01, 0.00005])
+def test_right_sizes_agree_with_the_one_function_that_sizes(fpp: float) -> None:
+    ndv = np.unique(np.geomspace(1, 3e7, 300).astype(np.int64))
+    sizes = advice._right_sizes(ndv.astype(np.float64), fpp) - 20
+    expected = np.array([smallest_num_bytes(int(n), fpp) for n in ndv])
+    near_a_step = np.array(
+        [smallest_num_bytes(int(n * 1.001) + 1, fpp) != smallest_num_bytes(int(n), fpp) for n in ndv]
+    )
+    assert (sizes[~near_a_step] == expected[~near_a_step]).all()
+    assert set((sizes / expected).tolist()) <= {1.0, 2.0}
+    assert near_a_step.mean() < 0.2
+
+
+def filters_bytes(path: str) -> int:
+    """The bytes of all filters, as footers tell them."""
+    total = 0
+    for file in Path(path).rglob("*.parquet"):
+        metadata = pq.read_metadata(file)
+        for i in range(metadata.num_row_groups):
+            for j in range(metadata.num_columns):
+                total += metadata.row_group(i).column(j).bloom_filter_length or 0
+    return total
+
+
+def test_filters_that_are_there_tell_without_a_page_of_data(
+    found: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [name for name, row in found.items() if row["advice"] == "add" or name in ("country", "weight", "ts")]
+    path = write_events(tmp_path, {name: {"ndv": ROWS, "fpp": 0.01} for name in names})
+    reads = watch_reads(monkeypatch)
+    again = by_column(advise(path))
+    for file in Path(path).iterdir():
+        metadata = pq.read_metadata(file)
+        chunks = [metadata.row_group(i).column(j) for i in range(GROUPS) for j in range(metadata.num_columns)]
+        for chunk in chunks:
+            start = chunk.dictionary_page_offset or chunk.data_page_offset
+            middle = start + chunk.total_compressed_size // 2
+            assert not reads.touching(str(file), middle, middle + 1), chunk.path_in_schema
+    assert sum(row["filter_bytes_now"] for row in again.values()) == filters_bytes(path)
+    for name in names:
+        assert again[name]["filters"] == FILES * GROUPS
+        assert again[name]["ndv_per_row_group"] == pytest.approx(
+            found[name]["ndv_per_row_group"] or ROWS, rel=0.05, abs=1
+        )
+        assert again[name]["advice"] in ("keep", "shrink"), name  # some versions of pyarrow fold what they write
+        if found[name]["skip_rate"] is not None:
+            assert again[name]["skip_rate"] == pytest.approx(found[name]["skip_rate"], abs=0.06), name
+    assert again["session"]["advice"] == again["ts"]["advice"] == "keep"
+
+
+SHAPES = {
+    "sorted in each file": lambda i, rng: np.sort(rng.integers(0, 10**6, 4000)),
+    "sorted in each file, and often the same": lambda i, rng: np.sort(rng.integers(0, 3000, 4000)),
+    "nearly in order": lambda i, rng: i * 4000 + np.arange(4000) + rng.normal(0, 8000, 4000).astype(np.int64),
+    "windows that move on": lambda i, rng: i * 300 + rng.integers(0, 1500, 4000),
+    "few customers in each file": lambda i, rng: rng.integers(0, 10**6, 40)[rng.integers(0, 40, 4000)],
+    "frequent and rare": lambda i, rng: rng.zipf(1.3, 4000) % 10**6,
+    "one in each row group": lambda i, rng: np.repeat(rng.permutation(10**6)[:4], 1000),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_not_evenly_spread_is_estimated_too(shape: str, tmp_path: Path) -> None:
+    """For values drawn from the different ones of a row group: a frequent one counts as much as a rare one."""
+    drawn = [SHAPES[shape](i, np.random.default_rng(i)) for i in range(10)]
+    rng, values = np.random.default_rng(7), []
+    for i, column in enumerate(drawn):
+        write(tmp_path / f"{i}.parquet", {"x": column}, ["x"], rows_per_group=1000)
+        groups = [np.unique(column[at : at + 1000]) for at in range(0, 4000, 1000)]
+        values += [int(value) for group in groups for value in rng.choice(group, 3)]
+    by_statistics, by_filters = measured(str(tmp_path), "x", values)
+    row = only(tmp_path)
+    assert row["min_max_skip"] == pytest.approx(by_statistics, abs=0.1)
+    assert row["skip_rate"] == pytest.approx(by_filters, abs=0.1)
+
+
+def test_small_dictionaries_count_where_a_filter_brings_less(tmp_path: Path) -> None:
+    for i in range(8):
+        column = np.random.default_rng(i).permutation(800)[:500].repeat(8)
+        for kind, dictionary in (("with", True), ("without", False)):
+            write(tmp_path / kind / f"{i}.parquet", {"x": column}, use_dictionary=dictionary)
+    beside, alone = only(tmp_path / "with"), only(tmp_path / "without")
+    assert (beside["advice"], alone["advice"]) == ("none", "add")
+    assert beside["reason"].startswith("dictionaries of about 5")
+    assert beside["skip_rate"] == pytest.approx(alone["skip_rate"], abs=0.05)
+
+
+@pytest.mark.parametrize("sample", [0, 5_000, 50_000, 300_000])
+def test_no_more_is_read_than_the_sample_may_have(
+    sample: int, table: str, found: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = bp.Dataset.open(table)
+    groups = cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
+    assert len(groups.footers) == FILES  # they are read now, if they were not
+    reads, count = watch_reads(monkeypatch), ReadCount()
+    answer = by_column(advice.advise_on(dataset, groups, 0.01, sample, count))
+    assert sum(size for _, _, size in reads.calls) == count.bytes <= sample
+    assert count.bytes >= 0.5 * min(sample, 100_000)
+    known = [name for name, row in answer.items() if row["ndv"] is not None]
+    assert {name for name, row in answer.items() if row["advice"] == "add"} <= set(known)
+    if sample == 0:
+        assert not known
+        assert "larger than all that the sample" in answer["session"]["reason"]
+    for name in known:
+        assert answer[name]["advice"] == found[name]["advice"], name
+
+
+@pytest.mark.parametrize("sample", [0, 30_000, 200_000])
+def test_filters_are_part_of_the_sample(sample: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(4):
+        values = np.random.default_rng(i).integers(0, 10**9, 1000)
+        path = graft_filters(write(tmp_path / f"{i}.parquet", {"x": values}), 128 * 1024)
+        set_filter_place(path, length=-1)  # older writers do not tell how large it is
+    dataset = bp.Dataset.open(tmp_path)
+    groups = cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
+    reads, count = watch_reads(monkeypatch), ReadCount()
+    (row,) = advice.advise_on(dataset, groups, 0.01, sample, count).to_pylist()
+    headers = 4 * 64
+    assert sum(size for _, _, size in reads.calls) == count.bytes <= sample + headers
+    assert row["filter_bytes_now"] == pytest.approx(4 * 128 * 1024, rel=0.01)
+    assert row["advice"] == {0: "keep", 30_000: "shrink", 200_000: "shrink"}[sample]
+
+
+def test_the_same_table_gives_the_same_answer(table: str, found: dict[str, dict[str, Any]]) -> None:
+    assert by_column(advise(table)) == found
+
+
+def test_advice_that_was_followed_is_followed(table: str, found: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    path = str(shutil.copytree(table, tmp_path / "t"))
+    names = [name for name, row in found.items() if row["advice"] == "add"]
+    add_filters(path, bloom=names)
+    again = by_column(advise(path))
+    for name in names:
+        assert (again[name]["advice"], again[name]["filters"]) == ("keep", FILES * GROUPS), name
+        assert again[name]["filter_bytes_now"] == pytest.approx(found[name]["filter_bytes"], rel=0.3), name
+    assert {row["advice"] for row in again.values()} == {"keep", "none"}
+    values = pa.concat_tables([events(i) for i in range(FILES)])["session"].to_pylist()[:: FILES * GROUPS * ROWS // 40]
+    _, by_filters = measured(path, "session", values)
+    assert by_filters == pytest.approx(found["session"]["skip_rate"], abs=0.02)
+    graft = {"x": np.concatenate([np.random.default_rng(i).integers(0, 10**9, 1000) for i in range(4)])}
+    oversized = graft_filters(write(tmp_path / "x.parquet", graft, rows_per_group=1000), 1 << 20)
+    needed = only(oversized)["filter_bytes"]
+    shrink_filters(oversized)
+    assert only(oversized)["advice"] == "keep"
+    assert only(oversized)["filter_bytes_now"] == pytest.approx(needed, rel=0.3)
+
+
+def test_the_columns_that_pay_are_told_as_paths(table: str) -> None:
+    dataset = bp.Dataset.open(table)
+    groups = cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
+    paths = advice.paying_columns(dataset, groups, 0.01, advice.SAMPLE_BYTES, ReadCount())
+    names = ("user_id", "session", "shop", "price", ("address", "zip"), "a.b", "sparse")
+    assert paths == [(name,) if isinstance(name, str) else name for name in names]
+
+
+def test_what_cannot_be_asked_for_is_an_error(table: str) -> None:
+    for wrong in ({"fpp": 0.0}, {"fpp": 1.5}, {"sample": -1}):
+        with pytest.raises(bp.OptionError):
+            advise(table, **wrong)
+    with pytest.raises(FileNotFoundError):
+        advise(table + "/none")
+
+
+def test_commands_say_it_to_a_shell(table: str, tmp_path: Path) -> None:
+    answer = advise(table)
+    names = "user_id,session,shop,price,address.zip,a.b,sparse"
+    assert advice.commands(answer, "s3://bucket/events") == [f"bloomparquet add s3://bucket/events --columns {names}"]
+    assert advice.commands(answer, ["a b", Path("c*")], fpp=0.001) == [
+        f"bloomparquet add 'a b' 'c*' --columns {names} --fpp 0.001"
+    ]
+    spaced = {"user id": np.random.default_rng(1).integers(0, 10**9, 4000)}
+    odd = advise(write(tmp_path / "x.parquet", spaced, rows_per_group=1000))
+    assert advice.commands(odd, "x") == ["bloomparquet add x --columns 'user id'"]
+
+
+def shown(answer: pa.Table, width: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width).print(advice.advice_to_rich(answer))
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 120, 400])
+def test_the_report_fits_the_terminal_and_says_why(width: int, table: str) -> None:
+    answer = advise(table)
+    lines = shown(answer, width)
+    assert max(map(len, lines)) <= width
+    text = " ".join(" ".join(lines).split())
+    for row in answer.to_pylist():
+        assert row["column"][:12] in text
+        if width == 400:
+            assert row["reason"] in text
+    assert "min/max alone skips" in text
+    assert lines[-1].startswith("These filters take 0 B now, and then")
+
+
+def test_a_report_with_nothing_to_do_says_so(tmp_path: Path) -> None:
+    lines = shown(advise(write(tmp_path / "x.parquet", {"[x]": [1]})), 120)
+    assert lines[-1].strip() == "There is nothing to do."
+    assert any("[x]" in line for line in lines)
+
+
+def test_the_answer_is_json(table: str) -> None:
+    answer, out = advise(table), io.StringIO()
+    cli_output.write_jsonl(out, answer.schema, iter(answer.to_batches()))
+    rows = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [row["column"] for row in rows] == answer["column"].to_pylist()
+    assert rows[0]["skip_rate"] is None or rows[0]["skip_rate"] < 0.1
+
+
+def test_another_storage_is_as_good(table: str, found: dict[str, dict[str, Any]]) -> None:
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    for file in Path(table).iterdir():
+        memory.pipe(f"/advice/{file.name}", file.read_bytes())
+    assert by_column(advise("memory://advice")) == found
+    dataset, count = bp.Dataset.open("memory://advice"), ReadCount()
+    groups = cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
+    advice.advise_on(dataset, groups, 0.01, 50_000, count)
+    assert 25_000 <= count.bytes <= 50_000
+    memory.rm("/advice", recursive=True)

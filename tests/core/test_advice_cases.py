@@ -1,0 +1,214 @@
+"""What is advised of filters and files as they are found: too large, too small, empty, damaged, of several kinds."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from bloomparquet import advice
+from bloomparquet.advice import advise
+from bloomparquet.pruning.planner import cache
+from bloomparquet.storage import ReadCount
+from tests.support.advice import by_column, only
+from tests.support.core import (
+    BLOOM_LENGTH,
+    BLOOM_OFFSET,
+    Field,
+    column_metadata,
+    edit_footer,
+    empty_filters,
+    graft_filters,
+)
+from tests.support.files import filter_offset, hive, patch, write, write_groups
+
+
+def test_oversized_filters_shrink(tmp_path: Path) -> None:
+    for i in range(4):
+        values = np.random.default_rng(i).integers(0, 10**9, 4000)
+        graft_filters(write(tmp_path / f"{i}.parquet", {"x": values}, rows_per_group=1000), 1 << 20)
+    row = only(tmp_path)
+    assert row["advice"] == "shrink"
+    assert row["filters"] == 16
+    assert row["filter_bytes_now"] == pytest.approx(16 << 20, rel=0.001)
+    assert row["filter_bytes"] < 16 * 3000
+    assert row["ndv_per_row_group"] == pytest.approx(1000, rel=0.01)
+
+
+def test_filters_that_are_too_small_are_replaced_and_their_values_read(tmp_path: Path) -> None:
+    for i in range(4):
+        values = np.random.default_rng(i).integers(0, 10**9, 4000)
+        write(tmp_path / f"{i}.parquet", {"x": values}, {"x": {"ndv": 30, "fpp": 0.01}}, rows_per_group=1000)
+    row = only(tmp_path)
+    assert row["advice"] == "replace"
+    assert "of absent values" in row["reason"]
+    assert row["ndv_per_row_group"] == pytest.approx(1000, rel=0.02)
+    assert advice.commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
+
+
+def test_full_filters_of_a_column_that_needs_none_are_dropped(tmp_path: Path) -> None:
+    values = np.arange(20_000)
+    write(tmp_path / "x.parquet", {"x": values}, {"x": {"ndv": 4, "fpp": 0.01}}, rows_per_group=1000)
+    assert only(tmp_path)["advice"] == "drop"
+
+
+def test_empty_filters_are_dropped(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": list(range(1000, 0, -1)) * 2}, ["x"], rows_per_group=1000)
+    empty_filters(path)
+    row = only(path)
+    assert row["advice"] == "drop"
+    assert "empty" in row["reason"]
+    assert advice.commands(advise(path), path) == [f"bloomparquet shrink {path}"]
+
+
+def test_missing_filters_are_added_beside_those_that_are_there(tmp_path: Path) -> None:
+    for i in range(4):
+        values = np.random.default_rng(i).integers(0, 10**9, 4000)
+        write(tmp_path / f"{i}.parquet", {"x": values}, ["x"] if i else [], rows_per_group=1000)
+    row = only(tmp_path)
+    assert (row["advice"], row["filters"], row["row_groups"]) == ("add", 12, 16)
+    assert row["reason"].endswith("4 of 16 have no filter")
+    assert len(advice.commands(advise(tmp_path), "x")) == 1
+    for i in range(1, 4):
+        graft_filters(
+            write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}), 1 << 20
+        )
+    assert advice.commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
+
+
+def test_a_filter_that_cannot_be_used_is_passed_over(tmp_path: Path) -> None:
+    for i in range(4):
+        path = write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}, ["x"])
+        patch(path, filter_offset(path)[0], b"\xff" * 8)
+    row = only(tmp_path)
+    assert row["ndv_per_row_group"] == pytest.approx(4000, rel=0.01)  # by the values
+    assert row["filters"] == 4
+
+
+def test_a_damaged_page_of_the_sample_is_told_and_no_end(tmp_path: Path) -> None:
+    for i in range(3):
+        columns = {name: np.random.default_rng(i).integers(0, 10**9, 4000) for name in ("x", "y")}
+        path = write(tmp_path / f"{i}.parquet", columns, use_dictionary=False, compression="none")
+        patch(path, pq.read_metadata(path).row_group(0).column(0).data_page_offset, b"\xff" * 16)
+    found = by_column(advise(tmp_path))
+    assert found["x"]["advice"] == "none"
+    assert "could not be read" in found["x"]["reason"]
+    assert "column x" in found["x"]["reason"]
+    assert found["y"]["advice"] == "add"
+
+
+def test_errors_of_the_storage_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "x.parquet", {"x": np.arange(10_000) % 7919}, rows_per_group=1000)
+    bp.plan(path)
+
+    def fail(*_: Any) -> None:
+        raise PermissionError(13, "no")
+
+    monkeypatch.setattr("bloomparquet.storage.os.preadv", fail)
+    with pytest.raises(PermissionError):
+        advise(path)
+
+
+def test_files_that_differ_are_one_table(tmp_path: Path) -> None:
+    draws = [np.random.default_rng(i).integers(0, 2**30, 4000) for i in range(4)]
+    write(tmp_path / "0.parquet", {"x": draws[0].astype(np.int32), "old": draws[0]}, rows_per_group=1000)
+    write(tmp_path / "1.parquet", {"x": draws[1]}, rows_per_group=1000)
+    write(tmp_path / "2.parquet", {"x": draws[2], "new": [str(value) for value in draws[2]]}, rows_per_group=1000)
+    write(tmp_path / "3.parquet", {"new": [str(value) for value in draws[3]]}, rows_per_group=1000)
+    found = by_column(advise(tmp_path))
+    assert {name: row["row_groups"] for name, row in found.items()} == {"x": 12, "old": 4, "new": 8}
+    assert found["x"]["type"] == "INT32, INT64"
+    assert {row["advice"] for row in found.values()} == {"add"}
+    write(tmp_path / "4.parquet", {"x": [str(value) for value in draws[3]]}, rows_per_group=1000)
+    assert by_column(advise(tmp_path))["x"]["type"] == "INT32, INT64, BYTE_ARRAY (STRING)"
+
+
+def test_types_that_store_a_value_differently_are_not_compared(tmp_path: Path) -> None:
+    for i in range(6):
+        values = np.random.default_rng(i).permutation(1000)
+        whole = pa.array(values.astype(np.int32 if i % 2 else np.int64))
+        priced = pa.array(values).cast(pa.decimal128(19, 0)).cast(pa.decimal128(25, 4 if i % 2 else 2))
+        write(tmp_path / f"{i}.parquet", {"x": whole, "price": priced})
+    found = by_column(advise(tmp_path))
+    for name in ("x", "price"):
+        assert found[name]["min_max_skip"] == 0
+        assert found[name]["skip_rate"] == pytest.approx(0, abs=0.05)
+        assert found[name]["advice"] == "none"
+
+
+def test_a_name_with_a_dot_and_a_field_are_two_columns(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).integers(0, 10**9, 4000)
+    table = pa.table({"a.b": values, "a": pa.array([{"b": "x"}] * 4000)})
+    rows = advise(write(tmp_path / "x.parquet", table, rows_per_group=500)).to_pylist()
+    assert [(row["column"], row["type"], row["advice"]) for row in rows] == [
+        ("a.b", "INT64", "add"),
+        ("a.b", "BYTE_ARRAY (STRING)", "none"),
+    ]
+
+
+def test_partition_columns_need_no_filter_and_are_no_obstacle(tmp_path: Path) -> None:
+    parts = {
+        f"day={day}": {"x": np.random.default_rng(day).integers(0, 10**9, 1000), "DAY": [7 + day] * 1000}
+        for day in range(6)
+    }
+    found = by_column(advise(hive(tmp_path, parts)))
+    assert list(found) == ["x", "DAY"]
+    assert found["x"]["advice"] == "add"
+    assert "partition" in found["DAY"]["reason"]
+
+
+def test_tables_without_rows_or_row_groups_need_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.parquet")
+    with pq.ParquetWriter(path, pa.schema([("x", pa.int64())])):
+        pass
+    assert pq.read_metadata(path).num_row_groups == 0
+    row = only(path)
+    assert (row["row_groups"], row["values"], row["advice"], row["reason"]) == (0, 0, "none", "there is no row group")
+    assert advice.commands(advise(path), path) == []
+    write_groups(path, [{"x": pa.array([], pa.int64())}])
+    assert only(path)["advice"] == "none"
+    with pytest.raises(bp.PlanError, match="no data files"):
+        advise(write_groups(tmp_path / "y" / "_hidden", [{"x": [1]}]).rpartition("/")[0])
+
+
+@pytest.mark.parametrize("name", ["uniform_encryption", "encrypt_columns_plaintext_footer"])
+def test_encrypted_files_are_an_error(name: str, parquet_testing_dir: Path) -> None:
+    with pytest.raises(bp.EncryptionError, match=name):
+        advise(str(parquet_testing_dir / f"{name}.parquet.encrypted"))
+
+
+def test_one_row_group_keeps_the_filter_that_it_has(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).integers(0, 10**9, 5000)
+    assert only(write(tmp_path / "x.parquet", {"x": values}))["advice"] == "none"
+    assert only(write(tmp_path / "x.parquet", {"x": values}, ["x"]))["advice"] == "keep"
+    assert only(graft_filters(write(tmp_path / "y.parquet", {"x": values}), 1 << 20))["advice"] == "shrink"
+
+
+def test_boolean_filters_of_spark_go(tmp_path: Path) -> None:
+    data = {"x": np.random.default_rng(1).integers(0, 10**9, 4000), "flag": [True, False] * 2000}
+    path = empty_filters(graft_filters(write(tmp_path / "x.parquet", data, rows_per_group=1000), 4096))
+
+    def give_away(metadata: dict[int, Field]) -> None:
+        for i in range(4):
+            chunk, other = column_metadata(metadata, i, 0), column_metadata(metadata, i, 1)
+            other[BLOOM_OFFSET], other[BLOOM_LENGTH] = chunk.pop(BLOOM_OFFSET), chunk.pop(BLOOM_LENGTH)
+
+    found = by_column(advise(edit_footer(path, give_away)))
+    assert (found["x"]["advice"], found["flag"]["advice"]) == ("add", "drop")
+
+
+def test_a_file_that_is_replaced_meanwhile_is_not_taken_for_what_it_was(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).integers(0, 10**9, 10_000)
+    first = write(tmp_path / "t" / "x.parquet", {"x": values}, rows_per_group=1000)
+    dataset = bp.Dataset.open(tmp_path / "t")
+    groups = cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
+    shutil.copy(write(tmp_path / "other.parquet", {"x": np.arange(10)}), first)
+    (row,) = advice.advise_on(dataset, groups, 0.01, 1 << 20, ReadCount()).to_pylist()
+    assert row["advice"] == "none"
+    assert "could not be read" in row["reason"]
