@@ -1,4 +1,5 @@
-"""The command line: ``bloomparquet plan | read | inspect | probe``.
+"""The command line: ``bloomparquet plan | read | inspect | advise | probe``, and :mod:`bloomparquet.cli_write`'s ``add``
+and ``shrink``.
 
 As it is installed it also has ``jar``, which is :mod:`pyspark_bloomparquet.cli`'s: this package knows no Spark.
 Everything but click is imported where it is used, so that ``--help`` and a mistyped option answer at once.
@@ -21,14 +22,17 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from bloomparquet import cli_options, cli_write
+from bloomparquet.cli_options import one_or_many as _one_or_many
+
 _ABSENT = 3
 _ROWS_IN_A_TERMINAL = 100
 _FORMATS = (".parquet", ".arrow", ".csv", ".jsonl")
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_paths = click.argument("path", nargs=-1, required=True)
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+_paths = cli_options.paths
+_json = cli_options.as_json
 
 
 def _predicate(command: _Command) -> _Command:
@@ -139,6 +143,26 @@ def inspect(path: tuple[str, ...], as_json: bool) -> None:
 
 @cli.command()
 @_paths
+@click.option("--fpp", type=cli_options.PROBABILITY, default=0.01, show_default=True, help="False positives to aim at.")
+@click.option("--sample", type=cli_options.Size(), default="64m", show_default=True, help="Bytes to read at most.")
+@_json
+def advise(path: tuple[str, ...], fpp: float, sample: int, as_json: bool) -> None:
+    """Say for which columns Bloom filters pay, by footers and a sample, and which command makes them."""
+    import bloomparquet as bp
+    from bloomparquet import advice, cli_output
+
+    where = _one_or_many(path)
+    table = bp.advise(where, fpp=fpp, sample=sample)
+    if as_json:
+        cli_output.write_jsonl(sys.stdout, table.schema, iter(table.to_batches()))
+        return
+    cli_output.console().print(advice.advice_to_rich(table))
+    for command in advice.commands(table, where, fpp=fpp):  # for copying, so not folded to the terminal's width
+        click.echo(command)
+
+
+@cli.command()
+@_paths
 @click.option("--column", required=True, help="Column, with dots for a field inside a struct.")
 @click.option("--value", required=True, help="The value, as text; bytes as 0x00ff.")
 @click.option("--timezone", default="UTC", show_default=True, help="Zone of a timestamp that names none.")
@@ -167,6 +191,10 @@ def probe(path: tuple[str, ...], column: str, value: str, timezone: str, as_json
         click.echo(f"proven absent from {absent.count(True):,} of {len(absent):,} row groups")
     if all(absent):
         raise click.exceptions.Exit(_ABSENT)
+
+
+cli.add_command(cli_write.add)
+cli.add_command(cli_write.shrink)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -221,10 +249,6 @@ def _planning(where: str | None, timezone: str, ignore_case: bool, strict: bool)
         "case_sensitive": not ignore_case,
         "on_filter_error": "fail" if strict else "keep",
     }
-
-
-def _one_or_many(path: tuple[str, ...]) -> str | list[str]:
-    return path[0] if len(path) == 1 else list(path)
 
 
 def _typed(path: str | list[str], column: str, text: str) -> Any:

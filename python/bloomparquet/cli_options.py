@@ -1,0 +1,36 @@
+"""What several commands of the command line take alike. It is apart from them so that they can lie in several files."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+_UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30}
+_SIZE = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
+
+PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+paths = click.argument("path", nargs=-1, required=True)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+class Size(click.ParamType[int]):
+    """Bytes as Spark writes them: ``16777216``, ``16384k``, ``16m``, ``1g``."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _SIZE.fullmatch(str(value).strip())
+        power = _UNITS.get(match.group(2).lower()) if match else None
+        if match is None or power is None:
+            self.fail(f"{value!r} is not a size; expected bytes, such as 1048576, 512k, 16m or 1g.", param, ctx)
+        return int(match.group(1)) << power
+
+
+def one_or_many(path: tuple[str, ...]) -> str | list[str]:
+    """What the core takes as a path: the only one, or the list."""
+    return path[0] if len(path) == 1 else list(path)
