@@ -4,7 +4,10 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
@@ -31,6 +34,7 @@ final class PlannedFiles {
   private final JsonNode predicate;
   private final List<PartitionDirectory> directories;
   private final PlanResult result;
+  private final Set<Path> whole = new HashSet<>();
   private InputPartition[] partitions;
 
   private PlannedFiles(
@@ -68,6 +72,12 @@ final class PlannedFiles {
 
   PlanResult result() {
     return result;
+  }
+
+  /** The files of which every byte falls into some partition, wherever their row groups are. */
+  synchronized Set<Path> whole() {
+    partitions();
+    return whole;
   }
 
   synchronized InputPartition[] partitions() {
@@ -115,6 +125,7 @@ final class PlannedFiles {
       FileStatusWithMetadata file, int first, int last, InternalRow values, long most, List<PartitionedFile> splits) {
     if (result.start(first) == 0 && result.length(first) == file.getLen()) {
       splits.addAll(split(file, values, most)); // the planner does not understand it
+      whole.add(file.getPath());
       return;
     }
     long gap = last - first > MANY_PIECES ? session.sessionState().conf().filesOpenCostInBytes() : 0;

@@ -10,6 +10,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 final class PrunedBatch implements Batch {
   private final PrunedScan scan;
   private final Predicate[] runtime;
+  private PlannedFiles planned;
 
   PrunedBatch(PrunedScan scan, Predicate[] runtime) {
     this.scan = scan;
@@ -18,12 +19,22 @@ final class PrunedBatch implements Batch {
 
   @Override
   public InputPartition[] planInputPartitions() {
-    return scan.planned(runtime).partitions();
+    return planned().partitions();
+  }
+
+  private synchronized PlannedFiles planned() {
+    if (planned == null) {
+      planned = scan.planned(runtime);
+    }
+    return planned;
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
     PartitionReaderFactory files = scan.files().createReaderFactory();
+    if (planned().result().planned()) {
+      files = UnchangedFiles.of(files, scan.session(), planned().whole());
+    }
     return scan.shape() == null ? files : scan.shape().applyTo(files);
   }
 
