@@ -118,11 +118,11 @@ def test_what_parquet_cannot_write_is_the_same_error(shim: SparkSession, tmp_pat
 def test_bloom_columns_have_a_filter_of_their_size_in_every_row_group(
     shim: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:
-    """Without a dictionary, or parquet-java would leave out the filter of ``kind``, which has three values."""
+    """Also ``kind``, which has three values, and of which parquet-java leaves out the filter."""
     frame.write.format("bloomparquet").option("bloomColumns", "userid, kind,st.City").save(str(tmp_path / "x"))
     sizes = filters(tmp_path / "x")
     assert sizes.keys() == {"UserId", "kind", "st.City"}
-    assert max(sizes["kind"]) == 1024  # parquet-java's smallest
+    assert max(sizes["kind"]) == 32
     assert max(sizes["UserId"]) <= 4096
     assert rows(shim.read.parquet(str(tmp_path / "x"))) == rows(frame)
 
@@ -156,8 +156,9 @@ def test_parquet_javas_own_options_name_columns_in_any_case_and_win(
     assert filters(tmp_path / "both") == {"UserId": {131072}}
 
     most = {"bloomColumns": "kind", "parquet.enable.dictionary#kind": "true", "parquet.bloom.filter.max.bytes": "1024"}
-    frame.write.format("bloomparquet").options(**most).save(str(tmp_path / "dictionary"))
-    assert filters(tmp_path / "dictionary") == {}  # the dictionary was asked for, and costs the filter
+    adaptive = {"parquet.bloom.filter.adaptive.enabled": "true"}
+    frame.write.format("bloomparquet").options(**most, **adaptive).save(str(tmp_path / "dictionary"))
+    assert filters(tmp_path / "dictionary") == {}  # the dictionary was asked for, and costs parquet-java's filter
 
     most = {"parquet.bloom.filter.enabled#UserId": "true", "parquet.bloom.filter.max.bytes": "2048"}
     frame.write.format("bloomparquet").options(**most, bloomFpp="0.02").save(str(tmp_path / "max"))

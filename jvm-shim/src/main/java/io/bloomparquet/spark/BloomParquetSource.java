@@ -38,6 +38,7 @@ public final class BloomParquetSource extends ParquetFileFormat implements Table
     Option<SparkSession> session = SparkSession.getActiveSession();
     if (session.isDefined()) {
       CommandRules.install(session.get());
+      OverwriteRule.install(session.get());
     }
   }
 
@@ -91,8 +92,15 @@ public final class BloomParquetSource extends ParquetFileFormat implements Table
       scala.collection.immutable.Map<String, String> options,
       StructType dataSchema) {
     Map<String, String> all = OptionLayers.of(sessionOptions(session), Scala.map(options));
-    BloomWriteOptions.of(all, dataSchema).applyTo(job.getConfiguration());
-    return super.prepareWrite(session, job, options, dataSchema);
+    BloomWriteOptions filters = BloomWriteOptions.of(all, dataSchema);
+    filters.applyTo(job.getConfiguration());
+    boolean commits = OverwriteRule.isSparksOwn(session, job.getConfiguration());
+    OutputWriterFactory writers =
+        filters.writers(super.prepareWrite(session, job, options, dataSchema), job.getConfiguration());
+    if (commits) {
+      OverwriteRule.prepare(all, job.getConfiguration());
+    }
+    return writers;
   }
 
   /** Spark adds these in load() and nowhere else. A condition belongs to one load, and is none of a session's. */

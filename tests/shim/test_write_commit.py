@@ -1,0 +1,269 @@
+"""A write that fails or is killed leaves the rows that were there, and nothing half done."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
+
+from tests.support.spark import conf, rows
+
+DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+PROTOCOL = "spark.sql.sources.commitProtocolClass"
+OWN_COMMITTER = "spark.sql.parquet.output.committer.class"
+KILLS = int(os.environ.get("BLOOMPARQUET_KILLS", "4"))
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def everything(path: Path) -> dict[str, bytes]:
+    """Every file below `path`, hidden ones too; without the mark of success and the check sums."""
+    found = (file for file in path.rglob("*") if file.is_file() and file.suffix != ".crc" and file.name != "_SUCCESS")
+    return {str(file.relative_to(path)): file.read_bytes() for file in found}
+
+
+def failing(spark: SparkSession) -> DataFrame:
+    """Some tasks finish their files; the last one raises after its first rows are written."""
+
+    @udf("long")
+    def raising(value):  # type: ignore[no-untyped-def]
+        if value == 39_999:
+            raise ValueError("this value is bad")
+        return value
+
+    return spark.range(0, 40_000, 1, 4).select(raising("id").alias("id")).selectExpr("id", "id % 3 AS p")
+
+
+@pytest.fixture
+def table(shim: SparkSession, tmp_path: Path) -> Iterator[Path]:
+    """Ten rows in three partitions, as a directory and as the table ``committed``."""
+    path = tmp_path / "t"
+    shim.range(10).selectExpr("id", "id % 3 AS p").write.format("bloomparquet").partitionBy("p").save(str(path))
+    shim.sql(f"CREATE TABLE committed USING bloomparquet LOCATION '{path}'")
+    yield path
+    shim.sql("DROP TABLE committed")
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "append"])
+@pytest.mark.parametrize("how", ["save", "partitions", "dynamic", "INSERT"])
+def test_a_failing_job_leaves_the_old_rows_and_no_other_file(
+    shim: SparkSession, table: Path, mode: str, how: str
+) -> None:
+    before = everything(table)
+    bad = failing(shim)
+    bad.createOrReplaceTempView("bad")
+    writer = bad.write.format("bloomparquet").mode(mode)
+    word = "OVERWRITE" if mode == "overwrite" else "INTO"
+    routes = {
+        "save": lambda: writer.save(str(table)),
+        "partitions": lambda: writer.partitionBy("p").save(str(table)),
+        "dynamic": lambda: writer.partitionBy("p").save(str(table)),
+        "INSERT": lambda: shim.sql(f"INSERT {word} committed SELECT * FROM bad"),
+    }
+    with conf(shim, DYNAMIC if how == "dynamic" else {}), pytest.raises(PythonException, match="this value is bad"):
+        routes[how]()
+    assert everything(table) == before
+    assert rows(shim.read.parquet(str(table))) == [(i, i % 3) for i in range(10)]
+    shim.sql("REFRESH TABLE committed")
+    assert rows(shim.table("committed")) == [(i, i % 3) for i in range(10)]
+
+
+def test_what_is_overwritten_is_gone_with_all_that_was_beside_it(shim: SparkSession, table: Path) -> None:
+    """As by Spark, which deletes the directory: hidden files, other files, partitions that are no more."""
+    for name in (
+        "_metadata",
+        ".hidden",
+        "notes.txt",
+        "p=9/left.parquet",
+        "p=1/_SUCCESS",
+        ".spark-staging-1/p=1/x.parquet",
+    ):
+        (table / name).parent.mkdir(parents=True, exist_ok=True)
+        (table / name).write_bytes(b"x")
+    old = everything(table)
+    shim.range(3).selectExpr("id", "1L AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
+        str(table)
+    )
+    new = everything(table)
+    assert not new.keys() & old.keys()
+    assert {Path(name).parent.as_posix() for name in new} == {"p=1"}
+    assert sorted(each.name for each in table.iterdir() if each.suffix != ".crc") == ["_SUCCESS", "p=1"]
+    assert rows(shim.read.parquet(str(table))) == [(0, 1), (1, 1), (2, 1)]
+
+
+def test_the_mark_of_success_is_the_new_jobs(shim: SparkSession, table: Path) -> None:
+    frame = shim.range(3)
+    assert (table / "_SUCCESS").exists()
+    unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+    frame.write.format("bloomparquet").mode("overwrite").options(**unmarked).save(str(table))
+    assert not (table / "_SUCCESS").exists()
+    frame.write.format("bloomparquet").mode("overwrite").save(str(table))
+    assert (table / "_SUCCESS").exists()
+
+
+def test_only_the_partitions_that_are_written_are_overwritten_in_dynamic_mode(shim: SparkSession, table: Path) -> None:
+    before = everything(table)
+    frame = shim.sql("SELECT 100L AS id, 1L AS p UNION ALL SELECT 101L, 7L")
+    with conf(shim, DYNAMIC):
+        frame.write.format("bloomparquet").mode("overwrite").partitionBy("p").save(str(table))
+    after = everything(table)
+    kept = {name for name in before if not name.startswith("p=1/")}
+    assert kept <= after.keys()
+    assert not (before.keys() - kept) & after.keys()
+    assert rows(shim.read.parquet(str(table)).where("p IN (1, 7)")) == [(100, 1), (101, 7)]
+    assert not [name for name in os.listdir(table) if name.startswith((".spark", "_temporary"))]
+
+
+@pytest.mark.parametrize("name", ["a=b", "a%b", "ü/€", "sp ace", "colon:", "#", "?*", "+"])
+def test_partitions_of_any_name_are_overwritten(shim: SparkSession, tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / "t")
+    for mode in ({}, DYNAMIC):
+        with conf(shim, mode):
+            for value in (1, 2):
+                frame = shim.createDataFrame([(value, name)], "id INT, p STRING")
+                frame.write.format("bloomparquet").mode("overwrite").partitionBy("p").save(path)
+                assert rows(shim.read.parquet(path)) == [(value, name)]
+
+
+def test_a_directory_of_partitions_that_no_row_is_written_to_keeps_its_rows(shim: SparkSession, table: Path) -> None:
+    before = everything(table)
+    with conf(shim, DYNAMIC):
+        shim.table("committed").limit(0).write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
+            str(table)
+        )
+    assert everything(table) == before
+
+
+def test_a_file_in_the_place_of_a_directory_is_overwritten(shim: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"a file")
+    shim.range(3).write.format("bloomparquet").mode("overwrite").save(str(tmp_path / "x"))
+    assert rows(shim.read.parquet(str(tmp_path / "x"))) == [(0,), (1,), (2,)]
+
+
+def test_what_a_killed_job_had_not_committed_is_never_read(shim: SparkSession, tmp_path: Path) -> None:
+    """Its finished tasks lie where Hadoop would look for those of the next job."""
+    path = tmp_path / "t"
+    shim.range(3).write.format("bloomparquet").save(str(path))
+    stale = path / "_temporary" / "0" / "task_202001010000000_0000_m_000000"
+    stale.mkdir(parents=True)
+    (stale / "part-00000-stale.parquet").write_bytes(next(path.glob("part-*")).read_bytes())
+    shim.range(3, 5).write.format("bloomparquet").mode("append").save(str(path))
+    assert rows(shim.read.parquet(str(path))) == [(i,) for i in range(5)]
+    assert not (path / "_temporary").exists()
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {PROTOCOL: "org.apache.spark.internal.io.HadoopMapReduceCommitProtocol"},
+        {OWN_COMMITTER: "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter"},
+        {"mapreduce.fileoutputcommitter.algorithm.version": "2"},
+        {"parquet.summary.metadata.level": "ALL"},
+    ],
+    ids=["protocol", "committer", "algorithm", "summary"],
+)
+def test_who_commits_is_the_users_choice(shim: SparkSession, table: Path, chosen: dict[str, str]) -> None:
+    """Then overwriting is Spark's as well: what was there is deleted first."""
+    with conf(shim, chosen):
+        shim.range(3).write.format("bloomparquet").mode("overwrite").save(str(table))
+        assert rows(shim.read.parquet(str(table))) == [(0,), (1,), (2,)]
+        before = everything(table)
+        with pytest.raises(PythonException):
+            failing(shim).write.format("bloomparquet").mode("overwrite").save(str(table))
+        # Tasks that were done have moved their files already, by the second algorithm of Hadoop's committer.
+        left = everything(table)
+        assert bool(left) == ("2" in chosen.values())
+        assert not left.keys() & before.keys()
+
+
+def test_what_a_user_sets_by_the_names_of_ours_deletes_nothing(shim: SparkSession, table: Path, tmp_path: Path) -> None:
+    before = everything(table)
+    options = {
+        "bloomparquet.overwritten": str(table),
+        "bloomparquet.overwritten.path": str(table),
+        "bloomparquet.overwritten.partitions": "true",
+    }
+    for mode in ("append", "overwrite"):
+        shim.range(3).write.format("bloomparquet").mode(mode).options(**options).save(str(tmp_path / "other"))
+    assert everything(table) == before
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.support.spark import start
+from pyspark_bloomparquet import attach
+
+home, table, value = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+spark = attach(start(home))
+print("ready", flush=True)
+while True:
+    value = 3 - value
+    frame = spark.range(0, 40_000, 1, 4).selectExpr("id", f"{value}L AS written")
+    frame.write.format("bloomparquet").mode("overwrite").option("bloomColumns", "id").save(table)
+    print(f"written {value}", flush=True)
+"""
+
+
+def test_a_killed_write_leaves_the_old_rows_or_the_new(shim: SparkSession, tmp_path: Path) -> None:
+    """Two sets of rows overwrite each other in a process of their own, until it is killed with all that it started.
+
+    Only while files are moved and deleted, a few milliseconds, may parts of both be there: then none is lost.
+    """
+    path = tmp_path / "t"
+    both = {value: {(i, value) for i in range(40_000)} for value in (1, 2)}
+    chance = random.Random(os.environ.get("BLOOMPARQUET_SEED"))
+    first = shim.range(40_000).selectExpr("id", "1L AS written").write.format("bloomparquet").mode("overwrite")
+    first.save(str(path))
+    mixed = 0
+    for kill in range(KILLS):
+        killed(tmp_path / f"home{kill}", path, chance)
+        for file in path.glob("*.parquet"):
+            pq.read_table(file)
+        found = [tuple(row) for row in shim.read.parquet(str(path)).select("id", "written").collect()]
+        held = [value for value in both if both[value] <= set(found)]
+        assert held, "rows are lost"
+        assert len(found) == len(set(found)), "rows are there twice"
+        mixed += len(found) != 40_000
+        first.save(str(path))
+        left = {each.name for each in path.iterdir() if each.suffix not in (".parquet", ".crc")}
+        assert left == {"_SUCCESS"}
+        assert len(list(path.glob(".part*.crc"))) == len(list(path.glob("part*.parquet")))
+        assert set(rows(shim.read.parquet(str(path)).select("id", "written"))) == both[1]
+    print(f"{KILLS} kills, {mixed} while files were moved or deleted")
+
+
+def killed(home: Path, table: Path, chance: random.Random) -> None:
+    """Runs WRITER over `table`, and kills it and its JVM at some moment of one of its first writes."""
+    home.mkdir()
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'python'}"}
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(home), str(table), "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    assert writer.stdout is not None
+    began = chance.choice(("ready", "written"))
+    try:
+        for line in writer.stdout:
+            if line.startswith(began):
+                break
+        time.sleep(chance.uniform(0, 1.0))
+        assert writer.poll() is None, "the writer ended by itself"
+    finally:
+        os.killpg(writer.pid, signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
