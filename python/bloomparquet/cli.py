@@ -1,5 +1,5 @@
-"""The command line: ``bloomparquet plan | read | inspect | advise | probe``, and :mod:`bloomparquet.cli_write`'s ``add``
-and ``shrink``.
+"""The command line: ``bloomparquet plan | read | inspect | advise | probe``, and from :mod:`bloomparquet.cli_write`
+``add`` and ``shrink``.
 
 As it is installed it also has ``jar``, which is :mod:`pyspark_bloomparquet.cli`'s: this package knows no Spark.
 Everything but click is imported where it is used, so that ``--help`` and a mistyped option answer at once.

@@ -8,6 +8,7 @@ file whole, either as it was or done; running the same command again does what i
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -84,7 +85,9 @@ def add(
             progress=progress,
         )
 
-    _run(work, path, "add", output=output, dry_run=dry_run, as_json=as_json)
+    outcomes = _run(work, path, "add", output=output, dry_run=dry_run, as_json=as_json)
+    if columns is None and not as_json and all(outcome.action in ("unchanged", "copied") for outcome in outcomes):
+        click.echo(f"Which columns filters pay for, and why: bloomparquet advise {shlex.join(path)}")
 
 
 @click.command()
@@ -143,7 +146,7 @@ def _run(
     output: str | None,
     dry_run: bool,
     as_json: bool,
-) -> None:
+) -> list[FileOutcome]:
     if output is not None and len(path) > 1:
         raise click.UsageError("--output takes one PATH.")
     from bloomparquet import cli_output
@@ -165,6 +168,7 @@ def _run(
         cli_output.console().print(summary.to_rich(outcomes, verb=verb, dry_run=dry_run))
     if any(outcome.action == "failed" for outcome in outcomes):
         raise click.exceptions.Exit(1)
+    return outcomes
 
 
 @contextmanager

@@ -88,13 +88,13 @@ def _columns(outcomes: Sequence[FileOutcome]) -> Table:
     for name, footer in totals.items():
         table.add_column(name, footer=footer, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for column, number in filters.items():
+    for name, number in filters.items():
         table.add_row(
-            _escape(column),
+            _escape(name),
             f"{number:,}",
-            human_bytes(size[column]),
-            f"{100 * worst[column]:.2f} %",
-            f"[yellow]limited in {_plural(limited[column], 'file')}[/yellow]" if limited[column] else "",
+            human_bytes(size[name]),
+            f"{100 * worst[name]:.2f} %",
+            f"[yellow]limited in {_plural(limited[name], 'file')}[/yellow]" if limited[name] else "",
         )
     return table
 

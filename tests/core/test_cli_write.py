@@ -1,0 +1,394 @@
+"""The commands that change files: what they print and write, their exit codes, and that no file is ever harmed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.report import human_bytes
+from pyspark_bloomparquet import cli
+from tests.support import files
+
+ROWS, FILES, GROUPS = 6000, 4, 2
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object) -> Result:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Result(code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """Four files of two row groups, in directories with spaces; no filter anywhere."""
+    for i in range(FILES):
+        scattered = [(j * 7919 + i * 104729) % 1_000_003 for j in range(ROWS)]
+        table = pa.table({
+            "id": scattered,
+            "st": [{"x": f"{value:x}"} for value in scattered],
+            "at": [i * ROWS + j for j in range(ROWS)],
+            "ok": [j % 2 == 0 for j in range(ROWS)],
+        })  # fmt: skip
+        files.write(tmp_path / "events" / f"day=2026-03-0{i} x" / "a b.parquet", table, rows_per_group=ROWS // GROUPS)
+    return tmp_path / "events"
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def filtered(root: Path) -> dict[str, int]:
+    """How many filters each column has."""
+    columns = bp.inspect(str(root))["column"].to_pylist()
+    return {column: columns.count(column) for column in columns}
+
+
+def cells(text: str, first: str) -> list[str]:
+    """The line that begins with `first`, split where there are two spaces or more."""
+    (line,) = [line for line in text.splitlines() if line.split("  ")[0].strip() == first]
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def test_add_gives_every_row_group_a_filter_and_says_so(run: Run, events: Path) -> None:
+    before = sum(len(data) for data in contents(events).values())
+    result = run("add", events, "--columns", "id, st.x")
+    after = sum(len(data) for data in contents(events).values())
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("Filters added to 4 of 4 files.\n")
+    assert filtered(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}
+    size = sum(bp.inspect(str(events))["bytes"].to_pylist())
+    assert cells(result.out, "id")[1] == cells(result.out, "st.x")[1] == "8"
+    assert cells(result.out, "total")[1:3] == ["16", human_bytes(size)]
+    assert f"Now {human_bytes(after)}, was {human_bytes(before)} (+{human_bytes(after - before)}, " in result.out
+    assert bp.plan(str(events), "id = 1000004").kept == 0
+
+
+def test_add_tells_of_each_file_as_json(run: Run, events: Path) -> None:
+    before = contents(events)
+    result = run("add", events, "--columns", "id", "--json")
+    after = contents(events)
+    assert (result.code, result.err) == (0, "")
+    assert [line["path"] for line in result.lines()] == [str(events / name) for name in sorted(before)]
+    for line, name in zip(result.lines(), sorted(before), strict=True):
+        assert (line["action"], line["filters"], line["dropped"], line["error"]) == ("added", GROUPS, 0, None)
+        assert (line["bytes_before"], line["bytes_after"]) == (len(before[name]), len(after[name]))
+        (column,) = line["columns"]
+        assert column == {
+            "column": "id",
+            "filters": GROUPS,
+            "bytes": line["filter_bytes"],
+            "fpp": line["fpp"],
+            "limited": False,
+        }
+        assert 0 < line["fpp"] <= 0.0125
+
+
+def test_add_without_columns_is_what_pays(run: Run, events: Path) -> None:
+    assert run("add", events).code == 0
+    assert filtered(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}  # `at` is sorted, `ok` has two values
+    result = run("add", events)
+    assert result.out.splitlines()[0] == "Nothing to do in 4 of 4 files."
+    assert "bloomparquet advise" in result.out
+
+
+def test_a_second_run_changes_nothing(run: Run, events: Path) -> None:
+    run("add", events, "--columns", "id")
+    done = contents(events)
+    assert run("add", events, "--columns", "id").out == "Nothing to do in 4 of 4 files.\n"
+    assert contents(events) == done
+    # What is there is kept, also where other filters are made beside it.
+    run("add", events, "--columns", "id,st.x", "--fpp", "0.2")
+    assert filtered(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}
+    (fpp,) = {row["estimated_fpp"] > 0.02 for row in bp.inspect(str(events)).to_pylist() if row["column"] == "id"}
+    assert not fpp
+
+
+def test_replace_makes_filters_anew(run: Run, events: Path) -> None:
+    run("add", events, "--columns", "id", "--fpp", "0.3")
+    assert run("add", events, "--columns", "id", "--fpp", "0.001", "--replace").code == 0
+    found = bp.inspect(str(events)).to_pylist()
+    assert len(found) == FILES * GROUPS
+    assert all(row["estimated_fpp"] <= 0.00125 for row in found)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"), [("add", "would be added to 4"), ("shrink", "would be made smaller in 4")]
+)
+def test_a_dry_run_says_what_a_run_does_and_changes_no_byte(run: Run, events: Path, command: str, says: str) -> None:
+    arguments = ["--columns", "id"] if command == "add" else ["--fpp", "0.3"]
+    if command == "shrink":
+        run("add", events, "--columns", "id")
+    before = contents(events)
+    text = run(command, events, *arguments, "--dry-run")
+    said = run(command, events, *arguments, "--dry-run", "--json").lines()
+    assert contents(events) == before
+    assert says in text.out
+    assert "Would be" in text.out
+    assert run(command, events, *arguments, "--json").lines() == said
+    assert sum(line["bytes_after"] for line in said) == sum(len(data) for data in contents(events).values())
+
+
+def test_output_leaves_the_source_as_it_is(run: Run, events: Path, tmp_path: Path) -> None:
+    before = contents(events)
+    assert run("add", events, "--columns", "id", "-o", tmp_path / "new").code == 0
+    assert contents(events) == before
+    assert filtered(tmp_path / "new") == {"id": FILES * GROUPS}
+    assert set(contents(tmp_path / "new")) == set(before)
+    result = run("shrink", events, "-o", tmp_path / "same")
+    assert result.out == "4 copied as they are.\n"
+    assert contents(tmp_path / "same") == before
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_file_that_fails_is_a_line_and_the_others_are_done(run: Run, events: Path, flags: list[str]) -> None:
+    bad = events / "day=2026-03-01 x" / "a b.parquet"
+    bad.write_bytes(bad.read_bytes()[:-1])
+    before = bad.read_bytes()
+    result = run("add", events, "--columns", "id", *flags)
+    assert result.code == 1
+    assert result.err.startswith(f"error: {bad}: ")
+    assert result.err.count("\n") == 1
+    assert bad.read_bytes() == before
+    bad.unlink()
+    assert filtered(events) == {"id": (FILES - 1) * GROUPS}
+    if flags:
+        assert [line["action"] for line in result.lines()] == ["added", "failed", "added", "added"]
+        assert str(bad) in result.lines()[1]["error"]
+    else:
+        assert result.out.startswith("Filters added to 3 of 4 files; 1 failed and is as before.\n")
+
+
+def test_a_filter_that_may_not_be_large_enough_is_said_once(run: Run, events: Path) -> None:
+    result = run("add", events, "--columns", "id,st.x", "--max-bytes", "1k")
+    assert (result.code, result.err) == (0, "")
+    assert cells(result.out, "id")[-1] == cells(result.out, "st.x")[-1] == "limited in 4 files"
+    assert result.out.count("--max-bytes") == 1
+    assert {row["bytes"] for row in bp.inspect(str(events)).to_pylist()} == {1024}
+
+
+@pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("4k", 4096), ("4 KiB", 4096), ("1m", 1 << 20)])
+def test_sizes_are_written_as_spark_writes_them(run: Run, events: Path, text: str, size: int) -> None:
+    run("add", events, "--columns", "id", "--max-bytes", text, "--fpp", "0.0000001")
+    assert max(row["bytes"] for row in bp.inspect(str(events)).to_pylist()) <= size
+
+
+def test_shrink_folds_and_drops(run: Run, events: Path) -> None:
+    run("add", events, "--columns", "id", "--fpp", "0.0001")
+    run("add", events, "--columns", "st.x", "--max-bytes", "32")  # these let everything through
+    before = sum(bp.inspect(str(events))["bytes"].to_pylist())
+    table = bp.read_table(str(events))
+    result = run("shrink", events, "--fpp", "0.1")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("Filters made smaller in 4 of 4 files.\n")
+    assert "8 filters were dropped" in result.out
+    assert filtered(events) == {"id": FILES * GROUPS}
+    assert sum(bp.inspect(str(events))["bytes"].to_pylist()) <= before / 4
+    assert bp.read_table(str(events)).equals(table)
+    for value in (7919, 104729, (5999 * 7919 + 3 * 104729) % 1_000_003):
+        assert bp.read_table(str(events), f"id = {value}").num_rows == table["id"].to_pylist().count(value) > 0
+
+
+def test_shrink_in_place_keeps_the_file_itself(run: Run, events: Path) -> None:
+    run("add", events, "--columns", "id", "--fpp", "0.0001")
+    table = bp.read_table(str(events))
+    inodes = [path.stat().st_ino for path in sorted(events.rglob("*.parquet"))]
+    sums = [path.with_name(f".{path.name}.crc") for path in events.rglob("*.parquet")]
+    for path in sums:
+        path.write_bytes(b"what Hadoop checks the old bytes by")
+    before = sum(path.stat().st_size for path in events.rglob("*.parquet"))
+    assert run("shrink", events, "--fpp", "0.1", "--in-place-footer").code == 0
+    assert [path.stat().st_ino for path in sorted(events.rglob("*.parquet"))] == inodes
+    assert sum(path.stat().st_size for path in events.rglob("*.parquet")) < before
+    assert not any(path.exists() for path in sums)
+    assert len(contents(events)) == FILES
+    assert bp.read_table(str(events)).equals(table)
+
+
+def test_what_hadoop_checks_the_old_bytes_by_goes_with_them(run: Run, events: Path) -> None:
+    path = events / "day=2026-03-01 x" / "a b.parquet"
+    link, away = events / "link.parquet", events.parent / "away.parquet"
+    os.rename(path, away)
+    link.symlink_to(away)
+    path.parent.rmdir()
+    for file in (link, away):
+        file.with_name(f".{file.name}.crc").write_bytes(b"")
+    assert run("add", link, "--columns", "id", "--dry-run").code == 0
+    assert run("add", link, "--columns", "nope").code == 1
+    assert all(file.with_name(f".{file.name}.crc").exists() for file in (link, away))
+    assert run("add", link, "--columns", "id").code == 0
+    assert link.is_symlink()
+    assert not any(file.with_name(f".{file.name}.crc").exists() for file in (link, away))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["add"],
+        ["add", "x", "--fpp", "0"],
+        ["add", "x", "--fpp", "1"],
+        ["add", "x", "--max-bytes", "3"],
+        ["add", "x", "--max-bytes", "3x"],
+        ["add", "x", "--max-bytes", "1g"],
+        ["add", "x", "--columns", "a,"],
+        ["add", "x", "--columns", ""],
+        ["add", "x", "y", "-o", "z"],
+        ["shrink", "x", "y", "-o", "z"],
+        ["shrink", "x", "--drop-above", "0"],
+        ["shrink", "x", "--in-place-footer", "-o", "z"],
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert "Traceback" not in result.err
+    assert "Error: " in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["add", "{events}", "--columns", "idd"], "did you mean 'id'"),
+        (["add", "{events}", "--columns", "st"], "st is a group"),
+        (["add", "{events}", "--columns", "ok"], "two values"),
+        (["add", "{events}/nowhere"], "nowhere"),
+        (["shrink", "{events}/nowhere"], "nowhere"),
+        (["shrink", "memory://no/such/thing", "--in-place-footer"], "no/such/thing"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_1_and_changes_nothing(
+    run: Run, events: Path, arguments: list[str], said: str
+) -> None:
+    before = contents(events)
+    result = run(*(argument.format(events=events) for argument in arguments))
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+    assert said in result.err
+    assert contents(events) == before
+
+
+def in_terminal(command: list[str]) -> tuple[str, str]:
+    """What a command writes to stdout, and to a stderr that is a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"})
+    os.close(theirs)
+    shown = b""
+    assert process.stdout is not None
+    streams, out = {ours, process.stdout.fileno()}, b""
+    while streams:
+        for stream in select.select(list(streams), [], [])[0]:
+            try:
+                data = os.read(stream, 65536)
+            except OSError:  # how a terminal ends
+                data = b""
+            if not data:
+                streams.discard(stream)
+            elif stream == ours:
+                shown += data
+            else:
+                out += data
+    process.wait()
+    os.close(ours)
+    process.stdout.close()
+    return out.decode(), shown.decode()
+
+
+def test_a_bar_is_shown_in_a_terminal_and_keeps_off_stdout(events: Path) -> None:
+    (events / "day=2026-03-00 x" / "a.parquet").write_bytes(b"PAR1" + bytes(100))
+    command = [sys.executable, "-m", "bloomparquet.cli", "add", str(events), "--columns", "id"]
+    out, shown = in_terminal([*command, "--dry-run", "--json"])
+    assert [json.loads(line)["action"] for line in out.splitlines()] == ["added", "failed", *["added"] * 3]
+    assert "5 of 5 files" in shown
+    assert "error: " in shown
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr.count("\n") == 1  # the error, and no bar
+    assert done.stdout.startswith("Filters added to 4 of 5 files")
+
+
+def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> None:
+    rows = {str(path): pq.read_table(path) for path in events.rglob("*.parquet")}
+    program = textwrap.dedent(f"""
+        import os, time
+        original = os.rename
+        def slowly(source, target, **more):
+            open({str(tmp_path / "started")!r}, "w").close()
+            time.sleep(1)
+            return original(source, target, **more)
+        os.rename = slowly
+        from bloomparquet import cli
+        cli.main(["add", {str(events)!r}, "--columns", "id"])
+    """)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not (tmp_path / "started").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"")
+    done = filtered(events).get("id", 0)
+    assert done < FILES * GROUPS
+    assert done % GROUPS == 0
+    assert {str(path): pq.read_table(path) for path in events.rglob("*.parquet")} == rows
+    assert len(contents(events)) == FILES
+    subprocess.run([sys.executable, "-m", "bloomparquet.cli", "add", str(events), "--columns", "id"], check=True)
+    assert filtered(events) == {"id": FILES * GROUPS}
+
+
+def test_a_closed_pipe_is_quiet_and_leaves_every_file_whole(events: Path) -> None:
+    command = f"{sys.executable} -m bloomparquet.cli add '{events}' --columns id --json | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 141
+    assert bp.read_table(str(events)).num_rows == FILES * ROWS
+    assert len(contents(events)) == FILES
+
+
+def test_help_loads_no_more_than_the_package_itself(run: Run) -> None:
+    program = """
+import sys
+from pyspark_bloomparquet import cli
+try:
+    cli.main(["add", "--help"])
+finally:
+    print({"sqlglot", "rich", "fsspec", "pandas", "pyspark", "pyarrow.dataset"} & set(sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stderr == "set()\n"
+    for command in ("add", "shrink"):
+        assert "Usage: bloomparquet " + command in run(command, "--help").out

@@ -1,0 +1,92 @@
+"""Filters that are added, made smaller or taken away under a session with the jar: the next query has them, and none
+loses a row over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import bloomparquet as bp
+from pyspark_bloomparquet import add_filters, last_plan, shrink_filters
+from tests.support.spark import rows, write
+
+FILES, ROWS = 4, 40_000
+VALUE = 7919 * 33_333 % 1_000_003
+
+
+def load(spark: SparkSession, path: str) -> DataFrame:
+    return spark.read.format("bloomparquet").load(path)
+
+
+def skipped(frame: DataFrame) -> int:
+    """The row groups that Bloom filters spared, once the frame has run."""
+    frame.collect()
+    (plan,) = last_plan(frame)
+    assert plan.planned, plan.reason
+    return plan.skipped["bloom"]
+
+
+@pytest.fixture
+def bare(shim: SparkSession, tmp_path: Path) -> str:
+    """What Spark writes unasked: no filter."""
+    frame = shim.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
+    return write(frame, tmp_path / "t", files=FILES, rows_per_group=2000)
+
+
+@pytest.fixture
+def large(shim: SparkSession, tmp_path: Path) -> str:
+    """What Spark writes when asked for filters: 1 MiB for each column chunk."""
+    frame = shim.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
+    return write(frame, tmp_path / "t", {"id": None, "even": None}, files=FILES, rows_per_group=2000)
+
+
+def test_the_next_query_has_the_new_filters(shim: SparkSession, bare: str) -> None:
+    expected = rows(shim.read.parquet(bare).where(f"id = {VALUE}"))
+    assert len(expected) == 1
+    assert skipped(load(shim, bare).where(f"id = {VALUE}")) == 0
+    assert {row.action for row in add_filters(shim, bare, "ID").collect()} == {"added"}
+    found = load(shim, bare).where(f"id = {VALUE}")
+    assert skipped(found) >= 18  # of 20, less a false positive
+    assert rows(found) == expected
+
+
+def test_all_that_pays_is_decided_for_all_files_together(shim: SparkSession, bare: str) -> None:
+    assert {row.action for row in add_filters(shim, bare).collect()} == {"added"}
+    assert set(bp.inspect(bare)["column"].to_pylist()) == {"id", "name"}
+
+
+CHANGES: dict[str, Callable[[SparkSession, str], object]] = {
+    "folded": shrink_filters,
+    "dropped": lambda spark, path: shrink_filters(spark, path, drop_above=1e-300),
+    "made anew": lambda spark, path: add_filters(spark, path, {"id": bp.Bloom(fpp=0.0001)}, replace=True),
+    "added beside": lambda spark, path: add_filters(spark, path, "name"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_was_loaded_planned_or_listed_before_keeps_its_rows(shim: SparkSession, large: str, change: str) -> None:
+    values = f"{VALUE}, 7919, {7919 * 39_999 % 1_000_003}"
+    expected = rows(shim.read.parquet(large).where(f"id IN ({values})"))
+    everything = rows(shim.read.parquet(large))
+    assert len(expected) == 3
+    fresh, planned = load(shim, large), load(shim, large)
+    assert skipped(planned.where(f"id IN ({values})")) > 0
+    shim.sql(f"CREATE TEMPORARY VIEW before USING bloomparquet OPTIONS (path '{large}')")
+    shim.sql(f"CREATE TABLE listed USING bloomparquet LOCATION '{large}'")
+    try:
+        for name in ("before", "listed"):
+            assert rows(shim.table(name).where(f"id IN ({values})")) == expected
+        CHANGES[change](shim, large)
+        for frame in (fresh, planned, shim.table("before"), shim.table("listed"), load(shim, large)):
+            assert rows(frame.where(f"id IN ({values})")) == expected
+            assert rows(frame) == everything
+        shim.sql("REFRESH TABLE before")
+        for frame in (shim.table("before"), shim.table("listed"), load(shim, large)):
+            spared = skipped(frame.where(f"id IN ({values})"))
+            assert (spared == 0) is (change == "dropped")
+    finally:
+        shim.sql("DROP VIEW before")
+        shim.sql("DROP TABLE listed")

@@ -1,0 +1,249 @@
+"""Filters for whole tables by Spark's executors: what is done to which file, and what its row says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import bloomparquet as bp
+from pyspark_bloomparquet import add_filters, shrink_filters
+from tests.support import files
+from tests.support.retrofit import (
+    actions,
+    contents,
+    data_files,
+    filtered,
+    ids,
+    make_table,
+    row_groups,
+)
+from tests.support.spark import conf, rows, write
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return make_table(tmp_path / "my events=all")
+
+
+def test_each_file_has_its_row_and_each_row_group_its_filter(spark: SparkSession, table: Path) -> None:
+    before = {path: os.path.getsize(path) for path in data_files(table)}
+    expected = rows(spark.read.parquet(str(table)))
+    outcome = {row.path: row for row in add_filters(spark, str(table), ["Id", "st.x"]).collect()}
+    assert set(outcome) == set(before)
+    for path, row in outcome.items():
+        groups = pq.read_metadata(path).num_row_groups
+        assert (row.action, row.error, row.dropped, row.limited) == ("added", None, 0, [])
+        assert (row.bytes_before, row.bytes_after) == (before[path], os.path.getsize(path))
+        assert row.filters == 2 * groups
+        assert [(each.column, each.filters) for each in row.columns] == [("Id", groups), ("st.x", groups)]
+        assert sum(each.bytes for each in row.columns) == row.filter_bytes
+        assert row.fpp == max(each.fpp for each in row.columns) <= 0.0125
+    assert filtered(table) == {(*group, column) for group in row_groups(table) for column in ("Id", "st.x")}
+    assert rows(spark.read.parquet(str(table))) == expected
+
+
+def test_every_value_is_found_by_the_new_filters(spark: SparkSession, table: Path) -> None:
+    add_filters(spark, str(table), {"Id": bp.Bloom(fpp=0.001)})
+    for value in (ids(0, 500)[-1], ids(3)[1999], ids(5, 3000)[-1]):
+        kept = {(group.path, group.index) for group in bp.plan(str(table), f"Id = {value}").kept_row_groups()}
+        there = {
+            (path, i)
+            for path, i in row_groups(table)
+            if value in pq.ParquetFile(path).read_row_group(i)["Id"].to_pylist()
+        }
+        assert there
+        assert there <= kept
+    assert bp.plan(str(table), "Id = 1000004").kept == 0
+
+
+def test_a_second_run_and_a_second_look_change_nothing(spark: SparkSession, table: Path) -> None:
+    first = add_filters(spark, str(table), "Id")
+    done = contents(table)
+    times = [os.stat(path).st_mtime_ns for path in data_files(table)]
+    assert actions(first) == actions(first) == {"added": 6}
+    assert actions(add_filters(spark, str(table), "Id")) == {"unchanged": 6}
+    assert contents(table) == done
+    assert [os.stat(path).st_mtime_ns for path in data_files(table)] == times
+
+
+def test_a_dry_run_says_what_a_run_does_and_changes_no_byte(spark: SparkSession, table: Path) -> None:
+    before = contents(table)
+    said = add_filters(spark, str(table), ["Id", "st.x"], dry_run=True).collect()
+    assert contents(table) == before
+    assert add_filters(spark, str(table), ["Id", "st.x"]).collect() == said
+    done = contents(table)
+    said = shrink_filters(spark, str(table), fpp=0.3, dry_run=True).collect()
+    assert contents(table) == done
+    assert shrink_filters(spark, str(table), fpp=0.3).collect() == said
+    assert {row.action for row in said} == {"shrunk"}
+
+
+@pytest.mark.parametrize("per_task", [1, 4, 100])
+def test_a_file_that_fails_is_as_it_was_and_the_others_are_done(
+    spark: SparkSession, table: Path, per_task: int
+) -> None:
+    (cut, damaged, *good) = data_files(table)
+    Path(cut).write_bytes(Path(cut).read_bytes()[:-1])
+    content = bytearray(Path(damaged).read_bytes())
+    content[4:1500] = bytes(1496)
+    Path(damaged).write_bytes(content)
+    before = contents(table)
+    outcome = {row.path: row for row in add_filters(spark, str(table), "Id", files_per_task=per_task).collect()}
+    assert {path for path, row in outcome.items() if row.action == "added"} == set(good)
+    for path in (cut, damaged):
+        row = outcome[path]
+        assert (row.action, row.filters, row.bytes_before) == ("failed", 0, row.bytes_after)
+        assert path in row.error
+        assert contents(table)[str(Path(path).relative_to(table))] == before[str(Path(path).relative_to(table))]
+    assert set(contents(table)) == set(before)  # nothing is left beside them
+    assert actions(add_filters(spark, str(table), "Id")) == {"unchanged": 4, "failed": 2}
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("ID", "Id"),
+        ("ST.X", "st.x"),
+        ("A.B", "a.b"),
+        ("`a.b`", "a.b"),
+        ("`St`.`x`", "st.x"),
+        (["ID"], "Id"),
+        ([("ST", "X")], "st.x"),
+        ({"iD": bp.Bloom(fpp=0.1)}, "Id"),
+    ],
+)
+def test_names_are_sparks(spark: SparkSession, table: Path, asked: Any, found: str) -> None:
+    assert actions(add_filters(spark, str(table), asked)) == {"added": 6}
+    assert {column for _, _, column in filtered(table)} == {found}
+
+
+def test_each_file_has_names_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    files.write(tmp_path / "t" / "a.parquet", {"UserId": ids(1)})
+    files.write(tmp_path / "t" / "b.parquet", {"userid": ids(2)})
+    files.write(tmp_path / "t" / "c.parquet", {"other": ids(3)})
+    found = {Path(row.path).name: row for row in add_filters(spark, str(tmp_path / "t"), "USERID").collect()}
+    assert {name: row.action for name, row in found.items()} == {
+        "a.parquet": "added",
+        "b.parquet": "added",
+        "c.parquet": "unchanged",
+    }
+    assert {column for _, _, column in filtered(tmp_path / "t")} == {"UserId", "userid"}
+
+
+def test_with_case_sensitivity_a_name_is_itself_only(spark: SparkSession, table: Path, tmp_path: Path) -> None:
+    twice = files.write(tmp_path / "twice.parquet", {"id": ids(1), "ID": ids(2)})
+    before = contents(table), Path(twice).read_bytes()
+    with pytest.raises(bp.PlanError, match=r"'id' could be any of id, ID; set spark\.sql\.caseSensitive"):
+        add_filters(spark, twice, "id")
+    with conf(spark, {"spark.sql.caseSensitive": "true"}):
+        with pytest.raises(bp.PlanError, match="no column 'ID'; did you mean 'Id'"):
+            add_filters(spark, str(table), "ID")
+        assert (contents(table), Path(twice).read_bytes()) == before
+        add_filters(spark, twice, "id")
+    assert {column for _, _, column in filtered(Path(twice))} == {"id"}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda spark, path: add_filters(spark, path, ["Id", "idd"]), bp.PlanError, "'idd'; did you mean 'Id'"),
+        (lambda spark, path: add_filters(spark, path, "st"), bp.PlanError, "st is a group"),
+        (lambda spark, path: add_filters(spark, path, "`Id"), bp.OptionError, "backticks"),
+        (lambda spark, path: add_filters(spark, path, "Id", files_per_task=0), bp.OptionError, "files_per_task is 0"),
+        (lambda spark, path: add_filters(spark, path + "/nowhere", "Id"), FileNotFoundError, "nowhere"),
+        (lambda spark, path: shrink_filters(spark, path, fpp=1.5), bp.OptionError, "fpp is 1.5"),
+        (lambda spark, path: shrink_filters(spark, path, drop_above=0.0), bp.OptionError, "drop_above is 0.0"),
+    ],
+)
+def test_a_mistake_is_an_error_before_anything_starts(
+    spark: SparkSession, table: Path, call: Callable[..., Any], error: type[Exception], message: str
+) -> None:
+    before = contents(table)
+    with pytest.raises(error, match=message):
+        call(spark, str(table))
+    assert contents(table) == before
+
+
+def test_filters_of_sparks_own_writer_shrink(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(20_000).selectExpr("id * 7919 % 1000003 AS id", "id % 2 = 0 AS even", "uuid() AS name")
+    path = write(frame, tmp_path / "t", {"id": None, "even": None, "name": None}, files=3)
+    expected = rows(spark.read.parquet(path))
+    found = shrink_filters(spark, path).collect()
+    assert [(row.action, row.filters, row.dropped) for row in found] == [("shrunk", 2, 1)] * 3
+    assert sum(row.bytes_before for row in found) > 9 << 20
+    assert sum(row.bytes_after for row in found) < 2 << 20
+    assert all(row.fpp <= 0.0125 for row in found)
+    assert rows(spark.read.parquet(path)) == expected
+    assert actions(shrink_filters(spark, path)) == {"unchanged": 3}
+
+
+def test_a_change_where_the_file_lies_is_no_checksum_error(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark keeps a checksum beside each local file that it writes, and reads no file that has another."""
+    path = write(spark.range(5000).toDF("id"), tmp_path / "t", {"id": None}, files=2)
+    assert {outcome.action for outcome in bp.shrink_filters(path, in_place_footer=True)} == {"shrunk"}
+    assert rows(spark.read.parquet(path)) == rows(spark.range(5000).toDF("id"))
+
+
+def test_replace_makes_filters_anew(spark: SparkSession, table: Path) -> None:
+    add_filters(spark, str(table), {"Id": bp.Bloom(fpp=0.3)})
+    loose = max(row["estimated_fpp"] for row in bp.inspect(str(table)).to_pylist())
+    assert actions(add_filters(spark, str(table), "Id")) == {"unchanged": 6}
+    assert actions(add_filters(spark, str(table), "Id", replace=True)) == {"added": 6}
+    assert max(row["estimated_fpp"] for row in bp.inspect(str(table)).to_pylist()) < 0.0126 < loose
+
+
+@pytest.mark.parametrize("change", ["add", "shrink"])
+def test_what_spark_has_listed_or_cached_before_has_the_right_rows(
+    spark: SparkSession, tmp_path: Path, change: str
+) -> None:
+    path = str(tmp_path / "t")
+    frame = spark.range(40_000).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name")
+    write(frame, path, {"id": None} if change == "shrink" else None, files=4, rows_per_group=2000)
+    expected = rows(spark.read.parquet(path))
+    fresh, read, cached = (spark.read.parquet(path) for _ in range(3))
+    ours = spark.read.format("bloomparquet").option("pushFilters", "off").load(path)
+    read.collect()
+    cached.select("id").cache().count()
+    spark.sql(f"CREATE TABLE listed_before USING parquet LOCATION '{path}'")
+    try:
+        assert spark.table("listed_before").count() == len(expected)
+        done = add_filters(spark, path, "id") if change == "add" else shrink_filters(spark, path)
+        assert actions(done) == {"added" if change == "add" else "shrunk": 4}
+        for frame in (fresh, read, cached, ours, spark.table("listed_before"), spark.read.parquet(path)):
+            assert rows(frame) == expected
+        assert rows(cached.select("id")) == sorted({(row[0],) for row in expected}, key=repr)
+    finally:
+        spark.sql("DROP TABLE listed_before")
+        spark.catalog.clearCache()
+
+
+def test_paths_are_what_spark_takes_them_for(
+    spark: SparkSession, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the JVM stays where it was started
+    relative = os.path.relpath(table, spark._jvm.java.lang.System.getProperty("user.dir"))  # type: ignore[union-attr]
+    assert actions(add_filters(spark, relative, "Id", dry_run=True)) == {"added": 6}
+    assert actions(add_filters(spark, table.as_uri(), "Id", dry_run=True)) == {"added": 6}
+    assert actions(add_filters(spark, table / "day=2026-03-00", "Id", dry_run=True)) == {"added": 3}
+    several = [str(table / "day=*"), str(table)]
+    assert actions(add_filters(spark, several, "Id")) == {"added": 6}  # each once
+
+
+def test_the_files_of_a_table_with_a_log_are_not_touched(spark: SparkSession, table: Path) -> None:
+    (table.parent / "_delta_log").mkdir()
+    before = contents(table)
+    for call in (lambda: add_filters(spark, str(table), "Id"), lambda: shrink_filters(spark, str(table))):
+        with pytest.raises(bp.UnsupportedError, match="Delta Lake"):
+            call()
+    assert contents(table) == before
+
+
+def test_spark_connect_has_no_executors_to_reach(table: Path) -> None:
+    with pytest.raises(bp.UnsupportedError, match="Spark Connect"):
+        add_filters(object(), str(table), "Id")  # type: ignore[arg-type]

@@ -1,0 +1,239 @@
+"""What befalls executors befalls no file: tasks that are killed, run twice, or find no package to run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import bloomparquet as bp
+from bloomparquet.writing.retrofit import AddFilters
+from pyspark_bloomparquet import add_filters, shrink_filters, spread
+from tests.support.retrofit import (
+    actions,
+    contents,
+    data_files,
+    filtered,
+    make_table,
+    on_rename,
+    row_groups,
+    workers,
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return make_table(tmp_path / "my events=all")
+
+
+@pytest.mark.parametrize("per_task", [1, 3])
+def test_a_killed_worker_costs_its_own_file_alone(
+    spark: SparkSession, table: Path, tmp_path: Path, per_task: int
+) -> None:
+    doomed = Path(data_files(table)[3]).with_name("doomed.parquet")
+    os.rename(data_files(table)[3], doomed)
+    before = doomed.read_bytes()
+    with workers(spark, tmp_path, on_rename("os.kill(os.getpid(), signal.SIGKILL)")):
+        outcome = {row.path: row for row in add_filters(spark, str(table), "Id", files_per_task=per_task).collect()}
+    assert set(outcome) == set(data_files(table))
+    lost = outcome.pop(str(doomed))
+    assert lost.action == "failed"
+    assert str(doomed) in lost.error
+    assert "Python worker" in lost.error
+    assert doomed.read_bytes() == before
+    # What was done, but not reported before its task was stopped, needs nothing more.
+    assert {row.action for row in outcome.values()} <= {"added", "unchanged"}
+    rest = actions(add_filters(spark, str(table), "Id"))
+    assert rest == {"added": 1, "unchanged": 5}
+    assert set(contents(table)) == {str(Path(path).relative_to(table)) for path in data_files(table)}
+    assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
+
+
+def test_a_cancelled_job_is_an_error_and_leaves_whole_files(spark: SparkSession, table: Path, tmp_path: Path) -> None:
+    doomed = Path(data_files(table)[0]).with_name("doomed.parquet")
+    os.rename(data_files(table)[0], doomed)
+    started = tmp_path / "started"
+    program = on_rename(f"open({str(started)!r}, 'w').close(); time.sleep(600)")
+
+    def cancel() -> None:
+        while not started.exists():
+            pass
+        spark.sparkContext.cancelAllJobs()
+
+    with workers(spark, tmp_path, program), ThreadPoolExecutor(1) as pool:
+        cancelled = pool.submit(cancel)
+        with pytest.raises(Exception, match=r"(?i)cancel"):
+            add_filters(spark, str(table), "Id")
+        cancelled.result()
+    assert [pq.read_table(path).num_rows > 0 for path in data_files(table)] == [True] * 6
+    outcome = actions(add_filters(spark, str(table), "Id"))
+    assert outcome["failed"] == 0
+    assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
+
+
+def test_two_runs_at_once_do_each_file_once(spark: SparkSession, table: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda _: add_filters(spark, str(table), "Id").collect(), range(2)))
+    by_file = {
+        path: sorted(row.action for run in both for row in run if row.path == path) for path in data_files(table)
+    }
+    assert set(map(tuple, by_file.values())) == {("added", "unchanged")}
+    assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
+    assert set(contents(table)) == {str(Path(path).relative_to(table)) for path in data_files(table)}
+
+
+def _attempt(path: str, barrier: Any, answers: Any) -> None:
+    """One of two attempts at a file, both of which are slow between writing and replacing."""
+    rename = os.rename
+
+    def slowly(source: str, target: str) -> None:
+        import time
+
+        time.sleep(1)
+        rename(source, target)
+
+    os.rename = slowly  # type: ignore[assignment]
+    payload = pickle.dumps((AddFilters({"Id": bp.Bloom()}), path, False))
+    barrier.wait()
+    answers.put(spread.work(payload, path).action)
+
+
+def test_two_attempts_at_one_file_at_once_are_one_after_the_other(table: Path) -> None:
+    """As under speculation: the second waits for the first, and neither reports a failure."""
+    path = data_files(table)[0]
+    context = multiprocessing.get_context("spawn")
+    barrier, answers = context.Barrier(2), context.Queue()
+    both = [context.Process(target=_attempt, args=(path, barrier, answers)) for _ in range(2)]
+    for process in both:
+        process.start()
+    found = sorted(answers.get(timeout=60) for _ in both)
+    for process in both:
+        process.join()
+    assert found == ["added", "unchanged"]
+    assert len(bp.inspect(path)) == pq.read_metadata(path).num_row_groups
+
+
+def test_an_attempt_that_is_killed_does_not_hold_up_the_next(table: Path, tmp_path: Path) -> None:
+    path = data_files(table)[0]
+    program = on_rename("os.kill(os.getpid(), signal.SIGKILL)").replace("doomed", ".parquet") + textwrap.dedent(f"""
+        import pickle
+        import bloomparquet as bp
+        from bloomparquet.writing.retrofit import AddFilters
+        from pyspark_bloomparquet import spread
+        spread.work(pickle.dumps((AddFilters({{"Id": bp.Bloom()}}), {path!r}, False)), {path!r})
+    """)
+    before = Path(path).read_bytes()
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert Path(path).read_bytes() == before
+    payload = pickle.dumps((AddFilters({"Id": bp.Bloom()}), path, False))
+    assert spread.work(payload, path).action == "added"
+    assert os.listdir(Path(path).parent) == [name for name in os.listdir(Path(path).parent) if name.startswith("part")]
+
+
+def test_executors_without_the_package_are_named(spark: SparkSession, table: Path, tmp_path: Path) -> None:
+    before = contents(table)
+    hide = "import sys\nfor name in ('bloomparquet', 'pyspark_bloomparquet'): sys.modules[name] = None"
+    with workers(spark, tmp_path, hide), pytest.raises(bp.UnsupportedError, match="PYSPARK_PYTHON") as caught:
+        add_filters(spark, str(table), "Id")
+    assert "cannot import bloomparquet" in str(caught.value)
+    assert contents(table) == before
+
+
+def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: Path) -> None:
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        place = {"endpoint_override": f"{host}:{port}", "scheme": "http", "region": "us-east-1"}
+        keys = {"access_key": "test", "secret_key": "test"}
+        s3 = pyarrow.fs.S3FileSystem(**place, **keys, allow_bucket_creation=True)
+        s3.create_dir("bucket")
+        for name, content in contents(table).items():
+            with s3.open_output_stream(f"bucket/t/{name}") as out:
+                out.write(content)
+        environment = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "NO_PROXY": "127.0.0.1"}
+        url = "s3a://bucket/t?" + "&".join(f"{key}={value}" for key, value in place.items())
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            workers(spark, tmp_path, f"import os; os.environ.update({environment!r})"),
+        ):
+            for key, value in environment.items():
+                patch.setenv(key, value)
+            for expected in ("added", "unchanged"):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    found = add_filters(spark, url, "id").collect()
+                assert [(row.action, row.error) for row in found] == [(expected, None)] * 6
+            assert {row.path for row in found} == {f"bucket/t/{name}" for name in contents(table)}
+            assert actions(shrink_filters(spark, url, fpp=0.3)) == {"shrunk": 6}
+            assert len(bp.inspect(url)) == len(row_groups(table))
+            assert bp.read_table(url, columns=["Id"]).equals(bp.read_table(str(table), columns=["Id"]))
+        listed = s3.get_file_info(pyarrow.fs.FileSelector("bucket/t", recursive=True))
+        assert {info.path for info in listed if info.is_file} == {row.path for row in found}
+    finally:
+        server.stop()
+
+
+def test_executors_of_their_own_with_speculation(table: Path, tmp_path: Path) -> None:
+    """Two executor processes, and every task that is not done at once is started a second time."""
+    program = f"""
+        from collections import Counter
+        from pyspark.sql import SparkSession
+        from pyspark_bloomparquet import add_filters, shrink_filters
+        spark = SparkSession.builder.master("local-cluster[2,1,640]").getOrCreate()
+        spark.sparkContext.setLogLevel("OFF")
+        for run in (add_filters(spark, {str(table)!r}, "id"), shrink_filters(spark, {str(table)!r}, fpp=0.3)):
+            found = run.collect()
+            assert not [row.error for row in found if row.error], found
+            print(sorted(Counter(row.action for row in found)))
+        spark.stop()
+    """
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "10ms",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.minTaskRuntime": "1ms",
+    }
+    arguments = " ".join(f"--conf {key}={value}" for key, value in settings.items())
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_WORKER_DIR": str(tmp_path / "work"),
+        "SPARK_LOCAL_DIRS": str(tmp_path / "local"),
+        "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    first, second = done.stdout.splitlines()[-2:]
+    assert "added" in first
+    assert "shrunk" in second
+    assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
+    assert set(contents(table)) == {str(Path(path).relative_to(table)) for path in data_files(table)}

@@ -1,0 +1,116 @@
+"""Processes that are killed, with SIGKILL, at every point at which what they leave on the disk differs.
+
+A child runs a function. Each of its calls that changes a file is counted, and it ends itself before, in the midst of,
+or after the one that is named: `every_point` gives all of them, so that none is left to chance. `killed_after` ends a
+child from outside, at any moment.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+_CALLS = ("write", "copy_file_range", "rename", "replace", "unlink", "fsync", "ftruncate", "fchmod", "fchown")
+"""Functions of `os`; and `open`, where it makes a file."""
+_IN_PARTS = {"write": 1, "copy_file_range": 2}
+"""Those that may come to an end in their midst, and which argument says how much they do."""
+
+BEFORE, AMIDST, AFTER = range(3)
+Point = tuple[int, int]
+"""The number of a call, from 1 up, and where in it."""
+
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["bloomparquet.writing.retrofit", "pyarrow.parquet", "pytest"])
+
+
+def every_point(function: Callable[..., Any], *arguments: Any) -> Iterator[Point]:
+    """All points at which a child that runs the function can be killed; counted in one that is not."""
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=_run, args=(function, arguments, None, send))
+    child.start()
+    send.close()
+    calls: list[str] = receive.recv()
+    child.join()
+    assert child.exitcode == 0, f"the child failed: {child.exitcode}"
+    for number, name in enumerate(calls, 1):
+        yield number, BEFORE
+        if name in _IN_PARTS:
+            yield number, AMIDST
+        yield number, AFTER
+
+
+def killed_at(point: Point, function: Callable[..., Any], *arguments: Any) -> None:
+    """Run the function in a child that dies at this point."""
+    child = context.Process(target=_run, args=(function, arguments, point, None))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL, f"the child was not killed at {point}: exit code {child.exitcode}"
+
+
+def killed_after(seconds: float, function: Callable[..., Any], *arguments: Any) -> bool:
+    """Run the function in a child that is killed when it has run so long; whether it was, or had ended before."""
+    child = start(function, *arguments)
+    time.sleep(seconds)
+    child.kill()
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL), f"the child failed: {child.exitcode}"
+    return child.exitcode != 0
+
+
+def start(function: Callable[..., Any], *arguments: Any) -> BaseProcess:
+    """A child that runs the function; this returns when the function begins."""
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=_tell_and_run, args=(function, arguments, send))
+    child.start()
+    send.close()
+    receive.recv()
+    return child
+
+
+def _tell_and_run(function: Callable[..., Any], arguments: tuple[Any, ...], began: Any) -> None:
+    began.send(True)
+    function(*arguments)
+
+
+def _run(function: Callable[..., Any], arguments: tuple[Any, ...], point: Point | None, report: Any) -> None:
+    seen: list[str] = []
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(name: str, original: Callable[..., Any]) -> None:
+        def watched(*args: Any, **options: Any) -> Any:
+            if name == "open" and not args[1] & os.O_CREAT:
+                return original(*args, **options)
+            seen.append(name)
+            number, where = point or (0, 0)
+            if number == len(seen) and where == BEFORE:
+                die()
+            if number == len(seen) and where == AMIDST:
+                _do_half(name, original, args)
+                die()
+            try:
+                return original(*args, **options)
+            finally:
+                if number == len(seen):
+                    die()
+
+        setattr(os, name, watched)
+
+    for name in (*_CALLS, "open"):
+        watch(name, getattr(os, name))
+    function(*arguments)
+    if report is not None:
+        report.send(list(seen))
+
+
+def _do_half(name: str, original: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    if name == "write":
+        original(args[0], memoryview(args[1])[: max(len(args[1]) // 2, 1)])
+    else:
+        original(*args[:2], max(args[2] // 2, 1), *args[3:])

@@ -1,0 +1,85 @@
+"""Tables without filters, for the tests of adding them; and Python workers of Spark that do what a test wants."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+import bloomparquet as bp
+from tests.support import files
+
+
+def ids(seed: int, count: int = 2000) -> list[int]:
+    return [(i * 7919 + seed * 104729) % 1_000_003 for i in range(count)]
+
+
+def make_table(root: Path) -> Path:
+    """Six files of growing size in two days, with spaces and equals signs in their directories."""
+    for i in range(6):
+        found = ids(i, 500 * (i + 1))
+        data = pa.table({"Id": found, "st": [{"x": v, "y": str(v)} for v in found], "a.b": [str(v) for v in found]})
+        files.write(root / f"day=2026-03-0{i % 2}" / "at=x y=z" / f"part {i}.parquet", data, rows_per_group=1000)
+    return root
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Every file below `root`, hidden ones as well."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def data_files(root: Path) -> list[str]:
+    return sorted(str(path) for path in root.rglob("*.parquet") if not path.name.startswith("."))
+
+
+def actions(frame: DataFrame) -> Counter[str]:
+    return Counter(row.action for row in frame.collect())
+
+
+def filtered(root: Path) -> set[tuple[str, int, str]]:
+    """Every filter there is: file, row group, column."""
+    found = bp.inspect(str(root)).to_pylist()
+    return {(row["file"], row["row_group"], row["column"]) for row in found}
+
+
+def row_groups(root: Path) -> set[tuple[str, int]]:
+    return {(path, i) for path in data_files(root) for i in range(pq.read_metadata(path).num_row_groups)}
+
+
+@contextmanager
+def workers(spark: SparkSession, tmp_path: Path, program: str, *options: str) -> Iterator[None]:
+    """Python workers that run `program` when they start, for the length of a block."""
+    home = tmp_path / "workers"
+    home.mkdir()
+    (home / "sitecustomize.py").write_text(textwrap.dedent(program))
+    python = home / "python"
+    python.write_text(
+        f'#!/bin/sh\nexport PYTHONPATH="{home}:$PYTHONPATH"\nexec "{sys.executable}" {" ".join(options)} "$@"\n'
+    )
+    python.chmod(0o755)
+    before = spark.sparkContext.pythonExec
+    spark.sparkContext.pythonExec = str(python)
+    try:
+        yield
+    finally:
+        spark.sparkContext.pythonExec = before
+
+
+def on_rename(doing: str) -> str:
+    """A program that does something whenever a file called doomed is about to be replaced."""
+    return f"""
+import os, signal, time
+original = os.rename
+def rename(source, target, **more):
+    if "doomed" in os.path.basename(target):
+        {doing}
+    return original(source, target, **more)
+os.rename = rename
+"""
