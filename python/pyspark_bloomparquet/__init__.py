@@ -1,4 +1,5 @@
-"""The Spark face of bloomparquet: the Python data source, and :func:`attach` for the jar that makes it fast.
+"""The Spark face of bloomparquet: the Python data source, :func:`attach` for the jar that makes it fast, and
+:func:`add_filters` and :func:`shrink_filters` for the files of a whole table.
 
 Every Spark session imports this to see which data sources there are, and the jar's planner process imports it without
 Spark, so nothing is imported before it is used.
@@ -9,10 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyspark_bloomparquet.retrofit import add_filters, shrink_filters
     from pyspark_bloomparquet.shim import ScanSummary, attach, configure, jar_path, last_plan
     from pyspark_bloomparquet.source import DefaultSource
 
-__all__ = ["DefaultSource", "ScanSummary", "attach", "configure", "jar_path", "last_plan"]
+__all__ = [
+    "DefaultSource",
+    "ScanSummary",
+    "add_filters",
+    "attach",
+    "configure",
+    "jar_path",
+    "last_plan",
+    "shrink_filters",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,6 +31,10 @@ def __getattr__(name: str) -> Any:
         from pyspark_bloomparquet.source import DefaultSource
 
         return DefaultSource
+    if name in ("add_filters", "shrink_filters"):
+        from pyspark_bloomparquet import retrofit
+
+        return getattr(retrofit, name)
     if name in __all__:
         from pyspark_bloomparquet import shim
 

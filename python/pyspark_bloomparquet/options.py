@@ -9,122 +9,44 @@ an error with the nearest one; through the jar, where Spark's own options pass a
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bloomparquet.errors import OptionError, PlanError, nearest
+from bloomparquet.errors import OptionError, nearest
+from pyspark_bloomparquet.option import (
+    JAR,
+    PYTHON,
+    Option,
+    one_of,
+    parse_bytes,
+    parse_count,
+    parse_flag,
+    parse_moment,
+    parse_paths,
+    parse_text,
+    parse_zone,
+)
+from pyspark_bloomparquet.write_options import WRITING, is_parquets
 
 if TYPE_CHECKING:
     from bloomparquet.pruning.planner import OnFilterError
 
-_UNITS = {"": 1, "b": 1, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
-_BYTES = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?")
-
-
-def _text(name: str, value: str) -> str:
-    return value
-
-
-def _flag(name: str, value: str) -> bool:
-    if value.strip().lower() not in ("true", "false"):
-        raise OptionError(f"option {name} is {value!r}; expected true or false")
-    return value.strip().lower() == "true"
-
-
-def _count(name: str, value: str) -> int:
-    if not value.strip().isdecimal() or int(value) < 1:
-        raise OptionError(f"option {name} is {value!r}; expected a whole number from 1 up")
-    return int(value)
-
-
-def _bytes(name: str, value: str) -> int:
-    match = _BYTES.fullmatch(value)
-    unit = match.group(2).lower() if match else None
-    if match is None or unit not in _UNITS or int(match.group(1)) == 0:
-        raise OptionError(
-            f"option {name} is {value!r}; expected bytes as Spark writes them, such as 134217728, 128m or 1g"
-        )
-    power = _UNITS[unit]
-    return int(match.group(1)) << (power if power > 1 else 0)
-
-
-def _moment(name: str, value: str) -> str:
-    try:
-        if not _MOMENT.fullmatch(value):
-            raise ValueError
-        dt.datetime.fromisoformat(value)
-    except ValueError:
-        raise OptionError(f"option {name} is {value!r}; expected a time such as 2026-01-31T00:00:00") from None
-    return value
-
-
-def _zone(name: str, value: str) -> str:
-    from bloomparquet.literals import find_zone
-
-    try:
-        find_zone(value)
-    except PlanError:
-        raise OptionError(
-            f"option {name} is {value!r}; expected a time zone, such as UTC, Europe/Zurich or +02:00"
-        ) from None
-    return value
-
-
-def _paths(name: str, value: str) -> tuple[str, ...]:
-    # Spark writes the list that was given to load([...]) as JSON.
-    try:
-        found = json.loads(value)
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not found or not all(isinstance(path, str) for path in found):
-        raise OptionError(f"option {name} is {value!r}; expected a JSON list of paths")
-    return tuple(found)
-
-
-def _one_of(*choices: str) -> Callable[[str, str], str]:
-    def check(name: str, value: str) -> str:
-        if value.strip().lower() not in choices:
-            expected = f"{', '.join(choices[:-1])} or {choices[-1]}{nearest(value, choices)}"
-            raise OptionError(f"option {name} is {value!r}; expected {expected}")
-        return value.strip().lower()
-
-    return check
-
-
-JAR, PYTHON, BOTH = "jar", "Python", "both"
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option. `default` is the text that leaving it out stands for, if any; `read` turns text into the value;
-    `reader` says which of the two readers heeds it (the other ignores it)."""
-
-    name: str
-    default: str | None
-    read: Callable[[str, str], Any]
-    doc: str
-    reader: str = BOTH
-
-
-OPTIONS: tuple[Option, ...] = (
-    Option("path", None, _text, "A file, a directory, a glob or a URL; what `load(...)` sets."),
-    Option("paths", None, _paths, "Several of them, as a JSON list; what `load([...])` sets."),
+LOADING: tuple[Option, ...] = (
+    Option("path", None, parse_text, "A file, a directory, a glob or a URL; what `load(...)` sets."),
+    Option("paths", None, parse_paths, "Several of them, as a JSON list; what `load([...])` sets."),
     Option(
         "where",
         None,
-        _text,
+        parse_text,
         "A predicate in SQL that belongs to the load: the DataFrame is the rows for which it is true. Row groups that "
         "cannot hold one are never read, on every Spark version.",
     ),
     Option(
         "pushFilters",
         "auto",
-        _one_of("auto", "on", "off"),
+        one_of("auto", "on", "off"),
         "Whether the filters of a query prune. `auto`: with the jar; without it, where Spark keeps the filters of each "
         "scan apart. `on`: always; without the jar this needs `spark.sql.python.filterPushdown.enabled`, and on Spark "
         "4.1 to 4.3 **each load may serve one query only**, or rows are lost. `off`: never.",
@@ -132,16 +54,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "planning",
         "auto",
-        _one_of("auto", "driver", "off"),
+        one_of("auto", "driver", "off"),
         "Whether row groups are planned before tasks are. `auto`: unless there are more than `maxFilesPlannedOnDriver` "
         "files; `driver`: always; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
         JAR,
     ),
-    Option("maxFilesPlannedOnDriver", "100000", _count, "See `planning`.", JAR),
+    Option("maxFilesPlannedOnDriver", "100000", parse_count, "See `planning`.", JAR),
     Option(
         "planningTimeout",
         "30s",
-        _text,
+        parse_text,
         "How long a query waits for its plan. When it is over everything is read, while planning goes on: what it "
         "learns serves the next query.",
         JAR,
@@ -149,66 +71,68 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "cache",
         "true",
-        _flag,
+        parse_flag,
         "Whether footers and small filters that were read are kept on the driver's disk, for the next session.",
         JAR,
     ),
     Option(
         "cacheDirectory",
         None,
-        _text,
+        parse_text,
         "Where they are kept; `$XDG_CACHE_HOME/bloomparquet` or `~/.cache/bloomparquet` if not given. It may be "
         "deleted at any time.",
         JAR,
     ),
-    Option("cacheMaxBytes", "1g", _bytes, "How much that may take; what was used least recently goes.", JAR),
+    Option("cacheMaxBytes", "1g", parse_bytes, "How much that may take; what was used least recently goes.", JAR),
     Option(
         "onFilterError",
         "keep",
-        _one_of("keep", "fail"),
+        one_of("keep", "fail"),
         "A Bloom filter that cannot be used: `keep` its row group, or `fail`.",
     ),
-    Option("mergeSchema", "false", _flag, "The schema is the union of all files' schemas, not the first file's."),
+    Option("mergeSchema", "false", parse_flag, "The schema is the union of all files' schemas, not the first file's."),
     Option(
         "caseSensitive",
         "false",
-        _flag,
+        parse_flag,
         "Whether column names that differ only by case are different; give it what `spark.sql.caseSensitive` is.",
         PYTHON,
     ),
     Option(
         "recursiveFileLookup",
         "false",
-        _flag,
+        parse_flag,
         "Take directories `name=value` for plain directories, not for partitions.",
     ),
-    Option("basePath", None, _text, "Where partition directories begin, when the path is already below one of them."),
-    Option("pathGlobFilter", None, _text, "Only files whose name matches this glob."),
+    Option(
+        "basePath", None, parse_text, "Where partition directories begin, when the path is already below one of them."
+    ),
+    Option("pathGlobFilter", None, parse_text, "Only files whose name matches this glob."),
     Option(
         "modifiedBefore",
         None,
-        _moment,
+        parse_moment,
         "Only files last modified before this time, such as `2026-01-31T00:00:00`, in `timeZone` or else UTC.",
     ),
-    Option("modifiedAfter", None, _moment, "Only files last modified after this time."),
+    Option("modifiedAfter", None, parse_moment, "Only files last modified after this time."),
     Option(
         "inferPartitionTypes",
         "true",
-        _flag,
+        parse_flag,
         "Whether partition columns get the type that their values have; otherwise they are strings.",
         PYTHON,
     ),
     Option(
         "ignoreCorruptFiles",
         "false",
-        _flag,
+        parse_flag,
         "Pass over files that are no Parquet, and over the rest of a file that turns out damaged.",
     ),
-    Option("ignoreMissingFiles", "false", _flag, "Pass over files that are gone when they are to be read."),
+    Option("ignoreMissingFiles", "false", parse_flag, "Pass over files that are gone when they are to be read."),
     Option(
         "timeZone",
         None,
-        _zone,
+        parse_zone,
         "The zone of timestamps that do not say theirs, in `where` and in partition directories. A Python data source "
         "cannot see `spark.sql.session.timeZone`: where such a timestamp needs a zone and none is given, that is an "
         "error.",
@@ -217,35 +141,37 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "maxPartitionBytes",
         "128m",
-        _bytes,
+        parse_bytes,
         "At most so many bytes of row groups in one task (one row group is never split).",
         PYTHON,
     ),
     Option(
         "openCostInBytes",
         "4m",
-        _bytes,
+        parse_bytes,
         "What opening a file costs, in bytes that could be read meanwhile; tasks are filled up to it at least.",
         PYTHON,
     ),
     Option(
         "minPartitionNum",
         None,
-        _count,
+        parse_count,
         "Tasks to aim for when there are bytes enough; the driver's number of processors if not given.",
         PYTHON,
     ),
-    Option(
-        "bloomColumns",
-        None,
-        _text,
-        "When writing: the columns that get a Bloom filter, such as `user_id,address.city`.",
-        JAR,
-    ),
-    Option("bloomFpp", "0.01", _text, "When writing: the share of false positives that their filters aim at.", JAR),
 )
+OPTIONS: tuple[Option, ...] = (*LOADING, *WRITING)
 
 _BY_FOLDED = {option.name.lower(): option for option in OPTIONS}
+
+
+def find_option(key: str) -> Option:
+    """The option that Spark's `key` is, whatever its case. OptionError with the nearest name where there is none."""
+    setting, mark, _ = key.partition("#")
+    option = _BY_FOLDED.get(setting.lower())
+    if option is None or (mark and not option.per_column):
+        raise OptionError(f"bloomparquet has no option {key!r}{nearest(setting, (each.name for each in OPTIONS))}")
+    return option
 
 
 @dataclass(frozen=True)
@@ -274,15 +200,11 @@ class Options:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
         """Check `given`, as Spark hands it over. :class:`OptionError` says what was found and what was expected."""
-        values = _defaults(option for option in OPTIONS if option.reader != JAR)
-        for key in given:
-            option = _BY_FOLDED.get(key.lower())
-            if option is None:
-                raise OptionError(
-                    f"bloomparquet has no option {key!r}{nearest(key, (option.name for option in OPTIONS))}"
-                )
-            value = option.read(option.name, given[key])
-            if option.reader != JAR:
+        values = _defaults(option for option in LOADING if option.reader != JAR)
+        for key, text in given.items():
+            option = find_option(key)
+            value = option.read(option.name, text)
+            if option.name in values:
                 values[option.name] = value
         path, several = values.pop("path"), values.pop("paths")
         paths = several or ((path,) if path else ())
@@ -315,7 +237,7 @@ class PlannerOptions:
             option = heeded.get(key.lower())
             if option is not None:
                 values[option.name] = option.read(option.name, value)
-            elif key.lower() not in _BY_FOLDED and key.lower() not in _OF_CATALOGS:
+            elif key.lower() not in _BY_FOLDED and key.lower() not in _OF_CATALOGS and not is_parquets(key):
                 guess = nearest(key, (option.name for option in OPTIONS))
                 if guess:
                     warnings.append(f"bloomparquet has no option {key!r}{guess}")

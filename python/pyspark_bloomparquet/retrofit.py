@@ -133,7 +133,7 @@ class _Table:
 
     def run(self, change: Change, what: str, dry_run: bool) -> DataFrame:
         files = self.dataset.files
-        require_no_log(self.dataset.storage, files)
+        require_no_log(self.dataset.storage, {file.path.rpartition("/")[0] for file in files})
         context = self.spark.sparkContext
         with _described(self.spark, f"{what} {len(files):,} files"):
             outcomes = spread(context, change, self.paths[0], files, self.files_per_task, dry_run)

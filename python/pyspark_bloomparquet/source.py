@@ -1,6 +1,7 @@
-"""The data source that Spark finds under the name ``bloomparquet``: checks options, infers the schema, makes readers.
+"""The data source that Spark finds under the name ``bloomparquet``: checks options, infers the schema, makes readers
+and writers.
 
-Imported by every Spark session that looks for data sources, so what reads files is imported when files are read.
+Imported by every Spark session that looks for data sources, so what reads and writes files is imported when files are.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pyspark_bloomparquet.reader import BloomParquetReader
+    from pyspark_bloomparquet.writer import BloomParquetWriter
 
 
 class DefaultSource(DataSource):
@@ -35,3 +37,10 @@ class DefaultSource(DataSource):
         from pyspark_bloomparquet.reader import make_reader
 
         return make_reader(Options.parse(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BloomParquetWriter:
+        """The writer of a DataFrame of `schema`, in mode ``append`` or ``overwrite``: Spark asks for no other."""
+        from pyspark_bloomparquet.write_options import WriteOptions
+        from pyspark_bloomparquet.writer import make_writer
+
+        return make_writer(WriteOptions.parse(self.options), schema, overwrite)

@@ -25,7 +25,7 @@ from tests.support.spark import start
 _MEGABYTES = (2, 8, 32, 128)
 _NONE, _NATIVE, _OURS = "no filters", "Spark's own filters", "bloomparquet add"
 _GAINS_FROM = 32
-_FPP = 0.01
+_FPP = 0.05  # Spark's reader reads a filter whole, so that here a small one is worth more than a good one
 
 
 def lookups(rounds: int, values: int) -> Iterator[Row]:

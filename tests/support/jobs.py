@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyspark_bloomparquet.staging import PREFIX
@@ -66,3 +68,17 @@ def tree(path: Path | str) -> Mapping[str, Any]:
 def staging(path: Path | str) -> list[str]:
     """The staging directories in a table's."""
     return sorted(each.name for each in Path(path).iterdir() if each.name.startswith(PREFIX))
+
+
+def save(frame: DataFrame, path: Path | str, mode: str = "append", **options: Any) -> str:
+    """Write, with options whose names have dots given as `key=value` of a dict under `keys`."""
+    keys = options.pop("keys", {})
+    frame.write.format("bloomparquet").mode(mode).options(**options, **keys).save(str(path))
+    return str(path)
+
+
+def layout(path: Path) -> Counter[tuple[str, str]]:
+    """How many files there are in each directory, by the pattern of their names."""
+    names = (each.relative_to(path) for each in path.rglob("*") if each.is_file() and each.suffix != ".crc")
+    uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+    return Counter((str(name.parent), uuid.sub("<uuid>", name.name)) for name in names)

@@ -40,6 +40,9 @@ class Tree(dict[int, Any]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tree) and self.kinds == other.kinds and super().__eq__(other)
 
+    def __ne__(self, other: object) -> bool:  # that of dict knows nothing of types
+        return not self == other
+
     __hash__ = None
 
 
@@ -54,6 +57,9 @@ class Items(list[Any]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Items) and self.kind == other.kind and super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     __hash__ = None
 

@@ -104,8 +104,8 @@ def find_leaf(column: str | Column, schema: FileSchema, path: str) -> LeafColumn
 
 
 def refusal(leaf: LeafColumn, *, named: bool = False) -> str | None:
-    """Why a filter of this column would serve nothing; None where it would. Of elements of lists and maps, and of
-    INT96, filters serve some engines: they are made where the column is `named`, and never unasked."""
+    """Why a filter of this column would serve nothing; None where it would. Filters of fractions, of elements of lists
+    and maps, and of INT96 are made where the column is `named`, and never unasked."""
     node: SchemaNode = leaf.node
     family = family_of(node)
     if family == "boolean":
@@ -114,6 +114,10 @@ def refusal(leaf: LeafColumn, *, named: bool = False) -> str | None:
         return "is a decimal of which one value has several encodings, so that no filter proves it absent"
     if family == "other":
         return "has a type of which equality is not defined by its bytes"
-    if not named and (leaf.repeated or node.physical_type == "INT96"):
-        return "is an element of a list or map" if leaf.repeated else "is INT96, which nearly no engine looks up"
-    return None
+    if named:
+        return None
+    if leaf.repeated:
+        return "is an element of a list or map"
+    if node.physical_type == "INT96":
+        return "is INT96, which nearly no engine looks up"
+    return "is a fraction, which is rarely looked up" if family == "float" else None

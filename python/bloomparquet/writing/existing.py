@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +84,21 @@ def read_filters(
         at, size = np.array([found.bitset]), np.array([found.end - found.bitset])
         bitset = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
         yield place, SplitBlockBloomFilter.from_bytes(bitset.data)
+
+
+def replaced(file: FileInfo, footer: Footer, old: Mapping[Place, Existing], changed: Collection[Place]) -> list[Extent]:
+    """The bytes of the filters of the `changed` chunks. FormatError where one that stays shares some of them."""
+    reach = {True: (0, (0, 0)), False: (0, (0, 0))}
+    for place, found in sorted(old.items(), key=lambda item: item[1].extent):
+        goes = place in changed
+        end, other = reach[not goes]
+        if found.start < end:
+            raise FormatError(
+                f"{_name(file, footer, place)}: the Bloom filter at byte {found.start} overlaps that of row group "
+                f"{other[0]}, leaf {other[1]}; the footer is damaged, and the file is left as it is"
+            )
+        reach[goes] = max(reach[goes], (found.end, place))
+    return [old[place].extent for place in changed if place in old]
 
 
 def _name(file: FileInfo, footer: Footer, place: Place) -> str:

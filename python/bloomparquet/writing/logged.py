@@ -1,7 +1,7 @@
-"""Tables of Delta Lake, Iceberg and Hudi: their logs know the size of every file, and readers go by it.
+"""Tables of Delta Lake, Iceberg and Hudi: their logs know every file and its size, and readers go by it.
 
-A file that has another size than its log says cannot be read any more, so none is changed where it lies. Iceberg and
-Hudi only say in their metadata directories that they are there, Delta Lake in ``_delta_log``.
+A file that has another size than its log says cannot be read any more, and one that the log does not name is not, so
+none is changed or written where such a table lies.
 
 Sources: Delta Lake's PROTOCOL.md ("Delta Table Specification"), Iceberg's spec ("File System Tables"), Hudi's
 technical specification ("Storage Layout").
@@ -15,23 +15,23 @@ from collections.abc import Iterable
 import pyarrow.fs
 
 from bloomparquet.errors import UnsupportedError
-from bloomparquet.storage import FileInfo, LocalStorage, Storage
+from bloomparquet.storage import LocalStorage, Storage
 
 _LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 _ICEBERG = "metadata"
 
 
-def require_no_log(storage: Storage, files: Iterable[FileInfo]) -> None:
-    """UnsupportedError where one of `files` lies in a table with a log of its files."""
-    directories: dict[str, None] = {}
-    for file in files:
-        path = os.path.abspath(file.path) if isinstance(storage, LocalStorage) else file.path
-        directory = path.rpartition("/")[0]
-        while directory and directory not in directories:
-            directories[directory] = None
+def require_no_log(storage: Storage, directories: Iterable[str]) -> None:
+    """UnsupportedError where one of `directories` is, or lies in, a table with a log of its files."""
+    above: dict[str, None] = {}
+    for directory in directories:
+        directory = os.path.abspath(directory) if isinstance(storage, LocalStorage) else directory.rstrip("/")
+        while directory and directory not in above:
+            above[directory] = None
             directory = directory.rpartition("/")[0]
-    # No table begins in a partition's directory.
-    roots = [directory for directory in directories if "=" not in directory.rpartition("/")[2]]
+    local = isinstance(storage, LocalStorage)
+    # Where it costs something to ask, tables are not taken to begin in a partition's directory.
+    roots = [directory for directory in above if local or "=" not in directory.rpartition("/")[2]]
     asked = [f"{root}/{name}" for root in roots for name in (*_LOGS, _ICEBERG)]
     for found in storage.arrow.get_file_info(asked):
         if found.type != pyarrow.fs.FileType.Directory:
@@ -40,9 +40,9 @@ def require_no_log(storage: Storage, files: Iterable[FileInfo]) -> None:
         kind = _LOGS.get(name) or ("Iceberg" if _has_iceberg_metadata(storage, found.path) else None)
         if kind is not None:
             raise UnsupportedError(
-                f"{table} is a table of {kind}, whose log says how large each file is: a file with another size could "
-                "not be read any more, and none was changed; write the files to another place, or write the table "
-                f"anew with {kind}"
+                f"{table} is a table of {kind}, whose log knows its files and how large each is: a file that is new or "
+                "of another size could not be read, and none was written; name another place to write to, or write "
+                f"the table with {kind}"
             )
 
 

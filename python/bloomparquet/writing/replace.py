@@ -26,6 +26,7 @@ from bloomparquet.storage import FileInfo, LocalStorage, Storage
 
 _COPY_BYTES = 8 << 20
 _SUFFIX = ".bloomparquet-tmp"
+_SECOND = 10**9  # nanoseconds
 _CANNOT_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
 
 
@@ -99,7 +100,7 @@ def _open_locked(path: str, mode: int, keep: bool) -> int:
             descriptor, fresh = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), True
         except FileExistsError:
             try:
-                descriptor, fresh = os.open(path, os.O_RDWR | os.O_CLOEXEC), False
+                descriptor, fresh = _open_there(path, keep), False
             except FileNotFoundError:
                 continue
         if not _lock(descriptor):
@@ -110,6 +111,15 @@ def _open_locked(path: str, mode: int, keep: bool) -> int:
                 return descriptor
             os.unlink(path)
         os.close(descriptor)
+
+
+def _open_there(path: str, keep: bool) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)  # a network file system locks only what may be written
+    except PermissionError:  # it has the mode of the file that it was to replace already
+        if keep:
+            raise
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _lock(descriptor: int) -> bool:
@@ -133,7 +143,7 @@ class _LocalOutput:
     """Written beside its place, renamed into it."""
 
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
-        self._old = old
+        self._old, self._given = old, path
         self._path = os.path.realpath(path)  # of a link, the file is replaced and not the link
         self._hidden = hidden_name(self._path)
         self._before = os.stat(self._path) if old is not None or os.path.exists(self._path) else None
@@ -157,10 +167,11 @@ class _LocalOutput:
         while start < stop:
             try:
                 copied = os.copy_file_range(source, self._descriptor, stop - start, start)
-            except OSError as error:
-                if error.errno not in _CANNOT_COPY:
+            except (OSError, AttributeError) as error:  # only Linux has it
+                if isinstance(error, OSError) and error.errno not in _CANNOT_COPY:
                     raise
-                copied = os.sendfile(self._descriptor, source, start, stop - start)
+                _copy_through_memory(self, storage, path, start, stop)
+                return
             if copied == 0:
                 raise FormatError(f"{path}: the file ends at byte {start}; expected {stop}: it has changed meanwhile")
             start += copied
@@ -174,6 +185,7 @@ class _LocalOutput:
             same = now.st_size == self._old.size and now.st_mtime_ns == self._old.mtime_ns
             if not same or not os.path.samestat(now, self._before):
                 raise _changed(self._path)
+        forget_checksum(self._given)
         os.rename(self._hidden, self._path)
         self._committed = True
         flush_directory(self._path)
@@ -210,7 +222,7 @@ class _RemoteOutput:
     """Uploaded beside its place, copied into it by the storage."""
 
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
-        self._arrow, self._path, self._old = storage.arrow, path, old
+        self._storage, self._arrow, self._path, self._old = storage, storage.arrow, path, old
         if self._arrow.type_name == "hdfs":
             raise UnsupportedError(
                 f"{path}: HDFS replaces no file in one step, so nothing is written there; "
@@ -227,16 +239,34 @@ class _RemoteOutput:
 
     def commit(self) -> None:
         self._stream.close()
-        if self._old is not None:
-            now = self._arrow.get_file_info(self._path)
-            if now.size != self._old.size or (now.mtime_ns or 0) != self._old.mtime_ns:
-                raise _changed(self._path)
-        self._arrow.copy_file(self._hidden, self._path)
+        if self._old is not None and not is_unchanged(self._storage, self._old):
+            raise _changed(self._path)
+        _copy_object(self._arrow, self._hidden, self._path)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):  # an upload that failed already
             self._stream.close()
         _delete_if_there(self._arrow, self._hidden)
+
+
+def is_unchanged(storage: Storage, file: FileInfo) -> bool:
+    """Whether `file` still is what was listed."""
+    (now,) = storage.list_files(file.path, recursive=False)
+    if isinstance(storage, LocalStorage) or now.mtime_ns == file.mtime_ns:
+        return now == file
+    # Object stores may list milliseconds, and tell seconds of a single object.
+    times = now.mtime_ns, file.mtime_ns
+    seconds = {time // _SECOND for time in times}
+    return now.size == file.size and len(seconds) == 1 and any(time % _SECOND == 0 for time in times)
+
+
+def forget_checksum(path: str) -> None:
+    """Remove what Hadoop keeps beside a local file to check its bytes by, before they change: a file without it is
+    read unchecked, one with that of other bytes not at all."""
+    for place in {path, os.path.realpath(path)}:
+        directory, name = os.path.split(place)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(directory, f".{name}.crc"))
 
 
 def flush_directory(path: str) -> None:
@@ -257,8 +287,28 @@ def _copy_through_memory(output: Output, storage: Storage, path: str, start: int
 
 
 def _delete_if_there(arrow: Any, path: str) -> None:
-    if arrow.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
+    if arrow.get_file_info(path).type == pyarrow.fs.FileType.NotFound:
+        return
+    fs = _fsspec_of(arrow)
+    if fs is None:
         arrow.delete_file(path)
+    else:
+        fs.rm_file(path)
+
+
+def _copy_object(arrow: Any, source: str, target: str) -> None:
+    fs = _fsspec_of(arrow)
+    if fs is None:
+        arrow.copy_file(source, target)
+    else:
+        fs.cp_file(source, target)
+
+
+def _fsspec_of(arrow: Any) -> Any:
+    """The fsspec file system behind pyarrow's, None where there is none. What pyarrow calls of it to copy and to delete
+    takes names with brackets and question marks for patterns."""
+    handler = getattr(arrow, "handler", None)
+    return handler.fs if isinstance(handler, pyarrow.fs.FSSpecHandler) else None
 
 
 def _changed(path: str) -> BloomParquetError:

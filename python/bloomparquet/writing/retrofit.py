@@ -17,21 +17,29 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bloomparquet.advice import SAMPLE_BYTES, paying_columns
 from bloomparquet.dataset import Dataset, PathLike, Paths
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError
 from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.format.schema import FileSchema
 from bloomparquet.predicate import Column
+from bloomparquet.pruning.planner import cache
+from bloomparquet.pruning.rowgroups import RowGroups
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage, read_ranges
 from bloomparquet.writing import tail
-from bloomparquet.writing.bloom import Bloom, BloomSpec, by_column, choose
-from bloomparquet.writing.existing import find_filters, read_filters
+from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
+from bloomparquet.writing.existing import find_filters, read_filters, replaced
+from bloomparquet.writing.logged import require_no_log
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, tell_limits
-from bloomparquet.writing.replace import replacing, sweep
+from bloomparquet.writing.replace import is_unchanged, replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, Place, Rewrite, data_end, rewrite
 from bloomparquet.writing.stored import filter_chunk, insert_equals
 
 OnError = Literal["raise", "report"]
+Named = Mapping[str | Column, Bloom]
+Spell = Callable[[Named, FileSchema, str], Named]
+"""Finds the names that the file at a path, of a schema, has for the columns that were asked for."""
 Progress = Callable[[FileOutcome, int], object]
 """Told of each file as it is done, with the number of all files."""
 
@@ -77,7 +85,7 @@ class AddFilters:
                 )
                 if found is not None and not any(same):
                     filters[place] = found
-        return filters, [old[place].extent for place in filters if place in old], chosen
+        return filters, replaced(file, footer, old, filters), chosen
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,13 @@ class ShrinkFilters:
     tail_only: bool = False
 
     action: Action = "shrunk"
+
+    def __post_init__(self) -> None:
+        Bloom(self.fpp)
+        if not 0.0 < self.drop_above <= 1.0:
+            raise OptionError(
+                f"drop_above is {self.drop_above}: expected a share of absent values, above 0 and at most 1"
+            )
 
     def changes(
         self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount
@@ -108,7 +123,7 @@ class ShrinkFilters:
                 insert_equals(footer.layout.schema.leaves[place[1]], fitted)
                 filters[place] = fitted
         wanted = dict.fromkeys((leaf for _, leaf in filters), Bloom(self.fpp))
-        return filters, [old[place].extent for place in filters], wanted
+        return filters, replaced(file, footer, old, filters), wanted
 
 
 Change = AddFilters | ShrinkFilters
@@ -136,10 +151,24 @@ def add_filters(
     Raises PlanError for a column that no file has, UnsupportedError for one that cannot carry a useful filter,
     EncryptionError for encrypted files, FormatError for damaged ones.
     """
-    dataset = Dataset.open(src, filesystem=filesystem)
+    dataset = Dataset.open(src, filesystem=filesystem, partitioned=False)
+    return _run(planned(dataset, bloom, replace), dataset, src, dst, dry_run, on_error, filesystem, progress)
+
+
+def _as_asked(bloom: Named, schema: FileSchema, path: str) -> Named:
+    return bloom
+
+
+def planned(dataset: Dataset, bloom: BloomSpec, replace: bool = False, spell: Spell = _as_asked) -> AddFilters:
+    """What is to be done to each file of `dataset`, with ``"*"`` resolved to the columns for which filters pay in all
+    of them together. Errors are those of :func:`add_filters`."""
     asked = by_column(bloom)
-    _require_somewhere(dataset, asked)
-    return _run(AddFilters(asked, replace), dataset, src, dst, dry_run, on_error, filesystem, progress)
+    _require_somewhere(dataset, asked, spell)
+    if EVERY_COLUMN in asked:
+        wanted = asked.pop(EVERY_COLUMN)
+        paying = paying_columns(dataset, _readable(dataset), wanted.fpp, SAMPLE_BYTES, ReadCount())
+        asked = {**dict.fromkeys(paying, wanted), **asked}
+    return AddFilters(asked, replace)
 
 
 def shrink_filters(
@@ -163,15 +192,11 @@ def shrink_filters(
     local file is changed where it lies instead, from its trailing filters on: faster, and readers must stay away
     meanwhile. Otherwise as :func:`add_filters`.
     """
-    dataset = Dataset.open(src, filesystem=filesystem)
-    Bloom(fpp)
-    if not 0.0 < drop_above <= 1.0:
-        raise OptionError(f"drop_above is {drop_above}: expected a share of absent values, above 0 and at most 1")
+    dataset = Dataset.open(src, filesystem=filesystem, partitioned=False)
+    change = ShrinkFilters(fpp, drop_above, in_place_footer)
     if in_place_footer and (dst is not None or not isinstance(dataset.storage, LocalStorage)):
         raise OptionError("in_place_footer changes local files where they lie: give no dst, and no URL")
-    return _run(
-        ShrinkFilters(fpp, drop_above, in_place_footer), dataset, src, dst, dry_run, on_error, filesystem, progress
-    )
+    return _run(change, dataset, src, dst, dry_run, on_error, filesystem, progress)
 
 
 def _run(
@@ -185,6 +210,8 @@ def _run(
     progress: Progress | None,
 ) -> list[FileOutcome]:
     storage = dataset.storage
+    if dst is None:
+        require_no_log(storage, {file.path.rpartition("/")[0] for file in dataset.files})
     target_storage, jobs = jobs_of(dataset, src, dst, filesystem)
     work = partial(_reported, change, storage, target_storage, dry_run=dry_run, on_error=on_error)
     outcomes = []
@@ -207,8 +234,11 @@ def jobs_of(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any 
     if len(dataset.files) == 1 and dataset.files[0].path == root:
         into = target.endswith("/") or storage.is_directory(target)
         return storage, [Job(dataset.files[0], f"{target.rstrip('/')}/{root.rpartition('/')[2]}" if into else target)]
-    below = len(root.rstrip("/")) + 1
-    return storage, [Job(file, f"{target.rstrip('/')}/{file.path[below:]}") for file in dataset.files]
+    root = root.rstrip("/") + "/"
+    if not all(file.path.startswith(root) for file in dataset.files):  # a glob: of it, what no file name is part of
+        root = os.path.commonprefix([root, *(file.path for file in dataset.files)])  # noqa: RUF071 (of characters)
+        root = root[: root.rfind("/") + 1]
+    return storage, [Job(file, f"{target.rstrip('/')}/{file.path[len(root) :]}") for file in dataset.files]
 
 
 def change_file(
@@ -216,14 +246,15 @@ def change_file(
 ) -> FileOutcome:
     """Do one file. Raises what makes it impossible; the file is then as it was."""
     file, target = job.file, job.target
-    if isinstance(storage, LocalStorage) and target is None and tail.recover(file.path):
-        file = storage.list_files(file.path, recursive=False)[0]
-    sweep(target_storage, target or file.path)
+    if not dry_run:
+        if isinstance(storage, LocalStorage) and target is None and tail.recover(file.path):
+            file = storage.list_files(file.path, recursive=False)[0]
+        sweep(target_storage, target or file.path)
     count = ReadCount()
     footer = _read_footer(storage, file, count)
     filters, dead, wanted = change.changes(storage, file, footer, count)
     if change.tail_only:
-        dead = [(start, stop) for start, stop in dead if start >= data_end(footer)]
+        dead = [(start, stop) for start, stop in dead if start >= data_end(file.path, footer)]
     if filters:
         new = rewrite(file.path, file.size, footer, filters, dead, partial(_read, storage, file.path, count))
     if not filters or (change.tail_only and new.size >= file.size):
@@ -250,7 +281,7 @@ def _write(storage: Storage, file: FileInfo, target_storage: Storage, target: st
             output.copy(storage, file.path, start, stop)
         for part in new.tail:
             output.write(part)
-        if target is not None and storage.list_files(file.path, recursive=False) != [file]:
+        if target is not None and not is_unchanged(storage, file):
             raise BloomParquetError(f"{file.path}: the file changed while it was copied; run again")
         output.commit()
 
@@ -278,22 +309,44 @@ def _read_footer(storage: Storage, file: FileInfo, count: ReadCount) -> Footer:
     return footer
 
 
-def _require_somewhere(dataset: Dataset, bloom: Mapping[str | Column, Bloom]) -> None:
+def _readable(dataset: Dataset) -> RowGroups:
+    """The row groups of the files whose footers can be read; the others have their own errors in their turn."""
+    storage, count = dataset.storage, ReadCount()
+    try:
+        return cache.row_groups(storage, dataset.files, count, skip_corrupt=True)
+    except BloomParquetError:
+        readable = [file for file in dataset.files if _has_footer(storage, file)]
+        return cache.row_groups(storage, readable, count, skip_corrupt=True)
+
+
+def _has_footer(storage: Storage, file: FileInfo) -> bool:
+    try:
+        _read_footer(storage, file, ReadCount())
+    except BloomParquetError:
+        return False
+    return True
+
+
+def _require_somewhere(dataset: Dataset, bloom: Named, spell: Spell) -> None:
     """The error of a column that no file has, before any file is touched. Of a file that cannot be read nothing is
     known; it has its own error in its turn."""
-    missing = dict(bloom)
+    missing: Named = dict(bloom)
     path, schema = "", None
     for file in dataset.files:
         try:
             schema, path = _read_footer(dataset.storage, file, ReadCount()).layout.schema, file.path
         except (BloomParquetError, OSError):
             continue
-        there = [column for column, wanted in missing.items() if choose({column: wanted}, schema, path, absent_ok=True)]
+        there = [
+            column
+            for column, wanted in missing.items()
+            if choose(spell({column: wanted}, schema, path), schema, path, absent_ok=True)
+        ]
         missing = {column: wanted for column, wanted in missing.items() if column not in there}
         if not missing:
             return
     if schema is not None:
-        choose(missing, schema, path)
+        choose(spell(missing, schema, path), schema, path)
 
 
 def _read(storage: Storage, path: str, count: ReadCount, extents: list[Extent]) -> list[bytes]:

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.format import thrift
 from bloomparquet.format.bloom import header_bytes
+from bloomparquet.format.columns import column_chunks, require_chunk, row_groups
 from bloomparquet.format.footer import MAGIC, Footer, parse_footer
 from bloomparquet.format.tree import Tree, read_tree, write_tree
 from bloomparquet.sbbf import SplitBlockBloomFilter
@@ -63,14 +64,16 @@ def rewrite(
     file, and is asked only for offset indexes that have to change. Raises FormatError where `dead` reaches into
     something that is needed.
     """
-    tree, _ = read_tree(footer.raw)
+    tree = _tree_of(path, footer)
     end = size - len(footer.raw) - 4 - len(MAGIC)
     gaps = _merged(dead)
-    _require_free(path, footer, tree, filters, gaps, end)
+    _require_free(path, footer, tree, filters, gaps, end, (4, 6))
     indexes: dict[Place, Tree] = {}
     if gaps and any(start < _data_end(tree) for start, _ in gaps):
-        indexes, places = _offset_indexes(tree, read)
-        gaps = _merged([*gaps, *places])
+        places = _index_extents(tree, end)
+        gaps = _merged([*gaps, *places.values()])
+        _require_free(path, footer, tree, filters, gaps, end, (6,))
+        indexes = _offset_indexes(places, read)
     pieces = _kept(gaps, end)
     moved = _shift(gaps)
     _move(tree, moved)
@@ -139,12 +142,13 @@ def _kept(gaps: list[Extent], end: int) -> list[Extent]:
 
 
 def _shift(gaps: list[Extent]) -> Callable[[int], int]:
-    """Where each byte of the old file is in the new one."""
+    """Where each byte of the old file is in the new one; one that is gone, where what followed it is."""
     starts = [start for start, _ in gaps]
     removed = [0, *accumulate(end - start for start, end in gaps)]
 
     def moved(offset: int) -> int:
-        return offset - removed[bisect_right(starts, offset)]
+        before = bisect_right(starts, offset)
+        return max(offset, gaps[before - 1][1]) - removed[before] if before else offset
 
     return moved
 
@@ -160,9 +164,23 @@ def _move(tree: Tree, moved: Callable[[int], int]) -> None:
                         struct[field_id] = moved(struct[field_id])
 
 
-def data_end(footer: Footer) -> int:
-    """Where the last page of a file ends; what follows are filters, page indexes and the footer."""
-    return _data_end(read_tree(footer.raw)[0])
+def data_end(path: str, footer: Footer) -> int:
+    """Where the last page of the file at `path` ends; what follows are filters, page indexes and the footer."""
+    return _data_end(_tree_of(path, footer))
+
+
+def _tree_of(path: str, footer: Footer) -> Tree:
+    """The footer as a tree, of which every chunk has passed :func:`require_chunk`."""
+    where = path
+    try:
+        tree, _ = read_tree(footer.raw)
+        for row_group, group in enumerate(row_groups(tree)):
+            for leaf, chunk in zip(footer.layout.schema.leaves, column_chunks(group), strict=True):
+                where = f"{path}: row group {row_group}, column {'.'.join(leaf.path)}"
+                require_chunk(chunk)
+    except BloomParquetError as error:
+        raise type(error)(f"{where}: {error}") from error
+    return tree
 
 
 def _data_end(tree: Tree) -> int:
@@ -176,18 +194,33 @@ def _pages(chunk: Tree) -> Extent:
     return start, start + max(metadata.get(7) or 0, 0)
 
 
-def _offset_indexes(tree: Tree, read: Callable[[list[Extent]], list[bytes]]) -> tuple[dict[Place, Tree], list[Extent]]:
-    """The offset indexes of all chunks, and where they are."""
-    found = [place for place in _places(tree) if _chunk(tree, place).get(4) and _chunk(tree, place).get(5)]
-    extents = [_index_extent(_chunk(tree, place), 4) for place in found]
+def _index_extents(tree: Tree, end: int) -> dict[Place, Extent]:
+    """Where the offset indexes of all chunks are, before `end`."""
+    found = {}
+    for place in _places(tree):
+        chunk = _chunk(tree, place)
+        if chunk.get(4) and chunk.get(5):
+            start, stop = found[place] = _index_extent(chunk, 4)
+            if not len(MAGIC) <= start < stop <= end:
+                raise FormatError(
+                    f"the offset index of row group {place[0]}, column {place[1]} is said to be at bytes {start} to "
+                    f"{stop}; expected {len(MAGIC)} to {end}"
+                )
+    return found
+
+
+def _offset_indexes(places: Mapping[Place, Extent], read: Callable[[list[Extent]], list[bytes]]) -> dict[Place, Tree]:
     indexes = {}
-    for place, raw in zip(found, read(extents) if extents else (), strict=True):
-        index, _ = read_tree(raw)
+    for place, raw in zip(places, read(list(places.values())), strict=True):
+        index, stop = read_tree(raw)
         locations = index.get(1)
-        if not isinstance(locations, list) or not all(isinstance(each, Tree) and 1 in each for each in locations):
+        is_index = isinstance(locations, list) and all(
+            isinstance(each, Tree) and each.kinds.get(1) in thrift.INTEGERS for each in locations
+        )
+        if not is_index or stop != len(raw):
             raise FormatError(f"the offset index of row group {place[0]}, column {place[1]} has no page locations")
         indexes[place] = index
-    return indexes, extents
+    return indexes
 
 
 def _index_extent(chunk: Tree, field_id: int) -> Extent:
@@ -195,19 +228,18 @@ def _index_extent(chunk: Tree, field_id: int) -> Extent:
     return start, start + length
 
 
-def _require_free(path: str, footer: Footer, tree: Tree, filters: Filters, gaps: list[Extent], end: int) -> None:
-    """FormatError where a chunk lies in another file, or `gaps` reach into something that is needed."""
+def _require_free(
+    path: str, footer: Footer, tree: Tree, filters: Filters, gaps: list[Extent], end: int, indexes: tuple[int, ...]
+) -> None:
+    """FormatError where `gaps` reach into something that is needed; of the page indexes, that are those which the
+    fields `indexes` of a chunk point to."""
     needed: list[tuple[Extent, str]] = [((0, len(MAGIC)), "the beginning of the file"), ((end, end + 1), "the footer")]
     for place in _places(tree):
         chunk = _chunk(tree, place)
         name = ".".join(footer.layout.schema.leaves[place[1]].path)
         what = f"row group {place[0]}, column {name}"
-        if chunk.get(1):
-            raise FormatError(f"{path}: {what} lies in another file, {chunk[1]!r}; such files are not changed")
-        if not isinstance(chunk.get(3), Tree):
-            raise FormatError(f"{path}: {what} has no metadata in the footer; expected ColumnMetaData")
         needed.append((_pages(chunk), f"the pages of {what}"))
-        needed += ((_index_extent(chunk, field_id), f"the page index of {what}") for field_id in (4, 6))
+        needed += ((_index_extent(chunk, field_id), f"the page index of {what}") for field_id in indexes)
         metadata = chunk[3]
         if place not in filters and metadata.get(BLOOM_OFFSET):
             start = metadata[BLOOM_OFFSET]
@@ -217,7 +249,7 @@ def _require_free(path: str, footer: Footer, tree: Tree, filters: Filters, gaps:
         i = bisect_right(starts, stop - 1) - 1
         if start < stop and i >= 0 and gaps[i][1] > start:
             raise FormatError(
-                f"{path}: the Bloom filter at byte {gaps[i][0]} reaches into {what}, at bytes {start} to {stop}; "
+                f"{path}: what is to go, from byte {gaps[i][0]} on, reaches into {what}, at bytes {start} to {stop}; "
                 "the footer is damaged, and the file is left as it is"
             )
 

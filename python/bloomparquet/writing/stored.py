@@ -26,6 +26,7 @@ from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError
 from bloomparquet.format import pages, thrift
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_header
 from bloomparquet.format.chunks import ChunkFields
+from bloomparquet.format.columns import require_chunk
 from bloomparquet.format.footer import MAGIC, Footer, parse_footer
 from bloomparquet.format.schema import LeafColumn, SchemaNode
 from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
@@ -36,9 +37,12 @@ from bloomparquet.writing.bloom import Bloom
 
 _LEAST_BATCH = 1 << 16
 """Values decoded at a time: few enough to stay in a core's cache; more for a large filter, as each batch costs one."""
+_MOST_BATCH_BYTES = 64 << 20
 
 _BEFORE = len(MAGIC)
 _PHYSICAL = {"INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6, "FIXED_LEN_BYTE_ARRAY": 7}
+_PLAIN = {pages.PLAIN, pages.PLAIN_DICTIONARY}
+"""Encodings of a dictionary page; files of old have the second for the first."""
 _REPETITIONS = ("REQUIRED", "OPTIONAL", "REPEATED")
 _INT96_BYTES = 12
 _FLOATS = {"FLOAT": "<f4", "DOUBLE": "<f8", "FIXED_LEN_BYTE_ARRAY": "<f2"}
@@ -54,12 +58,10 @@ def filter_chunk(
     """
     try:
         return _filter_chunk(storage, file, footer, row_group, leaf, bloom, count)
-    except (BloomParquetError, pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and (error.errno is not None or not isinstance(error, pa.ArrowException)):
-            raise
-        raise FormatError(
-            f"{file.path}: row group {row_group}, column {'.'.join(leaf.path)}: {str(error).splitlines()[0]}"
-        ) from error
+    except (BloomParquetError, pa.ArrowException) as error:
+        what = next(iter(str(error).splitlines()), type(error).__name__)
+        kind = type(error) if isinstance(error, BloomParquetError) else FormatError
+        raise kind(f"{file.path}: row group {row_group}, column {'.'.join(leaf.path)}: {what}") from error
 
 
 def _filter_chunk(
@@ -79,7 +81,7 @@ def _filter_chunk(
     buffer = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
     body = buffer.data[_BEFORE:]
     chunk = pages.walk_pages(body, values)
-    if chunk.is_dictionary_encoded and chunk.dictionary is not None:
+    if chunk.is_dictionary_encoded and chunk.dictionary is not None and chunk.dictionary.encoding in _PLAIN:
         one_page = _dictionary_as_data(body, chunk.dictionary)
         entries = chunk.dictionary.values
         if not entries:  # all values are null
@@ -87,8 +89,8 @@ def _filter_chunk(
         elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], num_bytes_for(bloom, entries)
         arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
         return _filled(leaf, arrays, num_bytes, bloom)
-    nulls = fields.nulls if fields.nulls is not None and 0 <= fields.nulls <= values else 0
-    elements, num_bytes = _path_elements(footer.layout.schema.root, leaf), num_bytes_for(bloom, values - nulls)
+    # The number of nulls would tell that less is enough; but nothing holds a footer to it.
+    elements, num_bytes = _path_elements(footer.layout.schema.root, leaf), num_bytes_for(bloom, values)
     whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
     arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
     return _filled(leaf, arrays, num_bytes, bloom)
@@ -108,11 +110,7 @@ def _extent(fields: ChunkFields, limit: int) -> tuple[int, int]:
 
 def _metadata(footer: Footer, row_group: int, leaf: LeafColumn) -> Tree:
     chunk, _ = read_tree(footer.raw, footer.chunks[row_group][leaf.index])
-    if chunk.get(1):
-        raise FormatError(f"the column chunk lies in another file, {chunk[1]!r}; such files are not changed")
-    metadata = chunk.get(3)
-    if not isinstance(metadata, Tree):
-        raise FormatError("the column chunk has no metadata in the footer")
+    metadata: Tree = require_chunk(chunk)[3]
     return metadata
 
 
@@ -160,12 +158,19 @@ def _decode(
     chunk.put(9, thrift.I64, _BEFORE + (found.data[0].start if found else 0))
     if found and found.dictionary is not None:
         chunk.put(11, thrift.I64, _BEFORE + found.dictionary.start)
-    whole = _file_metadata(chunk, elements, rows, footer)
-    source = pq.ParquetFile(pa.BufferReader(pages_of_chunk), metadata=whole, page_checksum_verification=True)
+    batch_size = max(_LEAST_BATCH, num_bytes // 16)
+    if found and found.dictionary is not None:  # a few large values may be those of all rows
+        mean = found.dictionary.uncompressed_size // max(found.dictionary.values, 1)
+        batch_size = min(batch_size, max(_MOST_BATCH_BYTES // max(mean, 1), 1))
     seen = 0
-    for batch in source.iter_batches(batch_size=max(_LEAST_BATCH, num_bytes // 16), use_threads=False):
-        seen += batch.num_rows
-        yield _flatten(batch.column(0))
+    try:
+        whole = _file_metadata(chunk, elements, rows, footer)
+        source = pq.ParquetFile(pa.BufferReader(pages_of_chunk), metadata=whole, page_checksum_verification=True)
+        for batch in source.iter_batches(batch_size=batch_size, use_threads=False):
+            seen += batch.num_rows
+            yield _flatten(batch.column(0))
+    except OSError as error:  # pyarrow's word for damage: no file is read here
+        raise FormatError(str(error)) from error
     if seen != rows:
         raise FormatError(f"{seen} rows were decoded; expected {rows}")
 
@@ -199,7 +204,7 @@ def _path_elements(root: SchemaNode, leaf: LeafColumn) -> list[Tree]:
     node = root
     for name in leaf.path[:-1]:
         node = next(child for child in node.children if child.name == name and _leads_to(child, leaf.node))
-        element = _element(node, node.repetition)
+        element = _element(node.repetition)
         element.put(5, thrift.I32, 1)
         elements.append(element)
     return [*elements, _leaf_element(leaf.node, leaf.node.repetition)]
@@ -209,15 +214,15 @@ def _leads_to(node: SchemaNode, leaf: SchemaNode) -> bool:
     return node is leaf or any(_leads_to(child, leaf) for child in node.children)
 
 
-def _element(node: SchemaNode, repetition: str) -> Tree:
+def _element(repetition: str) -> Tree:
     element = Tree()
     element.put(3, thrift.I32, _REPETITIONS.index(repetition))
-    element.put(4, thrift.BINARY, node.name.encode("utf-8", "surrogateescape"))
+    element.put(4, thrift.BINARY, b"v")  # the file's name of it may be no text, or mean something to pyarrow
     return element
 
 
 def _leaf_element(node: SchemaNode, repetition: str) -> Tree:
-    element = _element(node, repetition)
+    element = _element(repetition)
     is_int96 = node.physical_type == "INT96"
     physical = "FIXED_LEN_BYTE_ARRAY" if is_int96 else node.physical_type or ""
     element.put(1, thrift.I32, _PHYSICAL[physical])

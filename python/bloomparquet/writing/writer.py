@@ -64,9 +64,10 @@ class ParquetWriter:
 
     `bloom` says which columns get a filter in every row group, as for :func:`bloomparquet.add_filters`; its size
     follows the distinct values of the row group. A row group is closed when it has `row_group_size` rows, or
-    `row_group_bytes` in Arrow's memory. Further `options` are those of ``pyarrow.parquet.ParquetWriter``. Used as a
-    context manager, it closes the file, or gives it up where the block raises. Filters stay in memory until the file
-    is closed: 2 MiB for a column in a row group of a million rows.
+    `row_group_bytes` in Arrow's memory. `key_values` go into the footer, beside those of `schema`; further `options`
+    are those of ``pyarrow.parquet.ParquetWriter``. Used as a context manager, it closes the file, or gives it up where
+    the block raises. Filters stay in memory until the file is closed: 2 MiB for a column in a row group of a million
+    rows.
 
     Raises PlanError for a column that is not in `schema`, UnsupportedError for one that cannot carry a useful filter.
     """
@@ -80,6 +81,7 @@ class ParquetWriter:
         row_group_size: int = _ROWS,
         row_group_bytes: int = _BYTES,
         filesystem: Any = None,
+        key_values: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         if "bloom_filter_options" in options:
@@ -108,6 +110,8 @@ class ParquetWriter:
         try:
             sink = pa.PythonFile(self._sink, mode="w")
             self._writer = pq.ParquetWriter(sink, schema, bloom_filter_options=blooms or None, **options)
+            if key_values:
+                self._writer.add_key_value_metadata(dict(key_values))
         except BaseException:
             self.abort()
             raise

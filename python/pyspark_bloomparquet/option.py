@@ -1,0 +1,134 @@
+"""What an option is, and how the text that Spark hands over becomes its value."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bloomparquet.errors import OptionError, PlanError, nearest
+from bloomparquet.sbbf import BYTES_PER_BLOCK, MAX_BLOCKS
+
+_UNITS = {"": 1, "b": 1, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
+_BYTES = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+_MOST_FILTER_BYTES = MAX_BLOCKS * BYTES_PER_BLOCK
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?")
+
+
+def parse_text(name: str, value: str) -> str:
+    return value
+
+
+def parse_flag(name: str, value: str) -> bool:
+    if value.strip().lower() not in ("true", "false"):
+        raise OptionError(f"option {name} is {value!r}; expected true or false")
+    return value.strip().lower() == "true"
+
+
+def parse_count(name: str, value: str) -> int:
+    if not value.strip().isdecimal() or int(value) < 1:
+        raise OptionError(f"option {name} is {value!r}; expected a whole number from 1 up")
+    return int(value)
+
+
+def parse_bytes(name: str, value: str) -> int:
+    match = _BYTES.fullmatch(value)
+    unit = match.group(2).lower() if match else None
+    if match is None or unit not in _UNITS or int(match.group(1)) == 0:
+        raise OptionError(
+            f"option {name} is {value!r}; expected bytes as Spark writes them, such as 134217728, 128m or 1g"
+        )
+    power = _UNITS[unit]
+    return int(match.group(1)) << (power if power > 1 else 0)
+
+
+def parse_share(name: str, value: str) -> float:
+    try:
+        found = float(value)
+    except ValueError:
+        found = 0.0
+    if not 0.0 < found < 1.0:
+        raise OptionError(f"option {name} is {value!r}; expected a number between 0 and 1")
+    return found
+
+
+def parse_filter_bytes(name: str, value: str) -> int:
+    """The largest power of two that is not above what was given: filters have no other sizes."""
+    found = parse_bytes(name, value)
+    if not BYTES_PER_BLOCK <= found <= _MOST_FILTER_BYTES:
+        raise OptionError(f"option {name} is {value!r}; expected a number of bytes from 32 to 128m, such as 16m")
+    return 1 << (found.bit_length() - 1)
+
+
+def parse_names(name: str, value: str) -> tuple[str, ...]:
+    """Names with commas between, or a JSON list where a name has a comma of its own."""
+    try:
+        found = json.loads(value) if value.lstrip().startswith("[") else [part.strip() for part in value.split(",")]
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not found or not all(isinstance(each, str) and each for each in found):
+        raise OptionError(f"option {name} is {value!r}; expected names of columns with commas between")
+    return tuple(found)
+
+
+def parse_moment(name: str, value: str) -> str:
+    try:
+        if not _MOMENT.fullmatch(value):
+            raise ValueError
+        dt.datetime.fromisoformat(value)
+    except ValueError:
+        raise OptionError(f"option {name} is {value!r}; expected a time such as 2026-01-31T00:00:00") from None
+    return value
+
+
+def parse_zone(name: str, value: str) -> str:
+    from bloomparquet.literals import find_zone
+
+    try:
+        find_zone(value)
+    except PlanError:
+        raise OptionError(
+            f"option {name} is {value!r}; expected a time zone, such as UTC, Europe/Zurich or +02:00"
+        ) from None
+    return value
+
+
+def parse_paths(name: str, value: str) -> tuple[str, ...]:
+    # Spark writes the list that was given to load([...]) as JSON.
+    try:
+        found = json.loads(value)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not found or not all(isinstance(path, str) for path in found):
+        raise OptionError(f"option {name} is {value!r}; expected a JSON list of paths")
+    return tuple(found)
+
+
+def one_of(*choices: str) -> Callable[[str, str], str]:
+    def check(name: str, value: str) -> str:
+        if value.strip().lower() not in choices:
+            expected = f"{', '.join(choices[:-1])} or {choices[-1]}{nearest(value, choices)}"
+            raise OptionError(f"option {name} is {value!r}; expected {expected}")
+        return value.strip().lower()
+
+    return check
+
+
+JAR, PYTHON, BOTH = "jar", "Python", "both"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. `default` is the text that leaving it out stands for, if any; `read` turns text into the value;
+    `reader` says whose readers and writers heed it, the jar's or Python's (the others ignore it). An option that is
+    `per_column` may name a column behind a ``#``, as parquet-java has it."""
+
+    name: str
+    default: str | None
+    read: Callable[[str, str], Any]
+    doc: str
+    reader: str = BOTH
+    per_column: bool = False

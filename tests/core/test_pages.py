@@ -1,0 +1,158 @@
+"""The pages of a column chunk are found by their headers, and headers that cannot be right are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from bloomparquet.format import pages
+from bloomparquet.format.pages import walk_pages
+from tests.support.core import Field, encode
+
+I32, STRUCT = 5, 12
+
+
+def page(
+    kind: int,
+    body: bytes = b"",
+    values: int = 0,
+    encoding: int = 0,
+    *,
+    size: int | None = None,
+    crc: int | None = None,
+    without: int | None = None,
+    more: dict[int, Field] | None = None,
+) -> bytes:
+    """A page with its header; `without` leaves a field of the header out."""
+    at, encoding_at = {0: (5, 2), 2: (7, 2), 3: (8, 4)}.get(kind, (6, 2))
+    details = {1: Field(I32, values), encoding_at: Field(I32, encoding)}
+    fields = {1: Field(I32, kind), 2: Field(I32, 2 * len(body)), 3: Field(I32, len(body) if size is None else size)}
+    if crc is not None:
+        fields[4] = Field(I32, crc)
+    fields[at] = Field(STRUCT, details if kind in (0, 2, 3) else {})
+    fields |= more or {}
+    if without is not None:
+        del fields[without]
+    return encode(fields) + body
+
+
+def chunk_of(path: Path, column: int = 0, row_group: int = 0) -> tuple[bytes, int]:
+    """The bytes of a column chunk and the number of its values, as pyarrow tells them."""
+    chunk = pq.read_metadata(path).row_group(row_group).column(column)
+    start = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+    return path.read_bytes()[start : start + chunk.total_compressed_size], chunk.num_values
+
+
+def test_places_sizes_and_encodings() -> None:
+    first = page(2, b"dictionary", 3, pages.PLAIN, crc=-5)
+    second = page(0, b"data", 10, pages.RLE_DICTIONARY)
+    third = page(3, b"", 2, pages.PLAIN)
+    found = walk_pages(first + second + third + b"trailing", 12)
+    assert found.dictionary == pages.Page(2, 0, len(first) - 10, 10, 20, -5, 3, pages.PLAIN)
+    start = len(first)
+    assert found.data == (
+        pages.Page(0, start, start + len(second) - 4, 4, 8, None, 10, pages.RLE_DICTIONARY),
+        pages.Page(3, start + len(second), start + len(second + third), 0, 0, None, 2, pages.PLAIN),
+    )
+    assert found.end == len(first + second + third)
+
+
+@pytest.mark.parametrize(
+    ("encodings", "expected"),
+    [
+        ([pages.RLE_DICTIONARY], True),
+        ([pages.PLAIN_DICTIONARY, pages.RLE_DICTIONARY], True),
+        ([pages.RLE_DICTIONARY, pages.PLAIN], False),
+        ([pages.PLAIN, pages.RLE_DICTIONARY], False),
+        ([5], False),
+        ([pages.RLE], False),
+    ],
+)
+def test_a_chunk_is_dictionary_encoded_when_every_page_is(encodings: list[int], expected: bool) -> None:
+    data = b"".join(page(0, b"x", 1, encoding) for encoding in encodings)
+    assert walk_pages(page(2, b"d", 1) + data, len(encodings)).is_dictionary_encoded is expected
+    assert walk_pages(data, len(encodings)).is_dictionary_encoded is False
+
+
+def test_index_pages_and_pages_of_kinds_to_come_are_passed_over() -> None:
+    raw = page(1, b"index") + page(0, b"a", 1) + page(9, b"new") + page(0, b"b", 1)
+    found = walk_pages(raw, 2)
+    assert [each.type for each in found.data] == [0, 0]
+    assert found.end == len(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "values", "message"),
+    [
+        (b"", 1, "end inside"),
+        (page(0, b"abc", 5), 6, "end inside"),
+        (page(0, b"abc", 5), 4, "have 5 values, but its metadata says 4"),
+        (page(0, b"abc", 5, size=4), 5, "claims 4 bytes; 3 are left"),
+        (page(0, b"abc", 5, size=-1), 5, "not negative"),
+        (page(0, b"abc", -5), 5, "not negative"),
+        (page(0, b"abc", 5, without=3), 5, "field 3"),
+        (page(0, b"abc", 5, without=1), 5, "field 1"),
+        (page(0, b"abc", 5, without=5), 5, "field 1"),
+        (page(0, b"abc", 5, more={5: Field(I32, 3)}), 5, "lacks field 5"),
+        (page(0, b"abc", 5, more={3: Field(8, b"\x03")}), 5, "field 3"),
+        (page(2, b"d", 1) + page(2, b"d", 1) + page(0, b"a", 1), 1, "where none may be"),
+        (page(0, b"a", 1) + page(2, b"d", 1) + page(0, b"a", 1), 2, "where none may be"),
+    ],
+)
+def test_headers_that_cannot_be_right_are_an_error(raw: bytes, values: int, message: str) -> None:
+    with pytest.raises(bp.FormatError, match=message):
+        walk_pages(raw, values)
+
+
+@given(raw=st.binary(max_size=80), values=st.integers(1, 20))
+def test_any_bytes_are_an_error_of_ours_or_pages_within_them(raw: bytes, values: int) -> None:
+    try:
+        found = walk_pages(raw, values)
+    except bp.BloomParquetError:
+        return
+    assert sum(each.values for each in found.data) == values
+    assert found.end <= len(raw)
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
+def test_the_pages_of_arrow(tmp_path: Path, version: str, codec: str) -> None:
+    rng = np.random.default_rng(1)
+    table = pa.table({
+        "few": pa.array(rng.integers(0, 9, 5_000)),
+        "many": pa.array([f"{i:0200}" for i in range(5_000)]),
+        "lists": pa.array([[i, i + 1] if i % 3 else None for i in range(5_000)]),
+    })  # fmt: skip
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        table, path, data_page_version=version, compression=codec, data_page_size=2_000, write_batch_size=100,
+        dictionary_pagesize_limit=20_000, write_page_checksum=True,
+    )  # fmt: skip
+    for column in range(3):
+        raw, values = chunk_of(path, column)
+        found = walk_pages(raw, values)
+        assert found.end == len(raw)
+        assert found.dictionary is not None
+        assert {each.type for each in found.data} == {0 if version == "1.0" else 3}
+        assert len(found.data) >= 2
+        assert all(each.crc is not None for each in (found.dictionary, *found.data))
+        assert found.is_dictionary_encoded is (column == 0)
+
+
+def test_the_footer_of_arrow_cannot_tell_what_the_pages_tell(tmp_path: Path) -> None:
+    """PLAIN is among the encodings of either, as it is that of the dictionary."""
+    for name, limit in [("all", 1 << 20), ("some", 1_000)]:
+        pq.write_table(
+            pa.table({"a": [f"{i % 1000:09}" for i in range(9_000)]}), tmp_path / name,
+            dictionary_pagesize_limit=limit, data_page_size=1_000, write_batch_size=100,
+        )  # fmt: skip
+    encodings = [set(pq.read_metadata(tmp_path / name).row_group(0).column(0).encodings) for name in ("all", "some")]
+    assert encodings[0] == encodings[1]
+    assert [walk_pages(*chunk_of(tmp_path / name)).is_dictionary_encoded for name in ("all", "some")] == [True, False]

@@ -1,0 +1,471 @@
+"""A file is replaced whole or not at all, by one writer at a time, and what belongs to it stays with it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.storage import FileInfo, LocalStorage
+from bloomparquet.writing import replace
+from bloomparquet.writing.replace import hidden_name, locked, replacing, sweep
+from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from tests.support.core import graft_filters
+from tests.support.kill import every_point, start
+from tests.support.stored import assert_filters_hold_all
+
+LOCAL = LocalStorage()
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others, and mount")
+
+
+def info(path: Path) -> FileInfo:
+    (file,) = LOCAL.list_files(str(path), recursive=False)
+    return file
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    path = tmp_path / "data" / "a.parquet"
+    path.parent.mkdir()
+    data = pa.table({"a": np.arange(2_000), "b": [f"text {i}" for i in range(2_000)]})
+    pq.write_table(data, path, row_group_size=1_000)
+    return path
+
+
+def names(path: Path) -> list[str]:
+    return sorted(os.listdir(path.parent))
+
+
+def test_nobody_sees_a_file_before_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with replacing(LOCAL, str(path)) as output:
+        output.write(b"one ")
+        assert names(path) == [".a.bloomparquet-tmp"]
+        output.write(memoryview(np.frombuffer(b"two", np.uint8)))
+        output.commit()
+    assert path.read_bytes() == b"one two"
+    assert names(path) == ["a"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_without_a_commit_nothing_has_happened(tmp_path: Path, there: bool) -> None:
+    path = tmp_path / "a"
+    if there:
+        path.write_bytes(b"old")
+    with replacing(LOCAL, str(path)) as output:
+        output.write(b"new")
+    with pytest.raises(ZeroDivisionError), replacing(LOCAL, str(path)) as output:
+        output.write(b"new" * (1 // 0))
+    assert names(path) == (["a"] if there else [])
+    assert not there or path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("error", [None, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, AttributeError])
+def test_ranges_are_copied_whatever_the_system_can_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Any
+) -> None:
+    content = np.random.default_rng(0).bytes(100_000)
+    (tmp_path / "source").write_bytes(content)
+    if error is AttributeError:
+        monkeypatch.delattr(os, "copy_file_range")
+    elif error is not None:
+
+        def fail(*_: Any) -> int:
+            raise OSError(error, "no")
+
+        monkeypatch.setattr(os, "copy_file_range", fail)
+    with replacing(LOCAL, str(tmp_path / "a")) as output:
+        for start_at, stop in [(10, 50_000), (0, 1), (99_999, 100_000), (70_000, 70_000)]:
+            output.copy(LOCAL, str(tmp_path / "source"), start_at, stop)
+        output.write(b"end")
+        output.commit()
+    assert (tmp_path / "a").read_bytes() == content[10:50_000] + content[:1] + content[-1:] + b"end"
+
+
+def test_copies_that_come_in_parts_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = np.random.default_rng(0).bytes(10_000)
+    (tmp_path / "source").write_bytes(content)
+    copy, write = os.copy_file_range, os.write
+    monkeypatch.setattr(os, "copy_file_range", lambda a, b, count, *rest: copy(a, b, min(count, 999), *rest))
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, memoryview(data)[:777]))
+    with replacing(LOCAL, str(tmp_path / "a")) as output:
+        output.copy(LOCAL, str(tmp_path / "source"), 5, 9_995)
+        output.write(content)
+        output.commit()
+    assert (tmp_path / "a").read_bytes() == content[5:9_995] + content
+
+
+def test_a_source_that_ends_early_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"short")
+    with pytest.raises(bp.FormatError, match="changed meanwhile"), replacing(LOCAL, str(tmp_path / "a")) as output:
+        output.copy(LOCAL, str(tmp_path / "source"), 0, 6)
+    assert names(tmp_path / "a") == ["source"]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o444, 0o640, 0o6755])
+def test_the_mode_is_kept(parquet: Path, mode: int) -> None:
+    parquet.chmod(mode)
+    add_filters(parquet, bloom="a")
+    assert stat.S_IMODE(parquet.stat().st_mode) == mode
+
+
+def test_a_new_file_has_the_mode_of_any_new_file(parquet: Path) -> None:
+    parquet.chmod(0o600)
+    before = os.umask(0o027)
+    try:
+        add_filters(parquet, parquet.parent / "new" / "b.parquet", bloom="a")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((parquet.parent / "new" / "b.parquet").stat().st_mode) == 0o640
+
+
+@needs_root
+@pytest.mark.parametrize("change", ["add", "shrink", "in place"])
+def test_the_owner_is_kept(parquet: Path, change: str) -> None:
+    graft_filters(str(parquet), 1 << 15)
+    os.chown(parquet, 4_711, 815)
+    parquet.chmod(0o640)
+    if change == "add":
+        add_filters(parquet, bloom="b")
+    else:
+        shrink_filters(parquet, in_place_footer=change == "in place")
+    found = parquet.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (4_711, 815, 0o640)
+
+
+@needs_root
+def test_an_owner_that_cannot_be_kept_is_an_error(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.chown(parquet, 4_711, 815)
+    before = parquet.read_bytes()
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    with pytest.raises(PermissionError, match=r"owner \(user 4711, group 815\) cannot be kept"):
+        add_filters(parquet, bloom="a")
+    assert parquet.read_bytes() == before
+    assert names(parquet) == ["a.parquet"]
+
+
+def test_extended_attributes_are_kept(parquet: Path) -> None:
+    try:
+        os.setxattr(parquet, "user.mine", b"kept")
+    except OSError as error:
+        pytest.skip(f"this file system has no extended attributes: {error}")
+    add_filters(parquet, bloom="a")
+    assert os.getxattr(parquet, "user.mine") == b"kept"
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_of_a_symbolic_link_the_file_is_replaced_and_not_it(parquet: Path, tmp_path: Path, in_place: bool) -> None:
+    graft_filters(str(parquet), 1 << 15)
+    link = tmp_path / "links" / "link.parquet"
+    link.parent.mkdir()
+    link.symlink_to(parquet)
+    size = parquet.stat().st_size
+    shrink_filters(link, in_place_footer=in_place)
+    assert link.is_symlink()
+    assert parquet.stat().st_size < size
+    assert (names(link), names(parquet)) == (["link.parquet"], ["a.parquet"])
+    if not in_place:
+        Path(hidden_name(str(parquet))).write_bytes(b"left")
+        add_filters(link, bloom="b")
+        assert names(parquet) == ["a.parquet"]
+
+
+def test_of_a_hard_link_the_other_name_keeps_the_old_file(parquet: Path) -> None:
+    other = parquet.with_name("b.parquet")
+    other.hardlink_to(parquet)
+    before = parquet.read_bytes()
+    add_filters(parquet, bloom="a")
+    assert other.read_bytes() == before
+    assert parquet.read_bytes() != before
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, *options: str) -> Iterator[Path]:
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", *options, str(folder)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@needs_root
+@pytest.mark.parametrize("change", ["add", "shrink", "in place", "elsewhere"])
+def test_a_full_disk_is_an_error_and_the_file_is_as_it_was(parquet: Path, tmp_path: Path, change: str) -> None:
+    content = graft_filters(str(parquet), 1 << 16) and parquet.read_bytes()
+    room = len(content) + (20_000 if change != "in place" else 40_000)
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", f"size={room}", "tmpfs") as small:
+        path = small / "a.parquet"
+        path.write_bytes(content)
+        changes: dict[str, Any] = {
+            "add": lambda: add_filters(path, bloom="b"),
+            "elsewhere": lambda: add_filters(parquet, small / "b.parquet", bloom="b"),
+            "shrink": lambda: shrink_filters(path),
+            "in place": lambda: shrink_filters(path, in_place_footer=True),
+        }
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            changes[change]()
+        assert caught.value.errno == errno.ENOSPC
+        assert path.read_bytes() == content
+        assert names(path) == ["a.parquet"]
+        if change != "elsewhere":
+            (outcome,) = add_filters(path, bloom="b", on_error="report")
+            assert (outcome.action, names(path)) == ("failed", ["a.parquet"])
+            assert "No space left" in str(outcome.error)
+
+
+@needs_root
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_directory_that_cannot_be_written_is_an_error(parquet: Path, tmp_path: Path, in_place: bool) -> None:
+    graft_filters(str(parquet), 1 << 15)
+    before = parquet.read_bytes()
+    with mounted(tmp_path / "ro", "--bind", str(parquet.parent)) as folder:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
+        with pytest.raises(OSError, match="Read-only"):
+            shrink_filters(folder / "a.parquet", in_place_footer=in_place)
+        assert (folder / "a.parquet").read_bytes() == before
+        (outcome,) = add_filters(folder, tmp_path / "copies", bloom="b")
+        assert outcome.action == "added"
+    assert names(parquet) == ["a.parquet"]
+
+
+def as_somebody(path: Path, function: Any) -> int:
+    """Run the function as a user who is not root; 0 where it ended well."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.setgid(65_534)
+            os.setuid(65_534)
+            function()
+            code = 0
+        except PermissionError:
+            code = 13
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@needs_root
+def test_what_was_left_with_the_mode_of_a_read_only_file_is_tidied_up(tmp_path: Path) -> None:
+    """A writer that is killed right before the end has given the new file the old one's mode."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    for parent in [*folder.parents][:-1]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    os.chown(folder, 65_534, 65_534)
+    hidden = folder / ".a.bloomparquet-tmp"
+    hidden.write_bytes(b"left")
+    hidden.chmod(0o444)
+    os.chown(hidden, 65_534, 65_534)
+    assert as_somebody(folder, lambda: sweep(LOCAL, str(folder / "a"))) == 0
+    assert os.listdir(folder) == []
+
+
+@needs_root
+def test_a_directory_without_permission_is_an_error_for_who_is_not_root(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "a").write_bytes(b"old")
+    for parent in [*folder.parents][:-1]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    folder.chmod(0o755)
+
+    def write() -> None:
+        with replacing(LOCAL, str(folder / "a"), info(folder / "a")) as output:
+            output.commit()
+
+    assert as_somebody(folder, write) == 13
+    assert (folder / "a").read_bytes() == b"old"
+
+
+CHANGED = "changed while it was"
+
+
+@pytest.mark.parametrize("how", ["longer", "same size", "another file", "gone"])
+def test_a_file_that_changes_meanwhile_is_left_as_it_is_then(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    old = info(path)
+    expected: Any = FileNotFoundError if how == "gone" else bp.BloomParquetError
+    with replacing(LOCAL, str(path), old) as output:
+        output.write(b"new")
+        if how == "longer":
+            path.write_bytes(b"longer")
+        elif how == "same size":
+            path.write_bytes(b"OLD")
+            os.utime(path, ns=(1, 1))
+        elif how == "another file":
+            (tmp_path / "b").write_bytes(b"oLd")
+            os.utime(tmp_path / "b", ns=(old.mtime_ns, old.mtime_ns))
+            os.rename(tmp_path / "b", path)
+        else:
+            path.unlink()
+        with pytest.raises(expected):
+            output.commit()
+    found = {"longer": b"longer", "same size": b"OLD", "another file": b"oLd"}
+    assert names(path) == ([] if how == "gone" else ["a"])
+    assert how == "gone" or path.read_bytes() == found[how]
+
+
+@pytest.mark.parametrize("change", ["add", "shrink", "in place", "elsewhere"])
+def test_a_parquet_file_that_changes_while_it_is_read(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """By someone who appends, at any of the reads."""
+    graft_filters(str(parquet), 1 << 15)
+    content = parquet.read_bytes()
+    original = LocalStorage.read_runs
+    for at in range(1, 9):
+        parquet.write_bytes(content)
+        calls = iter(range(1, 100))
+
+        def read_runs(self: Any, *args: Any, at: int = at, calls: Iterator[int] = calls) -> None:
+            original(self, *args)
+            if next(calls) == at:
+                parquet.write_bytes(content + b"more")
+                os.utime(parquet, ns=(1, 1))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalStorage, "read_runs", read_runs)
+            raised = ""
+            try:
+                if change == "add":
+                    add_filters(parquet, bloom="b")
+                elif change == "elsewhere":
+                    add_filters(parquet, parquet.parent.parent / "copy", bloom="b")
+                else:
+                    shrink_filters(parquet, in_place_footer=change == "in place")
+            except bp.BloomParquetError as error:
+                raised = str(error)
+        found = parquet.read_bytes()
+        if found == content + b"more":
+            assert "a.parquet" in raised, at
+            assert not (parquet.parent.parent / "copy").exists()
+        else:
+            assert next(calls) <= at, "it was over before"
+            (parquet.parent.parent / "copy").unlink(missing_ok=True)
+        assert names(parquet) == ["a.parquet"]
+    assert raised == "" or CHANGED in raised or "not a Parquet file" in raised or "again" in raised
+
+
+def test_two_writers_of_one_file_do_not_get_in_each_others_way(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with replacing(LOCAL, str(path)) as output:
+        output.write(b"first")
+        with pytest.raises(bp.BloomParquetError, match="another process is writing"), replacing(LOCAL, str(path)):
+            pass
+        sweep(LOCAL, str(path))
+        assert names(path) == [".a.bloomparquet-tmp"], "what is being written is not swept away"
+        output.commit()
+    assert path.read_bytes() == b"first"
+
+
+def add_b(path: str) -> None:
+    with contextlib.suppress(bp.BloomParquetError):  # somebody else was first
+        add_filters(path, bloom="b")
+
+
+def test_processes_that_add_to_one_file_at_once(parquet: Path) -> None:
+    before = pq.read_table(parquet)
+    children = [start(add_b, str(parquet)) for _ in range(6)]
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0] * 6
+    add_filters(parquet, bloom="b")
+    assert set(assert_filters_hold_all(str(parquet))) == {(0, 1), (1, 1)}
+    assert pq.read_table(parquet).equals(before)
+    assert names(parquet) == ["a.parquet"]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_threads_that_change_one_file_at_once(parquet: Path, in_place: bool) -> None:
+    graft_filters(str(parquet), 1 << 15)
+    before = pq.read_table(parquet)
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        barrier.wait()
+        try:
+            if number % 2:
+                shrink_filters(parquet, in_place_footer=in_place)
+            else:
+                add_filters(parquet, bloom="b")
+        except bp.BloomParquetError:
+            pass
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    shrink_filters(parquet)
+    add_filters(parquet, bloom="b")
+    assert set(assert_filters_hold_all(str(parquet))) == {(0, 0), (1, 0), (0, 1), (1, 1)}
+    assert pq.read_table(parquet).equals(before)
+    assert names(parquet) == ["a.parquet"]
+
+
+def test_what_a_killed_writer_has_left_is_removed_and_taken_for_nothing(parquet: Path) -> None:
+    Path(hidden_name(str(parquet))).write_bytes(b"half of a file")
+    assert bp.plan(str(parquet.parent)).total == 2
+    add_filters(parquet.parent, bloom="a")
+    assert names(parquet) == ["a.parquet"]
+    Path(hidden_name(str(parquet))).write_bytes(b"half of a file")
+    assert add_filters(parquet.parent, bloom="a")[0].action == "unchanged"
+    assert names(parquet) == ["a.parquet"]
+
+
+def test_a_lock_is_of_one_holder_and_ends_with_it(tmp_path: Path) -> None:
+    name = str(tmp_path / "lock")
+    with locked(name), pytest.raises(bp.BloomParquetError, match="another process"), locked(name):
+        pass
+    assert not os.path.exists(name)
+    with contextlib.suppress(ZeroDivisionError), locked(name, keep=True) as descriptor:
+        os.write(descriptor, b"kept")
+        raise ZeroDivisionError
+    assert Path(name).read_bytes() == b"kept"
+    with locked(name, keep=True) as descriptor:
+        assert os.read(descriptor, 9) == b"kept"
+    assert not os.path.exists(name)
+
+
+def test_points_of_a_kill_are_those_that_write(parquet: Path) -> None:
+    """What the tests of killed processes hang on."""
+    assert len(list(every_point(add_b, str(parquet)))) >= 15
+
+
+def test_a_network_file_system_that_cannot_lock_is_an_error_and_nothing_happens(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = parquet.read_bytes()
+
+    def flock(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(replace.fcntl, "flock", flock)
+    with pytest.raises(OSError, match="No locks available"):
+        add_filters(parquet, bloom="a")
+    assert parquet.read_bytes() == before

@@ -1,0 +1,374 @@
+"""Adding and shrinking filters: which files, which columns, what it costs, and what is said of it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.sbbf import expected_fpp
+from bloomparquet.writing.bloom import Bloom
+from bloomparquet.writing.outcome import FileOutcome, to_arrow
+from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from tests.support.core import graft_filters, read_footer, watch_reads
+from tests.support.files import write
+from tests.support.layout import assert_only_filters_changed
+from tests.support.stored import assert_filters_hold_all, bitsets
+
+TABLE = pa.table({
+    "id": np.arange(4_000) * 3,
+    "text": [f"text {i}" for i in range(4_000)],
+    "flag": [i % 2 == 0 for i in range(4_000)],
+    "s": [{"x": i, "y": f"{i}"} for i in range(4_000)],
+    "l": [[i] for i in range(4_000)],
+})  # fmt: skip
+
+
+def make(path: Path, **options: Any) -> str:
+    return write(path, TABLE, rows_per_group=1_000, **options)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return make(tmp_path / "a.parquet")
+
+
+def columns_of(path: str) -> set[str]:
+    schema = pq.ParquetFile(path).schema
+    return {schema.column(leaf).path for _, leaf in bitsets(path)}
+
+
+@pytest.mark.parametrize(
+    ("bloom", "expected"),
+    [
+        ("id", {"id"}),
+        ("s.x", {"s.x"}),
+        (("s", "x"), {"s.x"}),
+        (["id", "text"], {"id", "text"}),
+        ({"id": Bloom(0.1), ("s", "y"): Bloom()}, {"id", "s.y"}),
+        ([("l", "list", "element")], {"l.list.element"}),
+    ],
+)
+def test_columns_are_named_in_many_ways(path: str, bloom: Any, expected: set[str]) -> None:
+    if isinstance(bloom, tuple):
+        bloom = [bloom]
+    add_filters(path, bloom=bloom)
+    assert columns_of(path) == expected
+    assert_filters_hold_all(path)
+
+
+@pytest.mark.parametrize(
+    ("bloom", "error", "message"),
+    [
+        ("idd", bp.PlanError, "no column 'idd'.*id"),
+        ("s", bp.PlanError, r"s is a group; name one of its leaf columns: s\.x, s\.y"),
+        ("flag", bp.UnsupportedError, r"column flag \(BOOLEAN\) has two values"),
+        ([], bp.OptionError, "names no column"),
+        ({"id": 0.01}, bp.OptionError, "Bloom"),
+        ([3], bp.OptionError, "expected columns"),
+    ],
+)
+def test_what_cannot_have_a_filter_is_an_error_before_anything_happens(
+    path: str, bloom: Any, error: type[Exception], message: str
+) -> None:
+    before = Path(path).read_bytes()
+    with pytest.raises(error, match=message):
+        add_filters(path, bloom=bloom)
+    assert Path(path).read_bytes() == before
+
+
+def test_decimals_with_several_encodings_are_refused(parquet_testing_dir: Path, tmp_path: Path) -> None:
+    source = parquet_testing_dir / "byte_array_decimal.parquet"
+    with pytest.raises(bp.UnsupportedError, match="one value has several encodings"):
+        add_filters(source, tmp_path / "a.parquet", bloom="value")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("keywords", [{"fpp": 0.0}, {"fpp": 1.0}, {"drop_above": 0.0}, {"drop_above": 1.5}])
+def test_shrinking_by_what_no_filter_can_have_is_an_error(path: str, keywords: dict[str, float]) -> None:
+    with pytest.raises(bp.OptionError):
+        shrink_filters(path, **keywords)
+
+
+def test_filters_that_are_there_are_kept_unless_they_are_to_be_replaced(path: str) -> None:
+    add_filters(path, bloom={"id": Bloom(0.2)})
+    first = bitsets(path)
+    (outcome,) = add_filters(path, bloom=["id", "text"])
+    assert [column.column for column in outcome.columns] == ["text"]
+    assert {place: bits for place, bits in bitsets(path).items() if place[1] == 0} == first
+    (outcome,) = add_filters(path, bloom="id", replace=True)
+    assert [column.column for column in outcome.columns] == ["id"]
+    assert all(len(bits) > len(first[place]) for place, bits in bitsets(path).items() if place[1] == 0)
+    assert_filters_hold_all(path, {0, 1})
+
+
+def test_running_once_more_does_nothing_at_all(path: str) -> None:
+    add_filters(path, bloom=["id", "text"])
+    before = os.stat(path)
+    for change in (
+        lambda: add_filters(path, bloom=["id", "text"]),
+        lambda: add_filters(path, bloom=["id"], replace=True),
+        lambda: shrink_filters(path),
+    ):
+        (outcome,) = change()
+        assert (outcome.action, outcome.filters, outcome.columns) == ("unchanged", 0, ())
+        assert outcome.bytes_before == outcome.bytes_after == before.st_size
+        now = os.stat(path)
+        assert (now.st_ino, now.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_chunks_that_have_one_already_are_not_touched_among_those_that_have_none(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.parquet")
+    graft_filters(path, 1 << 12)
+    grafted = bitsets(path)
+    before = str(tmp_path / "before")
+    Path(before).write_bytes(Path(path).read_bytes())
+    add_filters(path, bloom=["id", "text"])
+    assert_only_filters_changed(before, path)
+    assert {place: bits for place, bits in bitsets(path).items() if place[1] == 0} == grafted
+
+
+def test_each_column_chunk_is_read_once_and_no_other_byte_of_the_data(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = pq.read_metadata(path)
+    reads = watch_reads(monkeypatch)
+    add_filters(path, bloom="text")
+    data_end = Path(path).stat().st_size
+    for group in range(4):
+        for leaf in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(leaf)
+            start = chunk.dictionary_page_offset or chunk.data_page_offset
+            stop = start + chunk.total_compressed_size
+            touching = [each for _, *each in _of(reads) if each[0] < stop and sum(each) > start + 4]
+            tail = [each for each in touching if sum(each) >= data_end - 20_000 and each[1] >= 16_000]
+            if chunk.path_in_schema == "text":
+                assert [each for each in touching if each not in tail] == [[start - 4, stop - start + 4]]
+            else:
+                others = [each for each in touching if each not in tail]
+                assert all(each[0] + 4 >= stop or sum(each) <= start + 4 for each in others)
+
+
+def _of(reads: Any) -> list[tuple[str, int, int]]:
+    return [call for call in reads.calls if ".parquet" in call[0]]
+
+
+def test_shrinking_reads_filters_and_footers_and_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make(tmp_path / "a.parquet", use_dictionary=False, compression="none")
+    graft_filters(path, 1 << 16)
+    metadata = pq.read_metadata(path)
+    end = max(
+        metadata.row_group(3).column(leaf).data_page_offset + metadata.row_group(3).column(leaf).total_compressed_size
+        for leaf in range(metadata.num_columns)
+    )
+    reads = watch_reads(monkeypatch)
+    shrink_filters(path)
+    assert all(offset >= end for _, offset, _ in _of(reads))
+    assert sum(size for _, _, size in _of(reads)) < 4 * (1 << 16) + 80_000
+
+
+def test_a_dry_run_tells_the_same_and_writes_nothing(path: str, tmp_path: Path) -> None:
+    before = Path(path).read_bytes()
+    told = add_filters(path, bloom=["id", "text"], dry_run=True)
+    assert Path(path).read_bytes() == before
+    add_filters(path, tmp_path / "new" / "b.parquet", bloom="id", dry_run=True)
+    assert os.listdir(tmp_path) == ["a.parquet"]
+    assert add_filters(path, bloom=["id", "text"]) == told
+    assert told[0].bytes_after == Path(path).stat().st_size
+    graft_filters(path, 1 << 15)
+    for in_place in (True, False):
+        before = Path(path).read_bytes()
+        told = shrink_filters(path, dry_run=True, in_place_footer=in_place)
+        assert Path(path).read_bytes() == before
+        assert shrink_filters(path, in_place_footer=in_place) == told
+        Path(path).write_bytes(before)
+
+
+def test_the_outcome_says_what_is_in_the_file(path: str) -> None:
+    size = Path(path).stat().st_size
+    (outcome,) = add_filters(path, bloom={"id": Bloom(0.05), "text": Bloom(0.001)})
+    found = bitsets(path)
+    assert (outcome.path, outcome.action, outcome.bytes_before) == (path, "added", size)
+    assert outcome.filters == len(found) == 8
+    assert outcome.filter_bytes == sum(map(len, found.values()))
+    for column, leaf, fpp in zip(outcome.columns, (0, 1), (0.05, 0.001), strict=True):
+        blooms = [bp.SplitBlockBloomFilter.from_bytes(bits) for place, bits in found.items() if place[1] == leaf]
+        assert column.fpp == max(bloom.estimated_fpp for bloom in blooms)
+        assert column.fpp <= 1.5 * fpp
+        assert expected_fpp(1_000, blooms[0].n_blocks // 2) > fpp
+    assert outcome.fpp == outcome.columns[0].fpp
+    row = to_arrow([outcome]).to_pylist()[0]
+    assert row["filters"] == 8
+    assert row["error"] is None
+
+
+def test_a_limit_that_bites_is_said(path: str) -> None:
+    with pytest.warns(UserWarning, match="max_bytes makes the filters of text worse than asked for"):
+        (outcome,) = add_filters(path, bloom={"id": Bloom(), "text": Bloom(max_bytes=512)})
+    assert outcome.limited == ("text",)
+    assert_filters_hold_all(path, {0, 1})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add_filters(path, bloom="s.x")
+
+
+def test_saturated_filters_and_empty_ones_over_values_are_dropped(tmp_path: Path) -> None:
+    table = pa.table({"a": np.arange(1_000), "n": pa.array([None] * 1_000, pa.int64())})
+    path = write(tmp_path / "a.parquet", table, ["n"], rows_per_group=500)
+    graft_filters(path, 32)  # 500 values in one block
+    (outcome,) = shrink_filters(path)
+    assert outcome.dropped == 2
+    assert {leaf for _, leaf in bitsets(path)} == {1}, "empty as it is, it is right: all values are null"
+    assert bp.plan(path, "n = 1").kept == 0
+    graft_filters(path, 1 << 12)
+    assert shrink_filters(path, drop_above=1e-9)[0].dropped == 2
+
+
+def test_directories_are_done_file_by_file(tmp_path: Path) -> None:
+    for name in ("day=1/a", "day=1/b", "day=2/c"):
+        make(tmp_path / "t" / f"{name}.parquet")
+    (tmp_path / "t" / "_SUCCESS").touch()
+    (tmp_path / "t" / "day=1" / ".a.parquet.crc").write_bytes(b"hidden")
+    seen: list[tuple[FileOutcome, int]] = []
+    found = add_filters(tmp_path / "t", bloom="id", progress=lambda outcome, total: seen.append((outcome, total)))
+    assert [Path(each.path).name for each in found] == ["a.parquet", "b.parquet", "c.parquet"]
+    assert seen == [(each, 3) for each in found]
+    assert bp.plan(str(tmp_path / "t"), "id = 4").skipped == {"bloom": 3, "statistics": 9}
+
+
+@pytest.mark.parametrize("glob", [False, True])
+def test_directories_are_copied_with_their_shape(tmp_path: Path, glob: bool) -> None:
+    names = ["day=1/a.parquet", "day=1/b.parquet", "day=2/c.parquet"]
+    for name in names:
+        make(tmp_path / "t" / name)
+    add_filters(tmp_path / "t" / "day=1" / "b.parquet", bloom="id")
+    before = {name: (tmp_path / "t" / name).read_bytes() for name in names}
+    source = tmp_path / "t" / "day=*" / "*.parquet" if glob else tmp_path / "t"
+    found = add_filters(source, tmp_path / "copy", bloom="id")
+    assert [each.action for each in found] == ["added", "copied", "added"]
+    assert {name: (tmp_path / "t" / name).read_bytes() for name in names} == before
+    copies = sorted(str(each.relative_to(tmp_path / "copy")) for each in (tmp_path / "copy").rglob("*.parquet"))
+    assert copies == names
+    for name in names:
+        assert_filters_hold_all(str(tmp_path / "copy" / name), {0})
+
+
+def test_one_file_goes_to_a_name_or_into_a_directory(path: str, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for target, expected in [
+        (tmp_path / "b.parquet", "b.parquet"),
+        (tmp_path / "there", "there/a.parquet"),
+        (f"{tmp_path}/new/", "new/a.parquet"),
+        (tmp_path / "deep" / "er" / "c.parquet", "deep/er/c.parquet"),
+        (f"file://{tmp_path}/d.parquet", "d.parquet"),
+    ]:
+        (outcome,) = add_filters(path, target, bloom="id")
+        assert outcome.path == str(tmp_path / expected)
+        assert_filters_hold_all(outcome.path, {0})
+    with pytest.raises(bp.OptionError, match="dst is for one src"):
+        add_filters([path, path], tmp_path / "x", bloom="id")
+
+
+def test_a_file_may_be_written_to_its_own_name(path: str, tmp_path: Path) -> None:
+    before = str(tmp_path / "before")
+    Path(before).write_bytes(Path(path).read_bytes())
+    add_filters(path, path, bloom="id")
+    assert_only_filters_changed(before, path)
+    assert sorted(os.listdir(tmp_path)) == ["a.parquet", "before"]
+
+
+def test_a_file_that_fails_stops_and_harms_no_other(tmp_path: Path) -> None:
+    for name in "abc":
+        make(tmp_path / f"{name}.parquet")
+    content = (tmp_path / "b.parquet").read_bytes()
+    (tmp_path / "b.parquet").write_bytes(content[:-20])
+    found = add_filters(tmp_path, bloom="id", on_error="report")
+    assert [each.action for each in found] == ["added", "failed", "added"]
+    assert "b.parquet" in str(found[1].error)
+    assert (tmp_path / "b.parquet").read_bytes() == content[:-20]
+    with pytest.raises(bp.FormatError, match=r"b\.parquet"):
+        add_filters(tmp_path, bloom="text")
+    (tmp_path / "b.parquet").write_bytes(content)
+    assert [each.action for each in add_filters(tmp_path, bloom="id")] == ["unchanged", "added", "unchanged"]
+
+
+def test_a_column_that_some_files_lack_is_done_where_it_is(tmp_path: Path) -> None:
+    make(tmp_path / "a.parquet")
+    write(tmp_path / "b.parquet", {"other": [1, 2]})
+    found = add_filters(tmp_path, bloom="id")
+    assert [each.action for each in found] == ["added", "unchanged"]
+    with pytest.raises(bp.PlanError, match="no column 'nowhere'"):
+        add_filters(tmp_path, bloom=["id", "nowhere"])
+
+
+def test_every_value_is_found_and_few_others(path: str) -> None:
+    add_filters(path, bloom=["id", "text", "s.y"])
+    for where in ("id = {}", "text = 'text {}'", "s.y = '{}'"):
+        number = 3 if where.startswith("id") else 1
+        for key in (0, 999, 1_000, 2_500, 3_999):
+            plan = bp.plan(path, where.format(number * key))
+            assert key // 1_000 in {group.index for group in plan.row_groups if group.kept}
+            assert bp.read_table(path, where.format(number * key)).num_rows == 1
+    kept = sum(bp.plan(path, f"text = 'text {i}x'").kept for i in range(1_000, 1_100))
+    assert kept <= 40
+
+
+def test_footers_are_the_same_whoever_adds_first(tmp_path: Path) -> None:
+    one, other = make(tmp_path / "a.parquet"), make(tmp_path / "b.parquet")
+    add_filters(one, bloom=["id", "text"])
+    add_filters(other, bloom=["text", "id"])
+    assert read_footer(one) == read_footer(other)
+    assert Path(one).read_bytes() == Path(other).read_bytes()
+
+
+def test_files_that_cannot_be_read_do_not_keep_the_others_from_what_pays(
+    tmp_path: Path, parquet_testing_dir: Path
+) -> None:
+    make(tmp_path / "t" / "a.parquet")
+    make(tmp_path / "t" / "day=1" / "b.parquet")  # one that lies beside a partition is a file as well
+    encrypted = parquet_testing_dir / "uniform_encryption.parquet.encrypted"
+    (tmp_path / "t" / "c.parquet").write_bytes(encrypted.read_bytes())
+    (tmp_path / "t" / "d.parquet").write_bytes(b"no Parquet file at all")
+    outcomes = add_filters(tmp_path / "t", bloom=["*", "id"], on_error="report")
+    assert [outcome.action for outcome in outcomes] == ["added", "failed", "failed", "added"]
+    assert "the file is encrypted and is left as it is" in str(outcomes[1].error)
+    assert (tmp_path / "t" / "c.parquet").read_bytes() == encrypted.read_bytes()
+    with pytest.raises(bp.EncryptionError, match=r"c\.parquet: the file is encrypted"):
+        add_filters(tmp_path / "t")
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_checksums_that_hadoop_keeps_beside_a_file_go_with_its_bytes(tmp_path: Path, linked: bool) -> None:
+    def checksummed() -> str:
+        path = make(tmp_path / "a.parquet")
+        (tmp_path / ".a.parquet.crc").write_bytes(b"crc\0")
+        if not linked:
+            return path
+        link = tmp_path / "link.parquet"
+        link.unlink(missing_ok=True)
+        link.symlink_to(path)
+        (tmp_path / ".link.parquet.crc").write_bytes(b"crc\0")
+        return str(link)
+
+    def graft() -> str:
+        path = checksummed()
+        graft_filters(str(tmp_path / "a.parquet"), 1 << 15)
+        return path
+
+    changes = [
+        lambda: add_filters(checksummed(), bloom="id"),
+        lambda: shrink_filters(graft()),
+        lambda: shrink_filters(graft(), in_place_footer=True),
+        lambda: [bp.write_table(TABLE, checksummed())],
+    ]
+    for change in changes:
+        (outcome,) = change()
+        assert outcome.action in ("added", "shrunk", "written")
+        assert list(tmp_path.glob(".*.crc")) == []

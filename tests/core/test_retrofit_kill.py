@@ -1,0 +1,151 @@
+"""A process that is killed at any point leaves the old file or the new one, whole; whoever runs next tidies up."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bloomparquet.writing import tail
+from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from tests.support.core import graft_filters
+from tests.support.kill import every_point, killed_after, killed_at
+
+KILLS = int(os.environ.get("BLOOMPARQUET_KILLS", "6"))
+"""Kills at random moments, of each kind of change."""
+
+
+def add(path: str) -> None:
+    add_filters(path, bloom=["a", "b"])
+
+
+def add_to(path: str) -> None:
+    add_filters(path, path + ".new", bloom=["a", "b"])
+
+
+def shrink(path: str) -> None:
+    shrink_filters(path)
+
+
+def shrink_in_place(path: str) -> None:
+    shrink_filters(path, in_place_footer=True)
+
+
+def write(path: Path, rows: int) -> str:
+    pq.write_table(
+        pa.table({"a": np.arange(rows), "b": [f"text {i}" for i in range(rows)]}), path, row_group_size=rows // 2,
+        write_page_index=True,
+    )  # fmt: skip
+    return graft_filters(str(path), 1 << 18)
+
+
+CHANGES = {"add": add, "shrink": shrink, "shrink in place": shrink_in_place}
+
+
+def before_and_after(path: str, change: Any) -> tuple[bytes, bytes]:
+    old = Path(path).read_bytes()
+    change(path)
+    new = Path(path).read_bytes()
+    Path(path).write_bytes(old)
+    assert new != old
+    return old, new
+
+
+def assert_old_or_new(path: str, old: bytes, new: bytes, change: Any, *, in_place: bool) -> bool:
+    """What is there is one of the two; the next run makes it the new one, and leaves nothing else. Whether the old one
+    was there."""
+    if in_place:
+        tail.recover(path)
+    found = Path(path).read_bytes()
+    assert found in (old, new), "the file is neither the old nor the new one"
+    change(path)
+    assert Path(path).read_bytes() == new
+    assert os.listdir(Path(path).parent) == [Path(path).name]
+    Path(path).write_bytes(old)
+    return found == old
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_killed_at_every_point(tmp_path: Path, name: str) -> None:
+    change = CHANGES[name]
+    path = write(tmp_path / "a.parquet", 400)
+    old, new = before_and_after(path, change)
+    points = list(every_point(change, path))
+    Path(path).write_bytes(old)
+    assert len(points) >= 15
+    found = []
+    for point in points:
+        killed_at(point, change, path)
+        found.append(assert_old_or_new(path, old, new, change, in_place=name == "shrink in place"))
+    assert {True, False} <= set(found), "it was always the same file"
+    assert found == sorted(found, reverse=True) or name == "shrink in place"
+
+
+def test_killed_at_every_point_of_writing_elsewhere(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", 400)
+    old, target = Path(path).read_bytes(), Path(path + ".new")
+    points = list(every_point(add_to, path))
+    new = target.read_bytes()
+    for point in points:
+        target.unlink(missing_ok=True)
+        killed_at(point, add_to, path)
+        assert not target.exists() or target.read_bytes() == new
+        add_to(path)
+        assert target.read_bytes() == new
+        assert Path(path).read_bytes() == old
+        assert sorted(os.listdir(tmp_path)) == ["a.parquet", "a.parquet.new"]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_killed_at_any_moment(tmp_path: Path, name: str) -> None:
+    change = CHANGES[name]
+    path = write(tmp_path / "a.parquet", 100_000)
+    old, new = before_and_after(path, change)
+    began = time.perf_counter()
+    change(path)
+    takes = time.perf_counter() - began
+    Path(path).write_bytes(old)
+    moments = random.Random(0)
+    for _ in range(KILLS):
+        killed_after(moments.uniform(0, 1.2 * takes), change, path)
+        assert_old_or_new(path, old, new, change, in_place=name == "shrink in place")
+
+
+def recover(path: str) -> None:
+    tail.recover(path)
+
+
+def test_killed_while_the_old_end_is_put_back(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", 400)
+    old, new = before_and_after(path, shrink_in_place)
+    torn, saved = _torn(path, old, new)
+    states = []
+    Path(path).write_bytes(torn)
+    Path(tail.saved_name(path)).write_bytes(saved)
+    for point in [*every_point(recover, path)]:
+        Path(path).write_bytes(torn)
+        Path(tail.saved_name(path)).write_bytes(saved)
+        killed_at(point, recover, path)
+        states.append(Path(path).read_bytes())
+        assert_old_or_new(path, old, new, shrink_in_place, in_place=True)
+    assert old in states
+
+
+def _torn(path: str, old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    """What a process that was killed in the midst of shrinking in place has left: the file, and the saved ends."""
+    for point in [*every_point(shrink_in_place, path)]:
+        Path(path).write_bytes(old)
+        killed_at(point, shrink_in_place, path)
+        saved = Path(tail.saved_name(path))
+        found, ends = Path(path).read_bytes(), saved.read_bytes() if saved.exists() else b""
+        saved.unlink(missing_ok=True)
+        if found not in (old, new):
+            return found, ends
+    raise AssertionError("the file was never torn")

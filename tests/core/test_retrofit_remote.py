@@ -1,0 +1,231 @@
+"""Filters added to objects that are not local files: uploaded whole, then put in their place."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.storage import open_storage
+from bloomparquet.writing.replace import hidden_name
+from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from tests.core.test_storage_s3 import endpoint, filesystem, url  # noqa: F401 (endpoint is a fixture)
+from tests.support.core import graft_filters
+from tests.support.layout import assert_only_filters_changed
+from tests.support.stored import assert_filters_hold_all
+
+TABLE = pa.table({"a": np.arange(2_000), "b": [f"text {i}" for i in range(2_000)]})
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("made") / "a.parquet"
+    pq.write_table(TABLE, path, row_group_size=500, write_page_index=True)
+    return Path(graft_filters(str(path), 1 << 15)).read_bytes()
+
+
+class Place:
+    """A directory of a storage, by URL."""
+
+    def __init__(self, url_of: Any, arrow: pyarrow.fs.FileSystem, root: str) -> None:
+        self.url, self.arrow, self.root = url_of, arrow, root
+
+    def put(self, name: str, data: bytes) -> None:
+        with self.arrow.open_output_stream(f"{self.root}/{name}") as out:
+            out.write(data)
+
+    def get(self, name: str) -> bytes:
+        with self.arrow.open_input_file(f"{self.root}/{name}") as file:
+            return bytes(file.read())
+
+    def names(self) -> list[str]:
+        found = self.arrow.get_file_info(pyarrow.fs.FileSelector(self.root, recursive=True))
+        below = len(self.root.strip("/")) + 1
+        return sorted(each.path.strip("/")[below:] for each in found if each.is_file)
+
+
+@pytest.fixture(params=["memory", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    root = tmp_path.name
+    if request.param == "memory":
+        memory = fsspec.filesystem("memory")
+        arrow = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(memory))
+        yield Place(lambda name: f"memory://{root}/{name}", arrow, f"/{root}")
+        memory.rm(f"/{root}", recursive=True)
+    else:
+        address = request.getfixturevalue("endpoint")
+        yield Place(lambda name: url(address, f"{root}/{name}"), filesystem(address), f"bucket/{root}")
+
+
+def local(tmp_path: Path, name: str, data: bytes) -> str:
+    (tmp_path / name).write_bytes(data)
+    return str(tmp_path / name)
+
+
+def test_adding_where_it_lies(place: Place, content: bytes, tmp_path: Path) -> None:
+    place.put("a.parquet", content)
+    (outcome,) = add_filters(place.url("a.parquet"), bloom="b")
+    assert outcome.action == "added"
+    before, after = local(tmp_path, "before", content), local(tmp_path, "after", place.get("a.parquet"))
+    assert_only_filters_changed(before, after)
+    assert set(assert_filters_hold_all(after)) == {(i, j) for i in range(4) for j in range(2)}
+    assert place.names() == ["a.parquet"]
+    assert add_filters(place.url("a.parquet"), bloom="b")[0].action == "unchanged"
+    assert bp.read_table(place.url("a.parquet"), "b = 'text 77'")["a"].to_pylist() == [77]
+
+
+def test_shrinking_where_it_lies(place: Place, content: bytes, tmp_path: Path) -> None:
+    place.put("a.parquet", content)
+    (outcome,) = shrink_filters(place.url("a.parquet"))
+    assert outcome.action == "shrunk"
+    before, after = local(tmp_path, "before", content), local(tmp_path, "after", place.get("a.parquet"))
+    assert Path(after).stat().st_size == outcome.bytes_after < len(content) - 3 * (1 << 15)
+    assert_only_filters_changed(before, after, moved=True)
+    assert_filters_hold_all(after, {0})
+    assert place.names() == ["a.parquet"]
+
+
+def test_to_another_place_and_from_and_to_local_files(place: Place, content: bytes, tmp_path: Path) -> None:
+    place.put("in/day=0/a.parquet", content)
+    place.put("in/day=1/b.parquet", content)
+    add_filters(place.url("in"), place.url("out"), bloom="b")
+    assert place.names() == ["in/day=0/a.parquet", "in/day=1/b.parquet", "out/day=0/a.parquet", "out/day=1/b.parquet"]
+    assert place.get("in/day=0/a.parquet") == content
+    expected = place.get("out/day=0/a.parquet")
+    assert_filters_hold_all(local(tmp_path, "a", expected), {0, 1})
+    if "memory" in place.url(""):
+        add_filters(place.url("in/day=0/a.parquet"), place.url("one.parquet"), bloom="b")
+        assert place.get("one.parquet") == expected
+
+
+def test_what_was_left_of_an_upload_is_removed_by_the_next_run(place: Place, content: bytes) -> None:
+    place.put("a.parquet", content)
+    place.put(hidden_name("a.parquet"), b"half")
+    assert bp.plan(place.url("")).total == 4
+    assert add_filters(place.url("a.parquet"), bloom="a")[0].action == "unchanged"
+    assert place.names() == ["a.parquet"]
+    place.put(hidden_name("a.parquet"), b"half")
+    add_filters(place.url("a.parquet"), bloom="b")
+    assert place.names() == ["a.parquet"]
+
+
+@pytest.mark.parametrize("call", ["write", "close", "copy_file", "delete_file"])
+def test_an_upload_that_fails_leaves_the_old_object_or_the_new_one(
+    place: Place, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    place.put("a.parquet", content)
+    storage, _ = open_storage(place.url("a.parquet"))
+    failing = Failing(storage.arrow, call)
+    monkeypatch.setattr("bloomparquet.dataset.open_storage", _with(failing))
+    monkeypatch.setattr("bloomparquet.writing.retrofit.open_storage", _with(failing))
+    with pytest.raises(OSError, match="no network"):
+        add_filters(place.url("a.parquet"), bloom="b")
+    monkeypatch.undo()
+    assert (place.get("a.parquet") == content) is (call != "delete_file")
+    if call != "delete_file":
+        add_filters(place.url("a.parquet"), bloom="b")
+    else:
+        assert add_filters(place.url("a.parquet"), bloom="b")[0].action == "unchanged"
+    assert place.names() == ["a.parquet"]
+    assert_filters_hold_all(local(tmp_path, "after", place.get("a.parquet")), {0, 1})
+
+
+def _with(arrow: Any) -> Any:
+    def open_other(path: str, filesystem: Any = None) -> Any:
+        storage, inner = open_storage(path, filesystem)
+        storage.arrow = arrow
+        return storage, inner
+
+    return open_other
+
+
+class Failing:
+    """A file system on which one call fails."""
+
+    def __init__(self, arrow: Any, call: str) -> None:
+        self._arrow, self._call = arrow, call
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._call:
+            return _fail
+        if name == "handler":
+            raise AttributeError(name)
+        return getattr(self._arrow, name)
+
+    def open_output_stream(self, path: str) -> Any:
+        return _FailingStream(self._arrow.open_output_stream(path), self._call)
+
+
+class _FailingStream:
+    def __init__(self, stream: Any, call: str) -> None:
+        self._stream, self._call, self._closes = stream, call, 0
+
+    def write(self, data: Any) -> None:
+        if self._call == "write" and len(data) < 100_000:
+            _fail()
+        self._stream.write(data)
+
+    def close(self) -> None:
+        self._closes += 1
+        if self._call == "close" and self._closes == 1:
+            _fail()
+        self._stream.close()
+
+
+def _fail(*_: Any) -> None:
+    raise OSError("no network")
+
+
+def test_an_object_that_changes_meanwhile_is_left_as_it_is_then(
+    place: Place, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.put("a.parquet", content)
+    storage, _ = open_storage(place.url("a.parquet"))
+
+    class Changing(Failing):
+        def open_output_stream(self, path: str) -> Any:
+            place.put("a.parquet", content + b"more")
+            return self._arrow.open_output_stream(path)
+
+    monkeypatch.setattr("bloomparquet.dataset.open_storage", _with(Changing(storage.arrow, "")))
+    with pytest.raises(bp.BloomParquetError, match="changed while it was"):
+        add_filters(place.url("a.parquet"), bloom="b")
+    assert place.get("a.parquet") == content + b"more"
+    assert place.names() == ["a.parquet"]
+
+
+def test_names_with_characters_of_patterns_are_names(content: bytes) -> None:
+    memory = fsspec.filesystem("memory")
+    for name in ("k=1/a[1].parquet", "k=2/what?.parquet", "k=a b/é#%20.parquet"):
+        memory.pipe(f"/odd/{name}", content)
+    add_filters("memory://odd", bloom="b")
+    found = sorted(memory.find("/odd"))
+    assert found == sorted(f"/odd/{name}" for name in ("k=1/a[1].parquet", "k=2/what?.parquet", "k=a b/é#%20.parquet"))
+    for name in found:
+        assert memory.cat_file(name) != content
+        assert pq.read_table(io.BytesIO(memory.cat_file(name))).equals(TABLE)
+    memory.rm("/odd", recursive=True)
+
+
+def test_hdfs_is_refused_as_it_replaces_nothing_in_one_step(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/hdfs/a.parquet", content)
+    storage, _ = open_storage("memory://hdfs/a.parquet")
+
+    class Hdfs(Failing):
+        type_name = "hdfs"
+
+    monkeypatch.setattr("bloomparquet.dataset.open_storage", _with(Hdfs(storage.arrow, "")))
+    with pytest.raises(bp.UnsupportedError, match="HDFS replaces no file in one step"):
+        add_filters("memory://hdfs/a.parquet", bloom="b")
+    assert memory.find("/hdfs") == ["/hdfs/a.parquet"]
+    memory.rm("/hdfs", recursive=True)

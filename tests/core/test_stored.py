@@ -1,0 +1,433 @@
+"""A filter made of a column chunk holds every value that is stored there, however it is stored, and is of the size that
+they need."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bloomparquet.format.footer import read_footers
+from bloomparquet.format.pages import walk_pages
+from bloomparquet.sbbf import SplitBlockBloomFilter, expected_fpp, smallest_num_bytes
+from bloomparquet.storage import LocalStorage, ReadCount
+from bloomparquet.writing.bloom import Bloom, refusal
+from bloomparquet.writing.stored import filter_chunk
+from tests.core.test_pages import chunk_of
+from tests.support import interop
+from tests.support.core import column_metadata, edit_footer
+from tests.support.files import write_groups
+from tests.support.stored import bitsets, hashes_by_chunk, lacking
+
+ROWS = 900
+
+
+def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
+    """The filter of every chunk that can have one, by row group and leaf."""
+    storage, count = LocalStorage(), ReadCount()
+    (file,) = storage.list_files(str(path), recursive=False)
+    (footer,) = read_footers(storage, [file], count)
+    assert footer is not None
+    return {
+        (i, leaf.index): filter_chunk(storage, file, footer, i, leaf, bloom or Bloom(), count)
+        for i in range(len(footer.rows))
+        for leaf in footer.layout.schema.leaves
+        if refusal(leaf, named=True) is None
+    }
+
+
+def assert_complete(path: Path | str, *, int96: str = "ns") -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
+    """No value is missing from a filter, and only chunks without values have none. Of other hashes most are absent."""
+    found = filters_of(path)
+    hashes = hashes_by_chunk(str(path), int96)
+    others = np.array([xxhash.xxh64_intdigest(b"absent %d" % i) for i in range(2_000)], np.uint64)
+    for place, bloom in found.items():
+        if bloom is None:
+            assert not hashes[place]
+            continue
+        assert not lacking(bloom.to_bytes(), hashes[place]), f"{place} lacks values that are stored"
+        assert bloom.check(others).mean() <= 0.05, f"{place} proves nothing"
+    return found
+
+
+def leaves(path: Path | str) -> list[str]:
+    schema = pq.ParquetFile(path).schema
+    return [schema.column(i).path for i in range(len(schema))]
+
+
+KINDS: dict[str, interop.Kind] = {
+    "int8": interop.INT8,
+    "int16": interop.INT16,
+    "int32": interop.INT32,
+    "int64": interop.INT64,
+    "uint8": interop.UINT8,
+    "uint16": interop.UINT16,
+    "uint32": interop.UINT32,
+    "uint64": interop.UINT64,
+    "float16": interop.FLOAT16,
+    "float32": interop.FLOAT,
+    "float64": interop.DOUBLE,
+    "date": interop.DATE,
+    "time_ms": interop.time_of_day("ms"),
+    "time_us": interop.time_of_day("us"),
+    "time_ns": interop.time_of_day("ns"),
+    "timestamp_ms": interop.timestamp("ms"),
+    "timestamp_us": interop.timestamp("us", "UTC"),
+    "timestamp_ns": interop.timestamp("ns"),
+    "string": interop.STRING,
+    "binary": interop.BINARY,
+    "fixed_5": interop.FIXED_5,
+    "fixed_33": interop.FIXED_33,
+    "uuid": interop.Kind(pa.uuid(), interop.UUID_BYTES.stored, interop.UUID_BYTES.literal),
+    "decimal_5_2": interop.decimal(5, 2),
+    "decimal_18_4": interop.decimal(18, 4),
+    "decimal_20_2": interop.decimal(20, 2),
+    "decimal_38_10": interop.decimal(38, 10),
+    "decimal_70_20": interop.decimal(70, 20, pa.decimal256(70, 20)),
+}
+FLOATS = {"float16", "float32", "float64"}
+TABLE = interop.table(KINDS, ROWS)
+"""Two row groups of 512 values each (fewer of the narrow types), and nulls."""
+
+INTEGERS = [name for name, kind in KINDS.items() if pa.types.is_integer(kind.arrow)]
+TEXTS = ["string", "binary"]
+FIXED = ["fixed_5", "fixed_33", "float16", "uuid", "decimal_20_2"]
+ENCODINGS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "plain": (list(KINDS), {"use_dictionary": False}),
+    "dictionary": (list(KINDS), {"use_dictionary": True}),
+    "fallback": (list(KINDS), {"dictionary_pagesize_limit": 400, "write_batch_size": 50, "data_page_size": 500}),
+    "delta_binary_packed": ([*INTEGERS, "date", "time_us", "timestamp_ns"], {"column_encoding": "DELTA_BINARY_PACKED"}),
+    "delta_length_byte_array": (TEXTS, {"column_encoding": "DELTA_LENGTH_BYTE_ARRAY"}),
+    "delta_byte_array": ([*TEXTS, *FIXED], {"column_encoding": "DELTA_BYTE_ARRAY"}),
+    "byte_stream_split": (
+        ["int32", "int64", "float32", "float64", "timestamp_us", *FIXED], {"column_encoding": "BYTE_STREAM_SPLIT"}
+    ),
+}  # fmt: skip
+
+
+def write(path: Path, table: pa.Table, **options: Any) -> Path:
+    if "column_encoding" in options:
+        encoding = options.pop("column_encoding")
+        options |= {"use_dictionary": False, "column_encoding": dict.fromkeys(table.column_names, encoding)}
+    pq.write_table(table, path, row_group_size=ROWS, **options)
+    return path
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_every_type_in_every_encoding(tmp_path: Path, encoding: str, version: str) -> None:
+    columns, options = ENCODINGS[encoding]
+    path = write(tmp_path / "a.parquet", TABLE.select(columns), data_page_version=version, **options)
+    found = assert_complete(path)
+    assert len(found) == 2 * len(columns)
+    first = pq.read_metadata(path).row_group(0)
+    written = {each for i in range(len(columns)) for each in first.column(i).encodings}
+    if "column_encoding" in options:
+        assert options["column_encoding"] in written
+    if encoding == "fallback":
+        wide = columns.index("fixed_33")
+        assert not walk_pages(*chunk_of(path, wide)).is_dictionary_encoded
+        assert walk_pages(*chunk_of(path, wide)).dictionary is not None
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "lz4", "zstd"])
+def test_every_codec(tmp_path: Path, codec: str, dictionary: bool, version: str) -> None:
+    table = TABLE.select(["int64", "string", "float64", "decimal_20_2"])
+    path = write(
+        tmp_path / "a.parquet", table, compression=codec, use_dictionary=dictionary, data_page_version=version,
+        write_page_checksum=True,
+    )  # fmt: skip
+    assert_complete(path)
+
+
+@pytest.mark.parametrize("column", [name for name in KINDS if name not in FLOATS])
+def test_the_bits_are_those_that_arrow_writes(tmp_path: Path, column: str) -> None:
+    """Of the same values and size, as a third party has it."""
+    table = TABLE.select([column])
+    ours = filters_of(write(tmp_path / "without.parquet", table))
+    for (row_group, _), bloom in ours.items():
+        assert bloom is not None
+        options = {column: {"ndv": 1, "fpp": math.expm1(-8.0 / (0.75 * 8 * bloom.num_bytes)) ** 8}}
+        theirs = tmp_path / "theirs.parquet"
+        pq.write_table(table.slice(row_group * ROWS, ROWS), theirs, bloom_filter_options=options)
+        assert bitsets(str(theirs)) == {(0, 0): bloom.to_bytes()}
+
+
+NESTED = pa.table({
+    "struct": pa.array([{"a": i, "b": {"c": f"v{i}"}} if i % 7 else None for i in range(300)]),
+    "list": pa.array([None if i % 5 == 0 else [] if i % 5 == 1 else [i, None, -i] for i in range(300)]),
+    "lists": pa.array([[[i], None, [], [i + 1, i + 2]] if i % 3 else None for i in range(300)]),
+    "map": pa.array(
+        [[(f"k{i}", i / 4), ("x", None)] if i % 4 else [] for i in range(300)], pa.map_(pa.string(), pa.float64())
+    ),
+    "structs": pa.array([[{"x": i, "y": None}, None, {"x": None, "y": f"y{i}"}] if i % 3 else [] for i in range(300)]),
+    "fixed": pa.array([[i, i + 1] for i in range(300)], pa.list_(pa.int32(), 2)),
+    "in_struct": pa.array([{"l": [{"m": [i]}]} if i % 2 else {"l": None} for i in range(300)]),
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("compliant", [True, False])
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_every_leaf_of_nested_columns(tmp_path: Path, dictionary: bool, version: str, compliant: bool) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        NESTED, path, row_group_size=100, use_dictionary=dictionary, data_page_version=version,
+        use_compliant_nested_type=compliant, data_page_size=200, write_batch_size=10,
+    )  # fmt: skip
+    found = assert_complete(path)
+    assert len(found) == 3 * len(leaves(path)) == 30
+
+
+def test_lists_without_any_annotation(tmp_path: Path) -> None:
+    """A repeated leaf, and a repeated group, as protocol buffers and Avro of old have it."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"l": [[1, 2], [], [3]], "m": [[{"x": 4}], [{"x": 5}, {"x": 6}], []]}), path)
+
+    def edit(metadata: dict[int, Any]) -> None:
+        for element in metadata[2].value.values:
+            element.pop(6, None)
+            element.pop(10, None)
+
+    edit_footer(str(path), edit)
+    found = filters_of(path)
+    for place, values in {(0, 0): (1, 2, 3), (0, 1): (4, 5, 6)}.items():
+        bloom = found[place]
+        assert bloom is not None
+        assert not lacking(bloom.to_bytes(), {xxhash.xxh64_intdigest(struct.pack("<q", value)) for value in values})
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_int96_of_arrow(tmp_path: Path, dictionary: bool) -> None:
+    moments = pa.array([0, None, 1, -1, 10**18, -(10**18), 86_400 * 10**9 - 1], pa.timestamp("ns"))
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"t": moments}), path, use_deprecated_int96_timestamps=True, use_dictionary=dictionary)
+    assert pq.ParquetFile(path).schema.column(0).physical_type == "INT96"
+    assert_complete(path)
+
+
+def test_int96_of_spark(parquet_testing_dir: Path) -> None:
+    (bloom,) = filters_of(parquet_testing_dir / "int96_from_spark.parquet").values()
+    assert bloom is not None
+    stored = [
+        "002a1ed963430000978a2500", "00a0b83046030000978a2500", "00e02992d20900002cfe5100", "006096604e4b0000038c2500",
+        "0060b9c76ee2ffffa8abb0f9",
+    ]  # fmt: skip
+    assert not lacking(bloom.to_bytes(), {xxhash.xxh64_intdigest(bytes.fromhex(each)) for each in stored})
+
+
+@pytest.mark.parametrize("name", ["int32", "int64", "fixed_length", "fixed_length_decimal_legacy"])
+def test_decimals_of_others(parquet_testing_dir: Path, name: str) -> None:
+    (path,) = parquet_testing_dir.glob(f"{name}*decimal.parquet" if "decimal" not in name else f"{name}.parquet")
+    found = assert_complete(path)
+    assert all(bloom is not None and bloom.bits_set for bloom in found.values())
+
+
+def test_values_that_are_in_the_last_row_group_only(tmp_path: Path) -> None:
+    groups = [pa.table({"v": [f"{i}-{j}" for j in range(50)]}) for i in range(5)]
+    found = assert_complete(write_groups(tmp_path / "a.parquet", groups))
+    last = np.array([xxhash.xxh64_intdigest(f"4-{j}".encode()) for j in range(50)], np.uint64)
+    shares = [bloom.check(last).mean() for bloom in found.values() if bloom is not None]
+    assert len(shares) == 5
+    assert shares[4] == 1.0
+    assert max(shares[:4]) < 0.3
+
+
+def test_chunks_without_values_have_no_filter_and_those_of_nulls_an_empty_one(tmp_path: Path) -> None:
+    schema = pa.schema({"a": pa.int64(), "s": pa.string()})
+    groups = [{"a": [None, None], "s": [None, None]}, {"a": [], "s": []}, {"a": [1], "s": ["x"]}]
+    for dictionary in (True, False):
+        path = tmp_path / f"{dictionary}.parquet"
+        with pq.ParquetWriter(path, schema, use_dictionary=dictionary) as writer:
+            for group in groups:
+                writer.write_table(pa.table(group, schema))
+        found = assert_complete(path)
+        empty = SplitBlockBloomFilter.empty(1).to_bytes()
+        is_empty = [bloom and bloom.to_bytes() == empty for bloom in found.values()]
+        assert is_empty == [True, True, None, None, False, False]
+    with pq.ParquetWriter(tmp_path / "none.parquet", schema):
+        pass
+    assert filters_of(tmp_path / "none.parquet") == {}
+
+
+def test_a_dictionary_of_one_entry(tmp_path: Path) -> None:
+    for name, values in {"text": ["only"] * 1_000, "number": [7] * 1_000, "empty text": [""] * 1_000}.items():
+        path = tmp_path / name
+        pq.write_table(pa.table({"v": values}), path)
+        (bloom,) = assert_complete(path).values()
+        assert bloom is not None
+        assert bloom.num_bytes == 32
+        assert bloom.bits_set == 8
+
+
+def test_values_in_pages_and_batches_of_their_own(tmp_path: Path) -> None:
+    """More values than are decoded at a time, in many pages, the last of each row group among them."""
+    table = pa.table({"i": np.arange(200_000) * 7, "s": pa.array([f"{i}" for i in range(200_000)])})
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, row_group_size=150_000, use_dictionary=False, data_page_size=10_000)
+    assert_complete(path)
+    assert len(walk_pages(*chunk_of(path)).data) > 50
+
+
+def test_long_values(tmp_path: Path) -> None:
+    values = [bytes([i]) * size for i in range(3) for size in (0, 1, 31, 32, 33, 1_000_000, 5_000_000)]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": values}), path, use_dictionary=False)
+    assert_complete(path)
+
+
+def test_few_large_values_in_many_rows_are_not_all_decoded_at_once(tmp_path: Path) -> None:
+    """A dictionary of megabytes, of which each of many rows names an entry, in a chunk that gave it up at its end."""
+    path = tmp_path / "a.parquet"
+    large = [chr(65 + i) * 400_000 for i in range(4)]
+    column = pa.DictionaryArray.from_arrays(
+        pa.array(np.arange(1_500) % 4, pa.int32()), pa.array(large, pa.large_string())
+    )
+    with pq.ParquetWriter(path, pa.schema({"v": column.type}), dictionary_pagesize_limit=10_000_000) as writer:
+        writer.write_table(pa.table({"v": column}))
+    raw, values = chunk_of(path)
+    found = walk_pages(raw, values)
+    assert found.dictionary is not None
+    program = (
+        "import sys, pyarrow as pa\n"
+        "from bloomparquet.format import pages\n"
+        "from tests.core.test_stored import filters_of\n"
+        "pages.Chunk.is_dictionary_encoded = property(lambda chunk: False)\n"
+        "(bloom,) = filters_of(sys.argv[1]).values()\n"
+        "print(bloom.num_bytes, pa.default_memory_pool().max_memory())\n"
+    )
+    command, root = [sys.executable, "-c", program, str(path)], Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    assert done.returncode == 0, done.stderr
+    num_bytes, most = map(int, done.stdout.split())
+    assert num_bytes <= 32 * 512
+    assert most < 300_000_000, "1,500 rows of 400,000 bytes each"
+
+
+SPELLINGS = {
+    "float64": (pa.float64(), "<f8"),
+    "float32": (pa.float32(), "<f4"),
+    "float16": (pa.float16(), "<f2"),
+}
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("column", SPELLINGS)
+@pytest.mark.parametrize("stored", [-0.0, 0.0])
+def test_a_zero_is_there_under_either_sign_and_nan_as_well(
+    tmp_path: Path, column: str, stored: float, dictionary: bool
+) -> None:
+    """Spark, DuckDB and DataFusion probe for the bits of the query's value."""
+    arrow, numpy = SPELLINGS[column]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": pa.array([stored, 1.5], arrow)}), path, use_dictionary=dictionary)
+    (bloom,) = assert_complete(path).values()
+    assert bloom is not None
+    for value, expected in [(0.0, True), (-0.0, True), (np.nan, True), (-np.nan, True), (1.5, True), (2.5, False)]:
+        digest = xxhash.xxh64_intdigest(np.array([value], numpy).tobytes())
+        assert bool(bloom.check(np.array([digest], np.uint64))[0]) is expected, value
+
+
+@pytest.mark.parametrize("column", SPELLINGS)
+def test_a_zero_is_not_there_when_none_is_stored(tmp_path: Path, column: str) -> None:
+    arrow, numpy = SPELLINGS[column]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": pa.array([1.5, 2.5], arrow)}), path)
+    (bloom,) = filters_of(path).values()
+    assert bloom is not None
+    digests = [xxhash.xxh64_intdigest(np.array([value], numpy).tobytes()) for value in (0.0, -0.0)]
+    assert not bloom.check(np.array(digests, np.uint64)).any()
+
+
+def test_nans_of_every_bit_pattern_are_there_as_they_are(tmp_path: Path) -> None:
+    patterns = np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF0000000000001, 0x7FFDEADBEEF00001], np.uint64)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": pa.array(patterns.view(np.float64))}), path, use_dictionary=False)
+    assert_complete(path)
+
+
+def test_names_that_are_no_text_or_mean_something_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    columns = ["array", "list", "a.b", "", "élan", "x_tuple", "column"]
+    pq.write_table(pa.table([[f"{name}{i}" for i in range(9)] for name in columns], names=columns), path)
+    assert len(assert_complete(path)) == len(columns)
+
+    def rename(metadata: dict[int, Any]) -> None:
+        element = metadata[2].value.values[7]
+        element[4] = element[4]._replace(value=b"\xff\xfe bytes")
+        chunk = column_metadata(metadata, 0, 6)
+        chunk[3] = chunk[3]._replace(value=chunk[3].value._replace(values=[b"\xff\xfe bytes"]))
+
+    edit_footer(str(path), rename)
+    bloom = filters_of(path)[0, 6]
+    assert bloom is not None
+    assert not lacking(bloom.to_bytes(), {xxhash.xxh64_intdigest(f"column{i}".encode()) for i in range(9)})
+
+
+@settings(max_examples=60)
+@given(ndv=st.integers(1, 30_000), fpp=st.sampled_from([0.2, 0.1, 0.05, 0.01, 0.001]), dictionary=st.booleans())
+def test_size_and_fpp_follow_the_distinct_values(
+    ndv: int, fpp: float, dictionary: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The fpp is within twice the target and the size within twice the least one, for any number of distinct values in
+    however many rows; whoever expects less of `expected_fpp` has the wrong number of values."""
+    path = tmp_path_factory.getbasetemp() / f"sizes-{next(_numbers)}.parquet"
+    values = np.random.default_rng(ndv).permutation(np.arange(max(2 * ndv, 100)) % ndv) * 7919
+    pq.write_table(pa.table({"v": values}), path, use_dictionary=dictionary, compression="none")
+    (bloom,) = filters_of(path, Bloom(fpp)).values()
+    path.unlink()
+    assert bloom is not None
+    least = smallest_num_bytes(ndv, fpp)
+    assert least <= 2 * bloom.num_bytes <= 4 * least
+    if bloom.n_blocks >= 8:  # in fewer, chance has its way
+        assert bloom.estimated_fpp <= 2 * fpp
+        assert expected_fpp(ndv, bloom.n_blocks) <= 2 * fpp
+        assert bloom.estimated_ndv == pytest.approx(ndv, rel=0.25)
+    if bloom.n_blocks > 1:
+        assert bloom.fold().estimated_fpp > fpp
+
+
+_numbers = itertools.count()
+
+
+def test_measured_by_probing_the_fpp_is_the_one_asked_for(tmp_path: Path) -> None:
+    absent = np.array([xxhash.xxh64_intdigest(struct.pack("<q", -i)) for i in range(1, 40_001)], np.uint64)
+    path = tmp_path / "a.parquet"
+    for ndv in (500, 3_000, 20_000, 50_000):
+        pq.write_table(pa.table({"v": np.arange(ndv)}), path)
+        for fpp in (0.1, 0.01):
+            (bloom,) = filters_of(path, Bloom(fpp)).values()
+            assert bloom is not None
+            assert bloom.check(absent).mean() <= 2 * fpp
+
+
+def test_ndv_and_the_largest_size_are_obeyed(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": np.arange(10_000)}), path)
+    sizes = {
+        None: smallest_num_bytes(10_000, 0.01),
+        Bloom(ndv=100_000): smallest_num_bytes(100_000, 0.01),
+        Bloom(ndv=100): smallest_num_bytes(100, 0.01),
+        Bloom(max_bytes=5_000): 4_096,
+        Bloom(max_bytes=32): 32,
+        Bloom(ndv=10**9, max_bytes=1 << 16): 1 << 16,
+    }
+    for bloom, size in sizes.items():
+        ((place, found),) = filters_of(path, bloom).items()
+        assert found is not None
+        assert found.num_bytes == size, bloom
+        assert not lacking(found.to_bytes(), hashes_by_chunk(str(path))[place])

@@ -1,0 +1,154 @@
+"""Chunks that are not what their footer says are an error that names them; of sound ones each byte is read once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.format.footer import read_footers
+from bloomparquet.format.pages import walk_pages
+from bloomparquet.storage import FileInfo, LocalStorage, ReadCount
+from bloomparquet.writing.bloom import Bloom
+from bloomparquet.writing.stored import filter_chunk
+from tests.core.test_pages import chunk_of
+from tests.core.test_stored import filters_of
+from tests.support.core import column_metadata, decode, edit_footer, encode, read_footer
+
+
+def forge(path: Path, **changes: int) -> Path:
+    """Another number in the metadata of the first chunk: values 5, compressed 7, pages 9, dictionary 11, codec 4."""
+    fields = {"values": 5, "compressed": 7, "pages": 9, "dictionary": 11, "codec": 4, "uncompressed": 6}
+
+    def edit(metadata: dict[int, Any]) -> None:
+        chunk = column_metadata(metadata)
+        for name, value in changes.items():
+            chunk[fields[name]] = chunk[fields[name]]._replace(value=value)
+
+    edit_footer(str(path), edit)
+    return path
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    path = tmp_path / "plain.parquet"
+    data = pa.table({"v": np.arange(1_000), "l": [[i, i] for i in range(1_000)]})
+    pq.write_table(data, path, use_dictionary=False, write_page_checksum=True, compression="none")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"values": 999}, "999 values, but its row group has 1000 rows"),
+        ({"values": 1_001}, "1001 values, but its row group has 1000 rows"),
+        ({"compressed": 100}, "claims"),
+        ({"compressed": 0}, "0 bytes"),
+        ({"compressed": 1 << 40}, "bytes at byte"),
+        ({"pages": 0}, "at byte 0"),
+        ({"pages": -5}, "at byte -5"),
+        ({"pages": 1 << 50}, "at byte"),
+        ({"codec": 1}, "row group 0, column v"),
+        ({"codec": 99}, "row group 0, column v"),
+        ({"codec": 3}, "row group 0, column v"),
+    ],
+)
+def test_numbers_that_lie_are_an_error_that_names_the_chunk(plain: Path, changes: dict[str, int], message: str) -> None:
+    with pytest.raises(bp.BloomParquetError, match=message) as caught:
+        filters_of(forge(plain, **changes))
+    assert "plain.parquet: row group 0, column v: " in str(caught.value)
+
+
+def test_a_nested_chunk_that_has_fewer_values_than_it_is_said_to_have_is_an_error(plain: Path) -> None:
+    """Of whole pages left out, pyarrow's own reader would not speak."""
+
+    def edit(metadata: dict[int, Any]) -> None:
+        chunk = column_metadata(metadata, 0, 1)
+        chunk[5] = chunk[5]._replace(value=1_000)
+
+    edit_footer(str(plain), edit)
+    with pytest.raises(bp.FormatError, match=r"column l\.list\.element: "):
+        filters_of(plain)
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("at", [0.0, 0.5, 0.99])
+def test_a_wrong_checksum_of_a_page_is_an_error(tmp_path: Path, dictionary: bool, at: float) -> None:
+    path = tmp_path / "a.parquet"
+    data = pa.table({"v": [f"value {i}" for i in range(500)]})
+    pq.write_table(data, path, use_dictionary=dictionary, write_page_checksum=True, compression="none")
+    raw, values = chunk_of(path)
+    found = walk_pages(raw, values)
+    page = found.dictionary or found.data[0]
+    content = bytearray(path.read_bytes())
+    content[4 + page.body + int(page.size * at)] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(bp.FormatError, match=r"a\.parquet: row group 0, column v: .*(CRC|crc)"):
+        filters_of(path)
+
+
+def test_a_dictionary_that_is_not_plain_is_no_ground_for_a_filter(tmp_path: Path) -> None:
+    """Its entries would be read for what they are not."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": np.arange(100)}), path, compression="none")
+    content = bytearray(path.read_bytes())
+    raw, values = chunk_of(path)
+    page = walk_pages(raw, values).dictionary
+    assert page is not None
+    header = raw[page.start : page.body]
+    fields = decode(header)
+    fields[7].value[2] = fields[7].value[2]._replace(value=5)
+    changed = encode(fields)
+    assert len(changed) == len(header)
+    content[4 : 4 + len(changed)] = changed
+    path.write_bytes(content)
+    with pytest.raises(bp.FormatError, match="row group 0, column v"):
+        filters_of(path)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_truncated_page_is_an_error(plain: Path, share: float) -> None:
+    """The bytes behind belong to what follows."""
+    chunk = pq.read_metadata(plain).row_group(0).column(0)
+    forge(plain, compressed=int(chunk.total_compressed_size * share))
+    with pytest.raises(bp.FormatError, match="row group 0, column v"):
+        filters_of(plain)
+
+
+def test_an_error_of_the_storage_passes_unchanged(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, count = LocalStorage(), ReadCount()
+    (file,) = storage.list_files(str(plain), recursive=False)
+    (footer,) = read_footers(storage, [file], count)
+    assert footer is not None
+    for error in (OSError(5, "Input/output error"), OSError("no number, as those of pyarrow.fs")):
+
+        def fail(*_: Any, error: OSError = error) -> None:
+            raise error
+
+        monkeypatch.setattr(storage, "read_runs", fail)
+        with pytest.raises(OSError, match=r"error|number") as caught:
+            filter_chunk(storage, file, footer, 0, footer.layout.schema.leaves[0], Bloom(), count)
+        assert caught.value is error
+
+
+def test_one_request_reads_a_chunk_and_nothing_else(plain: Path) -> None:
+    storage, count = LocalStorage(), ReadCount()
+    (file,) = storage.list_files(str(plain), recursive=False)
+    (footer,) = read_footers(storage, [file], count)
+    assert footer is not None
+    for leaf in footer.layout.schema.leaves:
+        count = ReadCount()
+        filter_chunk(storage, FileInfo(*file), footer, 0, leaf, Bloom(), count)
+        size = pq.read_metadata(plain).row_group(0).column(leaf.index).total_compressed_size
+        assert count == ReadCount(1, size + 4)
+
+
+def test_footers_are_left_alone(plain: Path) -> None:
+    before = read_footer(str(plain))
+    filters_of(plain)
+    assert read_footer(str(plain)) == before

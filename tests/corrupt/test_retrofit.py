@@ -1,0 +1,324 @@
+"""Files with bytes changed at random, and what adding, replacing and shrinking make of them: an error of ours, and the
+file as it is, or a file whose filters hold all that any reader finds there. Never the end of the process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from bloomparquet.errors import EncryptionError
+from bloomparquet.format.tree import read_tree
+from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.writing.rewrite import without_filters
+from tests.support import kill
+from tests.support.core import Field, Items, decode, encode, read_footer, replace_footer
+from tests.support.files import patch, write
+from tests.support.layout import place_filters
+from tests.support.stored import bitsets, hashes_by_chunk, lacking
+
+I32, I64 = 5, 6
+TABLE = pa.table({
+    "x": list(range(0, 90, 2)),
+    "s": [f"value {i % 11}" for i in range(45)],
+    "f": [i / 2 for i in range(45)],
+    "d": pa.array(range(45), pa.int64()).cast(pa.decimal128(20, 0)),
+    "l": [[i, i] for i in range(45)],
+    "b": [True, None, False] * 15,
+    "u": pa.array([{"v": i} if i % 3 else None for i in range(45)]),
+})  # fmt: skip
+COLUMNS = ["x", "s", "f", "d", ("l", "list", "element"), "u.v"]
+MANY = settings.default.max_examples // 100 if settings.default else 1
+"""More examples in the long profile."""
+_number = itertools.count()
+
+
+def structs_of(metadata: dict[int, Field]) -> list[dict[int, Field]]:
+    """Every struct of a footer that can be changed."""
+    found: list[Any] = [metadata]
+    if not isinstance(metadata[2].value, Items) or not isinstance(metadata[4].value, Items):
+        return found
+    found += [*metadata[2].value.values, *metadata[4].value.values]
+    for group in metadata[4].value.values:
+        if not isinstance(group, dict):
+            continue
+        for chunk in group[1].value.values if 1 in group and isinstance(group[1].value, Items) else []:
+            if not isinstance(chunk, dict):
+                continue
+            found += [chunk]
+            inner = chunk[3].value if 3 in chunk else None
+            found += [inner, inner] if isinstance(inner, dict) else []
+    return [struct for struct in found if isinstance(struct, dict) and struct]
+
+
+def change(path: str, how: str) -> str:
+    """The action, or the error."""
+    try:
+        if how == "shrink":
+            return shrink_filters(path)[0].action
+        if how == "in place":
+            return shrink_filters(path, in_place_footer=True)[0].action
+        return add_filters(path, bloom=COLUMNS, replace=how == "replace")[0].action
+    except (bp.BloomParquetError, OSError) as error:
+        return f"error: {type(error).__name__}: {error}"
+
+
+def serve(requests: Connection, answers: Connection) -> None:
+    """Answer requests until there are no more: (function, arguments) → its result, or the text of what it raised."""
+    while True:
+        try:
+            function, arguments = requests.recv()
+        except EOFError:
+            return
+        try:
+            answers.send(function(*arguments))
+        except Exception as error:  # noqa: BLE001 (whatever it is)
+            answers.send(f"unexpected: {type(error).__name__}: {error}")
+
+
+class Worker:
+    """A process that does what may end a process."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        theirs, self.requests = kill.context.Pipe(duplex=False)
+        self.answers, back = kill.context.Pipe(duplex=False)
+        self.process = kill.context.Process(target=serve, args=(theirs, back), daemon=True)
+        self.process.start()
+        theirs.close()
+        back.close()
+
+    def ask(self, function: Any, *arguments: Any) -> Any:
+        """What the function gives; None where the process has ended over it."""
+        self.requests.send((function, arguments))
+        try:
+            return self.answers.recv()
+        except EOFError:
+            self._start()
+            return None
+
+    def stop(self) -> None:
+        self.requests.close()
+        self.process.join()
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    made = Worker()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A file without filters, and files with filters that are too large."""
+    folder = tmp_path_factory.mktemp("sources")
+    options: dict[str, Any] = {"rows_per_group": 15, "write_page_index": True, "write_page_checksum": True}
+    found = {"none": Path(write(folder / "none", TABLE, **options)).read_bytes()}
+    for where in ("between", "behind"):
+        path = write(folder / where, TABLE, **options)
+        found[where] = Path(place_filters(path, 1 << 12, where=where, columns={0: True, 1: False})).read_bytes()
+    return found
+
+
+CHANGES = {"add": "none", "replace": "between", "shrink": "between", "in place": "behind"}
+
+
+def check(folder: Path, worker: Worker, content: bytes, how: str) -> None:
+    path = folder / f"mutated-{next(_number)}" / "a.parquet"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    try:
+        result = worker.ask(change, str(path), how)
+        assert result is not None, "the process has ended"
+        assert not result.startswith("unexpected"), result
+        assert os.listdir(path.parent) == ["a.parquet"]
+        if result.startswith("error") or result == "unchanged":
+            assert path.read_bytes() == content, "left as it is"
+            return
+        old, new = path.with_name("old"), path
+        old.write_bytes(content)
+        _assert_same_data(content, new.read_bytes(), how)
+        values = worker.ask(hashes_by_chunk, str(old))
+        if isinstance(values, dict):  # there is a reader who reads it
+            was, now = bitsets(str(old)), bitsets(str(new))
+            for place, bitset in now.items():
+                if was.get(place) != bitset and not lacking(was.get(place, b"\xff" * 32), values.get(place, set())):
+                    assert not lacking(bitset, values.get(place, set())), f"{place} lacks values that are read"
+            assert worker.ask(hashes_by_chunk, str(new)) == values, "other values are read"
+    finally:
+        for each in path.parent.iterdir():
+            each.unlink()
+        path.parent.rmdir()
+
+
+def _assert_same_data(old: bytes, new: bytes, how: str) -> None:
+    """The data before the old footer, and the footer less its filters, but for offsets where the data moves."""
+    sizes = [int.from_bytes(content[-8:-4], "little") for content in (old, new)]
+    if how != "add":
+        return
+    assert new[: len(old) - 8 - sizes[0]] == old[: len(old) - 8 - sizes[0]]
+    trees = [read_tree(content[-8 - size : -8])[0] for content, size in zip((old, new), sizes, strict=True)]
+    assert without_filters(trees[1]) == without_filters(trees[0])
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@settings(max_examples=60 * MANY)
+@given(data=st.data())
+def test_changed_bytes_of_a_footer(
+    how: str, data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    content = bytearray(sources[CHANGES[how]])
+    size = int.from_bytes(content[-8:-4], "little")
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(len(content) - 8 - size, len(content) - 1))
+        content[at] = data.draw(st.integers(0, 255) | st.sampled_from([0, 0x7F, 0x80, 0xFF]))
+    check(tmp_path_factory.getbasetemp(), worker, bytes(content), how)
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@settings(max_examples=80 * MANY)
+@given(data=st.data())
+def test_changed_fields_of_a_footer(
+    how: str, data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Of a well-formed one: numbers that lie, fields of another type or none."""
+    folder = tmp_path_factory.getbasetemp()
+    path = folder / f"fields-{next(_number)}.parquet"
+    path.write_bytes(sources[CHANGES[how]])
+    metadata = decode(read_footer(str(path)))
+    for _ in range(data.draw(st.integers(1, 2))):
+        structs = structs_of(metadata) if {2, 4} <= set(metadata) else [metadata]
+        struct = data.draw(st.sampled_from(structs))
+        number = data.draw(st.sampled_from(sorted(struct)))
+        kind, value = struct[number]
+        choice = data.draw(st.sampled_from(["number", "near", "drop", "type"]))
+        if choice == "drop":
+            del struct[number]
+        elif choice == "type":
+            others = [Field(8, b"text"), Field(12, {}), Field(1, True), Field(9, Items(5, [1])), Field(7, 1.0)]
+            struct[number] = data.draw(st.sampled_from(others))
+        elif kind in (I32, I64):
+            if choice == "number":
+                struct[number] = Field(kind, data.draw(st.integers(-(2**31), 2**31) | st.integers(-5, 300)))
+            else:
+                struct[number] = Field(kind, value + data.draw(st.integers(-50, 50)))
+        elif kind == 8:
+            struct[number] = Field(kind, data.draw(st.binary(max_size=12)))
+    replace_footer(str(path), encode(metadata))
+    content = path.read_bytes()
+    path.unlink()
+    check(folder, worker, content, how)
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@settings(max_examples=30 * MANY)
+@given(data=st.data())
+def test_changed_bytes_of_the_data(
+    how: str, data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Pages, their headers, filters, page indexes. Each page has a checksum, so that no other value is taken for one
+    that is stored."""
+    content = bytearray(sources[CHANGES[how]])
+    end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(4, end - 1))] = data.draw(st.integers(0, 255))
+    check(tmp_path_factory.getbasetemp(), worker, bytes(content), how)
+
+
+@settings(max_examples=20 * MANY)
+@given(data=st.data())
+def test_files_that_are_cut_short(
+    data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    content = sources["between"]
+    cut = content[: data.draw(st.integers(0, len(content) - 1))]
+    for how in CHANGES:
+        check(tmp_path_factory.getbasetemp(), worker, cut, how)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "encrypt_columns_and_footer_bloom_filter.parquet.encrypted",
+        "encrypt_columns_plaintext_footer.parquet.encrypted",
+        "uniform_encryption.parquet.encrypted",
+    ],
+)
+def test_encrypted_files_are_refused(parquet_testing_dir: Path, tmp_path: Path, name: str) -> None:
+    """A filter in plain text would tell what the columns hold."""
+    content = (parquet_testing_dir / name).read_bytes()
+    path = tmp_path / "secret.parquet"
+    path.write_bytes(content)
+    for bloom in ("double_field", ["float_field", "absent"]):
+        for run in (
+            lambda bloom=bloom: add_filters(path, bloom=bloom),
+            lambda bloom=bloom: add_filters(path, bloom=bloom, replace=True),
+            lambda: shrink_filters(path),
+            lambda bloom=bloom: add_filters(path, tmp_path / "copy.parquet", bloom=bloom),
+        ):
+            with pytest.raises(EncryptionError, match=r"secret\.parquet: the file is encrypted and is left as it is"):
+                run()
+    assert path.read_bytes() == content
+    assert os.listdir(tmp_path) == ["secret.parquet"]
+    assert add_filters(path, bloom="double_field", on_error="report")[0].action == "failed"
+
+
+def test_a_chunk_with_keys_of_its_own_is_refused(sources: dict[str, bytes], tmp_path: Path) -> None:
+    """Whatever the rest of the footer says of encryption."""
+    path = tmp_path / "a.parquet"
+    path.write_bytes(sources["none"])
+    metadata = decode(read_footer(str(path)))
+    metadata[4].value.values[1][1].value.values[0][8] = Field(12, {1: Field(12, {})})
+    replace_footer(str(path), encode(metadata))
+    before = path.read_bytes()
+    with pytest.raises(EncryptionError, match="encrypted"):
+        add_filters(path, bloom="x")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "broken", ["header", "size of nothing", "larger than the file", "another algorithm", "odd size", "offset beyond"]
+)
+def test_filters_that_are_broken_are_replaced_on_request_and_an_error_otherwise(
+    sources: dict[str, bytes], tmp_path: Path, broken: str
+) -> None:
+    path = str(tmp_path / "a.parquet")
+    Path(path).write_bytes(sources["behind"])
+    metadata = decode(read_footer(path))
+    chunk = metadata[4].value.values[1][1].value.values[0][3].value
+    union = Field(12, {1: Field(12, {})})
+    headers = {
+        "header": b"\xff" * 8,
+        "size of nothing": encode({1: Field(5, 0), 2: union, 3: union, 4: union}),
+        "larger than the file": encode({1: Field(5, 1 << 20), 2: union, 3: union, 4: union}),
+        "another algorithm": encode({1: Field(5, 32), 2: Field(12, {2: Field(12, {})}), 3: union, 4: union}),
+        "odd size": encode({1: Field(5, 33), 2: union, 3: union, 4: union}),
+    }
+    if broken in headers:
+        patch(path, chunk[14].value, headers[broken])
+    else:
+        chunk[14] = Field(6, 1 << 40)
+        replace_footer(path, encode(metadata))
+    before = Path(path).read_bytes()
+    with pytest.raises(bp.BloomParquetError, match=r"row group 1, column x"):
+        shrink_filters(path)
+    assert Path(path).read_bytes() == before
+    assert add_filters(path, bloom="x")[0].action == "unchanged", "they are kept"
+    assert Path(path).read_bytes() == before
+    (outcome,) = add_filters(path, bloom="x", replace=True)
+    assert (outcome.action, outcome.filters) == ("added", 3)
+    values = hashes_by_chunk(path)
+    for place, bitset in bitsets(path).items():
+        assert not lacking(bitset, values[place])

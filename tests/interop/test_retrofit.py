@@ -1,0 +1,365 @@
+"""Files of every writer, with filters added: every reader reads what it read before, and those that use filters skip by
+the new ones."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.writing.bloom import Bloom
+from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from tests.interop.test_datafusion import pruned_by_filter
+from tests.support import interop
+from tests.support.layout import assert_only_filters_changed, place_filters, sizes
+from tests.support.stored import assert_filters_hold_all, bitsets, hashes_by_chunk
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+duckdb = pytest.importorskip("duckdb")
+datafusion = pytest.importorskip("datafusion")
+polars = pytest.importorskip("polars")
+
+GROUPS, ROWS = 4, 2_048
+
+
+def make(rows: int = GROUPS * ROWS) -> pa.Table:
+    """In each quarter of the rows other values of every column, all within the same bounds; of which every second one
+    is there."""
+    keys = (np.arange(rows) * 2_654_435_761 % (2 * rows)) // 2 * 2
+    return pa.table({
+        "id": keys,
+        "text": [f"key {key:06}" for key in keys.tolist()],
+        "few": [f"{'ab'[key % 2]}{key % 7}" for key in keys.tolist()],
+        "real": keys / 8,
+        "day": pa.array((keys % 40_000).astype(np.int32), pa.int32()).cast(pa.date32()),
+        "moment": pa.array(keys * 1_000_003, pa.timestamp("us")),
+        "price": pa.array([Decimal(key) / 4 for key in keys.tolist()], pa.decimal128(12, 2)),
+    })  # fmt: skip
+
+
+TABLE = make()
+
+
+def by_pyarrow(path: str) -> None:
+    pq.write_table(TABLE, path, row_group_size=ROWS, write_page_index=True)
+
+
+def by_pyarrow_v2(path: str) -> None:
+    pq.write_table(TABLE, path, row_group_size=ROWS, data_page_version="2.0", version="1.0", compression="zstd")
+
+
+def by_duckdb(path: str) -> None:
+    with duckdb.connect() as connection:
+        connection.register("made", TABLE)
+        connection.execute(f"COPY made TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE {ROWS}, WRITE_BLOOM_FILTER false)")
+
+
+def by_datafusion(path: str) -> None:
+    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
+    context.from_arrow(TABLE, name="made")
+    context.sql(
+        f"COPY (SELECT * FROM made) TO '{path}' STORED AS PARQUET OPTIONS ('format.max_row_group_size' '{ROWS}')"
+    ).collect()
+
+
+def by_polars(path: str) -> None:
+    polars.from_arrow(TABLE).write_parquet(path, row_group_size=ROWS)
+
+
+def by_fastparquet(path: str) -> None:
+    fastparquet = pytest.importorskip("fastparquet")
+    frame = TABLE.drop_columns(["day", "price"]).to_pandas()
+    frame["maybe"] = [None if i % 3 else f"{i}" for i in range(len(frame))]
+    fastparquet.write(path, frame, row_group_offsets=ROWS, compression="GZIP")
+
+
+WRITERS: dict[str, Callable[[str], None]] = {
+    "pyarrow": by_pyarrow,
+    "pyarrow, version 2 pages": by_pyarrow_v2,
+    "DuckDB": by_duckdb,
+    "DataFusion": by_datafusion,
+    "polars": by_polars,
+    "fastparquet": by_fastparquet,
+}
+
+
+def all_rows(path: str) -> list[list[tuple[Any, ...]]]:
+    """The rows as pyarrow, polars, DuckDB and DataFusion read them."""
+    context = datafusion.SessionContext()
+    context.register_parquet("file", path)
+    found = [
+        pq.read_table(path).to_pylist(),
+        polars.read_parquet(path).to_dicts(),
+        [tuple(row) for row in duckdb.sql(f"SELECT * FROM read_parquet('{path}')").fetchall()],
+        pa.Table.from_batches(context.table("file").collect()).to_pylist(),
+    ]
+    return [sorted(map(str, rows)) for rows in found]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_any_writer_wrote_is_read_as_before_and_skipped_by_everyone(tmp_path: Path, writer: str) -> None:
+    path, before = str(tmp_path / "a.parquet"), str(tmp_path / "before.parquet")
+    WRITERS[writer](path)
+    Path(before).write_bytes(Path(path).read_bytes())
+    columns = [name for name in pq.read_schema(path).names if name not in ("few", "moment")]
+    (outcome,) = add_filters(path, bloom=columns)
+    assert outcome.action == "added"
+    assert_only_filters_changed(before, path)
+    names = pq.read_schema(path).names
+    assert_filters_hold_all(path, {names.index(column) for column in columns})
+    assert all_rows(path) == all_rows(before)
+
+    groups = pq.read_metadata(path).num_row_groups
+    assert groups >= GROUPS
+    for key, expected in [(2, 1), (5_000, 1), (3, 0), (5_001, 0)]:
+        plan = bp.plan(path, bp.Eq("text", f"key {key:06}"))
+        assert expected <= plan.kept <= expected + 1
+        probed = duckdb.sql(
+            f"SELECT bloom_filter_excludes FROM parquet_bloom_probe('{path}', 'text', 'key {key:06}')"
+        ).fetchall()
+        assert len(probed) == groups
+        assert [excluded for (excluded,) in probed].count(False) == plan.kept
+        context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
+        context.register_parquet("file", path)
+        assert pruned_by_filter(context, f"SELECT * FROM file WHERE text = 'key {key:06}'") >= groups - plan.kept - 1
+
+
+def test_duckdb_scans_only_what_the_filters_leave(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    by_pyarrow(path)
+    scanned = []
+    for _ in range(2):
+        query = f"EXPLAIN (ANALYZE, FORMAT JSON) SELECT * FROM read_parquet('{path}') WHERE text = 'key 005000'"
+        ((_, profile),) = duckdb.sql(query).fetchall()
+        (count,) = re.findall(r'"total_row_groups_scanned": (\d+)', profile)
+        scanned.append(int(count))
+        add_filters(path, bloom="text")
+    assert scanned == [GROUPS, 1]
+
+
+KINDS: dict[str, interop.Kind] = {
+    "int8": interop.INT8, "int16": interop.INT16, "int32": interop.INT32, "int64": interop.INT64,
+    "uint8": interop.UINT8, "uint16": interop.UINT16, "uint32": interop.UINT32, "uint64": interop.UINT64,
+    "float32": interop.FLOAT, "float64": interop.DOUBLE, "date": interop.DATE,
+    "time_ms": interop.time_of_day("ms"), "time_us": interop.time_of_day("us"), "time_ns": interop.time_of_day("ns"),
+    "ts_ms": interop.timestamp("ms"), "ts_us": interop.timestamp("us"), "ts_ns": interop.timestamp("ns"),
+    "utc_ms": interop.timestamp("ms", "UTC"), "utc_us": interop.timestamp("us", "UTC"),
+    "string": interop.STRING, "binary": interop.BINARY, "fixed_5": interop.FIXED_5,
+    "uuid": interop.Kind(pa.uuid(), interop.UUID_BYTES.stored, interop.UUID_BYTES.literal),
+    "decimal_5_2": interop.decimal(5, 2), "decimal_9_0": interop.decimal(9, 0),
+    "decimal_18_4": interop.decimal(18, 4), "decimal_20_2": interop.decimal(20, 2),
+    "decimal_38_10": interop.decimal(38, 10),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A file with a column of every type, without filters and with them."""
+    folder = tmp_path_factory.mktemp("kinds")
+    without, filtered = str(folder / "without.parquet"), str(folder / "with.parquet")
+    data = interop.table(KINDS)
+    pq.write_table(data, without, row_group_size=interop.ROWS, store_decimal_as_integer=True)
+    add_filters(without, filtered, bloom=list(KINDS))
+    return without, filtered
+
+
+def present(column: str) -> list[Any]:
+    """Arrow scalars of values that are there, of either row group."""
+    array = interop.table({column: KINDS[column]}).column(column).drop_null()
+    return [array[i] for i in (0, 1, 2, 100, 300, len(array) // 2, len(array) - 3, len(array) - 1)]
+
+
+def as_duckdb_sql(scalar: Any) -> str:
+    value = scalar.as_py()
+    if isinstance(value, bytes):
+        return "'" + "".join(f"\\x{byte:02x}" for byte in value) + "'::BLOB"
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value!r}::{'FLOAT' if pa.types.is_float32(scalar.type) else 'DOUBLE'}"
+    if pa.types.is_timestamp(scalar.type) and scalar.type.unit == "ns":
+        return f"make_timestamp_ns({scalar.value})"
+    if pa.types.is_time64(scalar.type) and scalar.type.unit == "ns":
+        seconds, nanos = divmod(scalar.value, 10**9)
+        return f"'{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{nanos:09}'::TIME_NS"
+    return f"'{value}'"
+
+
+@pytest.mark.parametrize("column", KINDS)
+def test_duckdb_finds_the_same_rows_by_values_of_every_type(kinds: tuple[str, str], column: str) -> None:
+    for scalar in present(column):
+        where = f'"{column}" = {as_duckdb_sql(scalar)}'
+        query = "SET TimeZone='UTC'; SELECT count(*) FROM read_parquet('{}') WHERE " + where
+        counts = [duckdb.sql(query.format(path)).fetchall()[0][0] for path in kinds]
+        assert counts[1] == counts[0] > 0, where
+
+
+@pytest.mark.parametrize("column", KINDS)
+def test_datafusion_finds_the_same_rows_by_values_of_every_type(kinds: tuple[str, str], column: str) -> None:
+    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
+    for name, path in zip(("without", "filtered"), kinds, strict=True):
+        context.register_parquet(name, path)
+    for scalar in present(column):
+        literal = pa.scalar(scalar.as_py().bytes, pa.binary(16)) if column == "uuid" else scalar
+        found = datafusion.col(column) == datafusion.literal(literal)
+        counts = [context.table(name).filter(found).count() for name in ("without", "filtered")]
+        assert counts[1] == counts[0] > 0, f"{column} = {scalar}"
+
+
+ZEROS = pa.table({"double": [-0.0, -1.0, 1.0] * 3, "float": pa.array([-0.0, -1.0, 1.0] * 3, pa.float32())})
+
+
+def test_a_zero_is_found_by_everyone_under_either_sign(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(ZEROS, path)
+    add_filters(path, bloom=["double", "float"])
+    context = datafusion.SessionContext()
+    context.register_parquet("file", path)
+    for column in ZEROS.column_names:
+        for zero in ("0.0", "-0.0"):
+            assert bp.plan(path, f"{column} = {zero}").kept == 1
+            query = f"SELECT count(*) FROM read_parquet('{path}') WHERE {column} = {zero}"
+            assert duckdb.sql(query).fetchall() == [(3,)]
+            assert context.table("file").filter(f"{column} = {zero}").count() == 3
+    with_nan = str(tmp_path / "nan.parquet")
+    pq.write_table(pa.table({"v": [float("nan"), 1.0]}), with_nan, write_statistics=False)
+    add_filters(with_nan, bloom="v")
+    assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{with_nan}') WHERE v = 'nan'::DOUBLE").fetchall() == [(1,)]
+
+
+def test_page_indexes_that_moved_still_lead_readers_to_the_rows(tmp_path: Path) -> None:
+    """DataFusion reads single pages by them, of files out of whose middle something was taken."""
+    path = str(tmp_path / "a.parquet")
+    table = pa.table({"id": np.arange(20_000), "v": [f"{i}" for i in range(20_000)]})
+    pq.write_table(table, path, row_group_size=5_000, write_page_index=True, data_page_size=2_000, write_batch_size=100)
+    place_filters(path, 1 << 16, where="between", columns={0: True})
+    shrink_filters(path)
+    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
+    context.register_parquet("file", path)
+    for key in (0, 4_999, 5_000, 12_345, 19_999):
+        (batch,) = [each for each in context.sql(f"SELECT v FROM file WHERE id = {key}").collect() if each.num_rows]
+        assert batch.column(0).to_pylist() == [f"{key}"]
+    text = str(context.sql("EXPLAIN ANALYZE SELECT v FROM file WHERE id = 12345").collect()[0].to_pylist())
+    assert "page_index_rows_pruned=" in text
+    assert "page_index_rows_pruned=0" not in text
+
+
+# Spark, which is parquet-java.
+
+
+def rows_scanned(frame: Any) -> tuple[list[Any], int]:
+    """The rows of a query, and how many its scan put out before they were filtered."""
+    rows = frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan()
+    scans, found = [plan], 0
+    while scans:
+        node = scans.pop()
+        if node.nodeName() == "AdaptiveSparkPlan":
+            scans.append(node.executedPlan())
+            continue
+        children = node.children()
+        scans += [children.apply(i) for i in range(children.size())]
+        if "QueryStage" in node.nodeName():
+            scans.append(node.plan())
+        if node.nodeName().startswith("Scan"):
+            found += node.metrics().apply("numOutputRows").value()
+    return rows, found
+
+
+@pytest.fixture(scope="module")
+def of_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """parquet-java's file, without filters, of several row groups, with the column types that it knows."""
+    from tests.support import spark as support
+
+    frame = spark.createDataFrame(TABLE).coalesce(1)
+    path = tmp_path_factory.mktemp("spark") / "plain"
+    conf = {"spark.sql.parquet.outputTimestampType": "INT96"}
+    with support.conf(spark, conf):
+        return interop.only_file(support.write(frame, path, rows_per_group=ROWS))
+
+
+def test_spark_reads_only_the_row_groups_that_the_new_filters_leave(
+    spark: SparkSession, of_spark: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "a.parquet")
+    add_filters(of_spark, path, bloom=["id", "text", "real", "day", "price"])
+    assert_filters_hold_all(path, {0, 1, 3, 4, 6}, int96="us")
+    before, all_scanned = rows_scanned(spark.read.parquet(of_spark).where("id = 5000"))
+    assert (len(before), all_scanned) == (1, GROUPS * ROWS)
+    frame = spark.read.parquet(path)
+    for where in ("id = 5000", "text = 'key 005000'", "real = 625.0", "price = 1250.00", "id IN (5000, 5001, 5003)"):
+        assert rows_scanned(frame.where(where)) == (before, ROWS), where
+    assert rows_scanned(frame.where("text = 'key 005001'")) == ([], 0)
+    assert frame.collect() == spark.read.parquet(of_spark).collect()
+
+
+def test_spark_finds_the_same_rows_by_values_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
+    columns = ["int8", "int16", "int32", "int64", "uint8", "uint32", "float32", "float64", "date", "ts_us", "utc_ms",
+               "string", "decimal_5_2", "decimal_18_4", "decimal_20_2", "decimal_38_10"]  # fmt: skip
+    from pyspark.sql import functions
+
+    without, filtered = str(tmp_path / "without.parquet"), str(tmp_path / "with.parquet")
+    pq.write_table(interop.table({column: KINDS[column] for column in columns}), without, row_group_size=interop.ROWS)
+    add_filters(without, filtered, bloom=columns)
+    types = {field.name: field.dataType for field in spark.read.parquet(filtered).schema.fields}
+    frame, queries, expected = spark.read.parquet(filtered), [], []
+    for column in columns:
+        last = present(column)[-1].as_py()  # in the second row group alone
+        text = str(last).removesuffix("+00:00") if isinstance(last, (Decimal, dt.datetime)) else last
+        wanted = functions.col(column) == functions.lit(text).cast(types[column])
+        queries.append(frame.where(wanted).agg(functions.count("*")))
+        expected.append(pq.read_table(without)[column].to_pylist().count(last))
+    union = queries[0]
+    for query in queries[1:]:
+        union = union.unionAll(query)
+    assert [row[0] for row in union.collect()] == expected
+    assert min(expected) > 0
+
+
+def test_sparks_example_of_one_hundred_thousand_rows_shrinks_to_its_data(spark: SparkSession, tmp_path: Path) -> None:
+    """Its default of 1 MiB for each column and row group, whatever is in it."""
+    made = spark.range(0, 100_000, 1, 1).selectExpr(
+        "id", "cast(id % 1009 as int) AS number", "cast(id * 7 % 100003 as string) AS text", "id % 3 = 0 AS flag",
+        "id / 4 AS real", "cast(id as decimal(20, 2)) AS price", "id + 1 AS next",
+    )  # fmt: skip
+    made.coalesce(1).write.option("parquet.bloom.filter.enabled", "true").parquet(str(tmp_path / "made"))
+    path = interop.only_file(tmp_path / "made")
+    before = str(tmp_path / "before.parquet")
+    Path(before).write_bytes(Path(path).read_bytes())
+    old = bitsets(path)
+    assert sum(map(len, old.values())) >= 5 << 20
+    assert Path(path).stat().st_size > 7_000_000
+
+    (outcome,) = shrink_filters(path)
+    assert Path(path).stat().st_size < 3_500_000
+    assert outcome.action == "shrunk"
+    assert Path(path).stat().st_size == outcome.bytes_after
+    flag = pq.read_schema(path).names.index("flag")
+    new = assert_filters_hold_all(path)
+    assert set(new) == {place for place in old if place[1] != flag}
+    assert outcome.dropped == len([place for place in old if place[1] == flag])
+    assert Path(before).stat().st_size - Path(path).stat().st_size > sum(map(len, old.values())) - 1_300_000
+    assert_only_filters_changed(before, path, moved=True)
+
+    real = pq.read_schema(path).names.index("real")
+    built = str(tmp_path / "built.parquet")
+    hashes = hashes_by_chunk(path)
+    for place, bitset in new.items():
+        if place[1] != real:  # of which other patterns are there as well
+            made_anew = bp.SplitBlockBloomFilter.empty(len(bitset) // 32)
+            made_anew.insert(np.array(sorted(hashes[place]), np.uint64))
+            assert made_anew.to_bytes() == bitset, place
+    add_filters(path, built, bloom={"id": Bloom(), "text": Bloom()}, replace=True)
+    assert sizes(built) == sizes(path)
+    assert spark.read.parquet(path).where("id = 77777").count() == 1
