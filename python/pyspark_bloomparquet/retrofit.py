@@ -23,8 +23,8 @@ from bloomparquet.predicate import Column
 from bloomparquet.pruning.binding import readings
 from bloomparquet.storage import is_glob
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column
-from bloomparquet.writing.logged import require_no_log
-from bloomparquet.writing.outcome import SCHEMA, FileOutcome
+from bloomparquet.writing.logged import directories_of, require_no_log
+from bloomparquet.writing.outcome import FIELDS, FileOutcome
 from bloomparquet.writing.retrofit import AddFilters, Change, Named, ShrinkFilters, planned
 from pyspark_bloomparquet.spread import spread
 
@@ -133,7 +133,7 @@ class _Table:
 
     def run(self, change: Change, what: str, dry_run: bool) -> DataFrame:
         files = self.dataset.files
-        require_no_log(self.dataset.storage, {file.path.rpartition("/")[0] for file in files})
+        require_no_log(self.dataset.storage, directories_of(self.dataset.storage, (file.path for file in files)))
         context = self.spark.sparkContext
         with _described(self.spark, f"{what} {len(files):,} files"):
             outcomes = spread(context, change, self.paths[0], files, self.files_per_task, dry_run)
@@ -242,4 +242,4 @@ def _described(spark: SparkSession, text: str) -> Iterator[None]:
 
 def _row(outcome: FileOutcome) -> tuple[Any, ...]:
     columns = [(each.column, each.filters, each.bytes, each.fpp, each.limited) for each in outcome.columns]
-    return (*(getattr(outcome, name) for name in SCHEMA.names), columns)
+    return (*(getattr(outcome, name) for name in FIELDS), columns)

@@ -46,3 +46,22 @@ def test_a_relative_path_is_looked_at_as_well(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     with pytest.raises(bp.UnsupportedError, match="Delta Lake"):
         bp.add_filters("part-0.parquet", bloom="v")
+
+
+def test_neither_another_place_nor_a_link_leads_round_it(tmp_path: Path) -> None:
+    path = Path(files.write(tmp_path / "delta" / "part-0.parquet", {"v": range(100)}))
+    (tmp_path / "delta" / "_delta_log").mkdir()
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "part-0.parquet").symlink_to(path)
+    other = files.write(tmp_path / "other.parquet", {"v": range(100)})
+    before = path.read_bytes()
+    for src, dst in (
+        (path, path),
+        (path.parent, path.parent),
+        (tmp_path / "links", None),
+        (other, path),
+        (path, path.parent),
+    ):
+        with pytest.raises(bp.UnsupportedError, match="delta is a table of Delta Lake"):
+            bp.add_filters(src, dst, bloom="v")
+    assert path.read_bytes() == before

@@ -469,3 +469,55 @@ def test_a_network_file_system_that_cannot_lock_is_an_error_and_nothing_happens(
     with pytest.raises(OSError, match="No locks available"):
         add_filters(parquet, bloom="a")
     assert parquet.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["a link", "a broken link", "a directory", "a pipe"])
+def test_what_stands_at_the_hidden_name_is_an_error_that_names_it(tmp_path: Path, parquet: Path, kind: str) -> None:
+    hidden = Path(hidden_name(str(parquet)))
+    if kind == "a directory":
+        hidden.mkdir()
+    elif kind == "a pipe":
+        os.mkfifo(hidden)
+    else:
+        target = tmp_path / "elsewhere"
+        if kind == "a link":
+            target.write_bytes(b"precious")
+        hidden.symlink_to(target)
+    before = parquet.read_bytes()
+    with pytest.raises(bp.BloomParquetError, match=r"this is no plain file.*remove it"):
+        bp.add_filters(parquet, bloom="a")
+    assert parquet.read_bytes() == before
+    if kind == "a link":
+        assert (tmp_path / "elsewhere").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("length", [234, 235, 254, 255])
+def test_a_file_may_have_the_longest_name_there_is(tmp_path: Path, parquet: Path, length: int) -> None:
+    path = tmp_path / ("ä" * 20 + "x" * (length - 48) + ".parquet")
+    assert len(path.name.encode()) == length
+    parquet.rename(path)
+    assert [outcome.action for outcome in bp.add_filters(path, bloom="a")] == ["added"]
+    graft_filters(str(path), 1 << 15)
+    assert [outcome.action for outcome in bp.shrink_filters(path, in_place_footer=True)] == ["shrunk"]
+    assert [name for name in os.listdir(tmp_path) if name != "data"] == [path.name]
+
+
+def test_a_file_that_is_named_twice_is_done_once(tmp_path: Path, parquet: Path) -> None:
+    (tmp_path / "link.parquet").symlink_to(parquet)
+    outcomes = bp.add_filters([parquet, tmp_path, tmp_path / "link.parquet"], bloom="a")
+    assert [outcome.action for outcome in outcomes] == ["added"]
+
+
+@pytest.mark.parametrize("reason", [errno.EACCES, errno.EINVAL])
+def test_a_directory_that_cannot_be_flushed_fails_no_file_that_is_in_place(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    fsync = os.fsync
+
+    def refused(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(reason, os.strerror(reason))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refused)
+    assert [outcome.action for outcome in add_filters(parquet, bloom="a", on_error="report")] == ["added"]

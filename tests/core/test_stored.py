@@ -19,10 +19,12 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bloomparquet.errors import UnsupportedError
 from bloomparquet.format.footer import read_footers
 from bloomparquet.format.pages import walk_pages
 from bloomparquet.sbbf import SplitBlockBloomFilter, expected_fpp, smallest_num_bytes
 from bloomparquet.storage import LocalStorage, ReadCount
+from bloomparquet.writing import filling
 from bloomparquet.writing.bloom import Bloom, refusal
 from bloomparquet.writing.stored import filter_chunk
 from tests.core.test_pages import chunk_of
@@ -431,3 +433,23 @@ def test_ndv_and_the_largest_size_are_obeyed(tmp_path: Path) -> None:
         assert found is not None
         assert found.num_bytes == size, bloom
         assert not lacking(found.to_bytes(), hashes_by_chunk(str(path))[place])
+
+
+def test_any_number_of_elements_in_a_row_is_taken_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = [[1_000 * i + j for j in range(997)] for i in range(20)]
+    pq.write_table(pa.table({"l": lists, "v": range(20)}), tmp_path / "a.parquet")
+    whole = filters_of(tmp_path / "a.parquet")
+    monkeypatch.setattr(filling, "_MOST_VALUES", 100)
+    parts = assert_complete(tmp_path / "a.parquet")
+    for place, bloom in whole.items():
+        assert bloom is not None
+        assert np.array_equal(bloom.blocks, parts[place].blocks)  # type: ignore[union-attr]
+
+
+def test_pyarrow_may_not_cut_what_one_filter_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    array, write = pa.array(range(100)), pq.write_table
+    monkeypatch.setattr(
+        pq, "write_table", lambda *given, row_group_size, **options: write(*given, row_group_size=60, **options)
+    )
+    with pytest.raises(UnsupportedError, match=r"of \(60, 40\) values; expected 1024 bytes of \(100,\)"):
+        filling._filter_of(array, 1024)

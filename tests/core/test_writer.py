@@ -232,6 +232,50 @@ def test_a_writer_that_is_given_up_never_writes_again(tmp_path: Path) -> None:
         other.close()
 
 
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_rows_after_the_end_are_an_error(tmp_path: Path, end: str) -> None:
+    writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema)
+    getattr(writer, end)()
+    for rows in (0, 5):
+        with pytest.raises(ValueError, match="is closed, or given up"):
+            writer.write_table(ids(rows))
+    writer.close()
+    assert names(tmp_path) == (["a.parquet"] if end == "close" else [])
+
+
+def test_a_failed_write_gives_the_file_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, row_group_size=1_000)
+    writer.write_table(ids(1_500))
+
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        writer.write_table(ids(1_500))
+    monkeypatch.undo()
+    writer.close()
+    assert names(tmp_path) == []
+
+
+def test_elements_of_lists_have_room_however_many_there_are(tmp_path: Path) -> None:
+    lists = pa.table({"l": [list(range(50 * i, 50 * i + 50)) for i in range(2_000)]})
+    outcome = bp.write_table(lists, tmp_path / "a.parquet", bloom=["l.list.element"])
+    assert outcome.limited == ()
+    (row,) = filters(tmp_path / "a.parquet")
+    assert row["estimated_fpp"] <= 0.0125
+    assert row["estimated_ndv"] == pytest.approx(100_000, rel=0.02)
+
+
+def test_one_large_batch_is_cut_by_its_bytes(tmp_path: Path) -> None:
+    batch = pa.record_batch({"text": ["x" * 1_000] * 1_000})
+    with bp.ParquetWriter(tmp_path / "a.parquet", batch.schema, row_group_bytes=100_000) as writer:
+        writer.write_batch(batch)
+    metadata = pq.read_metadata(tmp_path / "a.parquet")
+    assert metadata.num_row_groups in (10, 11)
+    assert pq.read_table(tmp_path / "a.parquet").to_batches()[0].num_rows > 0
+
+
 def test_the_mode_of_the_file_replaced_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     bp.write_table(ids(5), path)
@@ -273,6 +317,7 @@ def test_a_wrong_column_is_an_error_before_anything_is_written(
 def test_wrong_arguments_are_errors_that_say_what_was_expected(tmp_path: Path) -> None:
     for arguments, message in (
         ({"bloom_filter_options": {"id": True}}, "give bloom"),
+        ({"metadata_collector": []}, "not the file's"),
         ({"row_group_size": 0}, "expected 1 or more"),
     ):
         with pytest.raises(bp.OptionError, match=message):

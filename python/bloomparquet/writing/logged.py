@@ -21,6 +21,14 @@ _LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 _ICEBERG = "metadata"
 
 
+def directories_of(storage: Storage, files: Iterable[str]) -> set[str]:
+    """Where `files` lie: those that are named, and, of links, those that are meant."""
+    found = set(files)
+    if isinstance(storage, LocalStorage):
+        found |= {os.path.realpath(file) for file in found}
+    return {file.rpartition("/")[0] for file in found}
+
+
 def require_no_log(storage: Storage, directories: Iterable[str]) -> None:
     """UnsupportedError where one of `directories` is, or lies in, a table with a log of its files."""
     above: dict[str, None] = {}

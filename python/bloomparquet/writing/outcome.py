@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
-
-import pyarrow as pa
 
 from bloomparquet.format.footer import Footer
 from bloomparquet.sbbf import TOLERANCE, SplitBlockBloomFilter
 from bloomparquet.writing.bloom import Bloom
 from bloomparquet.writing.rewrite import Filters
+
+FIELDS = (
+    "path", "action", "bytes_before", "bytes_after", "filters", "filter_bytes", "dropped", "fpp", "limited", "error",
+)  # fmt: skip
+"""What tables of outcomes tell of a file, one value each."""
 
 Action = Literal["written", "added", "shrunk", "copied", "unchanged", "failed"]
 
@@ -76,7 +79,8 @@ def describe(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> t
     outcomes = []
     for leaf, blooms in sorted(found.items()):
         worst = max(blooms, key=lambda bloom: bloom.estimated_fpp)
-        limited = worst.estimated_fpp > TOLERANCE * wanted[leaf].fpp and 2 * worst.num_bytes > wanted[leaf].max_bytes
+        at_most = 2 * worst.num_bytes > wanted[leaf].max_bytes
+        limited = wanted[leaf].ndv is None and worst.estimated_fpp > (TOLERANCE if at_most else 2) * wanted[leaf].fpp
         name = ".".join(footer.layout.schema.leaves[leaf].path)
         size = sum(bloom.num_bytes for bloom in blooms)
         outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited))
@@ -91,17 +95,3 @@ def tell_limits(outcome: FileOutcome) -> None:
             f"up to fpp {outcome.fpp:.1%}; allow more bytes, or make row groups smaller",
             stacklevel=3,
         )
-
-
-def to_arrow(outcomes: Sequence[FileOutcome]) -> pa.Table:
-    """One row per file, with the columns of `SCHEMA`."""
-    return pa.Table.from_pylist([{name: getattr(each, name) for name in SCHEMA.names} for each in outcomes], SCHEMA)
-
-
-SCHEMA = pa.schema(
-    [
-        ("path", pa.string()), ("action", pa.string()), ("bytes_before", pa.int64()), ("bytes_after", pa.int64()),
-        ("filters", pa.int32()), ("filter_bytes", pa.int64()), ("dropped", pa.int32()), ("fpp", pa.float64()),
-        ("limited", pa.list_(pa.string())), ("error", pa.string()),
-    ]
-)  # fmt: skip

@@ -15,18 +15,23 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import pyarrow.fs
+import xxhash
 
 from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError
 from bloomparquet.storage import FileInfo, LocalStorage, Storage
 
 _COPY_BYTES = 8 << 20
 _SUFFIX = ".bloomparquet-tmp"
+_CANNOT_FLUSH = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 _SECOND = 10**9  # nanoseconds
+_LONGEST_NAME = 255  # bytes, on about every file system
 _CANNOT_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
 
 
@@ -61,8 +66,16 @@ def replacing(storage: Storage, path: str, old: FileInfo | None = None) -> Itera
 
 def hidden_name(path: str) -> str:
     """What the new file of `path` is called while it is written."""
+    return beside(path, _SUFFIX)
+
+
+def beside(path: str, suffix: str) -> str:
+    """A hidden name in the directory of `path` that belongs to that file alone."""
     directory, slash, name = path.rpartition("/")
-    return f"{directory}{slash}.{name}{_SUFFIX}"
+    raw = name.encode("utf-8", "surrogateescape")
+    if len(raw) + len(suffix) + 1 > _LONGEST_NAME:
+        name = xxhash.xxh3_128_hexdigest(raw)
+    return f"{directory}{slash}.{name}{suffix}"
 
 
 def sweep(storage: Storage, path: str) -> None:
@@ -114,12 +127,26 @@ def _open_locked(path: str, mode: int, keep: bool) -> int:
 
 
 def _open_there(path: str, keep: bool) -> int:
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)  # a network file system locks only what may be written
-    except PermissionError:  # it has the mode of the file that it was to replace already
-        if keep:
+        try:
+            descriptor = os.open(path, os.O_RDWR | flags)  # a network file system locks only what may be written
+        except PermissionError:  # it has the mode of the file that it was to replace already
+            if keep:
+                raise
+            descriptor = os.open(path, os.O_RDONLY | flags)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        raise _in_the_way(path) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _in_the_way(path)
+    return descriptor
+
+
+def _in_the_way(path: str) -> BloomParquetError:
+    return BloomParquetError(f"{path}: this is no plain file, but its name is needed for a while; remove it")
 
 
 def _lock(descriptor: int) -> bool:
@@ -246,7 +273,10 @@ class _RemoteOutput:
     def close(self) -> None:
         with contextlib.suppress(OSError):  # an upload that failed already
             self._stream.close()
-        _delete_if_there(self._arrow, self._hidden)
+        try:
+            _delete_if_there(self._arrow, self._hidden)
+        except OSError as error:
+            warnings.warn(f"{self._hidden} is of no use any more, and could not be deleted: {error}", stacklevel=2)
 
 
 def is_unchanged(storage: Storage, file: FileInfo) -> bool:
@@ -265,17 +295,24 @@ def forget_checksum(path: str) -> None:
     read unchecked, one with that of other bytes not at all."""
     for place in {path, os.path.realpath(path)}:
         directory, name = os.path.split(place)
-        with contextlib.suppress(FileNotFoundError):
+        try:
             os.unlink(os.path.join(directory, f".{name}.crc"))
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
+                raise
 
 
 def flush_directory(path: str) -> None:
-    """Make the name of the local file at `path` as durable as its bytes."""
-    descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
+    """Make the name of the local file at `path` as durable as its bytes, where its directory can be flushed."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH:
+            raise
 
 
 def _copy_through_memory(output: Output, storage: Storage, path: str, start: int, stop: int) -> None:

@@ -30,11 +30,12 @@ from bloomparquet.storage import FileInfo, LocalStorage, ReadCount, Storage, in_
 from bloomparquet.writing import tail
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
 from bloomparquet.writing.existing import find_filters, read_filters, replaced
-from bloomparquet.writing.logged import require_no_log
+from bloomparquet.writing.filling import insert_equals
+from bloomparquet.writing.logged import directories_of, require_no_log
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import is_unchanged, replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, Place, Rewrite, data_end, rewrite
-from bloomparquet.writing.stored import filter_chunk, insert_equals
+from bloomparquet.writing.stored import filter_chunk
 
 OnError = Literal["raise", "report"]
 Named = Mapping[str | Column, Bloom]
@@ -210,9 +211,9 @@ def _run(
     progress: Progress | None,
 ) -> list[FileOutcome]:
     storage = dataset.storage
-    if dst is None:
-        require_no_log(storage, {file.path.rpartition("/")[0] for file in dataset.files})
     target_storage, jobs = jobs_of(dataset, src, dst, filesystem)
+    places = directories_of(target_storage, (job.target or job.file.path for job in jobs))
+    require_no_log(target_storage, places)
     work = partial(_reported, change, storage, target_storage, dry_run=dry_run, on_error=on_error)
     outcomes = []
     for outcome in in_threads(max(storage.threads, min(os.cpu_count() or 1, _MOST_THREADS)), work, jobs):
@@ -224,9 +225,13 @@ def _run(
 
 
 def jobs_of(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any = None) -> tuple[Storage, list[Job]]:
-    """The files of `dataset`, and where the new ones go."""
+    """The files of `dataset`, each once, and where the new ones go."""
     if dst is None:
-        return dataset.storage, [Job(file) for file in dataset.files]
+        resolve = os.path.realpath if isinstance(dataset.storage, LocalStorage) else str
+        once: dict[str, FileInfo] = {}
+        for file in dataset.files:
+            once.setdefault(resolve(file.path), file)
+        return dataset.storage, [Job(file) for file in once.values()]
     if not isinstance(src, str) and isinstance(src, Sequence):
         raise OptionError("dst is for one src, a file or a directory; give one, or no dst")
     storage, target = open_storage(str(dst), filesystem)

@@ -3,9 +3,7 @@
 What a filter holds is the hash of each value as it is stored, whatever it means. So pyarrow, which has every encoding
 and every codec, is shown the chunk through a footer of our own making that says nothing of meanings: integers are
 integers whatever unit they count, text is bytes, INT96 is twelve bytes. No conversion can come between the file and
-the hash, and nothing in the file's own footer can trouble pyarrow. The hashing and the setting of bits is pyarrow's as
-well, about five times as fast as numpy: the values go through its Parquet writer into a file of which only the filter
-is kept.
+the hash, and nothing in the file's own footer can trouble pyarrow.
 
 Of a chunk that is dictionary encoded throughout only the dictionary is decoded.
 
@@ -14,26 +12,23 @@ Sources: parquet-format ``BloomFilter.md``, ``Encodings.md``; parquet.thrift (Fi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.encoding import family_of
-from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError
+from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.format import pages, thrift
-from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_header
 from bloomparquet.format.chunks import ChunkFields
 from bloomparquet.format.columns import require_chunk
-from bloomparquet.format.footer import MAGIC, Footer, parse_footer
+from bloomparquet.format.footer import MAGIC, Footer
 from bloomparquet.format.schema import LeafColumn, SchemaNode
 from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
-from bloomparquet.hashing import xxh64_fixed
-from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter, smallest_num_bytes
+from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
 from bloomparquet.writing.bloom import Bloom
+from bloomparquet.writing.filling import fill, num_bytes_for
 
 _LEAST_BATCH = 1 << 16
 """Values decoded at a time: few enough to stay in a core's cache; more for a large filter, as each batch costs one."""
@@ -45,7 +40,6 @@ _PLAIN = {pages.PLAIN, pages.PLAIN_DICTIONARY}
 """Encodings of a dictionary page; files of old have the second for the first."""
 _REPETITIONS = ("REQUIRED", "OPTIONAL", "REPEATED")
 _INT96_BYTES = 12
-_FLOATS = {"FLOAT": "<f4", "DOUBLE": "<f8", "FIXED_LEN_BYTE_ARRAY": "<f2"}
 
 
 def filter_chunk(
@@ -85,15 +79,15 @@ def _filter_chunk(
         one_page = _dictionary_as_data(body, chunk.dictionary)
         entries = chunk.dictionary.values
         if not entries:  # all values are null
-            return _filled(leaf, iter(()), BYTES_PER_BLOCK, bloom)
+            return fill(leaf, iter(()), BYTES_PER_BLOCK, bloom)
         elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], num_bytes_for(bloom, entries)
         arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
-        return _filled(leaf, arrays, num_bytes, bloom)
+        return fill(leaf, arrays, num_bytes, bloom)
     # The number of nulls would tell that less is enough; but nothing holds a footer to it.
     elements, num_bytes = _path_elements(footer.layout.schema.root, leaf), num_bytes_for(bloom, values)
     whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
     arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
-    return _filled(leaf, arrays, num_bytes, bloom)
+    return fill(leaf, arrays, num_bytes, bloom)
 
 
 def _extent(fields: ChunkFields, limit: int) -> tuple[int, int]:
@@ -236,65 +230,3 @@ def _flatten(array: pa.Array) -> pa.Array:
     while pa.types.is_nested(array.type):
         (array,) = array.flatten() if pa.types.is_struct(array.type) else (array.flatten(),)
     return array.drop_null()
-
-
-def num_bytes_for(bloom: Bloom, values: int) -> int:
-    """The bytes of a filter, before it is fitted, that has room for `values` distinct values."""
-    size = min(smallest_num_bytes(bloom.ndv or values, bloom.fpp), bloom.max_bytes)
-    return 1 << (size.bit_length() - 1)
-
-
-def _filled(leaf: LeafColumn, arrays: Iterator[pa.Array], num_bytes: int, bloom: Bloom) -> SplitBlockBloomFilter:
-    """A filter with all of `arrays`, of the size that they need."""
-    found = SplitBlockBloomFilter.empty(num_bytes // BYTES_PER_BLOCK)
-    for array in arrays:
-        if len(array):
-            found = found.merge(_filter_of(array, num_bytes))
-    insert_equals(leaf, found)
-    return found if bloom.ndv is not None else found.fitted(bloom.fpp)
-
-
-def sized(num_bytes: int) -> dict[str, float]:
-    """What makes pyarrow write a filter of exactly `num_bytes` bytes, a power of two.
-
-    It sizes by the formula and rounds up, so three quarters come out whole; and it folds a filter as long as that stays
-    better than the fpp that was asked for, so one is asked for that a single value just reaches.
-    """
-    return {"ndv": 1, "fpp": math.expm1(-8.0 / (0.75 * 8 * num_bytes)) ** 8}
-
-
-def _filter_of(array: pa.Array, num_bytes: int) -> SplitBlockBloomFilter:
-    """The filter that pyarrow writes for `array`, which has values and no nulls, of `num_bytes` bytes."""
-    table = pa.table([array], pa.schema([pa.field("v", array.type, nullable=False)]))
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        table, sink, row_group_size=len(array), compression="none", use_dictionary=False, write_statistics=False,
-        store_schema=False, bloom_filter_options={"v": sized(num_bytes)},
-    )  # fmt: skip
-    file = memoryview(sink.getvalue()).cast("B")
-    footer = parse_footer(bytes(file[-8 - int.from_bytes(file[-8:-4], "little") : -8]))
-    start = footer.read_chunk(0, 0).bloom_offset or 0
-    header, size = parse_header(file[start : start + MAX_HEADER_BYTES])
-    if size != num_bytes:
-        raise UnsupportedError(
-            f"pyarrow {pa.__version__} made a filter of {size} bytes where {num_bytes} were asked for"
-        )
-    return SplitBlockBloomFilter.from_bytes(file[start + header : start + header + size])
-
-
-def insert_equals(leaf: LeafColumn, filled: SplitBlockBloomFilter) -> None:
-    """Insert the other bit patterns of what SQL holds equal to a floating-point value that may be in the filter.
-
-    Engines probe for the pattern that a query names, so that a filter with -0.0 alone hides its row from ``v = 0.0``.
-    NaN has many patterns, of which nobody knows the ones that are there; so a probe for NaN always finds it.
-    """
-    if family_of(leaf.node) != "float":
-        return
-    stored = np.dtype(_FLOATS[leaf.node.physical_type or ""])
-    zeros = np.array([0.0, -0.0], stored)
-    nans = np.array([np.nan, -np.nan], stored)
-    zero_hashes, nan_hashes = (xxh64_fixed(each.view(np.uint8).reshape(2, stored.itemsize)) for each in (zeros, nans))
-    if filled.bits_set:
-        filled.insert(nan_hashes)
-    if filled.check(zero_hashes).any():
-        filled.insert(zero_hashes)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.report import human_bytes
-from bloomparquet.writing.outcome import SCHEMA, FileOutcome
+from bloomparquet.writing.outcome import FIELDS, FileOutcome
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,9 +20,9 @@ _COLUMN_FIELDS = ("column", "filters", "bytes", "fpp", "limited")
 
 
 def to_json(outcome: FileOutcome) -> dict[str, Any]:
-    """One file as values that ``json.dumps`` takes: what `outcome.SCHEMA` has, and ``columns`` with one entry each."""
+    """One file as values that ``json.dumps`` takes: what `outcome.FIELDS` has, and ``columns`` with one entry each."""
     columns = [{name: getattr(column, name) for name in _COLUMN_FIELDS} for column in outcome.columns]
-    return {**{name: getattr(outcome, name) for name in SCHEMA.names}, "columns": columns}
+    return {**{name: getattr(outcome, name) for name in FIELDS}, "columns": columns}
 
 
 def failure(outcome: FileOutcome) -> str:

@@ -18,7 +18,7 @@ import xxhash
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.storage import FileInfo
-from bloomparquet.writing.replace import flush_directory, forget_checksum, locked
+from bloomparquet.writing.replace import beside, flush_directory, forget_checksum, locked
 
 _SUFFIX = ".bloomparquet-tail"
 _HEADER = struct.Struct("<8sQQQQ")
@@ -28,8 +28,7 @@ _MAGIC = b"BLOOMTL2"
 
 def saved_name(path: str) -> str:
     """Where the end of the file at `path` is saved while it changes."""
-    directory, slash, name = path.rpartition("/")
-    return f"{directory}{slash}.{name}{_SUFFIX}"
+    return beside(path, _SUFFIX)
 
 
 def replace_tail(file: FileInfo, cut: int, tail: tuple[bytes, ...]) -> None:

@@ -22,20 +22,24 @@ from bloomparquet.dataset import PathLike
 from bloomparquet.errors import FormatError, OptionError
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_header
 from bloomparquet.format.footer import Footer, parse_footer
-from bloomparquet.format.schema import FileSchema
+from bloomparquet.format.schema import FileSchema, LeafColumn
 from bloomparquet.pruning.rowgroups import bounds_of
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import open_storage
-from bloomparquet.writing.bloom import EVERY_COLUMN, BloomSpec, by_column, choose
+from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
+from bloomparquet.writing.filling import insert_equals, num_bytes_for, sized
 from bloomparquet.writing.outcome import FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import Output, replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, Place, rewrite
-from bloomparquet.writing.stored import insert_equals, num_bytes_for, sized
 from bloomparquet.writing.worth import ColumnFacts, measure_shared, weigh
 
 _TRAILER = 8
 _ROWS = 1 << 20
 _BYTES = 128 << 20
+_REFUSED = {
+    "bloom_filter_options": "is pyarrow's word for what bloom says here; give bloom",
+    "metadata_collector": "would collect a footer that is not the file's; read it with pyarrow.parquet.read_metadata",
+}
 _COMPARED = 8  # row groups of a column, pair by pair
 
 
@@ -84,8 +88,9 @@ class ParquetWriter:
         key_values: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
-        if "bloom_filter_options" in options:
-            raise OptionError("bloom_filter_options is pyarrow's word for what bloom says here; give bloom")
+        for name, told in _REFUSED.items():
+            if name in options:
+                raise OptionError(f"{name} {told}")
         if row_group_size < 1 or row_group_bytes < 1:
             raise OptionError(f"a row group of {row_group_size} rows and {row_group_bytes} bytes; expected 1 or more")
         self._path = os.fspath(path)
@@ -96,7 +101,7 @@ class ParquetWriter:
         named = choose({column: asked[column] for column in asked if column != EVERY_COLUMN}, stored, self._path)
         self._unasked = self._chosen.keys() - named.keys()
         blooms = {
-            ".".join(stored.leaves[leaf].path): sized(num_bytes_for(wanted, row_group_size))
+            ".".join(stored.leaves[leaf].path): sized(_room_for(stored.leaves[leaf], wanted, row_group_size))
             for leaf, wanted in self._chosen.items()
         }
         self._pending: list[pa.RecordBatch] = []
@@ -118,15 +123,18 @@ class ParquetWriter:
 
     def write_table(self, table: pa.Table) -> None:
         """Append rows. Raises what pyarrow raises for another schema than the file's."""
-        for batch in table.to_batches():
+        for batch in table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]:
             self.write_batch(batch)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append rows. Raises what pyarrow raises for another schema than the file's."""
+        if self._output is None:
+            raise ValueError("the file is closed, or given up; no more rows can be written to it")
         if batch.schema != self._schema:
             raise ValueError(f"expected batches of the schema\n{self._schema}\nfound\n{batch.schema}")
         while batch.num_rows:
-            part = batch.slice(0, self._rows - self._pending_rows)
+            fitting = (self._bytes - self._pending_bytes) * batch.num_rows // max(batch.nbytes, 1)
+            part = batch.slice(0, max(1, min(self._rows - self._pending_rows, fitting)))
             batch = batch.slice(part.num_rows)
             self._pending.append(part)
             self._pending_rows += part.num_rows
@@ -177,7 +185,11 @@ class ParquetWriter:
         if self._pending:
             table = pa.Table.from_batches(self._pending, self._schema)
             self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
-            self._writer.write_table(table, row_group_size=self._rows)
+            try:
+                self._writer.write_table(table, row_group_size=self._rows)
+            except BaseException:
+                self.abort()  # a part of a row group may be written
+                raise
 
     def _finish(self, output: Output) -> FileOutcome:
         """Write the end of the file, with the filters folded."""
@@ -210,6 +222,11 @@ class ParquetWriter:
             return None
         insert_equals(footer.layout.schema.leaves[place[1]], bloom)
         return bloom if wanted.ndv is not None else bloom.fitted(wanted.fpp)
+
+
+def _room_for(leaf: LeafColumn, wanted: Bloom, rows: int) -> int:
+    """The bytes to begin with. Of a list there may be any number of elements in a row."""
+    return 1 << (wanted.max_bytes.bit_length() - 1) if leaf.repeated and not wanted.ndv else num_bytes_for(wanted, rows)
 
 
 class _Sink(io.RawIOBase):
