@@ -227,10 +227,12 @@ class _LocalOutput:
                 message = f"the owner ({owner}) cannot be kept; run as that user, or write to another place"
                 raise PermissionError(errno.EPERM, message, self._path) from None
         os.fchmod(self._descriptor, before.st_mode & 0o7777)
-        if hasattr(os, "listxattr"):
-            with contextlib.suppress(OSError):  # no file system needs to have them
-                for name in os.listxattr(self._path):
-                    os.setxattr(self._descriptor, name, os.getxattr(self._path, name))
+        for name in _attributes(self._path):
+            try:
+                os.setxattr(self._descriptor, name, os.getxattr(self._path, name))
+            except OSError as error:  # some are the system's own
+                if error.errno not in (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENODATA):
+                    raise
 
     def close(self) -> None:
         self._close_source()
@@ -300,6 +302,18 @@ def forget_checksum(path: str) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
                 raise
+
+
+def _attributes(path: str) -> list[str]:
+    """The extended attributes of a file, where the system and the file system have any."""
+    if not hasattr(os, "listxattr"):
+        return []
+    try:
+        return os.listxattr(path)
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        return []
 
 
 def flush_directory(path: str) -> None:
