@@ -16,7 +16,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.storage import open_storage
-from bloomparquet.writing.replace import hidden_name
+from bloomparquet.writing.replace import hidden_name, replacing
 from bloomparquet.writing.retrofit import add_filters, shrink_filters
 from tests.core.test_storage_s3 import endpoint, filesystem, url  # noqa: F401 (endpoint is a fixture)
 from tests.support.core import graft_filters
@@ -233,3 +233,20 @@ def test_hdfs_is_refused_as_it_replaces_nothing_in_one_step(content: bytes, monk
         add_filters("memory://hdfs/a.parquet", bloom="b")
     assert memory.find("/hdfs") == ["/hdfs/a.parquet"]
     memory.rm("/hdfs", recursive=True)
+
+
+def test_what_somebody_else_has_put_at_the_hidden_name_is_not_taken(place: Place, content: bytes) -> None:
+    place.put("a.parquet", content)
+    storage, inner = open_storage(place.url("a.parquet"))
+    for theirs in (b"B" * 500, b"B" * 1_000):
+        with (
+            pytest.raises(bp.BloomParquetError, match="somebody else is writing this file"),
+            replacing(
+                storage, inner
+            ) as output,
+        ):
+            output.write(b"A" * 1_000)
+            output._stream.close()  # type: ignore[attr-defined]
+            place.put(hidden_name("a.parquet"), theirs)
+            output.commit()
+        assert place.get("a.parquet") == content

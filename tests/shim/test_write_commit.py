@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +15,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PythonException
+from py4j.protocol import Py4JJavaError
+from pyspark import InheritableThread
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
@@ -151,7 +155,7 @@ def test_a_file_in_the_place_of_a_directory_is_overwritten(shim: SparkSession, t
 
 
 def test_what_a_killed_job_had_not_committed_is_never_read(shim: SparkSession, tmp_path: Path) -> None:
-    """Its finished tasks lie where Hadoop would look for those of the next job."""
+    """Its finished tasks lie where Hadoop would look for those of the next job. Whether that job is dead nobody knows."""
     path = tmp_path / "t"
     shim.range(3).write.format("bloomparquet").save(str(path))
     stale = path / "_temporary" / "0" / "task_202001010000000_0000_m_000000"
@@ -159,7 +163,89 @@ def test_what_a_killed_job_had_not_committed_is_never_read(shim: SparkSession, t
     (stale / "part-00000-stale.parquet").write_bytes(next(path.glob("part-*")).read_bytes())
     shim.range(3, 5).write.format("bloomparquet").mode("append").save(str(path))
     assert rows(shim.read.parquet(str(path))) == [(i,) for i in range(5)]
+    assert os.listdir(path / "_temporary") == ["0"]
+
+
+@pytest.mark.parametrize(("first", "second"), [("append", "append"), ("append", "overwrite"), ("overwrite", "append")])
+def test_two_jobs_at_once_in_one_directory_do_not_take_each_others_rows(
+    shim: SparkSession, tmp_path: Path, first: str, second: str
+) -> None:
+    path = tmp_path / "t"
+    shim.range(5).selectExpr("-1 - id AS id").write.format("bloomparquet").save(str(path))
+
+    @udf("long")
+    def slow(value):  # type: ignore[no-untyped-def]
+        if value % 500 == 0:
+            time.sleep(0.5)
+        return value
+
+    def long_job() -> None:
+        frame = shim.range(0, 2_000, 1, 4).select(slow("id").alias("id"))
+        frame.write.format("bloomparquet").mode(second).save(str(path))
+
+    thread = InheritableThread(target=long_job)
+    thread.start()
+    while not [*path.glob("_temporary/*/task_*")]:
+        time.sleep(0.01)
+    # This one commits when some tasks of the other are done, and some are not.
+    shim.range(10_000, 10_010, 1, 1).write.format("bloomparquet").mode(first).save(str(path))
+    thread.join()
+    found = {row[0] for row in shim.read.parquet(str(path)).collect()}
+    assert set(range(2_000)) <= found, "rows of the longer job are missing"
+    assert (-1 in found) is ("overwrite" not in (first, second))
+    assert (10_000 in found) is True
     assert not (path / "_temporary").exists()
+
+
+def test_a_job_whose_files_another_writer_has_removed_fails(shim: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    shim.range(5).write.format("bloomparquet").save(str(path))
+    before = everything(path)
+
+    @udf("long")
+    def removing(value):  # type: ignore[no-untyped-def]
+        if value == 1_999:  # as Spark's own jobs do when they commit
+            shutil.rmtree(path / "_temporary")
+        return value
+
+    frame = shim.range(0, 2_000, 1, 4).repartition(1).select(removing("id").alias("id"))
+    with pytest.raises((Py4JJavaError, PySparkException), match="has removed what the tasks of this one had written"):
+        frame.write.format("bloomparquet").mode("overwrite").save(str(path))
+    assert everything(path) == before
+
+
+def test_a_null_partition_is_the_only_one_that_its_insert_overwrites(shim: SparkSession, tmp_path: Path) -> None:
+    results = []
+    for name in ("parquet", "bloomparquet"):
+        path = tmp_path / name
+        shim.sql("SELECT 1L AS id, 'a' AS p, 'x' AS q UNION ALL SELECT 2L, NULL, 'y'").write.format(name).partitionBy(
+            "p", "q"
+        ).save(str(path))
+        shim.sql(f"CREATE TABLE nulls USING {name} LOCATION '{path}'")
+        try:
+            if name == "parquet":
+                shim.sql("MSCK REPAIR TABLE nulls")
+            shim.sql("INSERT OVERWRITE nulls PARTITION (p = NULL, q) VALUES (3, 'z')")
+        finally:
+            shim.sql("DROP TABLE nulls")
+        results.append(rows(shim.read.parquet(str(path))))
+    assert results[0] == results[1] == sorted([(1, "a", "x"), (3, None, "z")], key=repr)
+
+
+def test_links_go_and_what_they_lead_to_stays(shim: SparkSession, table: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (table / "p=1").rename(outside)
+    (table / "p=1").symlink_to(outside)
+    linked = tmp_path / "linked.parquet"
+    next((table / "p=2").glob("*.parquet")).rename(linked)
+    (table / "p=2" / "link.parquet").symlink_to(linked)
+    before = everything(outside)
+    shim.range(3).selectExpr("id", "0 AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
+        str(table)
+    )
+    assert everything(outside) == before
+    assert linked.exists()
+    assert len(rows(shim.read.parquet(str(table)))) == 3
 
 
 @pytest.mark.parametrize(
@@ -267,3 +353,7 @@ def killed(home: Path, table: Path, chance: random.Random) -> None:
         os.killpg(writer.pid, signal.SIGKILL)
         writer.wait()
         writer.stdout.close()
+        with contextlib.suppress(ProcessLookupError):
+            while True:  # the JVM takes a moment to be gone
+                os.killpg(writer.pid, 0)
+                time.sleep(0.05)

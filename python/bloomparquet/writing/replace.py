@@ -29,6 +29,7 @@ from bloomparquet.storage import FileInfo, LocalStorage, Storage
 
 _COPY_BYTES = 8 << 20
 _SUFFIX = ".bloomparquet-tmp"
+_END_BYTES = 64 * 1024
 _CANNOT_FLUSH = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 _SECOND = 10**9  # nanoseconds
 _LONGEST_NAME = 255  # bytes, on about every file system
@@ -258,10 +259,14 @@ class _RemoteOutput:
                 "use Spark, or write to a local file and copy it"
             )
         self._hidden = hidden_name(path)
+        self._size, self._end = 0, b""
         self._stream = self._arrow.open_output_stream(self._hidden)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._stream.write(data)
+        view = memoryview(data).cast("B")
+        self._size += len(view)
+        self._end = (self._end + bytes(view[-_END_BYTES:]))[-_END_BYTES:]
+        self._stream.write(view)
 
     def copy(self, storage: Storage, path: str, start: int, stop: int) -> None:
         _copy_through_memory(self, storage, path, start, stop)
@@ -270,7 +275,19 @@ class _RemoteOutput:
         self._stream.close()
         if self._old is not None and not is_unchanged(self._storage, self._old):
             raise _changed(self._path)
+        self._require_own()
         _copy_object(self._arrow, self._hidden, self._path)
+
+    def _require_own(self) -> None:
+        """Object stores lock nothing: what is at the hidden name may be what somebody else is writing to the same place."""
+        end = bytearray(len(self._end))
+        with contextlib.suppress(FormatError, FileNotFoundError):
+            self._storage.read_runs(self._hidden, [self._size - len(end)], [memoryview(end)])
+            if self._arrow.get_file_info(self._hidden).size == self._size and end == self._end:
+                return
+        raise BloomParquetError(
+            f"{self._path}: somebody else is writing this file; what there is of it is left as it is; run again"
+        )
 
     def close(self) -> None:
         with contextlib.suppress(OSError):  # an upload that failed already

@@ -125,9 +125,8 @@ final class OverwriteRule extends Rule<LogicalPlan> {
     Map<String, String> said = Scala.map(write.staticPartitions());
     Path found = write.outputPath();
     for (Attribute column : Scala.list(write.partitionColumns())) {
-      String value = said.get(column.name());
-      if (value != null) {
-        found = new Path(found, ExternalCatalogUtils.getPartitionPathString(column.name(), value));
+      if (said.containsKey(column.name())) { // with null for NULL
+        found = new Path(found, ExternalCatalogUtils.getPartitionPathString(column.name(), said.get(column.name())));
       }
     }
     return found;

@@ -1,6 +1,7 @@
 package io.bloomparquet.spark;
 
 import java.io.IOException;
+import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -29,8 +30,10 @@ import org.apache.spark.sql.internal.SQLConf;
  * fails leaves the old ones as they were and nothing else; one that is killed does so as well, unless it was moving the
  * new files to where they belong or deleting the old ones. Then no file is lost, and some of both are there.
  *
- * <p>What a killed job leaves in {@code _temporary} is no other's: each job has a number of its own there. Hadoop gives
- * all the number 0, and with it to the next job the files of a killed one that it had not committed.
+ * <p>What a job has in {@code _temporary} is no other's: each has a number of its own there, and removes that and what
+ * jobs have left of which the process is gone. Hadoop gives all jobs the number 0, and with it to the next one the files
+ * of a killed one that it had not committed; and the first one to commit removes everything. Where such a job has removed
+ * what is ours, there is no {@link JobMark} any more, and this one fails.
  */
 public final class ReplacingCommitter extends ParquetOutputCommitter {
   private static final String PARTITIONS = "bloomparquet.overwritten.partitions";
@@ -42,7 +45,6 @@ public final class ReplacingCommitter extends ParquetOutputCommitter {
 
   private final Path output;
   private List<Path> old = new ArrayList<>();
-
   /** Called by Spark, on the driver once for the job and on executors for each task. */
   public ReplacingCommitter(Path output, TaskAttemptContext context) throws IOException {
     super(output, context);
@@ -76,12 +78,21 @@ public final class ReplacingCommitter extends ParquetOutputCommitter {
     if (target != null) {
       old = files(new Path(target), context.getConfiguration());
     }
+    FileSystem system = output.getFileSystem(context.getConfiguration());
+    JobMark.sweep(system, getJobAttemptPath(context).getParent());
     super.setupJob(context);
+    JobMark.make(system, getJobAttemptPath(context));
   }
 
   @Override
   public void commitJob(JobContext context) throws IOException {
     Configuration conf = context.getConfiguration();
+    if (!JobMark.isIn(output.getFileSystem(conf), getJobAttemptPath(context))) {
+      throw new IOException(
+          "another job that wrote to "
+              + output
+              + " has removed what the tasks of this one had written; nothing of it is committed: run it again");
+    }
     if (conf.getBoolean(PARTITIONS, false)) {
       old = new ArrayList<>();
       for (String partition : partitions(context)) {
@@ -97,21 +108,51 @@ public final class ReplacingCommitter extends ParquetOutputCommitter {
     }
   }
 
-  /** All files in a directory and those below it, but for those that are in the making. */
+  /** Only what is this job's; Hadoop removes what all jobs have there. */
+  @Override
+  @SuppressWarnings("deprecation") // which is what Hadoop itself calls, and others override
+  public void cleanupJob(JobContext context) throws IOException {
+    Path job = getJobAttemptPath(context);
+    FileSystem system = job.getFileSystem(context.getConfiguration());
+    system.delete(job, true);
+    JobMark.removeIfEmpty(system, job.getParent());
+  }
+
+  /** All files in a directory and those below it, but for those that are in the making; links are not followed. */
   private List<Path> files(Path directory, Configuration conf) throws IOException {
     FileSystem system = directory.getFileSystem(conf);
     List<Path> found = new ArrayList<>();
     if (system.exists(directory)) {
-      String making = system.makeQualified(new Path(output, PENDING_DIR_NAME)) + Path.SEPARATOR;
-      RemoteIterator<LocatedFileStatus> each = system.listFiles(directory, true);
-      while (each.hasNext()) {
-        Path file = each.next().getPath();
-        if (!file.toString().startsWith(making)) {
-          found.add(file);
-        }
-      }
+      gather(system, directory, system.makeQualified(new Path(output, PENDING_DIR_NAME)), found);
     }
     return found;
+  }
+
+  private static void gather(FileSystem system, Path directory, Path making, List<Path> found) throws IOException {
+    for (FileStatus each : system.listStatus(directory)) {
+      Path path = each.getPath();
+      if (each.isFile() || isLink(path)) {
+        found.add(path);
+      } else if (!path.equals(making)) {
+        gather(system, path, making, found);
+      }
+    }
+  }
+
+  /** Local files alone have links that a listing does not tell from what they lead to. */
+  private static boolean isLink(Path path) {
+    return "file".equals(path.toUri().getScheme()) && Files.isSymbolicLink(local(path));
+  }
+
+  private static java.nio.file.Path local(Path path) {
+    return java.nio.file.Path.of(path.toUri().getPath());
+  }
+
+  private static boolean deleteOne(FileSystem system, Path file) throws IOException {
+    if (isLink(file)) {
+      return Files.deleteIfExists(local(file));
+    }
+    return system.delete(file, false) || !system.exists(file);
   }
 
   /** Where the files of the finished tasks belong, as directories below the output's. */
@@ -135,7 +176,7 @@ public final class ReplacingCommitter extends ParquetOutputCommitter {
     Map<Path, Future<Boolean>> deleted = new HashMap<>();
     ExecutorService threads = Executors.newFixedThreadPool(Math.min(THREADS, old.size()));
     try {
-      old.forEach(file -> deleted.put(file, threads.submit(() -> system.delete(file, false) || !system.exists(file))));
+      old.forEach(file -> deleted.put(file, threads.submit(() -> deleteOne(system, file))));
     } finally {
       threads.shutdown();
     }
