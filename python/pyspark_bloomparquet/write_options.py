@@ -6,6 +6,7 @@ things of filters, theirs win, as with the jar.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,9 +71,10 @@ WRITING: tuple[Option, ...] = (
     ),
     Option(
         "partitionOverwriteMode",
-        "static",
+        None,
         one_of("static", "dynamic"),
-        "When overwriting: `static` replaces everything, `dynamic` only the partitions that rows are written to.",
+        "When overwriting: `static` replaces everything, `dynamic` only the partitions that rows are written to; what "
+        "`spark.sql.sources.partitionOverwriteMode` is if not given.",
     ),
     Option(
         "ifExists",
@@ -106,6 +108,7 @@ WRITING: tuple[Option, ...] = (
         "parquet.bloom.filter.candidates.number", None, parse_text, "Without the jar, of no effect.", per_column=True
     ),
 )
+_FILE_SCHEME = re.compile(r"^file:(//[^/]*)?(?=/)")
 _MOST_ROWS = 1 << 31
 
 
@@ -133,7 +136,7 @@ class WriteOptions:
     bloom_max_bytes: int
     max_bytes_option: str
     partition_by: tuple[str, ...] | None
-    dynamic_overwrite: bool
+    dynamic_overwrite: bool | None  # None: as the session has it
     if_exists: str
     case_sensitive: bool
     time_zone: str | None
@@ -172,6 +175,7 @@ class WriteOptions:
         def keys(name: str) -> ColumnKeys:
             return ColumnKeys(values.get(name), columns.get(name, {}))
 
+        overwrite_mode = plain.get("partitionOverwriteMode")
         codec = plain.get("compression", plain.get("parquet.compression"))
         return cls(
             path=_one_path(plain),
@@ -180,7 +184,7 @@ class WriteOptions:
             bloom_max_bytes=values.get(MAX_BYTES, values["bloomMaxBytes"]),
             max_bytes_option=MAX_BYTES if MAX_BYTES in values else "bloomMaxBytes",
             partition_by=plain.get("partitionBy"),
-            dynamic_overwrite=values["partitionOverwriteMode"] == "dynamic",
+            dynamic_overwrite=None if overwrite_mode is None else overwrite_mode == "dynamic",
             if_exists=values["ifExists"],
             case_sensitive=plain.get("caseSensitive", False),
             time_zone=plain.get("timeZone"),
@@ -225,4 +229,5 @@ def _one_path(given: Mapping[str, Any]) -> str:
             f'{found}; expected one, as in df.write.format("bloomparquet").mode("append").save("/data/events"). Tables '
             "of the catalog are written with the jar only: Spark tells no Python data source where they are"
         )
-    return str(paths[0])
+    # Hadoop decodes nothing in it, so that what was written is found under the same URL.
+    return _FILE_SCHEME.sub("", str(paths[0]))

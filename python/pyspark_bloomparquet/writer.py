@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark_bloomparquet.staging import Job
     from pyspark_bloomparquet.write_options import WriteOptions
 
+_SESSION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 _SESSION_CODEC = "spark.sql.parquet.compression.codec"
 _EXTENSIONS = {"none": "", "snappy": ".snappy", "gzip": ".gz", "brotli": ".br", "lz4_raw": ".lz4raw", "zstd": ".zstd"}
 _SORTED_BYTES = 256 << 20  # of Arrow's memory that a task holds to bring the rows of a partition together
@@ -54,10 +55,12 @@ class Partitions:
 @dataclass
 class Staged(WriterCommitMessage):
     """What one task has staged: (where in the staging directory, where in the table), and the columns whose filters
-    `bloomMaxBytes` has made worse than asked, with the worst fpp of each."""
+    `bloomMaxBytes` has made worse than asked, with the worst fpp of each. `dynamic` is what the session says of
+    overwriting partitions, which only tasks are told."""
 
     files: tuple[tuple[str, str], ...] = ()
     limited: tuple[tuple[str, float], ...] = ()
+    dynamic: bool = False
 
 
 def make_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> BloomParquetWriter:
@@ -126,7 +129,10 @@ class BloomParquetWriter(DataSourceArrowWriter):
             return
         staged = [message for message in messages if isinstance(message, Staged)]
         moves = [move for message in staged for move in message.files]
-        whole: Overwrite = "partitions" if self.options.dynamic_overwrite and self.partitions.names else "everything"
+        dynamic = self.options.dynamic_overwrite
+        if dynamic is None:
+            dynamic = any(message.dynamic for message in staged)
+        whole: Overwrite = "partitions" if dynamic and self.partitions.names else "everything"
         only_new = not self.overwrite and self.options.if_exists != "append"
         done = commit(self.job, moves, whole if self.overwrite else "nothing", only_new=only_new)
         if not done and self.options.if_exists == "error":
@@ -163,6 +169,7 @@ class _Task:
         self._partition = context.partitionId() if context else 0
         self._name = f"{self._partition:05d}-{context.taskAttemptId() if context else 0}"
         self._codec = writer.options.codec or _session_codec(context)
+        self._dynamic = (_session_value(context, _SESSION_OVERWRITE) or "").lower() == "dynamic"
         self._files: list[tuple[str, str]] = []
         self._limited: list[tuple[str, float]] = []
         self._open: tuple[str, ParquetWriter] | None = None
@@ -179,7 +186,7 @@ class _Task:
             if self._partition == 0 and self._open is None:
                 self._start("")
         self._finish()
-        return Staged(tuple(self._files), tuple(self._limited))
+        return Staged(tuple(self._files), tuple(self._limited), self._dynamic)
 
     def give_up(self) -> None:
         if self._open is not None:
@@ -268,8 +275,13 @@ def _texts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
 
 
+def _session_value(context: Any, name: str) -> str | None:
+    """What the session's configuration says, which Spark hands to tasks alone."""
+    return None if context is None else context.getLocalProperty(name)
+
+
 def _session_codec(context: Any) -> str:
-    found = context.getLocalProperty(_SESSION_CODEC) if context is not None else None
+    found = _session_value(context, _SESSION_CODEC)
     return check_codec(_SESSION_CODEC, found) if found else "snappy"
 
 

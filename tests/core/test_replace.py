@@ -521,3 +521,19 @@ def test_a_directory_that_cannot_be_flushed_fails_no_file_that_is_in_place(
 
     monkeypatch.setattr(os, "fsync", refused)
     assert [outcome.action for outcome in add_filters(parquet, bloom="a", on_error="report")] == ["added"]
+
+
+def test_where_a_copy_is_no_one_step_nothing_is_written(tmp_path: Path, parquet: Path) -> None:
+    import fsspec
+    import pyarrow.fs
+
+    before = parquet.read_bytes()
+    below = pyarrow.fs.SubTreeFileSystem(str(parquet.parent), pyarrow.fs.LocalFileSystem())
+    directory = fsspec.filesystem("dir", path=str(parquet.parent), fs=fsspec.filesystem("file"))
+    for filesystem in (below, directory):
+        with pytest.raises(bp.UnsupportedError, match="replaces a file in one step, so nothing is written"):
+            add_filters("a.parquet", bloom="a", filesystem=filesystem)
+        with pytest.raises(bp.UnsupportedError, match="so nothing is written"):
+            bp.write_table(pa.table({"v": [1]}), "a.parquet", filesystem=filesystem)
+    assert parquet.read_bytes() == before
+    assert names(parquet) == ["a.parquet"]

@@ -16,7 +16,7 @@ import bloomparquet as bp
 from bloomparquet.format.footer import parse_footer
 from bloomparquet.format.tree import read_tree
 from bloomparquet.writing.retrofit import add_filters, shrink_filters
-from bloomparquet.writing.rewrite import rewrite, without_filters
+from bloomparquet.writing.rewrite import rewrite
 from tests.support.core import (
     BLOOM_LENGTH,
     BLOOM_OFFSET,
@@ -38,6 +38,7 @@ from tests.support.layout import (
     pages,
     place_filters,
     sizes,
+    without_filters,
 )
 from tests.support.stored import assert_filters_hold_all, bitsets
 

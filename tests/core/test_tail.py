@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xxhash
 
 import bloomparquet as bp
 from bloomparquet.writing import tail
 from bloomparquet.writing.retrofit import add_filters, shrink_filters
-from tests.core.test_replace import names, parquet  # noqa: F401 (parquet is a fixture)
+from tests.core.test_replace import names, needs_root, parquet  # noqa: F401 (parquet is a fixture)
 from tests.support.core import graft_filters
 from tests.support.stored import assert_filters_hold_all
 
@@ -142,3 +143,21 @@ def test_only_local_files_and_only_where_they_lie(shrinkable: Path) -> None:
     memory.pipe("/place/a.parquet", shrinkable.read_bytes())
     with pytest.raises(bp.OptionError, match="in_place_footer"):
         shrink_filters("memory://place/a.parquet", in_place_footer=True)
+
+
+@needs_root
+@pytest.mark.parametrize("change", ["owner", "mode"])
+def test_an_end_that_somebody_else_has_saved_is_not_put_back(shrinkable: Path, change: str) -> None:
+    data = shrinkable.read_bytes()
+    planted = Path(tail.saved_name(str(shrinkable)))
+    old, new = b"X" + data[1:], data
+    check = xxhash.xxh64_intdigest(old + new)
+    planted.write_bytes(tail._HEADER.pack(tail._MAGIC, 0, len(old), len(new), check) + old + new)
+    planted.chmod(0o600)
+    if change == "owner":
+        os.chown(planted, 4711, 4711)
+    else:
+        planted.chmod(0o666)
+    with pytest.raises(bp.BloomParquetError, match="has put this file here, so it is not used; remove it"):
+        add_filters(shrinkable, bloom="a")
+    assert shrinkable.read_bytes() == data

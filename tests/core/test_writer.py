@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.sbbf import expected_fpp
+from bloomparquet.writing.filling import sized
 
 ROWS = 3_000
 
@@ -274,6 +275,33 @@ def test_one_large_batch_is_cut_by_its_bytes(tmp_path: Path) -> None:
     metadata = pq.read_metadata(tmp_path / "a.parquet")
     assert metadata.num_row_groups in (10, 11)
     assert pq.read_table(tmp_path / "a.parquet").to_batches()[0].num_rows > 0
+
+
+def test_a_shared_dictionary_does_not_cut_row_groups(tmp_path: Path) -> None:
+    words = pa.array([f"{i:0500d}" for i in range(2_000)])
+    batches = [
+        pa.record_batch({"w": pa.DictionaryArray.from_arrays(pa.array(range(1_000), pa.int32()), words)})
+        for _ in range(10)
+    ]
+    with bp.ParquetWriter(tmp_path / "a.parquet", batches[0].schema, row_group_bytes=1 << 20) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 1
+
+
+def test_filters_of_lists_take_the_room_of_their_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Any] = []
+    real = pq.ParquetWriter
+
+    def watched(*given: Any, bloom_filter_options: Any = None, **options: Any) -> Any:
+        taken.append(bloom_filter_options)
+        return real(*given, bloom_filter_options=bloom_filter_options, **options)
+
+    monkeypatch.setattr(pq, "ParquetWriter", watched)
+    lists = pa.table({"l": [[i, i + 1] for i in range(4_000)]})
+    bp.write_table(lists, tmp_path / "a.parquet", bloom=["l.list.element"], row_group_size=1_000)
+    room = 16 << 10  # of eight thousand values
+    assert taken[-1] == {"l.list.element": sized(room)}
 
 
 def test_the_mode_of_the_file_replaced_is_kept(tmp_path: Path) -> None:

@@ -19,11 +19,10 @@ import bloomparquet as bp
 from bloomparquet.errors import EncryptionError
 from bloomparquet.format.tree import read_tree
 from bloomparquet.writing.retrofit import add_filters, shrink_filters
-from bloomparquet.writing.rewrite import without_filters
 from tests.support import kill
 from tests.support.core import Field, Items, decode, encode, read_footer, replace_footer
 from tests.support.files import patch, write
-from tests.support.layout import place_filters
+from tests.support.layout import place_filters, without_filters
 from tests.support.stored import bitsets, hashes_by_chunk, lacking
 
 I32, I64 = 5, 6

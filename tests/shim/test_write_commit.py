@@ -155,7 +155,7 @@ def test_a_file_in_the_place_of_a_directory_is_overwritten(shim: SparkSession, t
 
 
 def test_what_a_killed_job_had_not_committed_is_never_read(shim: SparkSession, tmp_path: Path) -> None:
-    """Its finished tasks lie where Hadoop would look for those of the next job. Whether that job is dead nobody knows."""
+    """Its finished tasks lie where Hadoop would look for those of the next job. Nobody knows whether it is dead."""
     path = tmp_path / "t"
     shim.range(3).write.format("bloomparquet").save(str(path))
     stale = path / "_temporary" / "0" / "task_202001010000000_0000_m_000000"

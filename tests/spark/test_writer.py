@@ -252,3 +252,12 @@ def test_errors_are_of_this_packages_kinds(tmp_path: Path) -> None:
     (tmp_path / "y.parquet").touch()
     with pytest.raises(UnsupportedError, match="have different partition columns: a; none"):
         jobs.begin(tmp_path)
+
+
+def test_a_url_of_a_local_path_means_what_it_means_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "pc x").mkdir()  # what the URL would mean if it were decoded
+    for url in (f"file:{tmp_path}/pc%20x", f"file://{tmp_path}/pc%20y"):
+        spark.range(3).write.format("bloomparquet").mode("append").save(url)
+        assert spark.read.parquet(url).count() == 3
+        assert spark.read.format("bloomparquet").load(url).count() == 3
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["pc x", "pc%20x", "pc%20y"]

@@ -130,3 +130,19 @@ def test_directories_are_named_as_java_would(spark: SparkSession) -> None:
 def test_null_and_nothing_share_a_directory() -> None:
     assert directory_of(["a=b", "c"], ["", None]) == "a%3Db=__HIVE_DEFAULT_PARTITION__/c=__HIVE_DEFAULT_PARTITION__"
     assert directory_of(["a"], ["\x01 é\x7f"]) == "a=%01 é%7F"
+
+
+@pytest.mark.parametrize("option", [None, "static", "dynamic"])
+@pytest.mark.parametrize("session", ["static", "DYNAMIC"])
+def test_the_session_says_which_partitions_are_overwritten_unless_an_option_does(
+    spark: SparkSession, tmp_path: Path, session: str, option: str | None
+) -> None:
+    path = str(tmp_path / "t")
+    frame = spark.range(6).selectExpr("id", "id % 2 AS p")
+    frame.write.format("bloomparquet").mode("append").option("partitionBy", "p").save(path)
+    with conf(spark, {"spark.sql.sources.partitionOverwriteMode": session}):
+        writer = spark.sql("SELECT 100L AS id, 0L AS p").write.format("bloomparquet").mode("overwrite")
+        writer = writer.option("partitionBy", "p")
+        (writer if option is None else writer.option("partitionOverwriteMode", option)).save(path)
+    kept = [(1, 1), (3, 1), (5, 1)] if (option or session).lower() == "dynamic" else []
+    assert sorted(tuple(row) for row in spark.read.parquet(path).collect()) == [*kept, (100, 0)]

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import bloomparquet as bp
+from bloomparquet.format.tree import Tree
 from tests.support.core import BLOOM_LENGTH, BLOOM_OFFSET, Field, bloom_header, decode, encode, read_footer
 from tests.support.stored import bitsets, hashes_by_chunk
 
@@ -194,3 +195,12 @@ def assert_only_filters_changed(before: Path | str, after: Path | str, *, moved:
 def sizes(path: Path | str) -> list[int]:
     """The bytes of each filter."""
     return [len(bitset) for bitset in bitsets(str(path)).values()]
+
+
+def without_filters(tree: Tree) -> Tree:
+    """`tree`, a footer, with the fields of its Bloom filters taken out: what adding filters never changes."""
+    for group in tree[4]:
+        for chunk in group[1]:
+            chunk[3].drop(BLOOM_OFFSET)
+            chunk[3].drop(BLOOM_LENGTH)
+    return tree

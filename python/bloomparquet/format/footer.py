@@ -9,6 +9,7 @@ Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -242,6 +243,7 @@ def _read_row_group(
     return rows, compressed if isinstance(compressed, int) and compressed > 0 else None, tuple(chunks)
 
 
+_schemas_lock = threading.Lock()
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
 _layouts: dict[tuple[int, WriterTraits], Layout] = {}
 _tails: dict[tuple[int, bytes], tuple[Layout, dict[str, str]]] = {}
@@ -250,15 +252,17 @@ _KEPT_SCHEMAS = 512
 
 def _schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], int]:
     """The schema, and where it ends. The files of a data set begin with the same bytes up to there."""
-    for i, (head, schema, templates) in enumerate(_schemas):
-        if footer.startswith(head):
-            if i:  # the next file most likely has the same
-                _schemas.insert(0, _schemas.pop(i))
-            return schema, templates, len(head)
+    with _schemas_lock:
+        for i, (head, schema, templates) in enumerate(_schemas):
+            if footer.startswith(head):
+                if i:  # the next file most likely has the same
+                    _schemas.insert(0, _schemas.pop(i))
+                return schema, templates, len(head)
     schema, size = parse_schema(footer)
     templates = tuple(ChunkTemplates(fixed_width=leaf.node.physical_type != "BYTE_ARRAY") for leaf in schema.leaves)
-    _schemas.insert(0, (footer[:size], schema, templates))
-    del _schemas[_KEPT_SCHEMAS:]
+    with _schemas_lock:
+        _schemas.insert(0, (footer[:size], schema, templates))
+        del _schemas[_KEPT_SCHEMAS:]
     return schema, templates, size
 
 

@@ -78,7 +78,8 @@ def insert_equals(leaf: LeafColumn, filled: SplitBlockBloomFilter) -> None:
     """Insert the other bit patterns of what SQL holds equal to a floating-point value that may be in the filter.
 
     Engines probe for the pattern that a query names, so that a filter with -0.0 alone hides its row from ``v = 0.0``.
-    NaN has many patterns, of which nobody knows the ones that are there; so a probe for NaN always finds it.
+    NaN has many patterns, of which nobody knows the ones that are there; so a probe for one of the two that engines
+    make always finds it.
     """
     if family_of(leaf.node) != "float":
         return

@@ -15,6 +15,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
 import warnings
 from collections.abc import Iterator
@@ -29,6 +30,9 @@ from bloomparquet.storage import FileInfo, LocalStorage, Storage
 
 _COPY_BYTES = 8 << 20
 _SUFFIX = ".bloomparquet-tmp"
+_COPY_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory"})
+"""The type names of file systems, pyarrow's and fsspec's, that are object stores."""
+_NAMES = re.compile(r"\w+")
 _END_BYTES = 64 * 1024
 _CANNOT_FLUSH = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 _SECOND = 10**9  # nanoseconds
@@ -174,6 +178,8 @@ class _LocalOutput:
         self._old, self._given = old, path
         self._path = os.path.realpath(path)  # of a link, the file is replaced and not the link
         self._hidden = hidden_name(self._path)
+        if os.path.isdir(self._path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         self._before = os.stat(self._path) if old is not None or os.path.exists(self._path) else None
         self._descriptor = _open_locked(self._hidden, 0o666 if self._before is None else 0o600, False)
         self._source: tuple[str, int] | None = None
@@ -231,7 +237,7 @@ class _LocalOutput:
         for name in _attributes(self._path):
             try:
                 os.setxattr(self._descriptor, name, os.getxattr(self._path, name))
-            except OSError as error:  # some are the system's own
+            except OSError as error:  # noqa: PERF203 (some are the system's own)
                 if error.errno not in (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENODATA):
                     raise
 
@@ -248,16 +254,22 @@ class _LocalOutput:
             self._source = None
 
 
+def require_whole_copies(arrow: pyarrow.fs.FileSystem, path: str) -> None:
+    """UnsupportedError unless a copy within `arrow` takes the place of an object in one step: elsewhere, a copy that
+    fails has destroyed what was there."""
+    if not _COPY_WHOLE.intersection(_NAMES.findall(arrow.type_name)):
+        raise UnsupportedError(
+            f"{path}: it is not known that {arrow.type_name} replaces a file in one step, so nothing is written there; "
+            "write to a local path or to an object store, and copy it"
+        )
+
+
 class _RemoteOutput:
     """Uploaded beside its place, copied into it by the storage."""
 
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
         self._storage, self._arrow, self._path, self._old = storage, storage.arrow, path, old
-        if self._arrow.type_name == "hdfs":
-            raise UnsupportedError(
-                f"{path}: HDFS replaces no file in one step, so nothing is written there; "
-                "use Spark, or write to a local file and copy it"
-            )
+        require_whole_copies(self._arrow, path)
         self._hidden = hidden_name(path)
         self._size, self._end = 0, b""
         self._stream = self._arrow.open_output_stream(self._hidden)
@@ -279,7 +291,7 @@ class _RemoteOutput:
         _copy_object(self._arrow, self._hidden, self._path)
 
     def _require_own(self) -> None:
-        """Object stores lock nothing: what is at the hidden name may be what somebody else is writing to the same place."""
+        """Object stores lock nothing: what is at the hidden name may be what somebody else is writing."""
         end = bytearray(len(self._end))
         with contextlib.suppress(FormatError, FileNotFoundError):
             self._storage.read_runs(self._hidden, [self._size - len(end)], [memoryview(end)])

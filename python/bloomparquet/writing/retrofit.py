@@ -216,7 +216,7 @@ def _run(
     require_no_log(target_storage, places)
     work = partial(_reported, change, storage, target_storage, dry_run=dry_run, on_error=on_error)
     outcomes = []
-    for outcome in in_threads(max(storage.threads, min(os.cpu_count() or 1, _MOST_THREADS)), work, jobs):
+    for outcome in in_threads(min(max(storage.threads, os.cpu_count() or 1), _MOST_THREADS), work, jobs):
         outcomes.append(outcome)
         if progress is not None:
             progress(outcome, len(jobs))

@@ -104,15 +104,6 @@ def rewrite(
     return Rewrite(tuple(pieces), (*tail, raw, len(raw).to_bytes(4, "little") + MAGIC))
 
 
-def without_filters(tree: Tree) -> Tree:
-    """`tree`, a footer, with the fields of its Bloom filters taken out: what adding filters never changes."""
-    for place in _places(tree):
-        metadata = _chunk(tree, place)[3]
-        metadata.drop(BLOOM_OFFSET)
-        metadata.drop(BLOOM_LENGTH)
-    return tree
-
-
 def _places(tree: Tree) -> Iterator[Place]:
     for i, group in enumerate(tree[4]):
         for j in range(len(group[1])):

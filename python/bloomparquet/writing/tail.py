@@ -71,6 +71,7 @@ def recover(path: str) -> bool:
     if not os.path.lexists(name):
         return False
     with locked(name, keep=True) as saved:
+        _require_own(saved, name, path)
         data = _read_all(saved, 0, os.fstat(saved).st_size)
         if len(data) < _HEADER.size:
             return False
@@ -86,6 +87,14 @@ def recover(path: str) -> bool:
                 return False
             _put(target, cut, old)
         return True
+
+
+def _require_own(saved: int, name: str, path: str) -> None:
+    """BloomParquetError where somebody else may have written what is saved: who may make files in a directory may not
+    change those of others in it."""
+    found = os.fstat(saved)
+    if found.st_uid not in (os.geteuid(), os.stat(path).st_uid) or found.st_mode & 0o022:
+        raise BloomParquetError(f"{name}: user {found.st_uid} has put this file here, so it is not used; remove it")
 
 
 def _is_mixture(found: bytes, old: bytes, new: bytes) -> bool:

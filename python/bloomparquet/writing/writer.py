@@ -40,6 +40,7 @@ _REFUSED = {
     "bloom_filter_options": "is pyarrow's word for what bloom says here; give bloom",
     "metadata_collector": "would collect a footer that is not the file's; read it with pyarrow.parquet.read_metadata",
 }
+_MORE_ELEMENTS = 4
 _COMPARED = 8  # row groups of a column, pair by pair
 
 
@@ -100,10 +101,7 @@ class ParquetWriter:
         self._chosen = choose(asked, stored, self._path)
         named = choose({column: asked[column] for column in asked if column != EVERY_COLUMN}, stored, self._path)
         self._unasked = self._chosen.keys() - named.keys()
-        blooms = {
-            ".".join(stored.leaves[leaf].path): sized(_room_for(stored.leaves[leaf], wanted, row_group_size))
-            for leaf, wanted in self._chosen.items()
-        }
+        self._leaves, self._options, self._key_values = stored.leaves, options, dict(key_values or {})
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = self._pending_bytes = 0
         self._outcome: FileOutcome | None = None
@@ -112,14 +110,7 @@ class ParquetWriter:
         self._replacing = replacing(storage, inner)
         self._output: Output | None = self._replacing.__enter__()
         self._sink = _Sink(self._output)
-        try:
-            sink = pa.PythonFile(self._sink, mode="w")
-            self._writer = pq.ParquetWriter(sink, schema, bloom_filter_options=blooms or None, **options)
-            if key_values:
-                self._writer.add_key_value_metadata(dict(key_values))
-        except BaseException:
-            self.abort()
-            raise
+        self._writer: pq.ParquetWriter | None = None  # made for the first row group, which tells how long lists are
 
     def write_table(self, table: pa.Table) -> None:
         """Append rows. Raises what pyarrow raises for another schema than the file's."""
@@ -132,13 +123,14 @@ class ParquetWriter:
             raise ValueError("the file is closed, or given up; no more rows can be written to it")
         if batch.schema != self._schema:
             raise ValueError(f"expected batches of the schema\n{self._schema}\nfound\n{batch.schema}")
+        row_bytes = _bytes_per_row(batch)
         while batch.num_rows:
-            fitting = (self._bytes - self._pending_bytes) * batch.num_rows // max(batch.nbytes, 1)
+            fitting = (self._bytes - self._pending_bytes) // row_bytes
             part = batch.slice(0, max(1, min(self._rows - self._pending_rows, fitting)))
             batch = batch.slice(part.num_rows)
             self._pending.append(part)
             self._pending_rows += part.num_rows
-            self._pending_bytes += part.nbytes
+            self._pending_bytes += part.num_rows * row_bytes
             if self._pending_rows >= self._rows or self._pending_bytes >= self._bytes:
                 self._flush()
 
@@ -148,8 +140,9 @@ class ParquetWriter:
             return
         try:
             self._flush()
+            writer = self._opened(None)
             self._sink.hold = True
-            self._writer.close()
+            writer.close()
             self._outcome = self._finish(self._output)
         finally:
             self.abort()
@@ -186,10 +179,23 @@ class ParquetWriter:
             table = pa.Table.from_batches(self._pending, self._schema)
             self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
             try:
-                self._writer.write_table(table, row_group_size=self._rows)
+                self._opened(table).write_table(table, row_group_size=self._rows)
             except BaseException:
                 self.abort()  # a part of a row group may be written
                 raise
+
+    def _opened(self, first: pa.Table | None) -> pq.ParquetWriter:
+        """pyarrow's writer; `first` are the rows of the first row group, if there is one."""
+        if self._writer is None:
+            rooms = {
+                ".".join(self._leaves[leaf].path): sized(_room_for(self._leaves[leaf], wanted, self._rows, first))
+                for leaf, wanted in self._chosen.items()
+            }
+            sink = pa.PythonFile(self._sink, mode="w")
+            self._writer = pq.ParquetWriter(sink, self._schema, bloom_filter_options=rooms or None, **self._options)
+            if self._key_values:
+                self._writer.add_key_value_metadata(self._key_values)
+        return self._writer
 
     def _finish(self, output: Output) -> FileOutcome:
         """Write the end of the file, with the filters folded."""
@@ -224,9 +230,30 @@ class ParquetWriter:
         return bloom if wanted.ndv is not None else bloom.fitted(wanted.fpp)
 
 
-def _room_for(leaf: LeafColumn, wanted: Bloom, rows: int) -> int:
-    """The bytes to begin with. Of a list there may be any number of elements in a row."""
-    return 1 << (wanted.max_bytes.bit_length() - 1) if leaf.repeated and not wanted.ndv else num_bytes_for(wanted, rows)
+def _room_for(leaf: LeafColumn, wanted: Bloom, rows: int, first: pa.Table | None) -> int:
+    """The bytes to begin with. Of a list there may be any number of elements in a row; other row groups are taken to
+    have no more than a few times as many as the first one."""
+    if leaf.repeated and first is not None:
+        found = max(map(_most_elements, first.column(leaf.path[0]).chunks), default=0)
+        rows = max(rows, _MORE_ELEMENTS * found)
+    return num_bytes_for(wanted, rows)
+
+
+def _most_elements(array: Any) -> int:
+    """How many elements the longest of the arrays below lists and structs has."""
+    if not pa.types.is_nested(array.type):
+        return len(array)
+    if pa.types.is_map(array.type):
+        return max(_most_elements(array.keys), _most_elements(array.items))
+    children = array.flatten() if pa.types.is_struct(array.type) else [array.flatten()]
+    return max(map(_most_elements, children), default=0)
+
+
+def _bytes_per_row(batch: pa.RecordBatch) -> int:
+    """The mean, in Arrow's memory, without the dictionaries that batches share."""
+    columns = (column.indices if pa.types.is_dictionary(column.type) else column for column in batch.columns)
+    total: int = sum(column.nbytes for column in columns)
+    return max(1, total // max(int(batch.num_rows), 1))
 
 
 class _Sink(io.RawIOBase):
