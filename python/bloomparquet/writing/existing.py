@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,14 +76,11 @@ def find_filters(
     return found
 
 
-def read_filters(
-    storage: Storage, file: FileInfo, filters: Mapping[Place, Existing], count: ReadCount
-) -> Iterator[tuple[Place, SplitBlockBloomFilter]]:
-    """The bits of `filters`, one after the other."""
-    for place, found in filters.items():
-        at, size = np.array([found.bitset]), np.array([found.end - found.bitset])
-        bitset = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
-        yield place, SplitBlockBloomFilter.from_bytes(bitset.data)
+def read_filter(storage: Storage, file: FileInfo, found: Existing, count: ReadCount) -> SplitBlockBloomFilter:
+    """The bits of one filter of `file`."""
+    at, size = np.array([found.bitset]), np.array([found.end - found.bitset])
+    bitset = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
+    return SplitBlockBloomFilter.from_bytes(bitset.data)
 
 
 def replaced(file: FileInfo, footer: Footer, old: Mapping[Place, Existing], changed: Collection[Place]) -> list[Extent]:

@@ -29,7 +29,7 @@ from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage, read_ranges
 from bloomparquet.writing import tail
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
-from bloomparquet.writing.existing import find_filters, read_filters, replaced
+from bloomparquet.writing.existing import find_filters, read_filter, replaced
 from bloomparquet.writing.filling import insert_equals
 from bloomparquet.writing.logged import directories_of, require_no_log
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, tell_limits
@@ -78,14 +78,11 @@ class AddFilters:
                     continue
                 leaf, place = footer.layout.schema.leaves[index], (row_group, index)
                 found = filter_chunk(storage, file, footer, row_group, leaf, bloom, count)
-                before = {place: old[place]} if place in old else {}
-                same = (
-                    np.array_equal(bits.blocks, found.blocks)
-                    for _, bits in read_filters(storage, file, before, count)
-                    if found
-                )
-                if found is not None and not any(same):
-                    filters[place] = found
+                if found is None:
+                    continue
+                if place in old and np.array_equal(found.blocks, read_filter(storage, file, old[place], count).blocks):
+                    continue
+                filters[place] = found
         return filters, replaced(file, footer, old, filters), chosen
 
 
@@ -113,7 +110,8 @@ class ShrinkFilters:
         """As for :class:`AddFilters`."""
         old = find_filters(storage, file, footer, count)
         filters: dict[Place, SplitBlockBloomFilter | None] = {}
-        for place, bloom in read_filters(storage, file, old, count):
+        for place, existing in old.items():
+            bloom = read_filter(storage, file, existing, count)
             fields = footer.read_chunk(*place)
             is_empty = not bloom.bits_set and (fields.values or 0) > (fields.nulls or 0)
             if is_empty or bloom.estimated_fpp >= self.drop_above:
