@@ -50,8 +50,8 @@ def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[
         "plan": lambda: plans.plans(many, smaller, larger),
         "lookup": lambda: lookups.lookups(few, smaller),
         "spark": lambda: spark.lookups(few, smaller, larger),
-        "writing": lambda: writing.writing(few, items // 2),
-        "row groups": lambda: rowgroups.lookups(few, items * 16),
+        "writing": lambda: writing.writing(few, items // 4),
+        "row groups": lambda: rowgroups.lookups(few, items * 25),
     }
 
 

@@ -26,7 +26,7 @@ from tests.support.spark import conf, rows
 DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 PROTOCOL = "spark.sql.sources.commitProtocolClass"
 OWN_COMMITTER = "spark.sql.parquet.output.committer.class"
-KILLS = int(os.environ.get("BLOOMPARQUET_KILLS", "4"))
+KILLS = int(os.environ.get("BLOOMPARQUET_KILLS", "2"))
 ROOT = Path(__file__).resolve().parents[2]
 
 

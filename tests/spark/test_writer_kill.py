@@ -23,7 +23,7 @@ from tests.support import jobs, kill
 kill.context.set_forkserver_preload(["pyspark_bloomparquet.writer", "tests.support.jobs", "pytest"])
 
 OLD, NEW = range(6), range(4, 12)
-ROUNDS = int(os.environ.get("BLOOMPARQUET_KILLS", "3"))
+ROUNDS = int(os.environ.get("BLOOMPARQUET_KILLS", "2"))
 OF_THE_COMMIT = 60  # points, at most; all before them have one outcome
 
 
