@@ -353,10 +353,18 @@ class SplitBlockBloomFilter:
         The fpp is measured by the bits, so what counts are the values that were inserted, and not how many the filter
         was made for. Itself where even one fold is too many. Raises OptionError unless 0 < fpp < 1.
         """
-        bits_per_value(fpp)
-        found = self
-        while found.n_blocks % 2 == 0 and (half := found.fold()).estimated_fpp <= TOLERANCE * fpp:
-            found = half
+        goal = TOLERANCE * fpp
+        # Each fold makes it worse, so that it does not matter where the search begins: near the end it is fast.
+        most = (self.n_blocks & -self.n_blocks).bit_length() - 1
+        ndv = self.estimated_ndv
+        enough = self.num_bytes if math.isinf(ndv) else smallest_num_bytes(ndv, fpp)
+        times = min(most, max(self.num_bytes // enough, 1).bit_length() - 1)
+        found = self.fold(times) if times else self
+        while times and found.estimated_fpp > goal:
+            times -= 1
+            found = self.fold(times) if times else self
+        while times < most and (half := found.fold()).estimated_fpp <= goal:
+            found, times = half, times + 1
         return found
 
     def merge(self, other: SplitBlockBloomFilter) -> SplitBlockBloomFilter:

@@ -397,3 +397,19 @@ def test_an_impossible_fpp_is_an_error_with_advice(fpp: float) -> None:
 def test_an_impossible_ndv_is_an_error(ndv: float) -> None:
     with pytest.raises(OptionError, match="ndv is"):
         SplitBlockBloomFilter.for_ndv(ndv)
+
+
+@given(
+    st.integers(0, 6).map(lambda power: 1 << power) | st.sampled_from([3, 12, 96]),
+    st.integers(0, 3_000),
+    st.sampled_from([0.9, 0.3, 0.05, 0.01, 1e-4, 1e-8]),
+)
+def test_a_fitted_filter_is_what_folding_step_by_step_comes_to(n_blocks: int, values: int, fpp: float) -> None:
+    bloom = SplitBlockBloomFilter.empty(n_blocks)
+    bloom.insert(xxh64_int64(np.arange(values)))
+    expected = bloom
+    while expected.n_blocks % 2 == 0 and expected.fold().estimated_fpp <= sbbf.TOLERANCE * fpp:
+        expected = expected.fold()
+    found = bloom.fitted(fpp)
+    assert np.array_equal(found.blocks, expected.blocks)
+    assert (found is bloom) is (expected is bloom)

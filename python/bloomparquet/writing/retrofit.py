@@ -113,8 +113,9 @@ class ShrinkFilters:
         for place, existing in old.items():
             bloom = read_filter(storage, file, existing, count)
             fields = footer.read_chunk(*place)
-            is_empty = not bloom.bits_set and (fields.values or 0) > (fields.nulls or 0)
-            if is_empty or bloom.estimated_fpp >= self.drop_above:
+            share_set = bloom.bits_set / (8 * bloom.num_bytes)  # the fpp is at most that, and takes longer to tell
+            is_empty = not share_set and (fields.values or 0) > (fields.nulls or 0)
+            if is_empty or (share_set >= self.drop_above and bloom.estimated_fpp >= self.drop_above):
                 filters[place] = None
                 continue
             fitted = bloom.fitted(self.fpp)
