@@ -1,16 +1,18 @@
 """The end of a local file, changed where it lies: fewer bytes to write than a new file takes, at the price of a moment
 in which the file is neither the old nor the new one.
 
-The old end and the new one are first saved beside the file, complete and on the disk, before anything changes; the
-saved copy goes when the new end is on the disk. Whoever comes next, if that was interrupted, puts the old end back, if
-what is there is a mixture of the two: a file that somebody else has put there meanwhile is not touched. Readers do not
-know of the saved copy: none may read the file meanwhile.
+The new end is shorter. What it overwrites, and it itself, are first saved beside the file, complete and on the disk,
+before anything changes; then it is written, and, when it is on the disk, the file is cut off behind it. Whoever comes
+next, if that was interrupted, puts back what was overwritten, if what is there is a mixture of the two: a file that
+somebody else has put there meanwhile is not touched. Readers do not know of the saved copy: none may read the file
+meanwhile.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import warnings
 from io import FileIO
 
 import numpy as np
@@ -22,8 +24,8 @@ from bloomparquet.writing.replace import beside, flush_directory, forget_checksu
 
 _SUFFIX = ".bloomparquet-tail"
 _HEADER = struct.Struct("<8sQQQQ")
-"""Magic, where the ends begin in the file, bytes of the old one and of the new one, XXH64 of both together."""
-_MAGIC = b"BLOOMTL2"
+"""Magic, size of the old file, where the new end begins in it and its bytes, XXH64 of what is saved."""
+_MAGIC = b"BLOOMTL3"
 
 
 def saved_name(path: str) -> str:
@@ -32,20 +34,22 @@ def saved_name(path: str) -> str:
 
 
 def replace_tail(file: FileInfo, cut: int, tail: tuple[bytes, ...]) -> None:
-    """Let the local `file` end, from byte `cut` on, with `tail`.
+    """Let the local `file` end, from byte `cut` on, with `tail`, which makes it shorter.
 
     Raises BloomParquetError where the file is no longer the one that was listed, or somebody else is changing it.
     """
     path = os.path.realpath(file.path)
     new = b"".join(tail)
+    end = cut + len(new)
+    assert end < file.size
     failure: BaseException | None = None
     with locked(saved_name(path), keep=True) as saved, open(path, "r+b", buffering=0) as target:
         now = os.fstat(target.fileno())
         if os.fstat(saved).st_size or (now.st_size, now.st_mtime_ns) != (file.size, file.mtime_ns):
             raise BloomParquetError(f"{path}: the file changed while it was processed and is left as it is; run again")
-        old = _read_all(target.fileno(), cut, file.size)
+        old = _read_all(target.fileno(), cut, end)
         try:
-            _write(saved, _HEADER.pack(_MAGIC, cut, len(old), len(new), xxhash.xxh64_intdigest(old + new)))
+            _write(saved, _HEADER.pack(_MAGIC, file.size, cut, len(new), xxhash.xxh64_intdigest(old + new)))
             _write(saved, old)
             _write(saved, new)
             os.fsync(saved)
@@ -56,16 +60,27 @@ def replace_tail(file: FileInfo, cut: int, tail: tuple[bytes, ...]) -> None:
         forget_checksum(file.path)
         try:
             _put(target, cut, new)
+            target.truncate(end)
         except BaseException as error:  # noqa: BLE001 (raised again, when nothing is left to put back)
             _put(target, cut, old)
             failure = error
+        else:
+            _flush_size(target, path)
     if failure is not None:
         raise failure
 
 
+def _flush_size(target: FileIO, path: str) -> None:
+    """The file is the new one, whole, by now; only its size may not be on the disk."""
+    try:
+        os.fsync(target.fileno())
+    except OSError as error:
+        warnings.warn(f"{path}: the file is done, but may not outlive a power failure: {error}", stacklevel=2)
+
+
 def recover(path: str) -> bool:
-    """Put the old end back where an interrupted :func:`replace_tail` has left the local file at `path`; whether there
-    was one."""
+    """Put back what was overwritten where an interrupted :func:`replace_tail` has left the local file at `path`;
+    whether there was one."""
     path = os.path.realpath(path)
     name = saved_name(path)
     if not os.path.lexists(name):
@@ -75,15 +90,17 @@ def recover(path: str) -> bool:
         data = _read_all(saved, 0, os.fstat(saved).st_size)
         if len(data) < _HEADER.size:
             return False
-        magic, cut, size, _, check = _HEADER.unpack_from(data)
-        ends = data[_HEADER.size :]
+        magic, file_size, cut, size, check = _HEADER.unpack_from(data)
+        both = data[_HEADER.size :]
         # What was not saved whole was not followed by a change.
-        if magic != _MAGIC or xxhash.xxh64_intdigest(ends) != check:
+        if magic != _MAGIC or xxhash.xxh64_intdigest(both) != check:
             return False
-        old, new = ends[:size], ends[size:]
+        old, new = both[:size], both[size:]
         with open(path, "r+b", buffering=0) as target:
-            found = _read_all(target.fileno(), cut, os.fstat(target.fileno()).st_size)
-            if found in (old, new) or not _is_mixture(found, old, new):
+            if os.fstat(target.fileno()).st_size != file_size:  # shorter when all was done
+                return False
+            found = _read_all(target.fileno(), cut, cut + size)
+            if found == old or not _is_mixture(found, old, new):
                 return False
             _put(target, cut, old)
         return True
@@ -98,21 +115,14 @@ def _require_own(saved: int, name: str, path: str) -> None:
 
 
 def _is_mixture(found: bytes, old: bytes, new: bytes) -> bool:
-    """Whether `found` can be what is left of replacing one of the ends by the other: each byte is that of either, and
-    where only the longer has one, perhaps not yet written."""
-    short, long = sorted((old, new), key=len)
-    if not len(short) <= len(found) <= len(long):
-        return False
-    there, one, other = (np.frombuffer(each, np.uint8) for each in (found, short, long))
-    both, rest = there[: len(one)], there[len(one) :]
-    is_either = (both == one) | (both == other[: len(one)])
-    return bool(is_either.all() and ((rest == other[len(one) : len(there)]) | (rest == 0)).all())
+    """Whether each byte is that of either, as where one was written over the other."""
+    there, one, other = (np.frombuffer(each, np.uint8) for each in (found, old, new))
+    return len(there) == len(one) == len(other) and bool(((there == one) | (there == other)).all())
 
 
-def _put(target: FileIO, cut: int, tail: bytes) -> None:
-    target.seek(cut)
-    _write(target.fileno(), tail)
-    target.truncate()
+def _put(target: FileIO, start: int, data: bytes) -> None:
+    target.seek(start)
+    _write(target.fileno(), data)
     os.fsync(target.fileno())
 
 
