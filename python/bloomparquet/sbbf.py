@@ -137,16 +137,11 @@ def optimal_num_bytes(ndv: float, fpp: float) -> int:
 
 
 def smallest_num_bytes(ndv: float, fpp: float) -> int:
-    """The bytes of the smallest filter for `ndv` distinct values that is good enough for `fpp`: a power of two from 32
-    bytes to 128 MiB, of which the fpp to expect is at most `TOLERANCE` times the one asked for.
-
-    Unlike `optimal_num_bytes` it keeps to what comes out and not to the formula, which falls short for small fpp.
-    At the upper limit the fpp may be worse. Raises OptionError unless ndv >= 0 and 0 < fpp < 1.
-    """
+    """The bytes of the smallest filter for `ndv` distinct values that is good enough: the fpp to expect is at most
+    `TOLERANCE` times `fpp`, whereas `optimal_num_bytes` keeps to the formula. Limits and errors are the same."""
     # No size is good enough that is smaller than the formula's by more than its rounding and the tolerance.
-    num_bytes = max(optimal_num_bytes(ndv, fpp) // 4, BYTES_PER_BLOCK)
+    num_bytes, most = max(optimal_num_bytes(ndv, fpp) // 4, BYTES_PER_BLOCK), MAX_BLOCKS * BYTES_PER_BLOCK
     values = math.ceil(min(ndv, 1 << 63))
-    most = MAX_BLOCKS * BYTES_PER_BLOCK
     while num_bytes < most and expected_fpp(values, num_bytes // BYTES_PER_BLOCK) > TOLERANCE * fpp:
         num_bytes *= 2
     return num_bytes
@@ -348,11 +343,8 @@ class SplitBlockBloomFilter:
         return self._adopt(blocks)
 
     def fitted(self, fpp: float) -> SplitBlockBloomFilter:
-        """The filter, folded as often as its fpp stays good enough: at most `TOLERANCE` times `fpp`.
-
-        The fpp is measured by the bits, so what counts are the values that were inserted, and not how many the filter
-        was made for. Itself where even one fold is too many. Raises OptionError unless 0 < fpp < 1.
-        """
+        """The filter, folded as often as its fpp, measured by the bits, stays at most `TOLERANCE` times `fpp`; itself
+        where even one fold is too many. Raises OptionError unless 0 < fpp < 1."""
         goal = TOLERANCE * fpp
         # Each fold makes it worse, so that it does not matter where the search begins: near the end it is fast.
         most = (self.n_blocks & -self.n_blocks).bit_length() - 1

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -358,6 +359,7 @@ def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> N
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while not (tmp_path / "started").exists():
         assert process.poll() is None
+    time.sleep(0.3)  # until the threads are under way, and the main one waits for them
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")

@@ -38,7 +38,6 @@ public final class BloomParquetSource extends ParquetFileFormat implements Table
     Option<SparkSession> session = SparkSession.getActiveSession();
     if (session.isDefined()) {
       CommandRules.install(session.get());
-      OverwriteRule.install(session.get());
     }
   }
 

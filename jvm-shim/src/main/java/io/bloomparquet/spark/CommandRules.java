@@ -51,7 +51,7 @@ import scala.collection.immutable.Seq;
  */
 final class CommandRules extends Rule<LogicalPlan> {
 
-  /** Adds the rule to a session, once. */
+  /** Adds the rules for commands to a session, once; what is overwritten is looked at before it is told otherwise. */
   static void install(SparkSession session) {
     if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
       var methods = classic.experimental();
@@ -59,6 +59,7 @@ final class CommandRules extends Rule<LogicalPlan> {
         List<Rule<LogicalPlan>> rules = new ArrayList<>(Scala.list(methods.extraOptimizations()));
         if (rules.stream().noneMatch(CommandRules.class::isInstance)) {
           rules.add(new CommandRules());
+          rules.add(new OverwriteRule());
           methods.extraOptimizations_$eq(Scala.seq(rules));
         }
       }

@@ -1,8 +1,6 @@
 package io.bloomparquet.spark;
 
 import java.io.IOException;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
@@ -40,20 +38,6 @@ final class OverwriteRule extends Rule<LogicalPlan> {
 
   /** parquet-java's older name for it. */
   private static final String SUMMARY = "parquet.enable.summary-metadata";
-
-  /** Adds the rule to a session, once; behind those that look at what is overwritten. */
-  static void install(SparkSession session) {
-    if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
-      var methods = classic.experimental();
-      synchronized (CommandRules.class) {
-        List<Rule<LogicalPlan>> rules = new ArrayList<>(Scala.list(methods.extraOptimizations()));
-        if (rules.stream().noneMatch(OverwriteRule.class::isInstance)) {
-          rules.add(new OverwriteRule());
-          methods.extraOptimizations_$eq(Scala.seq(rules));
-        }
-      }
-    }
-  }
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
