@@ -9,8 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,39 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyspark_bloomparquet import cli, shim
+from pyspark_bloomparquet import shim
 from tests.support import files
+from tests.support.commands import Result, Run
 
 IDS = [i * 7919 % 1009 for i in range(1000)]
 ABSENT = next(i for i in range(1009) if i not in IDS)
-
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    out: str
-    err: str
-
-    def lines(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments: object) -> Result:
-        with pytest.raises(SystemExit) as ended:
-            cli.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        code = ended.value.code
-        assert isinstance(code, int)
-        return Result(code, out, err)
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,38 +19,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.report import human_bytes
-from pyspark_bloomparquet import cli
 from tests.support import files
+from tests.support.commands import Run
 
 ROWS, FILES, GROUPS = 6000, 4, 2
-
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    out: str
-    err: str
-
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments: object) -> Result:
-        with pytest.raises(SystemExit) as ended:
-            cli.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        code = ended.value.code
-        assert isinstance(code, int)
-        return Result(code, out, err)
-
-    return call
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.format.footer import read_footers
-from bloomparquet.format.pages import walk_pages
+from bloomparquet.format.pages import RLE_DICTIONARY, walk_pages
 from bloomparquet.storage import FileInfo, LocalStorage, ReadCount
 from bloomparquet.writing.bloom import Bloom
 from bloomparquet.writing.stored import filter_chunk
@@ -152,3 +152,29 @@ def test_footers_are_left_alone(plain: Path) -> None:
     before = read_footer(str(plain))
     filters_of(plain)
     assert read_footer(str(plain)) == before
+
+
+def test_a_list_that_is_said_to_have_fewer_values_than_its_rows_is_an_error(tmp_path: Path) -> None:
+    """Its first pages are dictionary encoded, and alone would pass for a chunk that is so throughout."""
+    path = str(tmp_path / "a.parquet")
+    lists = [[*range(4 * i, 4 * i + 4)] for i in range(1_000)]
+    pq.write_table(
+        pa.table({"l": lists}), path, dictionary_pagesize_limit=4_000, data_page_size=2_000, write_batch_size=64
+    )
+    footer = pq.read_metadata(path).row_group(0).column(0)
+    (start, size, total) = footer.dictionary_page_offset, footer.total_compressed_size, footer.num_values
+    assert start is not None
+    body = Path(path).read_bytes()[start : start + size]
+    pages = walk_pages(body, total).data
+    coded = [page.values for page in pages if page.encoding == RLE_DICTIONARY]
+    assert 0 < len(coded) < len(pages), "a fallback is what this is about"
+
+    def lie(metadata: dict[int, Any]) -> None:
+        chunk = column_metadata(metadata)
+        chunk[5] = chunk[5]._replace(value=sum(coded))
+
+    edit_footer(path, lie)
+    with pytest.raises(
+        bp.FormatError, match=r"row group 0, column l\.list\.element: \d+ rows were decoded; expected 1000"
+    ):
+        filters_of(path)

@@ -5,7 +5,7 @@ and every codec, is shown the chunk through a footer of our own making that says
 integers whatever unit they count, text is bytes, INT96 is twelve bytes. No conversion can come between the file and
 the hash, and nothing in the file's own footer can trouble pyarrow.
 
-Of a chunk that is dictionary encoded throughout only the dictionary is decoded.
+Of a chunk that is dictionary encoded throughout only the dictionary is decoded, but for lists.
 
 Sources: parquet-format ``BloomFilter.md``, ``Encodings.md``; parquet.thrift (FileMetaData).
 """
@@ -75,7 +75,9 @@ def _filter_chunk(
     buffer = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
     body = buffer.data[_BEFORE:]
     chunk = pages.walk_pages(body, values)
-    if chunk.is_dictionary_encoded and chunk.dictionary is not None and chunk.dictionary.encoding in _PLAIN:
+    # How many values a list column has only its metadata says: all of them are decoded, to see that its rows are there.
+    dictionary_tells = chunk.is_dictionary_encoded and not leaf.repeated
+    if dictionary_tells and chunk.dictionary is not None and chunk.dictionary.encoding in _PLAIN:
         one_page = _dictionary_as_data(body, chunk.dictionary)
         entries = chunk.dictionary.values
         if not entries:  # all values are null
