@@ -17,6 +17,7 @@ from bloomparquet.errors import (
     UnsupportedError,
 )
 from bloomparquet.inspection import Probe, inspect, probe
+from bloomparquet.keys import Keys
 from bloomparquet.predicate import (
     And,
     Eq,
@@ -61,6 +62,7 @@ __all__ = [
     "In",
     "IsNotNull",
     "IsNull",
+    "Keys",
     "LimitError",
     "Lt",
     "LtEq",

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.errors import OptionError
+from bloomparquet.keys import Keys
 from bloomparquet.predicate import Column
 from bloomparquet.pruning.binding import partition_of
 from bloomparquet.pruning.planner import cache
@@ -51,7 +52,14 @@ _SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def advise(path: Paths, *, fpp: float = _DEFAULT_FPP, sample: int = SAMPLE_BYTES, filesystem: Any = None) -> pa.Table:
+def advise(
+    path: Paths,
+    *,
+    fpp: float = _DEFAULT_FPP,
+    sample: int = SAMPLE_BYTES,
+    filesystem: Any = None,
+    keys: Keys | None = None,
+) -> pa.Table:
     """Where Bloom filters pay at `path`: one row for each leaf column, in the order of the schema.
 
     Reads all footers, and at most `sample` bytes of filters and data, of columns for which footers do not decide it;
@@ -69,12 +77,14 @@ def advise(path: Paths, *, fpp: float = _DEFAULT_FPP, sample: int = SAMPLE_BYTES
     * advice: ``add``, ``shrink`` (fold filters that are too large), ``replace`` (filters that are too small), ``drop``
       (filters that are empty or full, which shrinking drops), ``keep`` or ``none``; and the reason.
 
+    `keys` open encrypted files; nothing is advised for a column of which they do not open all row groups.
+
     Raises OptionError for an `fpp` or a `sample` that cannot be, and what :func:`bloomparquet.plan` raises.
     """
     bits_per_value(fpp)
     if sample < 0:
         raise OptionError(f"sample is {sample}: expected a number of bytes, 0 or more")
-    dataset = Dataset.open(path, filesystem=filesystem)
+    dataset = Dataset.open(path, filesystem=filesystem, keys=keys)
     count = ReadCount()
     table = cache.row_groups(dataset.storage, dataset.files, count, skip_corrupt=False)
     return advise_on(dataset, table, fpp, sample, count)
@@ -199,6 +209,8 @@ def _meaning(kind: str) -> str:
 def _weigh(dataset: Dataset, column: TableColumn, facts: ColumnFacts, fpp: float) -> Worth:
     if len(column.path) == 1 and partition_of(dataset.partition_names, column.path, case_sensitive=False):
         return Worth(False, False, "is a partition column as well, whose directories tell its value")
+    if column.locked is not None:
+        return Worth(False, False, f"not known, as it is encrypted: {column.locked}")
     return weigh(column.leaf, column.leaf_traits, facts, fpp=fpp)
 
 

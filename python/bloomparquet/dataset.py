@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
 
 from bloomparquet.errors import PlanError
+from bloomparquet.keys import Keys
 from bloomparquet.partitions import Values, infer_type, parse_directories, to_array
-from bloomparquet.storage import FileInfo, Storage, is_glob, is_hidden, open_storage
+from bloomparquet.storage import FileInfo, Storage, is_glob, is_hidden, open_storage, with_keys
 
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike]
@@ -41,13 +42,15 @@ class Dataset:
         recursive: bool = True,
         partitioned: bool = True,
         base_path: PathLike | None = None,
+        keys: Keys | None = None,
     ) -> Dataset:
         """List what `path` names: a file, a directory, a glob, or a list of those.
 
         Below a directory, hidden names are passed over and ``name=value`` directories become partition columns;
         without `recursive` only the directory's own files count, and without `partitioned` such directories are like
-        any other. `base_path` says where partition directories begin when that is not the directory given. Raises
-        FileNotFoundError for a path that is not there, PlanError for one that holds no data file.
+        any other. `base_path` says where partition directories begin when that is not the directory given. `keys` open
+        encrypted files. Raises FileNotFoundError for a path that is not there, PlanError for one that holds no data
+        file.
         """
         given = [path] if isinstance(path, str | os.PathLike) else list(path)
         if not given:
@@ -80,7 +83,12 @@ class Dataset:
                 "expected Parquet files (names that begin with _ or . do not count)"
             )
         names = _one_set_of_names(files, partitions)
-        return cls(storage, tuple(files), names, tuple(tuple(value for _, value in values) for values in partitions))
+        raw_values = tuple(tuple(value for _, value in values) for values in partitions)
+        return cls(with_keys(storage, keys), tuple(files), names, raw_values)
+
+    def unlocked(self, keys: Keys | None) -> Dataset:
+        """The same with `keys`, if any are given."""
+        return self if keys is None else replace(self, storage=with_keys(self.storage, keys))
 
     def partition_table(self, timezone: str) -> pa.Table:
         """The partition columns with their types: one row per file."""

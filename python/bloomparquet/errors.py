@@ -4,7 +4,7 @@
     ├── FormatError         bytes that are not what the format says
     ├── UnsupportedError    well-formed, but nothing here can use it
     ├── LimitError          a size or count beyond what is sane or allowed
-    ├── EncryptionError     a key, or what it should have opened
+    ├── EncryptionError     a key, or what it should have opened (MissingKeyError, KeyRetrievalError: it did not come)
     ├── PlanError           a predicate, a column or a value that does not fit the data
     └── OptionError         an option's name or value (also a ValueError)
 
@@ -35,6 +35,14 @@ class LimitError(BloomParquetError):
 
 class EncryptionError(BloomParquetError):
     """A file is encrypted and cannot be opened with what was given."""
+
+
+class MissingKeyError(EncryptionError):
+    """A key was needed that nobody has given."""
+
+
+class KeyRetrievalError(EncryptionError):
+    """A key was asked for and did not come; it may come the next time."""
 
 
 class PlanError(BloomParquetError):

@@ -3,7 +3,7 @@ error."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,9 @@ from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.encoding import encode_values
 from bloomparquet.errors import PlanError, UnsupportedError
 from bloomparquet.format.schema import LeafColumn
-from bloomparquet.predicate import Column, IsNull, columns
+from bloomparquet.keys import Keys
+from bloomparquet.predicate import Column, IsNull
+from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.binding import bind, resolve, unknown_column
 from bloomparquet.pruning.filters import Question
 from bloomparquet.pruning.planner import cache
@@ -39,22 +41,30 @@ class Probe(NamedTuple):
     verdict: Verdict
 
 
-def inspect(path: Paths, *, filesystem: Any = None) -> pa.Table:
-    """Every Bloom filter at `path`, one row each.
+def inspect(
+    path: Paths, *, columns: Sequence[str | Column] | None = None, filesystem: Any = None, keys: Keys | None = None
+) -> pa.Table:
+    """Every Bloom filter at `path`, or of some `columns`, one row each. `keys` open encrypted files.
 
     Columns: file, row_group, column, type, rows (of the row group), offset (of the filter in the file), bytes (of the
     bitset), bits_set, estimated_ndv (from the bits), estimated_fpp (the chance that a value which is absent is not
     excluded). Reads every bitset whole. Raises FormatError, UnsupportedError or LimitError for a filter that cannot
-    be used.
+    be used, EncryptionError for a column that does not open, PlanError for one that is not there.
     """
-    dataset, table = _open(path, filesystem)
-    rows = [row for chunks in _all_chunks(table) for row in _describe(dataset, table, chunks)]
+    dataset, table = _open(path, filesystem, keys)
+    rows = [row for chunks in _chunks(table, columns) for row in _describe(dataset, table, chunks)]
     rows.sort(key=lambda row: (row[0], row[1]))
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
 
 
 def probe(
-    path: Paths, *, column: str | Column, value: Any, timezone: str = "UTC", filesystem: Any = None
+    path: Paths,
+    *,
+    column: str | Column,
+    value: Any,
+    timezone: str = "UTC",
+    filesystem: Any = None,
+    keys: Keys | None = None,
 ) -> list[Probe]:
     """Ask the Bloom filters alone, without statistics, whether `column` can hold `value`: one answer per row group,
     in file order.
@@ -65,13 +75,13 @@ def probe(
     """
     if value is None:
         raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with IS NULL")
-    dataset, table = _open(path, filesystem)
+    dataset, table = _open(path, filesystem, keys)
     name = (column,) if isinstance(column, str) else column
     schemas = [layout.schema for layout in table.layouts]
     test, unknown = resolve(IsNull(name), schemas, (), case_sensitive=True)
     if unknown:
         raise unknown_column(name, schemas, ())
-    (path,) = columns(test)
+    (path,) = columns_of(test)
     verdicts = np.ones(len(table), np.bool_)
     for i, layout in enumerate(table.layouts):
         leaf = bind(layout.schema, path, case_sensitive=True)
@@ -95,15 +105,25 @@ def probe(
     return [Probe(table.paths[file], index, verdict) for file, index, verdict in places]
 
 
-def _open(path: Paths, filesystem: Any) -> tuple[Dataset, RowGroups]:
-    dataset = Dataset.open(path, filesystem=filesystem)
+def _open(path: Paths, filesystem: Any, keys: Keys | None) -> tuple[Dataset, RowGroups]:
+    dataset = Dataset.open(path, filesystem=filesystem, keys=keys)
     return dataset, cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
 
 
-def _all_chunks(table: RowGroups) -> Iterator[ColumnChunks]:
-    for i, layout in enumerate(table.layouts):
-        for leaf in layout.schema.leaves:
+def _chunks(table: RowGroups, wanted: Sequence[str | Column] | None) -> Iterator[ColumnChunks]:
+    leaves = [(i, leaf) for i, layout in enumerate(table.layouts) for leaf in layout.schema.leaves]
+    for name in wanted or ():
+        if not any(_is_within(leaf.path, name) for _, leaf in leaves):
+            path = (name,) if isinstance(name, str) else name
+            raise unknown_column(path, [layout.schema for layout in table.layouts], ())
+    for i, leaf in leaves:
+        if wanted is None or any(_is_within(leaf.path, name) for name in wanted):
             yield table.chunks(i, leaf)
+
+
+def _is_within(path: Column, name: str | Column) -> bool:
+    """Whether `name` is that of the leaf column at `path`, or of a group around it."""
+    return any(name in (path[:depth], ".".join(path[:depth])) for depth in range(1, len(path) + 1))
 
 
 def _describe(dataset: Dataset, table: RowGroups, chunks: ColumnChunks) -> Iterator[tuple[Any, ...]]:

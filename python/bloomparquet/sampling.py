@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 
 from bloomparquet.dataset import Dataset
 from bloomparquet.encoding import family_of
-from bloomparquet.errors import BloomParquetError
+from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
-from bloomparquet.format.footer import MAGIC, Footer, WriterTraits
+from bloomparquet.format.crypto import OVERHEAD
+from bloomparquet.format.footer import Footer, WriterTraits
 from bloomparquet.format.schema import LeafColumn
-from bloomparquet.format.thrift import CompactReader
+from bloomparquet.format.sealed import ChunkCipher
+from bloomparquet.format.tails import MAGIC
 from bloomparquet.predicate import Column
 from bloomparquet.pruning.rowgroups import Bounds, ColumnChunks, RowGroups
+from bloomparquet.pruning.seals import Seals
 from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.storage import ReadCount, in_threads, read_ranges
 from bloomparquet.writing.bloom import Bloom
@@ -37,6 +40,7 @@ _FIRST_READ = 20 * 1024  # more than a filter's first read takes; see bloomparqu
 _FULL = 0.9  # of its bits: so full a filter does not tell how many values are in it
 _MOST_VALUES = 1 << 22
 _KEPT_FPP = 0.003  # of samples while they are held: no larger than their values need, and still exact enough
+_SEALED_HEADER_BYTES = 256  # parquet-java's have some eighty zeros in them
 _DATA_PAGES = (0, 3)
 _DICTIONARY_ENCODINGS = {2, 8}
 
@@ -46,7 +50,8 @@ class TableColumn:
     """One leaf column, by its path, over all files that have it; its n chunks are in one order throughout.
 
     `leaves` are its leaf in each layout, of which the types may differ. `places` (n,) are the chunks' places among all
-    row groups. `parts` and `part`, `at` (n,) lead back to where they come from.
+    row groups. `parts` and `part`, `at` (n,) lead back to where they come from. `locked` is why an encrypted chunk
+    cannot be looked into.
     """
 
     path: Column
@@ -62,6 +67,7 @@ class TableColumn:
     length: NDArray[np.int64]
     bounds: Bounds | None
     comparable: NDArray[np.bool_]  # of the type that most chunks have: values of other types have other bytes
+    locked: EncryptionError | None = None
 
     @property
     def leaf(self) -> LeafColumn:
@@ -136,6 +142,9 @@ def _gather(table: RowGroups, path: Column, leaves: Sequence[tuple[int, LeafColu
         np.concatenate([chunks.filters.length for chunks in parts]),
         _common_bounds(parts, [kind == usual for kind in kinds]),
         np.array([kind == usual for kind in kinds], np.bool_)[part],
+        next(
+            (error for chunks in parts for error in chunks.filters.locked if isinstance(error, EncryptionError)), None
+        ),
     )
 
 
@@ -289,17 +298,25 @@ def _filter_sizes(
                 unknown.append((i, chunk))
     file = np.array([table.file[columns[i].places[chunk]] for i, chunk in unknown], np.int64)
     offset = np.array([columns[i].offset[chunk] for i, chunk in unknown], np.int64)
-    room = np.minimum(table.arrays.limit[file] - offset, MAX_HEADER_BYTES)
+    seals = Seals([_cipher(columns[i], chunk) for i, chunk in unknown], len(unknown))
+    room = np.minimum(table.arrays.limit[file] - offset, np.where(seals.on, _SEALED_HEADER_BYTES, MAX_HEADER_BYTES))
     inside = np.flatnonzero((offset >= 4) & (room > BYTES_PER_BLOCK))
     ranges = read_ranges(dataset.storage, table.paths, file[inside], offset[inside], room[inside], count)
     heads = np.zeros((len(inside), MAX_HEADER_BYTES), np.uint8)
-    for row, (start, size) in enumerate(zip(ranges.starts.tolist(), room[inside].tolist(), strict=True)):
+    head_sizes = np.minimum(room[inside], MAX_HEADER_BYTES)
+    for row, (start, size) in enumerate(zip(ranges.starts.tolist(), head_sizes.tolist(), strict=True)):
         heads[row, :size] = ranges.buffer[start : start + size]
-    headers, bitsets, _ = parse_headers(heads, room[inside])
-    for which, size in zip(inside.tolist(), (headers + bitsets).tolist(), strict=True):
-        if size:
-            sizes[unknown[which]] = size
+    modules, _ = seals.open_headers(inside, ranges, room[inside], heads, head_sizes)
+    headers, bitsets, _ = parse_headers(heads, head_sizes)
+    found = np.where(modules > 0, modules + OVERHEAD, headers) + bitsets
+    for which, size in zip(inside[headers > 0].tolist(), found[headers > 0].tolist(), strict=True):
+        sizes[unknown[which]] = size
     return sizes
+
+
+def _cipher(column: TableColumn, chunk: int) -> ChunkCipher | None:
+    ciphers = column.parts[int(column.part[chunk])].filters.ciphers
+    return None if ciphers is None else ciphers[int(column.at[chunk])]
 
 
 def _data_bytes(table: RowGroups, column: TableColumn, chunk: int) -> int:
@@ -366,7 +383,9 @@ def _is_dictionary_encoded(table: RowGroups, column: TableColumn, chunk: int) ->
     """Whether the footer says that all data pages are dictionary encoded (field 13, encoding_stats)."""
     footer, row_group = _where(table, column, chunk)
     leaf = column.leaves[int(column.part[chunk])]
-    metadata = CompactReader(footer.raw, footer.chunks[row_group][leaf.index]).read_struct().get(3)
-    stats = metadata.get(13) if isinstance(metadata, dict) else None
+    try:
+        stats = footer.chunk_metadata(row_group, leaf.index).get(13)
+    except BloomParquetError:  # the sample itself is as good as any
+        return False
     pages = [each for each in stats or () if isinstance(each, dict) and each.get(1) in _DATA_PAGES]
     return bool(pages) and all(page.get(2) in _DICTIONARY_ENCODINGS for page in pages)

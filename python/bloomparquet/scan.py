@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.dataset import Dataset, Paths
-from bloomparquet.errors import PlanError, nearest
-from bloomparquet.format.footer import Footer
+from bloomparquet.errors import FormatError, PlanError, nearest
+from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.format.plain import Images
 from bloomparquet.names import Names, find
 from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.plan import ScanPlan
@@ -66,16 +67,38 @@ def read_row_groups(
     """Some row groups of the file at `path`, whose footer is `footer`, as record batches; one is decoded at a time.
 
     `columns` names top-level columns. INT96 comes as ``timestamp[us, UTC]``, the meaning and range that Spark gives it.
+    Of an encrypted file one row group's `columns` are in memory at a time; one of them whose key is not at hand is an
+    :class:`EncryptionError`, and so is what was altered.
     """
     chosen = None if columns is None else list(columns)
     instants = int96_columns(footer.layout.schema.root)
+    read = _read_stored if footer.crypto is None else _read_opened
+    for batch in read(storage, path, footer, row_groups, chosen, batch_rows):
+        yield as_instants(batch, instants) if instants else batch
+
+
+def _read_stored(
+    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
     with storage.arrow.open_input_file(path) as source:
         file = pq.ParquetFile(
             source, metadata=footer.to_arrow(), coerce_int96_timestamp_unit="us", pre_buffer=storage.threads > 1
         )
         for row_group in row_groups:  # one at a time: over several, pyarrow cannot decode dictionaries inside structs
-            for batch in file.iter_batches(batch_size=batch_rows, row_groups=[row_group], columns=chosen):
-                yield as_instants(batch, instants) if instants else batch
+            yield from file.iter_batches(batch_size=batch_rows, row_groups=[row_group], columns=columns)
+
+
+def _read_opened(
+    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    images, count = Images(storage, path, footer, columns), ReadCount()
+    for row_group in row_groups:
+        data, metadata = images.read(row_group, count)
+        file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
+        try:
+            yield from file.iter_batches(batch_size=batch_rows, columns=columns)
+        except OSError as error:  # pyarrow's word for damage: no file is read here
+            raise FormatError(f"{path}: row group {row_group}: {error}") from error
 
 
 class _Scan:
@@ -84,6 +107,8 @@ class _Scan:
     def __init__(
         self, plan: ScanPlan, columns: Sequence[str] | None, merge_schema: bool, planning: dict[str, Any]
     ) -> None:
+        if plan.locked:  # its rows may match, and cannot be read: the error says why
+            read_footers(plan.dataset.storage, plan.locked[:1], ReadCount())
         self._plan, self._case_sensitive = plan, planning.get("case_sensitive", True)
         zone = planning.get("timezone", "UTC") or "UTC"
         self._partitions = plan.dataset.partition_table(zone)

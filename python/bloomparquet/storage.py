@@ -8,6 +8,7 @@ begins in the result.
 
 from __future__ import annotations
 
+import copy
 import fnmatch
 import glob
 import os
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
 import numpy as np
@@ -25,6 +26,9 @@ import pyarrow.fs
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError
+
+if TYPE_CHECKING:
+    from bloomparquet.keys import Keys
 
 _GLOB = re.compile(r"[*?\[]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -55,6 +59,7 @@ class Storage(Protocol):
     near: int  # bytes: two ranges closer than this are cheaper to read as one
     threads: int  # reads worth having under way at once
     arrow: pyarrow.fs.FileSystem
+    keys: Keys | None  # what opens the encrypted files on it
 
     def list_files(self, path: str, *, recursive: bool, keep_hidden: bool = False) -> list[FileInfo]:
         """The files at or below `path`, sorted. Hidden names (``_…`` without ``=``, ``.…``) below it are left out.
@@ -87,6 +92,7 @@ class LocalStorage:
     near = 8 * 1024
     threads = 1
     arrow: pyarrow.fs.FileSystem
+    keys: Keys | None = None
 
     def __init__(self) -> None:
         self.arrow = pyarrow.fs.LocalFileSystem()
@@ -151,6 +157,7 @@ class ArrowStorage:
 
     near = 256 * 1024
     threads = 16
+    keys: Keys | None = None
 
     def __init__(self, arrow: pyarrow.fs.FileSystem, key: str) -> None:
         self.arrow = arrow
@@ -250,6 +257,15 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
 
     fs, inner = fsspec.core.url_to_fs(path)
     return _wrap(fs), inner
+
+
+def with_keys(storage: Storage, keys: Keys | None) -> Storage:
+    """The same storage with the keys to its encrypted files."""
+    if keys == storage.keys:
+        return storage
+    unlocked = copy.copy(storage)
+    unlocked.keys = keys
+    return unlocked
 
 
 def _open_native(scheme: str, location: str) -> tuple[Storage, str]:

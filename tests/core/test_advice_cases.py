@@ -177,10 +177,19 @@ def test_tables_without_rows_or_row_groups_need_nothing(tmp_path: Path) -> None:
         advise(write_groups(tmp_path / "y" / "_hidden", [{"x": [1]}]).rpartition("/")[0])
 
 
-@pytest.mark.parametrize("name", ["uniform_encryption", "encrypt_columns_plaintext_footer"])
-def test_encrypted_files_are_an_error(name: str, parquet_testing_dir: Path) -> None:
-    with pytest.raises(bp.EncryptionError, match=name):
-        advise(str(parquet_testing_dir / f"{name}.parquet.encrypted"))
+def test_nothing_is_advised_for_columns_that_stay_closed(parquet_testing_dir: Path) -> None:
+    path = str(parquet_testing_dir / "encrypt_columns_plaintext_footer.parquet.encrypted")
+    table = advise(path).to_pylist()
+    locked = {row["column"]: row for row in table if "is encrypted" in row["reason"]}
+    assert locked.keys() == {"float_field", "double_field"}
+    for name, row in locked.items():
+        assert (row["advice"], row["values"], row["filters"]) == ("none", 0, 0)
+        assert f"the key of column {name} is not given" in row["reason"]
+    columns = {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
+    opened = advise(path, keys=bp.Keys(columns=columns)).to_pylist()
+    assert all(row["values"] > 0 and "encrypted" not in row["reason"] for row in opened)
+    with pytest.raises(bp.EncryptionError, match=r"uniform_encryption.*the footer key is not given"):
+        advise(str(parquet_testing_dir / "uniform_encryption.parquet.encrypted"))
 
 
 def test_one_row_group_keeps_the_filter_that_it_has(tmp_path: Path) -> None:

@@ -86,13 +86,17 @@ def test_a_missing_path_and_a_directory_without_data_are_told_so(look: Callable[
 @pytest.mark.parametrize(
     "name", ["uniform_encryption", "encrypt_columns_and_footer_bloom_filter", "encrypt_columns_plaintext_footer"]
 )
-def test_an_encrypted_file_is_an_error_and_not_the_end_of_the_process(name: str, parquet_testing_dir: Path) -> None:
+def test_a_file_without_its_keys_is_an_error_and_not_the_end_of_the_process(
+    name: str, parquet_testing_dir: Path
+) -> None:
     path = parquet_testing_dir / f"{name}.parquet.encrypted"
     code = f"""
 import bloomparquet as bp
-def lookup(path): return bp.plan(path, "double_field = 1.5D")
+def lookup(path): return bp.plan(path, "double_field = 1.5D", on_filter_error="fail")
 def probe(path): return bp.probe(path, column="double_field", value=1.5)
-for look in (bp.plan, lookup, bp.inspect, bp.read_table, probe):
+plan = bp.plan({str(path)!r}, "double_field = 1.5D")
+assert (plan.total, plan.kept, len(plan.errors)) == (1, 1, 1), plan
+for look in (lookup, bp.inspect, bp.read_table, probe):
     try:
         look({str(path)!r})
     except bp.EncryptionError as error:

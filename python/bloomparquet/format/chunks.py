@@ -34,8 +34,15 @@ _FIELDS = {
     (3, 12, 2): 8,  # meta_data.statistics.min, deprecated
     (3, 12, 5): 9,  # meta_data.statistics.max_value
     (3, 12, 6): 10,  # meta_data.statistics.min_value
+    (8, 1): 11,  # crypto_metadata.ENCRYPTION_WITH_FOOTER_KEY
+    (8, 2): 12,  # crypto_metadata.ENCRYPTION_WITH_COLUMN_KEY
+    (8, 2, 2): 13,  # crypto_metadata.ENCRYPTION_WITH_COLUMN_KEY.key_metadata
+    (9,): 14,  # encrypted_column_metadata
 }
 _NUMBERS = 7  # of _FIELDS, the first are numbers and the others bytes
+_BOUNDS = range(7, 11)
+_PLAIN = (None,) * 4
+_MARKS = {(8, 1), (8, 2)}  # structs of which it matters that they are there
 _PATH_IN_SCHEMA = (3, 3)
 _KEPT_TEMPLATES = 16
 _MOST_ELEMENTS = 1024  # of lists of structs or strings; real ones have a handful
@@ -44,7 +51,11 @@ _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 
 
 class ChunkFields(NamedTuple):
-    """What planning needs of a column chunk; None where the footer does not say. The bounds are raw bytes."""
+    """What planning needs of a column chunk; None where the footer does not say. The bounds are raw bytes.
+
+    Of a chunk that is encrypted `footer_key` or `column_key` is not None but empty, by the key that it is under, and
+    `sealed_metadata` is the module with its metadata, where that is encrypted by itself.
+    """
 
     values: int | None  # nulls included
     nulls: int | None
@@ -57,6 +68,19 @@ class ChunkFields(NamedTuple):
     deprecated_min: bytes | None
     max_value: bytes | None
     min_value: bytes | None
+    footer_key: bytes | None
+    column_key: bytes | None
+    key_metadata: bytes | None
+    sealed_metadata: bytes | None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether anything says so."""
+        return self[-4:] != _PLAIN
+
+
+NOTHING = ChunkFields(*[None] * len(_FIELDS))
+"""Of a chunk that cannot be looked into."""
 
 
 @dataclass(slots=True)
@@ -186,13 +210,18 @@ class _Builder:
         slot = _FIELDS.get(path)
         if slot is not None and slot < _NUMBERS:
             slot = None
-        if self.fixed_width and slot is not None:
+        if self.fixed_width and slot in _BOUNDS:
             self.literal(length)
             self._add(b".{%d}" % size, slot)
         else:
             self.pattern += b"(" + _VARINT + b")"
             self.skimming += b"(" + _VARINT + b")"
             self._close(has_string=True, string_slot=slot)
+
+    def mark(self, path: tuple[int, ...]) -> None:
+        """Here something begins of which it matters that it is there."""
+        self.slots.append(_FIELDS[path])
+        self.pattern += b"()"
 
     def exactly(self, data: bytes) -> None:
         """`data`, outside any pattern."""
@@ -249,6 +278,8 @@ def _learn_value(
     if len(path) > thrift.MAX_DEPTH:
         raise FormatError(f"the column chunk nests deeper than {thrift.MAX_DEPTH} levels at byte {start} of the footer")
     if kind == thrift.STRUCT:
+        if path in _MARKS:
+            builder.mark(path)
         _learn_struct(reader, buffer, path, builder)
     elif path == _PATH_IN_SCHEMA:
         reader.read_value(kind)

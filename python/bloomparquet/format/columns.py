@@ -27,17 +27,34 @@ def column_chunks(group: Tree) -> list[Tree]:
 
 
 def require_chunk(chunk: Tree) -> Tree:
-    """`chunk`, a ColumnChunk. FormatError where it lacks its metadata, lies in another file, or has something else than
-    numbers for its offsets and sizes; EncryptionError where it is encrypted."""
-    if any(field_id in chunk for field_id in _ENCRYPTED):
+    """`chunk`, a ColumnChunk in plain text. FormatError where it lacks its metadata, lies in another file, or has
+    something else than numbers for its offsets and sizes; EncryptionError where it is encrypted."""
+    if is_encrypted(chunk):
         raise EncryptionError("the column chunk is encrypted")
+    require_own(chunk)
+    require_metadata(chunk.get(3))
+    return chunk
+
+
+def is_encrypted(chunk: Tree) -> bool:
+    """Whether a ColumnChunk says anything of encryption."""
+    return any(field_id in chunk for field_id in _ENCRYPTED)
+
+
+def require_own(chunk: Tree) -> Tree:
+    """`chunk`, a ColumnChunk, whatever it says of its metadata. FormatError where it lies in another file, or has
+    something else than numbers for its offsets and sizes."""
     if chunk.get(1):
         raise FormatError(f"the column chunk lies in another file, {chunk[1]!r}; such files are not changed")
-    metadata = _numbered(chunk, "column chunk").get(3)
+    return _numbered(chunk, "column chunk")
+
+
+def require_metadata(metadata: object) -> Tree:
+    """`metadata`, a ColumnMetaData. FormatError where it is none, or has something else than numbers for its offsets
+    and sizes."""
     if not isinstance(metadata, Tree):
         raise FormatError("the column chunk has no metadata in the footer; expected ColumnMetaData")
-    _numbered(metadata, "column's metadata")
-    return chunk
+    return _numbered(metadata, "column's metadata")
 
 
 def _structs(tree: Tree, field_id: int, what: str) -> list[Tree]:

@@ -11,23 +11,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError
+from bloomparquet.format import thrift
 from bloomparquet.format.chunks import ChunkFields, ChunkTemplates
+from bloomparquet.format.crypto import Algorithm, Module
 from bloomparquet.format.schema import FileSchema, parse_schema
+from bloomparquet.format.sealed import ChunkCipher, FileCrypto, open_footer, verified
+from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
 from bloomparquet.format.thrift import CompactReader, Struct
-from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
+from bloomparquet.storage import FileInfo, ReadCount, Storage
 
-MAGIC = b"PAR1"
-ENCRYPTED_MAGIC = b"PARE"
-_TRAILER = 8  # the footer's length (4 bytes, little-endian) and the magic
 _NO_ROW_GROUPS = b"\x29\x0c"  # field 4, where field 2 stands before it: a list of no structs
+_METADATA = b"\x3c"  # field 3, where none stands before it: a struct
+_ENCRYPTION = (8, 9)  # encryption_algorithm and footer_signing_key_metadata
 _TAIL_GUESS = 16 * 1024
 _MOST_TAIL = 256 * 1024
 _FIRST_FILES = 16
@@ -67,6 +70,10 @@ class Footer:
     Per row group, `rows` are its rows, `sizes` the bytes of its column chunks (None where the footer does not say), and
     ``chunks[i][j]`` is where in `raw` the metadata of leaf j's chunk begins. Plain tuples of numbers: there are as many
     as row groups, and the garbage collector need not visit these.
+
+    `size` is what the footer takes at the end of its file, in bytes, with whatever is around `raw` there. Of an
+    encrypted file `raw` is in plain text, but for the metadata of columns that is encrypted by itself; `crypto` has the
+    keys, and `places` says of each row group where it begins for who cannot look into its columns, and its ordinal.
     """
 
     raw: bytes
@@ -75,42 +82,92 @@ class Footer:
     sizes: tuple[int | None, ...]
     chunks: tuple[tuple[int, ...], ...]
     key_values: dict[str, str]
+    size: int
+    crypto: FileCrypto | None = None
+    places: tuple[tuple[int, int], ...] = ()
 
     def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
-        """What planning needs of one column chunk."""
+        """What planning needs of one column chunk. EncryptionError where its metadata does not open."""
+        return self.unlock(row_group, leaf)[0]
+
+    def unlock(self, row_group: int, leaf: int) -> tuple[ChunkFields, ChunkCipher | None]:
+        """The same, and what opens the rest of the chunk: None where it is in plain text."""
+        fields = self._stored(row_group, leaf)
+        cipher = self._cipher(fields, row_group, leaf)
+        if cipher is None or fields.sealed_metadata is None:
+            return fields, cipher
+        opened = _METADATA + cipher.open(fields.sealed_metadata, Module.COLUMN_METADATA) + b"\0"
+        return self.layout.templates[leaf].read(opened, 0), cipher
+
+    def chunk_cipher(self, row_group: int, leaf: int) -> ChunkCipher | None:
+        """What opens a column chunk; None where it is in plain text. EncryptionError where its key is not at hand."""
+        return self._cipher(self._stored(row_group, leaf), row_group, leaf)
+
+    def chunk_metadata(self, row_group: int, leaf: int) -> Tree:
+        """The ColumnMetaData of a chunk, however the file holds it. FormatError where there is none, EncryptionError
+        where it does not open."""
+        fields = self._stored(row_group, leaf)
+        cipher = self._cipher(fields, row_group, leaf)
+        if cipher is not None and fields.sealed_metadata is not None:
+            return read_tree(cipher.open(fields.sealed_metadata, Module.COLUMN_METADATA))[0]
+        metadata = read_tree(self.raw, self.chunks[row_group][leaf])[0].get(3)
+        if not isinstance(metadata, Tree):
+            raise FormatError("the column chunk has no metadata in the footer; expected ColumnMetaData")
+        return metadata
+
+    def _stored(self, row_group: int, leaf: int) -> ChunkFields:
         return self.layout.templates[leaf].read(self.raw, self.chunks[row_group][leaf])
 
+    def _cipher(self, fields: ChunkFields, row_group: int, leaf: int) -> ChunkCipher | None:
+        if self.crypto is None:
+            if fields.is_encrypted:
+                raise EncryptionError("the column chunk is encrypted, but the footer does not say how")
+            return None
+        path = self.layout.schema.leaves[leaf].path
+        return self.crypto.chunk(fields, path, self.places[row_group][1], leaf)
+
     def extent(self, row_group: int) -> tuple[int, int]:
-        """The byte offset at which the row group begins in its file, and how many bytes its column chunks take."""
+        """The byte offset at which the row group begins in its file, and how many bytes its column chunks take; of an
+        encrypted file as a reader without any keys understands it."""
         chunks, size = self.chunks[row_group], self.sizes[row_group]
         if not chunks:
             return 0, 0
-        first = self.read_chunk(row_group, 0)
+        first = self._stored(row_group, 0)
+        if self.crypto is not None and self._stored(0, 0).data_page_offset is None:
+            return self.places[row_group][0], size or 0
         pages, dictionary = first.data_page_offset or 0, first.dictionary_page_offset or 0
         start = dictionary if 0 < dictionary < pages else pages
-        return start, size or sum(self.read_chunk(row_group, leaf).compressed_size or 0 for leaf in range(len(chunks)))
+        return start, size or sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(len(chunks)))
 
     def to_arrow(self) -> pq.FileMetaData:
-        """The footer as pyarrow's readers take it. Asking this object for a column chunk may end the process."""
-        size = len(self.raw).to_bytes(4, "little")
-        return pq.read_metadata(pa.BufferReader(self.raw + size + MAGIC))
+        """The footer as pyarrow's readers take it; of an encrypted file without its row groups, of which pyarrow must
+        see nothing. Asking this object for a column chunk may end the process."""
+        raw = self.raw if self.crypto is None else _without_row_groups(self.raw)
+        return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
 
 
 def read_footers(
-    storage: Storage, files: Sequence[FileInfo], count: ReadCount, *, skip_corrupt: bool = False
+    storage: Storage,
+    files: Sequence[FileInfo],
+    count: ReadCount,
+    *,
+    skip_corrupt: bool = False,
+    locked: dict[FileInfo, EncryptionError] | None = None,
 ) -> list[Footer | None]:
-    """The footers of `files`, in their order; one request each when the footer fits in the first read.
+    """The footers of `files`, in their order; one request each when the footer fits in the first read. Encrypted ones
+    are opened with the storage's keys.
 
     Raises :class:`FormatError` that names the file for one that is empty, is no Parquet file or is damaged, and
-    :class:`EncryptionError` for an encrypted one; with `skip_corrupt` a damaged file gives None instead.
+    :class:`EncryptionError` for one that does not open; with `skip_corrupt` a damaged file gives None instead, and
+    with `locked` so does one that does not open, whose error goes there.
     """
     footers: list[Footer | None] = []
     at, expected = 0, _TAIL_GUESS
     while at < len(files):
         # The footers of a data set are of similar sizes: the first few say how much of the others to read.
         some = files[at : at + (_FILES_AT_ONCE if at else _FIRST_FILES)]
-        tails = _read_tails(storage, some, expected, count)
-        footers += [_parse_or_skip(file.path, raw, skip_corrupt) for file, raw in zip(some, tails, strict=True)]
+        tails = read_tails(storage, some, expected, count)
+        footers += [_parse_or_skip(storage, *pair, skip_corrupt, locked) for pair in zip(some, tails, strict=True)]
         seen = sorted(len(raw) for raw in tails if isinstance(raw, bytes))
         if seen:  # a few that are far larger than the others had better be read twice
             usual = seen[len(seen) * 7 // 8]
@@ -119,83 +176,47 @@ def read_footers(
     return footers
 
 
-def _parse_or_skip(path: str, raw: bytes | FormatError, skip_corrupt: bool) -> Footer | None:
+def _parse_or_skip(
+    storage: Storage,
+    file: FileInfo,
+    raw: bytes | FormatError,
+    skip_corrupt: bool,
+    locked: dict[FileInfo, EncryptionError] | None,
+) -> Footer | None:
     try:
-        return _parse(path, raw)
+        return _parse(storage, file.path, raw)
     except FormatError:
         if not skip_corrupt:
             raise
-        return None
+    except EncryptionError as error:
+        if locked is None:
+            raise
+        locked[file] = error
+    return None
 
 
-def _read_tails(
-    storage: Storage, files: Sequence[FileInfo], expected: int, count: ReadCount
-) -> list[bytes | FormatError]:
-    """Each file's footer with its trailer, or what is wrong with it; read again where it is larger than `expected`."""
-    paths = [file.path for file in files]
-    sizes = np.array([file.size for file in files], np.int64)
-    tails: list[bytes | FormatError] = [b""] * len(files)
-    readable = np.flatnonzero(sizes >= len(MAGIC) + _TRAILER)
-    for i in np.flatnonzero(sizes < len(MAGIC) + _TRAILER).tolist():
-        tails[i] = _not_parquet(files[i])
-    guess = np.minimum(sizes[readable], expected)
-    ranges = read_ranges(storage, paths, readable, sizes[readable] - guess, guess, count)
-    buffer = ranges.buffer.data
-    longer: list[int] = []
-    for i, start, size in zip(readable.tolist(), ranges.starts.tolist(), guess.tolist(), strict=True):
-        end = start + size
-        tail = bytes(buffer[end - _TRAILER : end])
-        needed = int.from_bytes(tail[:4], "little") + _TRAILER
-        if tail[-4:] not in (MAGIC, ENCRYPTED_MAGIC):
-            tails[i] = FormatError(
-                f"{paths[i]}: not a Parquet file, or cut short: its last 4 bytes are {tail[-4:]!r}; expected {MAGIC!r}"
-            )
-        elif needed + len(MAGIC) > sizes[i]:
-            tails[i] = FormatError(
-                f"{paths[i]}: the file claims a footer of {needed - _TRAILER} bytes, "
-                f"but has {sizes[i]} in all; it is damaged or cut short"
-            )
-        elif needed <= size:
-            tails[i] = bytes(buffer[end - needed : end])
-        else:
-            tails[i] = tail
-            longer.append(i)
-    lengths = np.array([int.from_bytes(tails[i][-_TRAILER:-4], "little") + _TRAILER for i in longer], np.int64)  # type: ignore[index]
-    again = np.array(longer, np.int64)
-    ranges = read_ranges(storage, paths, again, sizes[again] - lengths, lengths, count)
-    for i, start, size in zip(longer, ranges.starts.tolist(), lengths.tolist(), strict=True):
-        tails[i] = ranges.buffer[start : start + size].tobytes()
-    return tails
-
-
-def _not_parquet(file: FileInfo) -> FormatError:
-    what = "the file is empty (0 bytes)" if file.size == 0 else f"not a Parquet file: {file.size} bytes are too few"
-    return FormatError(
-        f"{file.path}: {what}; expected at least {len(MAGIC) + _TRAILER} bytes with {MAGIC!r} at both ends"
-    )
-
-
-def _parse(path: str, raw: bytes | FormatError) -> Footer:
+def _parse(storage: Storage, path: str, raw: bytes | FormatError) -> Footer:
     if isinstance(raw, FormatError):
         raise raw
-    if raw[-4:] == ENCRYPTED_MAGIC:
-        raise EncryptionError(
-            f"{path}: the footer is encrypted; encrypted files cannot be planned, read them with spark.read.parquet"
-        )
-    footer = raw[:-_TRAILER]
+    footer = raw[:-TRAILER]
     try:
-        return parse_footer(footer)
+        if raw[-4:] == ENCRYPTED_MAGIC:
+            opened, crypto = open_footer(footer, storage, path)
+            return replace(parse_footer(opened, crypto), size=len(raw))
+        return parse_footer(footer, source=(storage, path))
     except (FormatError, LimitError) as error:
         raise FormatError(f"{path}: the footer ({len(footer)} bytes) is damaged: {error}") from error
     except BloomParquetError as error:
         raise type(error)(f"{path}: {error}") from error
 
 
-def parse_footer(raw: bytes) -> Footer:
+def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, source: tuple[Storage, str] | None = None) -> Footer:
     """A serialised FileMetaData as a footer.
 
-    Raises :class:`FormatError` or :class:`LimitError` for damaged bytes, :class:`EncryptionError` when columns are
-    encrypted.
+    `crypto` is that of the file it was encrypted in. One in plain text whose columns are encrypted has its signature
+    behind it; it is verified with the keys to `source`, the storage and the path that it is from. Raises
+    :class:`FormatError` or :class:`LimitError` for damaged bytes, :class:`EncryptionError` where the signature does not
+    fit, or needs a `source`.
     """
     schema, templates, schema_end = _schema_of(raw)
     reader = CompactReader(raw, schema_end)
@@ -210,15 +231,40 @@ def parse_footer(raw: bytes) -> Footer:
         reader.read_value(kind)
     size, _ = reader.read_list_header()
     found_groups = [_read_row_group(reader, raw, templates) for _ in range(size)]
-    rows, sizes, chunks = zip(*found_groups, strict=True) if found_groups else ((), (), ())
-    layout, key_values = _layout_of(schema, templates, raw[:schema_end], raw[reader.position :])
-    return Footer(raw, layout, rows, sizes, chunks, key_values)
+    rows, sizes, chunks, marks = zip(*found_groups, strict=True) if found_groups else ((), (), (), ())
+    layout, key_values, signing = _layout_of(
+        schema, templates, raw[:schema_end], raw[reader.position :], secret=crypto is not None
+    )
+    footer = Footer(raw, layout, rows, sizes, chunks, key_values, len(raw) + TRAILER)
+    if signing is not None and crypto is None:
+        if source is None:
+            raise EncryptionError("the file has encrypted columns")
+        end = len(raw) - signing.signature_bytes
+        crypto = verified(raw[:end], raw[end:], signing.algorithm, signing.key_metadata, *source)
+        footer = replace(footer, raw=raw[:end])
+    return footer if crypto is None else replace(footer, crypto=crypto, places=_places(marks, sizes))
+
+
+def _places(marks: Sequence[tuple[int | None, int | None]], sizes: Sequence[int | None]) -> tuple[tuple[int, int], ...]:
+    """Of each row group, where parquet-java takes it to begin when it cannot look into the columns: at its file_offset,
+    unless that lies before the end of the row group before (ParquetMetadataConverter.filterFileMetaDataByMidpoint);
+    and its ordinal. `marks` are these two as they are stored."""
+    places: list[tuple[int, int]] = []
+    end = 0
+    for i, ((offset, ordinal), size) in enumerate(zip(marks, sizes, strict=True)):
+        start = offset or 0
+        if i == 0 or start < end:
+            start = end or len(MAGIC)
+        end = start + (size or 0)
+        places.append((start, i if ordinal is None else ordinal))
+    return tuple(places)
 
 
 def _read_row_group(
     reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...]
-) -> tuple[int, int | None, tuple[int, ...]]:
-    """The rows, the compressed size and the chunks' places of the row group at the reader's position."""
+) -> tuple[int, int | None, tuple[int, ...], tuple[int | None, int | None]]:
+    """The rows, the compressed size, the chunks' places, and the file_offset and ordinal of the row group at the
+    reader's position."""
     field_id = 0
     numbers: dict[int, Any] = {}
     chunks: list[int] | None = None
@@ -239,14 +285,24 @@ def _read_row_group(
     rows = numbers.get(3)
     if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:
         raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
-    compressed = numbers.get(6)
-    return rows, compressed if isinstance(compressed, int) and compressed > 0 else None, tuple(chunks)
+    compressed, offset, ordinal = (
+        number if isinstance(number := numbers.get(field_id), int) else None for field_id in (6, 5, 7)
+    )
+    return rows, compressed if compressed and compressed > 0 else None, tuple(chunks), (offset, ordinal)
+
+
+class _Signing(NamedTuple):
+    """What a footer in plain text says of its signature, which is what is left of the footer."""
+
+    algorithm: Algorithm
+    key_metadata: bytes | None
+    signature_bytes: int
 
 
 _schemas_lock = threading.Lock()
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
-_layouts: dict[tuple[int, WriterTraits], Layout] = {}
-_tails: dict[tuple[int, bytes], tuple[Layout, dict[str, str]]] = {}
+_layouts: dict[tuple[int, bool, WriterTraits], Layout] = {}
+_tails: dict[tuple[int, bool, bytes], tuple[Layout, dict[str, str], _Signing | None]] = {}
 _KEPT_SCHEMAS = 512
 
 
@@ -267,38 +323,53 @@ def _schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], i
 
 
 def _layout_of(
-    schema: FileSchema, templates: tuple[ChunkTemplates, ...], head: bytes, tail: bytes
-) -> tuple[Layout, dict[str, str]]:
+    schema: FileSchema, templates: tuple[ChunkTemplates, ...], head: bytes, tail: bytes, *, secret: bool
+) -> tuple[Layout, dict[str, str], _Signing | None]:
     """The layout and the key-value metadata of a file whose footer has `head`, with the schema, before its row groups
-    and `tail` behind them; most files of a data set have the same."""
-    known = _tails.get((id(schema), tail))
+    and `tail` behind them, and how it is signed; most files of a data set have the same. Files with `secret` footers
+    share none with others, of which it may be stored."""
+    known = _tails.get((id(schema), secret, tail))
     if known is None or known[0].schema is not schema:
-        traits, key_values = _parse_tail(schema, tail)
-        key = (id(schema), traits)
+        traits, key_values, signing = _parse_tail(schema, tail)
+        key = (id(schema), secret, traits)
         layout = _layouts.get(key)
         if layout is None or layout.schema is not schema:
-            layout = Layout(schema, traits, templates, head + _NO_ROW_GROUPS + tail)
+            skeleton = head + _NO_ROW_GROUPS + tail
+            layout = Layout(schema, traits, templates, skeleton if signing is None else _without_row_groups(skeleton))
         for cache in (_tails, _layouts):
             if len(cache) >= 4 * _KEPT_SCHEMAS:
                 cache.clear()
         _layouts[key] = layout
-        known = _tails[id(schema), tail] = layout, key_values
+        known = layout, key_values, signing
+        if signing is None:  # signatures are all different
+            _tails[id(schema), secret, tail] = known
     return known
 
 
-def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str]]:
+def _without_row_groups(raw: bytes) -> bytes:
+    """A FileMetaData that says nothing of row groups, nor of encryption."""
+    tree, _ = read_tree(raw)
+    tree.put(4, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, []))
+    for field_id in _ENCRYPTION:
+        tree.drop(field_id)
+    return write_tree(tree)
+
+
+def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str], _Signing | None]:
     reader = CompactReader(tail)
     fields: Struct = {}
     field_id = 4
     while (found := reader.read_field(field_id)) is not None:
         field_id, kind = found
         fields[field_id] = reader.read_value(kind)
-    if 8 in fields:  # the algorithm with which columns of this file are encrypted
-        raise EncryptionError(
-            "the file has encrypted columns; such files cannot be planned, read them with spark.read.parquet"
+    left, signing = len(tail) - reader.position, None
+    if _ENCRYPTION[0] in fields:
+        metadata = fields.get(_ENCRYPTION[1])
+        signing = _Signing(
+            Algorithm.parse(fields[_ENCRYPTION[0]]), metadata if isinstance(metadata, bytes) else None, left
         )
-    if reader.position != len(tail):
-        raise FormatError(f"{len(tail) - reader.position} bytes follow the end of FileMetaData")
+    elif left and any(tail[-left:]):  # parquet-java encrypts footers with zeros behind them
+        raise FormatError(f"{left} bytes follow the end of FileMetaData")
     pairs = {_text(pair.get(1)): _text(pair.get(2)) for pair in fields.get(5) or () if isinstance(pair, dict)}
     orders = tuple(isinstance(order, dict) and 1 in order for order in fields.get(7) or ())
     traits = WriterTraits(
@@ -307,7 +378,7 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
         altered_text=any("__CHAR_VARCHAR_TYPE_STRING" in text or "__COLLATIONS" in text for text in pairs.values()),
         column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
     )
-    return traits, pairs
+    return traits, pairs, signing
 
 
 def _text(raw: object) -> str:

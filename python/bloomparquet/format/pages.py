@@ -75,28 +75,42 @@ def walk_pages(buffer: bytes | memoryview, values: int) -> Chunk:
 def _read_page(buffer: bytes | memoryview, position: int) -> Page:
     reader = CompactReader(buffer, position)
     header = reader.read_struct()
-    kind = _number(header, 1, position)
+    return parse_page(header, position, reader.position, len(buffer) - reader.position)
+
+
+def parse_page(header: Struct, start: int, body: int, room: int) -> Page:
+    """The page whose `header` begins at byte `start` of its chunk, while the page itself begins at `body`, with `room`
+    bytes from there to the chunk's end. FormatError where these do not fit together."""
+    kind = _number(header, 1, start)
     field, encoding = _HEADERS.get(kind, (0, 0))
     details = header.get(field, {})
     if field and not isinstance(details, dict):
-        raise FormatError(f"the page header at byte {position} of the column chunk lacks field {field}")
-    size = _number(header, 3, position)
-    if size > len(buffer) - reader.position:
-        raise FormatError(
-            f"the page at byte {position} of the column chunk claims {size} bytes; "
-            f"{len(buffer) - reader.position} are left"
-        )
+        raise FormatError(f"the page header at byte {start} of the column chunk lacks field {field}")
+    size = _number(header, 3, start)
+    if size > room:
+        raise FormatError(f"the page at byte {start} of the column chunk claims {size} bytes; {room} are left")
     crc: Any = header.get(4)
     return Page(
         kind,
-        position,
-        reader.position,
+        start,
+        body,
         size,
-        _number(header, 2, position),
+        _number(header, 2, start),
         crc if isinstance(crc, int) else None,
-        _number(details, 1, position) if field else 0,
-        _number(details, encoding, position) if field else 0,
+        _number(details, 1, start) if field else 0,
+        _number(details, encoding, start) if field else 0,
     )
+
+
+def level_bytes(header: Struct, page: Page) -> int:
+    """How many bytes of a :data:`DATA_PAGE_V2` are levels, which lie before its values and are never compressed."""
+    details: Struct = header[_HEADERS[DATA_PAGE_V2][0]]
+    size = _number(details, 5, page.start) + _number(details, 6, page.start)
+    if size > page.size:
+        raise FormatError(
+            f"the page at byte {page.start} of the column chunk claims levels of {size} bytes, but has {page.size}"
+        )
+    return size
 
 
 def _number(fields: Struct, field_id: int, position: int) -> int:

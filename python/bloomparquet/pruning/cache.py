@@ -6,7 +6,8 @@ directory. A file's identity is its path, size and modification time, so a file 
 set of files that are known in part, only the others are read.
 
 A plan never writes to the disk: :meth:`FooterCache.persist` does, when there is time. And nothing that goes wrong
-there makes a plan fail: the cache is then what it is without a disk.
+there makes a plan fail: the cache is then what it is without a disk. What was read of encrypted files stays in
+memory, apart for each set of keys.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
+from bloomparquet.errors import EncryptionError
 from bloomparquet.format.footer import read_footers
 from bloomparquet.format.schema import FileSchema
+from bloomparquet.keys import Keys
 from bloomparquet.pruning.disk import CacheDirectory, DamagedEntryError, Entry, code_fingerprint
 from bloomparquet.pruning.merge import merge
 from bloomparquet.pruning.rowgroups import Lessons, RowGroups, are_unchanged
@@ -39,7 +42,7 @@ _WORTHWHILE = 1 / 8  # of what is stored: so much more must be known of filters 
 
 log = logging.getLogger("bloomparquet")
 
-_Key = tuple[str, tuple[FileInfo, ...]]
+_Key = tuple[str, Keys | None, tuple[FileInfo, ...]]
 
 
 @dataclass(slots=True)
@@ -91,10 +94,17 @@ class FooterCache:
                 disk.evict()
 
     def row_groups(
-        self, storage: Storage, files: Sequence[FileInfo], count: ReadCount, *, skip_corrupt: bool
+        self,
+        storage: Storage,
+        files: Sequence[FileInfo],
+        count: ReadCount,
+        *,
+        skip_corrupt: bool,
+        locked: dict[FileInfo, EncryptionError] | None = None,
     ) -> RowGroups:
-        """The row groups of `files`; reads the footers that are not known. Errors as for :func:`read_footers`."""
-        key = (storage.key, tuple(files))
+        """The row groups of `files`; reads the footers that are not known. `skip_corrupt`, `locked` and errors are as
+        for :func:`read_footers`."""
+        key = (storage.key, storage.keys, tuple(files))
         with self._lock:
             disk = self._disk
             known = self._tables.get(key)
@@ -112,11 +122,11 @@ class FooterCache:
             if table is not None:
                 self._remember(key, _Known(table, {disk.directory: table.lessons}, (path,)))
                 return table
-        return self._gather(storage, files, count, skip_corrupt, disk, listing)
+        return self._gather(storage, files, count, skip_corrupt, locked, disk, listing)
 
     def schemas(self, storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[FileSchema]:
-        """The distinct schemas of `files`; damaged files have none."""
-        found = read_footers(storage, files, count, skip_corrupt=True)
+        """The distinct schemas of `files`; those that are damaged or do not open have none."""
+        found = read_footers(storage, files, count, skip_corrupt=True, locked={})
         return list({id(footer.layout.schema): footer.layout.schema for footer in found if footer is not None}.values())
 
     def clear(self) -> None:
@@ -130,6 +140,7 @@ class FooterCache:
         files: Sequence[FileInfo],
         count: ReadCount,
         skip_corrupt: bool,
+        locked: dict[FileInfo, EncryptionError] | None,
         disk: CacheDirectory | None,
         listing: Listing | None,
     ) -> RowGroups:
@@ -153,7 +164,7 @@ class FooterCache:
                 if len(hits) >= _NEARLY_ALL * len(places):
                     superseded += other.entries
         unread = [i for i in range(len(files)) if i not in origin]
-        footers = read_footers(storage, [files[i] for i in unread], count, skip_corrupt=skip_corrupt)
+        footers = read_footers(storage, [files[i] for i in unread], count, skip_corrupt=skip_corrupt, locked=locked)
         read = {i: footer for i, footer in zip(unread, footers, strict=True) if footer is not None}
         lasting = {i for i, same in zip(read, are_unchanged(storage, [files[i] for i in read]), strict=True) if same}
         for some in (sorted(lasting), [i for i in read if i not in lasting]):
@@ -170,14 +181,15 @@ class FooterCache:
                 # What others have stored, or will, need not be stored a second time.
                 known.stored[disk.directory] = None if lasting or not all_stored else kept.lessons
                 known.superseded = tuple(superseded) if lasting else ()
-            self._remember((storage.key, tuple(kept.files)), known)
+            self._remember((storage.key, storage.keys, tuple(kept.files)), known)
         return table
 
     def _neighbours(self, storage: Storage, disk: CacheDirectory | None, listing: Listing | None) -> Iterator[_Known]:
         """Tables that may know some of the files: those in memory, then those of the same data set on disk; used last
         first."""
         with self._lock:
-            held = [known for (name, _), known in reversed(self._tables.items()) if name == storage.key]
+            own = storage.key, storage.keys
+            held = [known for (*scope, _), known in reversed(self._tables.items()) if tuple(scope) == own]
         for known in held:
             if not known.table.outdated:
                 yield known
@@ -256,6 +268,8 @@ class FooterCache:
 def _is_worth_storing(known: _Known, directory: Path) -> bool:
     """A large cache file is not written anew for a few filters: they are as cheaply read once more."""
     stored, table = known.stored[directory], known.table
+    if table.is_secret:
+        return False
     if stored is None or is_damaged(table):
         return True
     columns, lessons, before = table.lessons

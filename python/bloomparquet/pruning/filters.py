@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, FormatError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
+from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.pruning.learnt import ABSENT, BROKEN, READY, RESIDENT_BYTES, UNREAD, Learnt, pairs
+from bloomparquet.pruning.seals import Seals
 from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter, block_index, block_mask, check_blocks
 from bloomparquet.storage import Ranges, ReadCount, Storage, read_ranges
 
@@ -56,7 +58,8 @@ class Filters:
 
     `offset` and `length` (n,) are the footer's, -1 where absent; `limit` (n,) is where each file's footer begins: a
     filter lies before it. `filled` (n,) says which chunks are known to hold a value that is not null. `learnt` is what
-    reading them has taught before.
+    reading them has taught before. `ciphers` (n,) open those of encrypted columns: such a filter is two modules, header
+    and bitset, and is read whole, as nothing less of it opens.
     """
 
     def __init__(
@@ -70,7 +73,9 @@ class Filters:
         limit: NDArray[np.int64],
         filled: NDArray[np.bool_],
         learnt: Learnt | None = None,
+        ciphers: Sequence[ChunkCipher | None] | None = None,
     ) -> None:
+        self._seals = Seals(ciphers, len(offset))
         self._paths, self._file, self._row_group, self._column = paths, file, row_group, column
         self.offset, self.length, self._limit, self.filled = offset, length, limit, filled
         known = Learnt.nothing(offset) if learnt is None else learnt
@@ -97,6 +102,15 @@ class Filters:
                 result[batch] = self._probe(question.about(batch))
             result[self._state[chunks] != READY] = True
             return result, int(np.count_nonzero(self._state[chunks] == BROKEN))
+
+    @property
+    def locked(self) -> list[BloomParquetError]:
+        """Why chunks cannot be looked into of which it is not even known whether they have filters."""
+        return [error for chunk, error in self.errors.items() if self.offset[chunk] < 0]
+
+    @property
+    def ciphers(self) -> Sequence[ChunkCipher | None] | None:
+        return self._seals.ciphers
 
     @property
     def kept_bytes(self) -> int:
@@ -129,6 +143,8 @@ class Filters:
             if self._state[chunk] == BROKEN:
                 raise self.errors[chunk]
             ranges, starts = self._bitsets(storage, np.array([chunk]), count)
+            if self._state[chunk] == BROKEN:
+                raise self.errors[chunk]
             return ranges[starts[0] : starts[0] + self.num_bytes[chunk]]
 
     def _open(self, storage: Storage, which: NDArray[np.int64], count: ReadCount) -> None:
@@ -146,35 +162,38 @@ class Filters:
         if len(which) == 0:
             return
         length = self.length[which]
-        whole = (length > 0) & (length <= _WORTH_KEEPING)
+        whole = (length > 0) & ((length <= _WORTH_KEEPING) | self._seals.on[which])
         if self._resident.nbytes + int(length[whole].sum()) > RESIDENT_BYTES:
             whole = (length > 0) & (length <= _HEAD_BYTES)
         size = np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _HEAD_BYTES)
         size = np.minimum(size, self._limit[which] - self.offset[which])
-        for at in range(0, len(which), _BATCH_BYTES // _HEAD_BYTES):
-            batch = slice(at, at + _BATCH_BYTES // _HEAD_BYTES)
+        for batch in np.split(np.arange(len(which)), np.flatnonzero(np.diff(np.cumsum(size) // _BATCH_BYTES)) + 1):
             self._open_batch(storage, which[batch], size[batch], count)
 
     def _open_batch(
         self, storage: Storage, which: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount
     ) -> None:
         ranges = read_ranges(storage, self._paths, self._file[which], self.offset[which], size, count)
-        header_bytes, num_bytes, errors = parse_headers(_heads(ranges, size), np.minimum(size, MAX_HEADER_BYTES))
-        announced = self.length[which]
-        end = self.offset[which] + header_bytes + num_bytes
-        for row, error in errors.items():
+        heads, head_sizes = _heads(ranges, size), np.minimum(size, MAX_HEADER_BYTES)
+        modules, locked = self._seals.open_headers(which, ranges, size, heads, head_sizes)
+        header_bytes, num_bytes, errors = parse_headers(heads, head_sizes)
+        for row, error in {**errors, **locked}.items():
             self._break(int(which[row]), error)
         read = header_bytes > 0
+        header_bytes = np.where(read & (modules > 0), modules, header_bytes)
+        stored = num_bytes + self._seals.overhead(which)
+        announced = self.length[which]
+        end = self.offset[which] + header_bytes + stored
         for row in np.flatnonzero(read & (end > self._limit[which])).tolist():
             self._break(
                 int(which[row]),
                 FormatError(f"its header claims {num_bytes[row]} bytes, which would end in or behind the footer"),
             )
-        for row in np.flatnonzero(read & (announced >= 0) & (announced != header_bytes + num_bytes)).tolist():
+        for row in np.flatnonzero(read & (announced >= 0) & (announced != header_bytes + stored)).tolist():
             self._break(
                 int(which[row]),
                 FormatError(
-                    f"its header claims {header_bytes[row]} + {num_bytes[row]} bytes, the footer {announced[row]}"
+                    f"its header claims {header_bytes[row]} + {stored[row]} bytes, the footer {announced[row]}"
                 ),
             )
         good = np.flatnonzero(self._state[which] == UNREAD)
@@ -183,8 +202,25 @@ class Filters:
         self._bitset_at[chunks] = self.offset[chunks] + header_bytes[good]
         self.num_bytes[chunks] = num_bytes[good]
         starts, seen = ranges.starts[good] + header_bytes[good], size[good] - header_bytes[good]
-        self._not_empty[chunks] = _any_set(ranges.buffer, starts, np.minimum(seen, num_bytes[good]))
-        self._keep(ranges.buffer, chunks, starts, np.flatnonzero(seen >= num_bytes[good]))
+        self._not_empty[chunks] = ~self._seals.on[chunks] & _any_set(
+            ranges.buffer, starts, np.minimum(seen, num_bytes[good])
+        )
+        self._keep(ranges.buffer, chunks, starts, np.flatnonzero(seen >= stored[good]))
+
+    def _bits(self, chunk: int, stored: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
+        """The bitset of which `stored` are the bytes in the file; None where it does not open."""
+        try:
+            bits = self._seals.bitset(chunk, stored)
+        except EncryptionError as error:
+            self._break(chunk, error)
+            return None
+        if self._seals.on[chunk]:  # of the others that was seen before
+            self._not_empty[chunk] = bits.any()
+        return bits
+
+    def _stored_bytes(self, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What bitsets take in their files."""
+        return self.num_bytes[chunks] + self._seals.overhead(chunks)
 
     def _keep(
         self, buffer: NDArray[np.uint8], chunks: NDArray[np.int64], starts: NDArray[np.int64], whole: NDArray[np.int64]
@@ -192,20 +228,25 @@ class Filters:
         """Keep the bitsets that came whole, up to a bound."""
         sizes = self.num_bytes[chunks[whole]]
         fits = np.cumsum(sizes) + self._resident.nbytes <= RESIDENT_BYTES
-        whole, sizes = whole[fits], sizes[fits]
-        if len(whole) == 0:
+        whole = whole[fits]
+        extents = zip(
+            chunks[whole].tolist(), starts[whole].tolist(), self._stored_bytes(chunks[whole]).tolist(), strict=True
+        )
+        found = {chunk: self._bits(chunk, buffer[start : start + size]) for chunk, start, size in extents}
+        opened = {chunk: bits for chunk, bits in found.items() if bits is not None}
+        if not opened:
             return
-        ends = np.cumsum(sizes)
-        kept = np.empty(int(ends[-1]), np.uint8)
-        for start, size, end in zip(starts[whole].tolist(), sizes.tolist(), ends.tolist(), strict=True):
-            kept[end - size : end] = buffer[start : start + size]
-        self._resident_at[chunks[whole]] = len(self._resident) + (ends - sizes) // BYTES_PER_BLOCK
+        kept = np.concatenate(list(opened.values()))
+        which = np.array(list(opened), np.int64)
+        sizes = self.num_bytes[which]
+        self._resident_at[which] = len(self._resident) + (np.cumsum(sizes) - sizes) // BYTES_PER_BLOCK
         self._resident = np.concatenate((self._resident, kept.view("<u4").reshape(-1, 8)))
 
     def _batches(self, question: Question, ready: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """`ready` in pieces whose reads stay within a bound of memory."""
         some = question.about(ready)
-        cost = np.minimum(self.num_bytes[some.chunks], _cost_of_blocks(some))
+        whole = self.num_bytes[some.chunks]
+        cost = np.where(self._seals.on[some.chunks], whole, np.minimum(whole, _cost_of_blocks(some)))
         cost[self._resident_at[some.chunks] >= 0] = 0
         piece = (np.cumsum(cost) - cost) // _BATCH_BYTES
         yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
@@ -213,7 +254,8 @@ class Filters:
     def _probe(self, question: Question) -> NDArray[np.bool_]:
         result = np.zeros(len(question.chunks), np.bool_)
         resident = self._resident_at[question.chunks] >= 0
-        whole = ~resident & (_cost_of_blocks(question) >= self.num_bytes[question.chunks])
+        is_dear = _cost_of_blocks(question) >= self.num_bytes[question.chunks]
+        whole = ~resident & (is_dear | self._seals.on[question.chunks])
         for group in (np.flatnonzero(resident), np.flatnonzero(whole)):
             if len(group):
                 result[group] = self._probe_whole(question.about(group))
@@ -233,9 +275,9 @@ class Filters:
             buffer, starts = self._bitsets(question.storage, chunks, question.reads)
             self._not_empty[chunks] |= _any_set(buffer, starts, self.num_bytes[chunks])
             blocks, base = _as_blocks(buffer, starts, self.num_bytes[chunks])
-        hit = np.zeros(len(chunks), np.bool_)
+        hit: NDArray[np.bool_] = self._state[chunks] == BROKEN  # some only turn out so when their bitsets are opened
         n_blocks = self.num_bytes[chunks] // BYTES_PER_BLOCK
-        undecided, at = np.arange(len(chunks)), question.first
+        undecided, at = np.flatnonzero(~hit), question.first
         for size in _ROUNDS:
             until = np.minimum(at + size, last)
             for some in np.array_split(undecided, len(undecided) * size // _PAIRS_AT_ONCE + 1):
@@ -253,7 +295,7 @@ class Filters:
         return hit
 
     def _probe_blocks(self, question: Question) -> NDArray[np.bool_]:
-        """By reading one block for each chunk and value."""
+        """By reading one block for each chunk and value; none of them is encrypted."""
         chunks, hashes, storage = question.chunks, question.hashes, question.storage
         row, value = pairs(question.first, question.last)
         pair = chunks[row]
@@ -301,10 +343,19 @@ class Filters:
             return self._resident[at : at + self.num_bytes[chunks[0]] // BYTES_PER_BLOCK].view(np.uint8).reshape(
                 -1
             ), np.zeros(1, np.int64)
-        ranges = read_ranges(
-            storage, self._paths, self._file[chunks], self._bitset_at[chunks], self.num_bytes[chunks], count
-        )
-        return ranges.buffer, ranges.starts
+        stored = self._stored_bytes(chunks)
+        ranges = read_ranges(storage, self._paths, self._file[chunks], self._bitset_at[chunks], stored, count)
+        if not self._seals.on[chunks].any():
+            return ranges.buffer, ranges.starts
+        sizes = self.num_bytes[chunks]
+        ends = np.cumsum(sizes)
+        opened = np.zeros(int(ends[-1]), np.uint8)
+        extents = zip(chunks.tolist(), ranges.starts.tolist(), stored.tolist(), ends.tolist(), strict=True)
+        for chunk, start, size, end in extents:
+            bits = self._bits(chunk, ranges.buffer[start : start + size])
+            if bits is not None:
+                opened[end - len(bits) : end] = bits
+        return opened, ends - sizes
 
     def _break(self, chunk: int, error: BloomParquetError) -> None:
         """Never ask this filter again, and say so once per file."""

@@ -131,4 +131,12 @@ def _concatenate(
     names = ("nulls", "values", "offset", "length", "filled")
     nulls, values, offset, length, filled = (join([getattr(found, name) for found in arrays]) for name in names)
     learnt = Learnt.concatenate([found.learnt.take(some).compact() for found, some in zip(arrays, chosen, strict=True)])
-    return ColumnArrays(joined, nulls, values, offset, length, filled, learnt.take(order))
+    ciphers = None
+    if any(found.ciphers is not None for found in arrays):
+        every = [
+            None if found.ciphers is None else found.ciphers[i]
+            for found, some in zip(arrays, chosen, strict=True)
+            for i in some.tolist()
+        ]
+        ciphers = [every[i] for i in order.tolist()]
+    return ColumnArrays(joined, nulls, values, offset, length, filled, learnt.take(order), ciphers)

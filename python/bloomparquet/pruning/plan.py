@@ -34,7 +34,8 @@ class RowGroup:
     """One row group of a plan.
 
     `start` and `length` are bytes in the file. A file that its partition values exclude is never opened: it stands in
-    a plan as one entry whose `index` and `rows` are None and whose extent is the whole file.
+    a plan as one entry whose `index` and `rows` are None and whose extent is the whole file; so does one that is
+    encrypted and does not open, which is kept.
     """
 
     path: str
@@ -65,14 +66,15 @@ class ScanPlan:
     file_places: NDArray[np.int64] = field(repr=False)  # per file of `table`, its place in `dataset.files`
     footer_reads: ReadCount
     filter_reads: ReadCount
+    locked: tuple[FileInfo, ...] = ()  # encrypted, and nothing here opens them; not in `table`
 
     @property
     def total(self) -> int:
-        return len(self.table) + len(self.excluded)
+        return len(self.table) + len(self.excluded) + len(self.locked)
 
     @property
     def kept(self) -> int:
-        return int(np.count_nonzero(self.codes == KEPT))
+        return int(np.count_nonzero(self.codes == KEPT)) + len(self.locked)
 
     @property
     def skipped(self) -> Counter[str]:
@@ -93,12 +95,13 @@ class ScanPlan:
 
     @property
     def row_groups(self) -> Sequence[RowGroup]:
-        """Every row group in file order, then the files that partition values excluded."""
+        """Every row group in file order, then the files that partition values excluded, and those that are locked."""
         return _RowGroupList(self)
 
     def kept_row_groups(self) -> list[RowGroup]:
-        """The row groups to read, in file order."""
-        return [self._row_group(i) for i in np.flatnonzero(self.codes == KEPT).tolist()]
+        """The row groups to read, in file order, and then the files that are locked."""
+        locked = range(self.total - len(self.locked), self.total)
+        return [self._row_group(i) for i in [*np.flatnonzero(self.codes == KEPT).tolist(), *locked]]
 
     def kept_by_file(self) -> Iterator[tuple[int, list[int]]]:
         """For each file with something to read: its place in ``table.files``, and the indexes of its kept row
@@ -123,8 +126,9 @@ class ScanPlan:
 
     def _row_group(self, i: int) -> RowGroup:
         if i >= len(self.table):
-            file = self.excluded[i - len(self.table)]
-            return RowGroup(file.path, None, None, 0, file.size, False, Reason.PARTITION.value)
+            file = (*self.excluded, *self.locked)[i - len(self.table)]
+            kept = i >= self.total - len(self.locked)
+            return RowGroup(file.path, None, None, 0, file.size, kept, None if kept else Reason.PARTITION.value)
         start, length = self.table.extent(i)
         reason = REASONS[self.codes[i]]
         place = int(self.table.file[i])
@@ -134,7 +138,9 @@ class ScanPlan:
         )
 
     def __repr__(self) -> str:
-        told = [tell_row_groups(self.kept, len(self.table), self.skipped)]
+        told = [tell_row_groups(self.kept - len(self.locked), len(self.table), self.skipped)]
+        if self.locked:
+            told.append(f"{len(self.locked)} encrypted files kept unopened")
         if self.excluded:
             told.append(f"{len(self.excluded)} files skipped unopened by partition")
         if self.errors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from bloomparquet.dataset import Dataset, PathLike, Paths
 from bloomparquet.encoding import Encoded
-from bloomparquet.errors import BloomParquetError, OptionError, PlanError
+from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.format.schema import LeafColumn
+from bloomparquet.keys import Keys
 from bloomparquet.predicate import Column, IsNull, Not, Predicate, columns, normalize
 from bloomparquet.pruning import statistics
 from bloomparquet.pruning.binding import NoLeaf, bind, gather, partition_of, resolve, unknown_column
@@ -25,7 +26,7 @@ from bloomparquet.pruning.plan import KEPT, REASONS, ScanPlan
 from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
 from bloomparquet.pruning.verdict import Reason, Verdicts, might_match
 from bloomparquet.residual import mask
-from bloomparquet.storage import ReadCount
+from bloomparquet.storage import FileInfo, ReadCount
 from bloomparquet.where import parse_where
 
 Where = str | Sequence[Any] | Predicate | None
@@ -51,6 +52,7 @@ def plan(
     strict: bool = True,
     exact_names: bool = False,
     integer_bits: Mapping[Column, int] | None = None,
+    keys: Keys | None = None,
 ) -> ScanPlan:
     """Which row groups at `path` might hold rows for which `where` is TRUE. Reads footers and filters, never data.
 
@@ -65,6 +67,9 @@ def plan(
     integer columns how wide (8 to 64) the type is that a reader shows them as: of a file with wider integers it may
     show the low bits alone, so nothing is excluded there.
 
+    `keys` open encrypted files. What does not open excludes nothing: of a column without its key every row group is
+    kept, and of a file whose footer is locked the whole; both are among the plan's errors, as for `on_filter_error`.
+
     Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file,
     ``OSError`` as the storage gave it.
     """
@@ -73,9 +78,9 @@ def plan(
         raise OptionError(f"on_filter_error is {on_filter_error!r}; expected 'keep' or 'fail'")
     predicate = parse_where(where)
     dataset = (
-        path
+        path.unlocked(keys)
         if isinstance(path, Dataset)
-        else Dataset.open(path, filesystem=filesystem, recursive=recursive, base_path=base_path)
+        else Dataset.open(path, filesystem=filesystem, recursive=recursive, base_path=base_path, keys=keys)
     )
     rules = _Rules(timezone, case_sensitive, strict, integer_bits or {})
     normal = None if predicate is None else normalize(predicate)
@@ -87,41 +92,43 @@ def plan(
     places = np.flatnonzero(wanted)
     footer_reads, filter_reads = ReadCount(), ReadCount()
     files = dataset.files if wanted.all() else [dataset.files[i] for i in places.tolist()]
-    table = cache.row_groups(dataset.storage, files, footer_reads, skip_corrupt=skip_corrupt)
+    locked: dict[FileInfo, EncryptionError] = {}
+    table = cache.row_groups(dataset.storage, files, footer_reads, skip_corrupt=skip_corrupt, locked=locked)
     if len(table.files) != len(files):
         readable = {file: i for i, file in enumerate(table.files)}
         places = np.array([place for place in places.tolist() if dataset.files[place] in readable], np.int64)
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     codes = np.full(len(table), KEPT, np.uint8)
-    errors: dict[BloomParquetError, None] = {}  # in the order of their discovery
+    unusable = _Unusable(on_filter_error, locked.values())
     if predicate is not None:
         schemas = [layout.schema for layout in table.layouts]
         names = {"case_sensitive": case_sensitive, "exact": exact_names}
         predicate, unknown = resolve(predicate, schemas, dataset.partition_names, **names)
-        if unknown and strict:
+        if unknown and strict and not locked:  # a file that does not open may have the column
             schemas += cache.schemas(dataset.storage, excluded, footer_reads)
             predicate, unknown = resolve(predicate, schemas, dataset.partition_names, **names)
             if unknown:
                 raise unknown_column(unknown[0], schemas, dataset.partition_names)
-        evidence = _FooterEvidence(table, partitions, places, rules, frozenset(unknown), footer_reads)
+        evidence = _FooterEvidence(table, partitions, places, rules, frozenset(unknown), footer_reads, unusable)
         normal = gather(normalize(predicate))
         alive = might_match(normal, table.rows > 0, evidence.judge)
         codes[~alive] = REASONS.index(Reason.STATISTICS)
         if evidence.equalities:
-            filters = _FilterEvidence(evidence, dataset, filter_reads, errors, on_filter_error)
+            filters = _FilterEvidence(evidence, dataset, filter_reads, unusable)
             kept = might_match(normal, alive, filters.judge)
             codes[alive & ~kept] = REASONS.index(Reason.BLOOM)
     return ScanPlan(
         dataset,
         predicate,
         time.perf_counter() - began,
-        tuple(errors),
+        tuple(unusable.errors),
         table,
         codes,
         excluded,
         places,
         footer_reads,
         filter_reads,
+        tuple(locked),
     )
 
 
@@ -166,6 +173,21 @@ class _PartitionEvidence:
         return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), np.bool_)
 
 
+class _Unusable:
+    """The evidence that cannot be used, each piece once, in the order of its discovery; or the first is raised."""
+
+    def __init__(self, on_error: OnFilterError, found: Iterable[BloomParquetError]) -> None:
+        self.errors: dict[BloomParquetError, None] = {}
+        self._on_error = on_error
+        self.add(found)
+
+    def add(self, found: Iterable[BloomParquetError]) -> None:
+        for error in found:
+            if self._on_error == "fail":
+                raise error
+            self.errors[error] = None
+
+
 @dataclass(slots=True)
 class _Equality:
     """An equality over the chunks of one layout, as filters can answer it."""
@@ -185,12 +207,13 @@ class _FooterEvidence:
         rules: _Rules,
         unknown: frozenset[Column],
         reads: ReadCount,
+        unusable: _Unusable,
     ) -> None:
         self.table = table
         self.verdicts: dict[int, Verdicts] = {}
         self.equalities: dict[int, list[_Equality]] = {}
         self._partitions, self._places, self._rules, self._unknown = partitions, places, rules, unknown
-        self._reads = reads
+        self._reads, self._unusable = reads, unusable
 
     def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
         verdicts = self.verdicts.get(id(leaf))
@@ -216,6 +239,7 @@ class _FooterEvidence:
         return verdicts
 
     def _judge_chunks(self, leaf: Predicate, chunks: ColumnChunks, verdicts: Verdicts) -> None:
+        self._unusable.add(chunks.filters.locked)
         try:
             verdicts[chunks.members], encoded = statistics.judge(leaf, chunks, self._rules.timezone)
         except PlanError:
@@ -234,16 +258,9 @@ class _FilterEvidence:
         footers: _FooterEvidence,
         dataset: Dataset,
         count: ReadCount,
-        errors: dict[BloomParquetError, None],
-        on_error: OnFilterError,
+        unusable: _Unusable,
     ) -> None:
-        self._footers, self._dataset, self._count, self._errors, self._on_error = (
-            footers,
-            dataset,
-            count,
-            errors,
-            on_error,
-        )
+        self._footers, self._dataset, self._count, self._unusable = footers, dataset, count, unusable
 
     def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
         verdicts = self._footers.judge(leaf, alive)
@@ -266,10 +283,7 @@ class _FilterEvidence:
         found, unusable = chunks.filters.check(question)
         verdicts[chunks.members[which]] = found
         if unusable:
-            broken = [chunks.filters.errors[i] for i in which.tolist() if i in chunks.filters.errors]
-            if self._on_error == "fail":
-                raise broken[0]
-            self._errors.update(dict.fromkeys(broken))
+            self._unusable.add(chunks.filters.errors[i] for i in which.tolist() if i in chunks.filters.errors)
 
 
 def _fits(leaf: LeafColumn, bits: int | None) -> bool:

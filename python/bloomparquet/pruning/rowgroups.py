@@ -18,15 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.encoding import has_signed_order, order_keys
-from bloomparquet.errors import FormatError
-from bloomparquet.format.chunks import ChunkFields
+from bloomparquet.errors import EncryptionError, FormatError, KeyRetrievalError
+from bloomparquet.format.chunks import NOTHING, ChunkFields
 from bloomparquet.format.footer import Footer, Layout, WriterTraits, read_footers
 from bloomparquet.format.schema import LeafColumn
+from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.pruning.filters import Filters
 from bloomparquet.pruning.learnt import Learnt
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 UNKNOWN = -1
+
+_Unlocked = tuple[ChunkFields, ChunkCipher | None] | EncryptionError
 
 ColumnKey = tuple[int, int]
 """A column of a table: the place of its layout, and of its leaf therein."""
@@ -63,7 +66,7 @@ class ColumnArrays:
     """What a :class:`ColumnChunks` knows, apart from the table that it belongs to; all of shape (n,).
 
     `offset` and `length` are the filters' places as footers give them, `filled` says which chunks are known to hold a
-    value.
+    value. `ciphers` open the filters of encrypted chunks; None where no file is encrypted.
     """
 
     bounds: Bounds | None
@@ -73,13 +76,15 @@ class ColumnArrays:
     length: NDArray[np.int64]
     filled: NDArray[np.bool_]
     learnt: Learnt
+    ciphers: Sequence[ChunkCipher | None] | None = None
 
     @classmethod
     def of(cls, chunks: ColumnChunks) -> ColumnArrays:
         filters = chunks.filters
         return cls(
-            chunks.bounds, chunks.nulls, chunks.values, filters.offset, filters.length, filters.filled, filters.learnt()
-        )
+            chunks.bounds, chunks.nulls, chunks.values, filters.offset, filters.length, filters.filled,
+            filters.learnt(), filters.ciphers,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +195,7 @@ class RowGroups:
         file = self.file[members]
         filters = Filters(
             self.paths, file, self.index[members], ".".join(leaf.path), arrays.offset, arrays.length,
-            self.arrays.limit[file], arrays.filled, arrays.learnt,
+            self.arrays.limit[file], arrays.filled, arrays.learnt, arrays.ciphers,
         )  # fmt: skip
         with self._lock:
             self._chunks[key] = ColumnChunks(leaf, layout, members, arrays.bounds, arrays.nulls, arrays.values, filters)
@@ -203,6 +208,11 @@ class RowGroups:
     def column_keys(self) -> set[ColumnKey]:
         """The columns that are known, or stored."""
         return {*self.known(), *(self.stored.keys if self.stored is not None else ())}
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether a file is encrypted: what is known of it must not be stored."""
+        return any(footer is not None and footer.crypto is not None for footer in self._footers)
 
     def can_tell(self, layout: int) -> bool:
         """Whether every column of the files with ``layouts[layout]`` can be told without reading."""
@@ -281,11 +291,16 @@ class RowGroups:
         same_place = _limit(self.files[place], footer) == self.arrays.limit[place]
         return same_layout and same_place and footer.rows == tuple(rows.tolist())
 
-    def _chunks_of(self, place: int, footer: Footer, leaf: LeafColumn) -> list[ChunkFields]:
+    def _unlock(self, place: int, row_group: int, leaf: LeafColumn) -> _Unlocked:
+        footer = self._footers[place]
+        assert footer is not None
         try:
-            return [footer.read_chunk(i, leaf.index) for i in range(len(footer.rows))]
+            return footer.unlock(row_group, leaf.index)
         except FormatError as error:
             raise _damaged(self.paths[place], error) from error
+        except EncryptionError as error:
+            self.outdated |= isinstance(error, KeyRetrievalError)
+            return type(error)(f"{self.paths[place]}: row group {row_group}, column {'.'.join(leaf.path)}: {error}")
 
     @property
     def kept_bytes(self) -> int:
@@ -297,16 +312,25 @@ class RowGroups:
 
     def _extract(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> ColumnArrays:
         places = list(dict.fromkeys(self.file[self.members(layout)].tolist()))
-        chunks: list[ChunkFields] = []
-        for place, footer in zip(places, self.read_footers(places, reads), strict=True):
-            chunks += self._chunks_of(place, footer, leaf)
+        footers = self.read_footers(places, reads)
+        found = [
+            self._unlock(place, i, leaf)
+            for place, footer in zip(places, footers, strict=True)
+            for i in range(len(footer.rows))
+        ]
+        chunks = [NOTHING if isinstance(each, EncryptionError) else each[0] for each in found]
         values, nulls, offset, length = (
             np.array([UNKNOWN if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in range(4)
         )
         nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
         filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
         bounds = bounds_of(leaf, self.layouts[layout].traits, chunks)
-        return ColumnArrays(bounds, nulls, values, offset, length, filled, Learnt.nothing(offset))
+        locked = {i: each for i, each in enumerate(found) if isinstance(each, EncryptionError)}
+        ciphers = [None if isinstance(each, EncryptionError) else each[1] for each in found]
+        return ColumnArrays(
+            bounds, nulls, values, offset, length, filled, Learnt.nothing(offset, locked),
+            ciphers if any(ciphers) else None,
+        )  # fmt: skip
 
 
 def are_unchanged(storage: Storage, files: Iterable[FileInfo]) -> list[bool]:
@@ -327,7 +351,7 @@ def is_unchanged(file: FileInfo) -> bool:
 
 
 def _limit(info: FileInfo, footer: Footer) -> int:
-    return info.size - len(footer.raw) - 8
+    return info.size - footer.size
 
 
 def _damaged(path: str, error: FormatError) -> FormatError:

@@ -1,4 +1,7 @@
-"""The Bloom filters that a file has: where each lies, and its bits, one filter in memory at a time."""
+"""The Bloom filters that a file has: where each lies, and its bits, one filter in memory at a time.
+
+Filters of encrypted columns are opened where the column's key is at hand; of the others nothing is known here.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
+from bloomparquet.format.crypto import OVERHEAD, Module, module_size
 from bloomparquet.format.footer import Footer
+from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
-from bloomparquet.writing.rewrite import Extent, Place
+from bloomparquet.writing.rewrite import Extent
+from bloomparquet.writing.sealed_footer import Place
+
+_MOST_SEALED_BYTES = 512  # of a header; parquet-java encrypts some eighty zeros with it
 
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A filter in a file: where its header begins, where its bitset does, and where that ends."""
+    """A filter in a file: where its header begins, where its bitset does, where that ends, and what opens the two."""
 
     start: int
     bitset: int
     end: int
+    cipher: ChunkCipher | None = None
 
     @property
     def extent(self) -> Extent:
@@ -31,56 +40,106 @@ class Existing:
 def find_filters(
     storage: Storage, file: FileInfo, footer: Footer, count: ReadCount, *, skip_broken: bool = False
 ) -> dict[Place, Existing]:
-    """Where the filters of `file` lie. Reads their headers, all in one go.
+    """Where the filters of `file` lie, but those of columns whose key is not at hand. Reads their headers, all in one
+    go.
 
-    Raises FormatError, UnsupportedError or LimitError that names the chunk for one that cannot be used; with
-    `skip_broken` it is passed over.
+    Raises FormatError, UnsupportedError, LimitError or EncryptionError that names the chunk for one that cannot be
+    used; with `skip_broken` it is passed over.
     """
-    end = file.size - len(footer.raw) - 8
+    end = file.size - footer.size
     places: list[Place] = []
     offsets: list[int] = []
+    ciphers: list[ChunkCipher | None] = []
     for row_group in range(len(footer.rows)):
         for leaf in range(len(footer.layout.schema.leaves)):
-            offset = footer.read_chunk(row_group, leaf).bloom_offset
+            place = row_group, leaf
+            if not is_open(footer, place):
+                continue
+            try:
+                fields, cipher = footer.unlock(*place)
+            except EncryptionError as error:
+                raise EncryptionError(f"{_name(file, footer, place)}: {error}") from error
+            offset = fields.bloom_offset
             if not offset:
                 continue
             if 4 <= offset < end:
-                places.append((row_group, leaf))
+                places.append(place)
                 offsets.append(offset)
+                ciphers.append(cipher)
             elif not skip_broken:
                 raise FormatError(
-                    f"{_name(file, footer, (row_group, leaf))}: the Bloom filter is said to begin at byte {offset}; "
+                    f"{_name(file, footer, place)}: the Bloom filter is said to begin at byte {offset}; "
                     f"expected 4 to {end}"
                 )
     start = np.array(offsets, np.int64)
-    sizes = np.minimum(end - start, MAX_HEADER_BYTES)
+    sealed = np.array([cipher is not None for cipher in ciphers], np.bool_)
+    sizes = np.minimum(end - start, np.where(sealed, _MOST_SEALED_BYTES, MAX_HEADER_BYTES))
     ranges = read_ranges(storage, [file.path], np.zeros_like(start), start, sizes, count)
     heads = np.zeros((len(start), MAX_HEADER_BYTES), np.uint8)
-    for i, (at, size) in enumerate(zip(ranges.starts.tolist(), sizes.tolist(), strict=True)):
-        heads[i, :size] = ranges.buffer[at : at + size]
+    modules = np.zeros(len(start), np.int64)
+    broken: dict[int, BloomParquetError] = {}
+    for i, (at, size, cipher) in enumerate(zip(ranges.starts.tolist(), sizes.tolist(), ciphers, strict=True)):
+        head = ranges.buffer[at : at + size]
+        if cipher is not None:
+            try:
+                modules[i] = _module_size(head.data)
+                opened = cipher.open(head.data[: modules[i]], Module.BLOOM_FILTER_HEADER)
+            except BloomParquetError as error:
+                broken[i] = error
+                continue
+            head = np.frombuffer(opened, np.uint8)[:MAX_HEADER_BYTES]
+            sizes[i] = len(head)
+        heads[i, : len(head)] = head
     header_bytes, bitset_bytes, errors = parse_headers(heads, sizes)
-    for i, error in errors.items():
-        if skip_broken:
-            continue
-        raise type(error)(f"{_name(file, footer, places[i])}: {error}") from error
+    for i, error in sorted({**errors, **broken}.items()):
+        header_bytes[i] = 0
+        if not skip_broken:
+            raise type(error)(f"{_name(file, footer, places[i])}: {error}") from error
     found = {}
-    for place, at, header, bitset in zip(places, offsets, header_bytes.tolist(), bitset_bytes.tolist(), strict=True):
-        if skip_broken and (not header or at + header + bitset > end):
+    for i, (place, at, cipher) in enumerate(zip(places, offsets, ciphers, strict=True)):
+        if not header_bytes[i]:
             continue
-        if at + header + bitset > end:
+        bitset = at + int(modules[i] if sealed[i] else header_bytes[i])
+        stop = bitset + int(bitset_bytes[i]) + (OVERHEAD if sealed[i] else 0)
+        if stop <= end:
+            found[place] = Existing(at, bitset, stop, cipher)
+        elif not skip_broken:
             raise FormatError(
-                f"{_name(file, footer, place)}: the Bloom filter at byte {at} claims {bitset} bytes, "
+                f"{_name(file, footer, place)}: the Bloom filter at byte {at} claims {bitset_bytes[i]} bytes, "
                 f"but the footer begins at byte {end}"
             )
-        found[place] = Existing(at, at + header, at + header + bitset)
     return found
 
 
-def read_filter(storage: Storage, file: FileInfo, found: Existing, count: ReadCount) -> SplitBlockBloomFilter:
-    """The bits of one filter of `file`."""
+def is_open(footer: Footer, place: Place) -> bool:
+    """Whether a chunk is in plain text, or its key is at hand."""
+    try:
+        footer.chunk_cipher(*place)
+    except EncryptionError:
+        return False
+    return True
+
+
+def has_filter(file: FileInfo, footer: Footer, place: Place) -> bool:
+    """Whether a chunk of `file` has a filter. EncryptionError that names it where that cannot be told."""
+    try:
+        return bool(footer.read_chunk(*place).bloom_offset)
+    except EncryptionError as error:
+        raise EncryptionError(f"{_name(file, footer, place)}: {error}") from error
+
+
+def read_filter(
+    storage: Storage, file: FileInfo, footer: Footer, place: Place, found: Existing, count: ReadCount
+) -> SplitBlockBloomFilter:
+    """The bits of one filter of `file`. EncryptionError that names the chunk where they do not open."""
     at, size = np.array([found.bitset]), np.array([found.end - found.bitset])
-    bitset = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
-    return SplitBlockBloomFilter.from_bytes(bitset.data)
+    bitset: bytes | memoryview = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer.data
+    if found.cipher is not None:
+        try:
+            bitset = found.cipher.open(bitset, Module.BLOOM_FILTER_BITSET)
+        except EncryptionError as error:
+            raise EncryptionError(f"{_name(file, footer, place)}: {error}") from error
+    return SplitBlockBloomFilter.from_bytes(bitset)
 
 
 def replaced(file: FileInfo, footer: Footer, old: Mapping[Place, Existing], changed: Collection[Place]) -> list[Extent]:
@@ -96,6 +155,13 @@ def replaced(file: FileInfo, footer: Footer, old: Mapping[Place, Existing], chan
             )
         reach[goes] = max(reach[goes], (found.end, place))
     return [old[place].extent for place in changed if place in old]
+
+
+def _module_size(head: memoryview) -> int:
+    size = module_size(head)
+    if size > len(head):
+        raise EncryptionError(f"the Bloom filter's header claims {size} bytes; expected {_MOST_SEALED_BYTES} at most")
+    return size
 
 
 def _name(file: FileInfo, footer: Footer, place: Place) -> str:

@@ -22,6 +22,7 @@ from bloomparquet.dataset import Dataset, PathLike, Paths
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError
 from bloomparquet.format.footer import Footer, read_footers
 from bloomparquet.format.schema import FileSchema
+from bloomparquet.keys import Keys
 from bloomparquet.predicate import Column
 from bloomparquet.pruning.planner import cache
 from bloomparquet.pruning.rowgroups import RowGroups
@@ -29,12 +30,13 @@ from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage, read_ranges
 from bloomparquet.writing import tail
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
-from bloomparquet.writing.existing import find_filters, read_filter, replaced
+from bloomparquet.writing.existing import Existing, find_filters, has_filter, is_open, read_filter, replaced
 from bloomparquet.writing.filling import insert_equals
 from bloomparquet.writing.logged import directories_of, require_no_log
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import is_unchanged, replacing, sweep
-from bloomparquet.writing.rewrite import Extent, Filters, Place, Rewrite, data_end, rewrite
+from bloomparquet.writing.rewrite import Extent, Filters, Rewrite, data_end, rewrite
+from bloomparquet.writing.sealed_footer import Place
 from bloomparquet.writing.stored import filter_chunk
 
 OnError = Literal["raise", "report"]
@@ -57,10 +59,12 @@ class Job:
 
 @dataclass(frozen=True)
 class AddFilters:
-    """Filters on the columns of `bloom`, for the chunks that have none; with `replace`, for all, made anew."""
+    """Filters on the columns of `bloom`, for the chunks that have none; with `replace`, for all, made anew. Those that
+    nobody has named are `unasked`, and are passed over where they are encrypted and their key is not at hand."""
 
     bloom: Mapping[str | Column, Bloom]
     replace: bool = False
+    unasked: frozenset[str | Column] = frozenset()
 
     action: Action = "added"
     tail_only: bool = False
@@ -69,20 +73,24 @@ class AddFilters:
         self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount
     ) -> tuple[Filters, list[Extent], Mapping[int, Bloom]]:
         """The filters that change, the bytes of old ones that nobody needs then, and what was asked for by leaf."""
-        chosen = choose(self.bloom, footer.layout.schema, file.path, absent_ok=True)
+        schema = footer.layout.schema
+        chosen = choose(self.bloom, schema, file.path, absent_ok=True)
+        asked = {column: bloom for column, bloom in self.bloom.items() if column not in self.unasked}
+        named = choose(asked, schema, file.path, absent_ok=True)
         old = find_filters(storage, file, footer, count, skip_broken=True) if self.replace else {}
         filters: dict[Place, SplitBlockBloomFilter | None] = {}
         for row_group in range(len(footer.rows)):
             for index, bloom in chosen.items():
-                if not self.replace and footer.read_chunk(row_group, index).bloom_offset:
+                leaf, place = schema.leaves[index], (row_group, index)
+                if index not in named and not is_open(footer, place):
                     continue
-                leaf, place = footer.layout.schema.leaves[index], (row_group, index)
+                if not self.replace and has_filter(file, footer, place):
+                    continue
                 found = filter_chunk(storage, file, footer, row_group, leaf, bloom, count)
                 if found is None:
                     continue
-                if place in old and np.array_equal(found.blocks, read_filter(storage, file, old[place], count).blocks):
-                    continue
-                filters[place] = found
+                if place not in old or not _is_same(found, storage, file, footer, place, old[place], count):
+                    filters[place] = found
         return filters, replaced(file, footer, old, filters), chosen
 
 
@@ -111,7 +119,7 @@ class ShrinkFilters:
         old = find_filters(storage, file, footer, count)
         filters: dict[Place, SplitBlockBloomFilter | None] = {}
         for place, existing in old.items():
-            bloom = read_filter(storage, file, existing, count)
+            bloom = read_filter(storage, file, footer, place, existing, count)
             fields = footer.read_chunk(*place)
             share_set = bloom.bits_set / (8 * bloom.num_bytes)  # the fpp is at most that, and takes longer to tell
             is_empty = not share_set and (fields.values or 0) > (fields.nulls or 0)
@@ -126,6 +134,21 @@ class ShrinkFilters:
         return filters, replaced(file, footer, old, filters), wanted
 
 
+def _is_same(
+    bloom: SplitBlockBloomFilter,
+    storage: Storage,
+    file: FileInfo,
+    footer: Footer,
+    place: Place,
+    old: Existing,
+    count: ReadCount,
+) -> bool:
+    try:
+        return np.array_equal(bloom.blocks, read_filter(storage, file, footer, place, old, count).blocks)
+    except EncryptionError:  # it was altered
+        return False
+
+
 Change = AddFilters | ShrinkFilters
 
 
@@ -138,6 +161,7 @@ def add_filters(
     dry_run: bool = False,
     on_error: OnError = "raise",
     filesystem: Any = None,
+    keys: Keys | None = None,
     progress: Progress | None = None,
 ) -> list[FileOutcome]:
     """Add Bloom filters to the files at `src`, which are replaced, or else written to `dst`; one outcome per file.
@@ -151,7 +175,7 @@ def add_filters(
     Raises PlanError for a column that no file has, UnsupportedError for one that cannot carry a useful filter,
     EncryptionError for encrypted files, FormatError for damaged ones.
     """
-    dataset = Dataset.open(src, filesystem=filesystem, partitioned=False)
+    dataset = Dataset.open(src, filesystem=filesystem, partitioned=False, keys=keys)
     return _run(planned(dataset, bloom, replace), dataset, src, dst, dry_run, on_error, filesystem, progress)
 
 
@@ -164,11 +188,12 @@ def planned(dataset: Dataset, bloom: BloomSpec, replace: bool = False, spell: Sp
     of them together. Errors are those of :func:`add_filters`."""
     asked = by_column(bloom)
     _require_somewhere(dataset, asked, spell)
-    if EVERY_COLUMN in asked:
-        wanted = asked.pop(EVERY_COLUMN)
-        paying = paying_columns(dataset, _readable(dataset), wanted.fpp, SAMPLE_BYTES, ReadCount())
-        asked = {**dict.fromkeys(paying, wanted), **asked}
-    return AddFilters(asked, replace)
+    if EVERY_COLUMN not in asked:
+        return AddFilters(asked, replace)
+    wanted = asked.pop(EVERY_COLUMN)
+    paying = paying_columns(dataset, _readable(dataset), wanted.fpp, SAMPLE_BYTES, ReadCount())
+    unasked = frozenset(column for column in paying if column not in asked)
+    return AddFilters({**dict.fromkeys(paying, wanted), **asked}, replace, unasked)
 
 
 def shrink_filters(
@@ -181,6 +206,7 @@ def shrink_filters(
     dry_run: bool = False,
     on_error: OnError = "raise",
     filesystem: Any = None,
+    keys: Keys | None = None,
     progress: Progress | None = None,
 ) -> list[FileOutcome]:
     """Fold the Bloom filters of the files at `src` to the size that `fpp` needs, without reading data; one outcome per
@@ -192,7 +218,7 @@ def shrink_filters(
     local file is changed where it lies instead, from its trailing filters on: faster, and readers must stay away
     meanwhile. Otherwise as :func:`add_filters`.
     """
-    dataset = Dataset.open(src, filesystem=filesystem, partitioned=False)
+    dataset = Dataset.open(src, filesystem=filesystem, partitioned=False, keys=keys)
     change = ShrinkFilters(fpp, drop_above, in_place_footer)
     if in_place_footer and (dst is not None or not isinstance(dataset.storage, LocalStorage)):
         raise OptionError("in_place_footer changes local files where they lie: give no dst, and no URL")
@@ -256,11 +282,17 @@ def change_file(
         sweep(target_storage, target or file.path)
     count = ReadCount()
     footer = _read_footer(storage, file, count)
+    _require_footer_key(file, footer)
     filters, dead, wanted = change.changes(storage, file, footer, count)
     if change.tail_only:
         dead = [(start, stop) for start, stop in dead if start >= data_end(file.path, footer)]
     if filters:
         new = rewrite(file.path, file.size, footer, filters, dead, partial(_read, storage, file.path, count))
+        if footer.crypto is not None and change.action == "shrunk" and not change.tail_only and new.size > file.size:
+            raise EncryptionError(
+                f"{file.path}: the file is encrypted and is left as it is: it would not get smaller, as nothing can be "
+                "moved where the key of some column is not at hand; give the keys of all columns"
+            )
     if not filters or (change.tail_only and new.size >= file.size):
         if target is None:
             return FileOutcome(file.path, "unchanged", file.size, file.size)
@@ -305,12 +337,22 @@ def _read_footer(storage: Storage, file: FileInfo, count: ReadCount) -> Footer:
     try:
         (footer,) = read_footers(storage, [file], count)
     except EncryptionError as error:
-        raise EncryptionError(
-            f"{file.path}: the file is encrypted and is left as it is; a filter in plain text would tell what its "
-            f"columns hold ({error})"
-        ) from error
+        raise EncryptionError(f"{file.path}: the file is encrypted and is left as it is ({error})") from error
     assert footer is not None
     return footer
+
+
+def _require_footer_key(file: FileInfo, footer: Footer) -> None:
+    """EncryptionError unless the footer of the file can be written again."""
+    if footer.crypto is None:
+        return
+    try:
+        footer.crypto.footer()
+    except EncryptionError as error:
+        how = "encrypted" if footer.crypto.encrypted_footer else "signed"
+        raise EncryptionError(
+            f"{file.path}: the file is encrypted and is left as it is: its footer has to be {how} anew, and {error}"
+        ) from error
 
 
 def _readable(dataset: Dataset) -> RowGroups:

@@ -3,7 +3,7 @@
 What a filter holds is the hash of each value as it is stored, whatever it means. So pyarrow, which has every encoding
 and every codec, is shown the chunk through a footer of our own making that says nothing of meanings: integers are
 integers whatever unit they count, text is bytes, INT96 is twelve bytes. No conversion can come between the file and
-the hash, and nothing in the file's own footer can trouble pyarrow.
+the hash, and nothing in the file's own footer can trouble pyarrow. An encrypted chunk is opened before.
 
 Of a chunk that is dictionary encoded throughout only the dictionary is decoded, but for lists.
 
@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.format import pages, thrift
-from bloomparquet.format.chunks import ChunkFields
-from bloomparquet.format.columns import require_chunk
-from bloomparquet.format.footer import MAGIC, Footer
+from bloomparquet.format.footer import Footer
+from bloomparquet.format.plain import append_chunk, chunk_extent, chunk_metadata
 from bloomparquet.format.schema import LeafColumn, SchemaNode
+from bloomparquet.format.tails import MAGIC
 from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
 from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
@@ -47,8 +47,9 @@ def filter_chunk(
 ) -> SplitBlockBloomFilter | None:
     """The filter of one column chunk, of the size that its values need; None of a chunk without values.
 
-    Reads the chunk in one request and holds it, with one decoded batch and the filter. Raises FormatError that names
-    the chunk where it is damaged.
+    Reads the chunk in one request and holds it, with one decoded batch and the filter; an encrypted one is opened
+    first, and held twice for that time. Raises errors that name the chunk: FormatError where it is damaged,
+    EncryptionError where its key is not at hand or it was altered.
     """
     try:
         return _filter_chunk(storage, file, footer, row_group, leaf, bloom, count)
@@ -61,18 +62,22 @@ def filter_chunk(
 def _filter_chunk(
     storage: Storage, file: FileInfo, footer: Footer, row_group: int, leaf: LeafColumn, bloom: Bloom, count: ReadCount
 ) -> SplitBlockBloomFilter | None:
-    fields = footer.read_chunk(row_group, leaf.index)
+    fields, cipher = footer.unlock(row_group, leaf.index)
     values = fields.values
     if not values:
         return None
-    metadata = _metadata(footer, row_group, leaf)
+    metadata = chunk_metadata(footer, row_group, leaf)
     rows = footer.rows[row_group]
     if not leaf.repeated and values != rows:
         raise FormatError(f"the column chunk has {values} values, but its row group has {rows} rows")
-    start, length = _extent(fields, file.size - len(footer.raw))
+    start, length = chunk_extent(fields, file.size - footer.size)
     # With the bytes before it, for to pyarrow a dictionary at byte 0 is none.
     at, size = np.array([start - _BEFORE]), np.array([length + _BEFORE])
     buffer = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
+    if cipher is not None:
+        opened = bytearray(_BEFORE)
+        append_chunk(opened, buffer.data[_BEFORE:], fields, cipher, footer)
+        buffer = np.frombuffer(opened, np.uint8)
     body = buffer.data[_BEFORE:]
     chunk = pages.walk_pages(body, values)
     # How many values a list column has only its metadata says: all of them are decoded, to see that its rows are there.
@@ -90,24 +95,6 @@ def _filter_chunk(
     whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
     arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
     return fill(leaf, arrays, num_bytes, bloom)
-
-
-def _extent(fields: ChunkFields, limit: int) -> tuple[int, int]:
-    """Where the chunk begins and how many bytes it has, all before `limit`."""
-    start, size, dictionary = fields.data_page_offset or 0, fields.compressed_size or 0, fields.dictionary_page_offset
-    if dictionary is not None and _BEFORE <= dictionary < start:
-        start = dictionary
-    if start < _BEFORE or size <= 0 or start + size > limit:
-        raise FormatError(
-            f"the column chunk is said to have {size} bytes at byte {start}; expected {_BEFORE} to {limit}"
-        )
-    return start, size
-
-
-def _metadata(footer: Footer, row_group: int, leaf: LeafColumn) -> Tree:
-    chunk, _ = read_tree(footer.raw, footer.chunks[row_group][leaf.index])
-    metadata: Tree = require_chunk(chunk)[3]
-    return metadata
 
 
 def _dictionary_as_data(buffer: memoryview, dictionary: pages.Page) -> pa.Buffer:

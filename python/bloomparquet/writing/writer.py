@@ -30,7 +30,8 @@ from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column
 from bloomparquet.writing.filling import insert_equals, num_bytes_for, sized
 from bloomparquet.writing.outcome import FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import Output, replacing, sweep
-from bloomparquet.writing.rewrite import Extent, Filters, Place, rewrite
+from bloomparquet.writing.rewrite import Extent, Filters, rewrite
+from bloomparquet.writing.sealed_footer import Place
 from bloomparquet.writing.worth import ColumnFacts, measure_shared, weigh
 
 _TRAILER = 8

@@ -1,0 +1,283 @@
+"""Keys as they are given: which one opens what, what is none, and that nothing shows them."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bloomparquet.errors import EncryptionError, OptionError
+from bloomparquet.keys import FileKeys, Keys, load_keys
+from bloomparquet.storage import LocalStorage
+from tests.support.kms import reveals, whole_text
+
+ONE, TWO, THREE = b"0123456789abcdef", bytes(range(100, 124)), b"\xfe'\"\\" * 8
+ALL = (ONE, TWO, THREE)
+
+
+def of_a_file(*arguments: Any, **named: Any) -> FileKeys:
+    return Keys(*arguments, **named).for_file(LocalStorage(), "/data/a.parquet")
+
+
+def test_a_key_that_was_given_is_not_asked_for() -> None:
+    asked: list[bytes] = []
+
+    def retrieve(metadata: bytes) -> bytes:
+        asked.append(metadata)
+        return THREE
+
+    keys = of_a_file(ONE, {"a": TWO}, retriever=retrieve)
+    assert (keys.footer_key(b"f"), keys.column_key(("a",), b"a")) == (ONE, TWO)
+    assert asked == []
+    assert keys.column_key(("b",), b"of b") == THREE
+    assert of_a_file(retriever=retrieve).footer_key(b"of the footer") == THREE
+    assert asked == [b"of b", b"of the footer"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "column", "key"),
+    [
+        ({"a": ONE}, ("a",), ONE),
+        ({"a": ONE}, ("a", "b"), ONE),
+        ({"a.b": ONE}, ("a", "b", "c"), ONE),
+        ({"a": ONE, "a.b": TWO}, ("a", "b"), TWO),
+        ({"a.b": TWO, "a": ONE}, ("a", "b"), TWO),
+        ({"a": ONE, "a.b": TWO}, ("a", "c"), ONE),
+        ({("a", "b"): ONE}, ("a", "b", "c"), ONE),
+        ({"a.b": ONE}, ("a.b",), ONE),
+        ({"a.b": ONE, ("a", "b"): TWO}, ("a", "b"), TWO),
+        ({("a", "b"): TWO, "a.b": ONE}, ("a", "b"), TWO),
+        ({"a.b": ONE, ("a", "b"): TWO}, ("a.b",), ONE),
+        ({"a.b": ONE, "a": TWO}, ("a.b",), ONE),
+        ({"list": ONE}, ("list", "list", "element"), ONE),
+        ({"": ONE}, ("",), ONE),
+    ],
+)
+def test_the_name_that_is_nearest_to_the_column_has_its_key(columns: Any, column: Any, key: bytes) -> None:
+    assert of_a_file(columns=columns).column_key(column, None) == key
+    name = Keys(columns=columns).given_name(column)
+    assert columns[name] == key
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("a", ("ab",)), ("a", ("b", "a")), ("a.b", ("a",)), ("a.b", ("a", "bc")), ("A", ("a",)), (("a.b",), ("a", "b"))],
+)
+def test_a_name_that_is_only_part_of_another_opens_nothing(name: Any, column: Any) -> None:
+    with pytest.raises(EncryptionError, match=rf"the key of column {'.'.join(column)} is not given; give it in keys"):
+        of_a_file(columns={name: ONE}).column_key(column, b"metadata")
+
+
+def test_the_footers_key_opens_no_column_with_a_key_of_its_own() -> None:
+    with pytest.raises(EncryptionError, match="the key of column a is not given"):
+        of_a_file(ONE).column_key(("a",), None)
+
+
+def test_without_key_metadata_there_is_nothing_to_retrieve_by() -> None:
+    keys = of_a_file(retriever=lambda metadata: ONE)
+    with pytest.raises(EncryptionError, match="the footer key is not given, and the file has no key metadata"):
+        keys.footer_key(None)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_bytes_of_a_keys_size_are_a_key(kind: Callable[[bytes], bytes]) -> None:
+    for key in ALL:
+        keys = of_a_file(kind(key), {"a": kind(key)}, retriever=kind)
+        assert keys.footer_key(None) == keys.column_key(("a",), None) == keys.column_key(("b",), key) == key
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"footer": "0123456789abcdef"}, "the footer key is a str; expected bytes"),
+        ({"footer": ONE[:-1]}, "the footer key has 15 bytes; expected 16, 24 or 32"),
+        ({"footer": b""}, "the footer key has 0 bytes"),
+        ({"footer": memoryview(THREE * 2).cast("I")}, "the footer key has 64 bytes"),
+        ({"columns": {"a": ONE * 3}}, "the key of column a has 48 bytes; expected 16, 24 or 32"),
+        ({"columns": {("a", "b"): None}}, "the key of column a.b is a NoneType; expected bytes"),
+        ({"columns": {ONE: "a"}}, "columns has the key of a bytes; expected a column's name, or its path"),
+        ({"columns": {(): ONE}}, "columns has the key of a tuple; expected a column's name, or its path"),
+        ({"columns": {(ONE,): ONE}}, "columns has the key of a tuple"),
+        ({"columns": [("a", ONE)]}, "columns is a list; expected a mapping of column names to keys"),
+        ({"retriever": ONE}, "retriever is a bytes; expected a function of key metadata to key"),
+        ({"aad_prefix": "a"}, "aad_prefix is a str; expected bytes"),
+    ],
+)
+def test_what_is_no_key_is_refused_without_being_shown(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message) as caught:
+        Keys(**arguments)
+    assert not reveals(str(caught.value), *ALL, ONE[:-1], ONE * 3)
+
+
+@pytest.mark.parametrize(
+    ("retrieve", "message"),
+    [
+        (lambda metadata: None, "what the retriever gave for the footer key is a NoneType; expected bytes"),
+        (lambda metadata: ONE.decode(), "is a str; expected bytes"),
+        (lambda metadata: ONE + b"!", "has 17 bytes; expected 16, 24 or 32"),
+        (lambda metadata: {b"": b""}[ONE], "the footer key could not be retrieved: the retriever raised KeyError"),
+        (lambda metadata: int(ONE.hex() + "x"), "the retriever raised ValueError"),
+        (lambda metadata: Path(ONE.decode()).read_bytes(), "the retriever raised FileNotFoundError"),
+    ],
+)
+def test_what_a_retriever_does_wrong_is_told_without_its_text(retrieve: Callable[[bytes], bytes], message: str) -> None:
+    with pytest.raises(EncryptionError, match=message) as caught:
+        of_a_file(retriever=retrieve).footer_key(b"metadata")
+    assert not reveals(whole_text(caught.value), *ALL)
+
+
+def test_a_retrievers_own_encryption_error_is_passed_on() -> None:
+    def retrieve(metadata: bytes) -> bytes:
+        raise EncryptionError("the vault is closed on Sundays")
+
+    with pytest.raises(EncryptionError, match="the key of column a could not be retrieved: the vault is closed"):
+        of_a_file(retriever=retrieve).column_key(("a",), b"")
+
+
+def test_a_retriever_may_ask_which_file_it_is() -> None:
+    class Beside:
+        def for_file(self, storage: Any, path: str) -> Callable[[bytes], bytes]:
+            def read(metadata: bytes) -> bytes:
+                if metadata == b"gone":
+                    raise ConnectionResetError(path)
+                return f"{storage.key}{path}".encode()[-16:]
+
+            return read
+
+    keys = Keys(retriever=Beside())
+    assert keys.for_file(LocalStorage(), "/d/a.parquet").footer_key(b"") == b"file/d/a.parquet"
+    # What reading says reaches the caller as it is.
+    with pytest.raises(ConnectionResetError):
+        keys.for_file(LocalStorage(), "/d/a.parquet").footer_key(b"gone")
+
+
+def test_what_reveals_a_key_is_found() -> None:
+    assert reveals(f"{ONE!r} {TWO.hex()} {list(THREE)} {base64.b64encode(ONE).decode()}", ONE) == [
+        "text",
+        "repr",
+        "base64",
+    ]
+    assert [reveals(text, TWO) for text in (TWO.hex().upper(), str(list(TWO)), "")] == [["hex"], ["numbers"], []]
+
+
+def test_keys_are_in_no_text_and_no_pickle() -> None:
+    keys = Keys(ONE, {"a": TWO, ("b", "c"): THREE}, retriever=lambda metadata: ONE, aad_prefix=b"tenant-17")
+    expected = "Keys(footer=given, columns=(a, b.c), retriever=given, aad_prefix=given)"
+    assert repr(keys) == str(keys) == f"{keys}" == expected
+    assert repr(Keys()) == "Keys(footer=None, columns=(), retriever=None, aad_prefix=None)"
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(TypeError, match="keys are not pickled") as caught:
+            pickle.dumps({"keys": keys}, protocol)
+        assert not reveals(whole_text(caught.value), *ALL)
+    assert not hasattr(keys, "__dict__")
+    of_one = keys.for_file(LocalStorage(), "/a")
+    assert not reveals(repr(of_one) + str(of_one), *ALL)
+    with pytest.raises(TypeError):
+        pickle.dumps(of_one)
+
+
+def test_keys_cannot_be_changed_and_are_their_own_copies() -> None:
+    columns: dict[Any, bytes] = {"a": ONE}
+    keys = Keys(TWO, columns)
+    columns["b"] = columns["a"] = THREE
+    assert keys == Keys(TWO, {"a": ONE})
+    assert copy.copy(keys) is copy.deepcopy({"keys": keys})["keys"] is keys
+    with pytest.raises(AttributeError):
+        keys.aad_prefix = b"another"  # type: ignore[misc]
+
+
+def test_keys_are_equal_when_they_open_the_same() -> None:
+    def retrieve(metadata: bytes) -> bytes:
+        return ONE
+
+    def same() -> Keys:
+        return Keys(ONE, {"a": TWO, "b": THREE}, retriever=retrieve, aad_prefix=b"p")
+
+    assert same() == same()
+    assert hash(same()) == hash(same())
+    assert Keys(columns={"a": ONE, "b": TWO}) == Keys(columns={"b": TWO, "a": ONE})
+    others = [
+        Keys(TWO, {"a": TWO, "b": THREE}, retriever=retrieve, aad_prefix=b"p"),
+        Keys(ONE, {"a": TWO, "b": TWO}, retriever=retrieve, aad_prefix=b"p"),
+        Keys(ONE, {"a": TWO}, retriever=retrieve, aad_prefix=b"p"),
+        Keys(ONE, {"a": TWO, "b": THREE}, retriever=lambda metadata: ONE, aad_prefix=b"p"),
+        Keys(ONE, {"a": TWO, "b": THREE}, retriever=retrieve),
+        None,
+    ]
+    assert all(same() != other for other in others)
+
+    class WithoutHash:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, metadata: bytes) -> bytes:
+            return ONE
+
+    unhashable = WithoutHash()
+    assert {Keys(retriever=unhashable): 1}[Keys(retriever=unhashable)] == 1
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """A module with the given text, under a name that no other test has."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(text: str) -> str:
+        name = f"keys_of_{tmp_path.name.translate({ord('-'): '_', ord('['): '_', ord(']'): '_'})}"
+        (tmp_path / f"{name}.py").write_text(f"from bloomparquet.keys import Keys\nKEY = {ONE!r}\n{text}")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return name
+
+    return write
+
+
+def test_a_provider_is_named_by_module_and_function(module: Callable[[str], str]) -> None:
+    name = module(
+        "def events(): return Keys(KEY)\n"
+        "class Tenants:\n"
+        "    @staticmethod\n"
+        "    def first(): return Keys(columns={'a': KEY})\n"
+    )
+    assert load_keys(f"{name}:events") == Keys(ONE)
+    assert load_keys(f"{name}:Tenants.first") == Keys(columns={"a": ONE})
+
+
+@pytest.mark.parametrize("provider", ["", "keys", "keys:", ":events", "a:b:c", "./keys.py:events", ".keys:f", "a b:c"])
+def test_another_form_of_provider_is_refused(provider: str) -> None:
+    with pytest.raises(OptionError, match=r"expected module:function, such as company.keys:for_events"):
+        load_keys(provider)
+
+
+@pytest.mark.parametrize(
+    ("text", "function", "message"),
+    [
+        ("def events(): pass", "evnts", "has no evnts; did you mean 'events'?"),
+        ("def events(): pass", "events.of", "has no events.of"),
+        ("def events(): pass", "events", "returned a NoneType; expected bloomparquet.Keys"),
+        ("def events(): return KEY", "events", "returned a bytes; expected bloomparquet.Keys"),
+        ("events = Keys(KEY)", "events", "is a Keys; expected a function"),
+        ("def events(): raise ValueError(KEY)", "events", "raised ValueError; call it in Python to see why"),
+        ("def events(of): return Keys(KEY)", "events", "raised TypeError"),
+        ("def events(): return Keys(KEY[:5])", "events", "raised OptionError"),
+        ("raise RuntimeError(KEY)", "events", "importing keys_of_.* raised RuntimeError"),
+        ("import no_module_of_this_name", "events", "there is no module no_module_of_this_name"),
+        ("1 +", "events", "importing keys_of_.* raised SyntaxError"),
+    ],
+)
+def test_what_is_wrong_with_a_provider_is_told_without_its_text(
+    module: Callable[[str], str], text: str, function: str, message: str
+) -> None:
+    name = module(text)
+    with pytest.raises(OptionError, match=f"key provider '{name}:{function}'.*{message}") as caught:
+        load_keys(f"{name}:{function}")
+    assert not reveals(whole_text(caught.value), *ALL)
+
+
+def test_a_provider_that_is_not_there_is_told_by_its_module() -> None:
+    with pytest.raises(OptionError, match=r"'no_such\.keys:f' cannot be imported: there is no module no_such"):
+        load_keys("no_such.keys:f")
