@@ -42,6 +42,7 @@ from bloomparquet.pruning.verdict import Verdict
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.scan import read_table, scan_batches
 from bloomparquet.writing.bloom import Bloom
+from bloomparquet.writing.encryption import Encryption
 from bloomparquet.writing.outcome import ColumnOutcome, FileOutcome
 from bloomparquet.writing.retrofit import add_filters, shrink_filters
 from bloomparquet.writing.writer import ParquetWriter, write_table
@@ -52,6 +53,7 @@ __all__ = [
     "BloomParquetError",
     "ColumnOutcome",
     "Dataset",
+    "Encryption",
     "EncryptionError",
     "Eq",
     "EqNullSafe",

@@ -18,12 +18,15 @@ import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import chain
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from bloomparquet import cli_options, cli_write
 from bloomparquet.cli_options import one_or_many as _one_or_many
+
+if TYPE_CHECKING:
+    from bloomparquet.keys import Keys
 
 _ABSENT = 3
 _ROWS_IN_A_TERMINAL = 100
@@ -45,6 +48,7 @@ def _predicate(command: _Command) -> _Command:
         click.option(
             "--strict", is_flag=True, help="Fail on a filter that cannot be used; without it its row group is read."
         ),
+        cli_options.keys,
     ]
     for option in reversed(options):
         command = option(command)
@@ -128,13 +132,14 @@ def read(
 
 @cli.command()
 @_paths
+@cli_options.keys
 @_json
-def inspect(path: tuple[str, ...], as_json: bool) -> None:
+def inspect(path: tuple[str, ...], keys: Keys | None, as_json: bool) -> None:
     """List every Bloom filter: where it is, how large, how full, and how often it says maybe for nothing."""
     import bloomparquet as bp
     from bloomparquet import cli_output, report
 
-    table = bp.inspect(_one_or_many(path))
+    table = bp.inspect(_one_or_many(path), keys=keys)
     if as_json:
         cli_output.write_jsonl(sys.stdout, table.schema, iter(table.to_batches()))
     else:
@@ -145,20 +150,21 @@ def inspect(path: tuple[str, ...], as_json: bool) -> None:
 @_paths
 @click.option("--fpp", type=cli_options.PROBABILITY, default=0.01, show_default=True, help="False positives to aim at.")
 @click.option("--sample", type=cli_options.Size(), default="64m", show_default=True, help="Bytes to read at most.")
+@cli_options.keys
 @_json
-def advise(path: tuple[str, ...], fpp: float, sample: int, as_json: bool) -> None:
+def advise(path: tuple[str, ...], fpp: float, sample: int, keys: Keys | None, as_json: bool) -> None:
     """Say for which columns Bloom filters pay, by footers and a sample, and which command makes them."""
     import bloomparquet as bp
     from bloomparquet import advice, cli_output
 
     where = _one_or_many(path)
-    table = bp.advise(where, fpp=fpp, sample=sample)
+    table = bp.advise(where, fpp=fpp, sample=sample, keys=keys)
     if as_json:
         cli_output.write_jsonl(sys.stdout, table.schema, iter(table.to_batches()))
         return
     cli_output.console().print(advice.advice_to_rich(table))
     for command in advice.commands(table, where, fpp=fpp):  # for copying, so not folded to the terminal's width
-        click.echo(command)
+        click.echo(command + cli_options.same_keys())
 
 
 @cli.command()
@@ -166,8 +172,9 @@ def advise(path: tuple[str, ...], fpp: float, sample: int, as_json: bool) -> Non
 @click.option("--column", required=True, help="Column, with dots for a field inside a struct.")
 @click.option("--value", required=True, help="The value, as text; bytes as 0x00ff.")
 @click.option("--timezone", default="UTC", show_default=True, help="Zone of a timestamp that names none.")
+@cli_options.keys
 @_json
-def probe(path: tuple[str, ...], column: str, value: str, timezone: str, as_json: bool) -> None:
+def probe(path: tuple[str, ...], column: str, value: str, timezone: str, keys: Keys | None, as_json: bool) -> None:
     """Ask the Bloom filters alone whether a value can be there.
 
     Exit code 0: perhaps, in the row groups listed. Exit code 3: it is proven absent from every row group.
@@ -175,7 +182,7 @@ def probe(path: tuple[str, ...], column: str, value: str, timezone: str, as_json
     import bloomparquet as bp
 
     where = _one_or_many(path)
-    answers = bp.probe(where, column=column, value=_typed(where, column, value), timezone=timezone)
+    answers = bp.probe(where, column=column, value=_typed(where, column, value, keys), timezone=timezone, keys=keys)
     absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
     if as_json:
         row_groups = [
@@ -242,23 +249,24 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     click.echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
-def _planning(where: str | None, timezone: str, ignore_case: bool, strict: bool) -> dict[str, Any]:
+def _planning(where: str | None, timezone: str, ignore_case: bool, strict: bool, keys: Keys | None) -> dict[str, Any]:
     return {
         "where": where,
         "timezone": timezone,
         "case_sensitive": not ignore_case,
         "on_filter_error": "fail" if strict else "keep",
+        "keys": keys,
     }
 
 
-def _typed(path: str | list[str], column: str, text: str) -> Any:
+def _typed(path: str | list[str], column: str, text: str, keys: Keys | None) -> Any:
     """`text` as a value of the kind that the column has in the first file with it; other kinds stay text."""
     import bloomparquet as bp
     from bloomparquet.encoding import family_of
     from bloomparquet.format.schema import LeafColumn
     from bloomparquet.pruning.binding import bind, readings
 
-    layouts = bp.plan(path).table.layouts
+    layouts = bp.plan(path, keys=keys).table.layouts
     bound = (bind(layout.schema, name, case_sensitive=True) for layout in layouts for name in readings((column,)))
     leaf = next((found for found in bound if isinstance(found, LeafColumn)), None)
     if leaf is None:

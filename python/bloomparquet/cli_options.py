@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Any
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from bloomparquet.keys import Keys
+
 _UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30}
 _SIZE = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
+
+_PROVIDER = f"{__name__}.provider"
 
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -29,6 +37,45 @@ class Size(click.ParamType[int]):
         if match is None or power is None:
             self.fail(f"{value!r} is not a size; expected bytes, such as 1048576, 512k, 16m or 1g.", param, ctx)
         return int(match.group(1)) << power
+
+
+class KeyProvider(click.ParamType["Keys"]):
+    """The keys that a function gives, which is named as ``module:function``."""
+
+    name = "key provider"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Keys:
+        from bloomparquet.errors import OptionError
+        from bloomparquet.keys import Keys, load_keys
+
+        if isinstance(value, Keys):
+            return value
+        # As for `python -m`: a command that was installed does not have the current directory among its modules. It
+        # stays, for what the function returned may import more.
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        try:
+            keys = load_keys(str(value))
+        except OptionError as error:
+            self.fail(f"{error}.", param, ctx)
+        if ctx is not None:
+            ctx.meta[_PROVIDER] = str(value)
+        return keys
+
+
+keys = click.option(
+    "--key-provider",
+    "keys",
+    type=KeyProvider(),
+    metavar="MODULE:FUNCTION",
+    help="Function that gives the keys (bloomparquet.Keys) to encrypted files.",
+)
+
+
+def same_keys() -> str:
+    """``" --key-provider …"`` as it was given, for commands that are printed to be copied; else nothing."""
+    provider = click.get_current_context().meta.get(_PROVIDER)
+    return "" if provider is None else f" --key-provider {shlex.quote(provider)}"
 
 
 def one_or_many(path: tuple[str, ...]) -> str | list[str]:

@@ -21,6 +21,7 @@ from bloomparquet import cli_options
 from bloomparquet.cli_options import Size, one_or_many
 
 if TYPE_CHECKING:
+    from bloomparquet.keys import Keys
     from bloomparquet.writing.outcome import FileOutcome
     from bloomparquet.writing.retrofit import Progress
 
@@ -34,6 +35,7 @@ _fpp = click.option(
 def _placing(command: _Command) -> _Command:
     options = [
         click.option("-o", "--output", metavar="DST", help="Leave PATH as it is, and write new files to DST."),
+        cli_options.keys,
         click.option("--dry-run", is_flag=True, help="Write nothing; say what it would cost and bring."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file."),
     ]
@@ -56,6 +58,7 @@ def add(
     max_bytes: int,
     replace: bool,
     output: str | None,
+    keys: Keys | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -83,11 +86,13 @@ def add(
             dry_run=dry_run,
             on_error="report",
             progress=progress,
+            keys=keys,
         )
 
     outcomes = _run(work, path, "add", output=output, dry_run=dry_run, as_json=as_json)
     if columns is None and not as_json and all(outcome.action in ("unchanged", "copied") for outcome in outcomes):
-        click.echo(f"Which columns filters pay for, and why: bloomparquet advise {shlex.join(path)}")
+        again = f"bloomparquet advise {shlex.join(path)}{cli_options.same_keys()}"
+        click.echo(f"Which columns filters pay for, and why: {again}")
 
 
 @click.command()
@@ -112,6 +117,7 @@ def shrink(
     drop_above: float,
     in_place_footer: bool,
     output: str | None,
+    keys: Keys | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -133,6 +139,7 @@ def shrink(
             dry_run=dry_run,
             on_error="report",
             progress=progress,
+            keys=keys,
         )
 
     _run(work, path, "shrink", output=output, dry_run=dry_run, as_json=as_json)

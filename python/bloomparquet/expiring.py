@@ -22,12 +22,13 @@ _Value = TypeVar("_Value")
 @dataclass(eq=False, repr=False)
 class _Entry(Generic[_Value]):
     made: float
+    lifetime: float
     outcome: Future[_Value | None] = field(default_factory=Future)
     refusal: str | None = None
 
 
 class Expiring(Generic[_Value]):
-    """At most `size` values by key; the ones that were used least recently go first.
+    """At most `size` values by key; the ones that were used least recently go first, and when their time is over.
 
     That one could not be made (an EncryptionError) is kept too, for `refused_for`: who asks for it for each of
     thousands of files is answered at once. Threads may share one.
@@ -49,16 +50,22 @@ class Expiring(Generic[_Value]):
         with self._lock:
             entry = self._entries.get(key)
             if mine := entry is None or self._is_old(entry, now, lifetime.total_seconds()):
-                entry = self._entries[key] = _Entry(now)
-                if len(self._entries) > self._size:
-                    self._entries.popitem(last=False)
+                entry = self._entries[key] = _Entry(now, lifetime.total_seconds())
             self._entries.move_to_end(key)
+            self._drop(now)
         if mine:
             return self._make(key, entry, make)
         value = entry.outcome.result()
         if value is None:
             raise EncryptionError(entry.refusal)
         return value
+
+    def _drop(self, now: float) -> None:
+        while len(self._entries) > 1:
+            key, first = next(iter(self._entries.items()))
+            if len(self._entries) <= self._size and not self._is_old(first, now, first.lifetime):
+                return
+            del self._entries[key]
 
     def _is_old(self, entry: _Entry[_Value], now: float, lifetime: float) -> bool:
         if not entry.outcome.done():

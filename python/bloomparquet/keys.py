@@ -84,10 +84,11 @@ class Keys:
         parquet-java's ``PropertiesDrivenCryptoFactory`` wrote.
 
         Takes what pyarrow takes: a ``KmsConnectionConfig`` (None for one with its defaults), and a function of one to
-        a ``KmsClient``. What the service gave is kept for `cache_lifetime`. Where the configuration names no KMS
-        instance, the file's footer does; its URL is taken from there only with `read_kms_url`, for clients that check
-        which server they are about to send their access token to. Two of equal configuration and the same function are
-        equal. Raises OptionError for what is none of these.
+        a ``KmsClient``. What the service gave is kept for `cache_lifetime`, and the keys of a file for as long as its
+        footer is in memory. Where the configuration names no KMS instance, the file's footer does; its URL is taken
+        from there only with `read_kms_url`, for clients that check which server they are about to send their access
+        token to. Two of equal configuration and the same function are equal. Raises OptionError for what is none of
+        these.
         """
         from bloomparquet.kms import KmsRetriever
 

@@ -36,7 +36,8 @@ def read_table(
     `columns` names top-level columns and partition columns, in the order wanted; None takes all, partition columns
     last. As for ``spark.read.parquet`` the first file says what the columns are, whatever `where` is; with
     `merge_schema` they are those of all files together, and every footer is read. `planning` takes the keywords of
-    :func:`bloomparquet.plan`, and errors are as there; a file whose column does not fit is a :class:`PlanError`.
+    :func:`bloomparquet.plan`, and errors are as there; a file whose column does not fit is a :class:`PlanError`, and a
+    column to be read that its `keys` do not open is an :class:`EncryptionError`.
     """
     scan = _Scan(plan(path, where, **planning), columns, merge_schema, planning)
     return pa.Table.from_batches(scan.batches(), scan.schema)
@@ -94,10 +95,10 @@ def _read_opened(
     images, count = Images(storage, path, footer, columns), ReadCount()
     for row_group in row_groups:
         data, metadata = images.read(row_group, count)
-        file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
         try:
+            file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
             yield from file.iter_batches(batch_size=batch_rows, columns=columns)
-        except OSError as error:  # pyarrow's word for damage: no file is read here
+        except (OSError, pa.ArrowInvalid) as error:  # pyarrow's words for damage: no file is read here
             raise FormatError(f"{path}: row group {row_group}: {error}") from error
 
 

@@ -9,6 +9,8 @@ Source: Spark's ``SparkToParquetSchemaConverter`` and ``ParquetWriteSupport``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
@@ -120,5 +122,5 @@ def stored_schema(schema: pa.Schema) -> FileSchema:
     return parse_footer(bytes(file[-_TRAILER - size : -_TRAILER])).layout.schema
 
 
-LAYOUT = {"store_schema": False, "store_decimal_as_integer": True, "write_page_index": True}
+LAYOUT: dict[str, Any] = {"store_schema": False, "store_decimal_as_integer": True, "write_page_index": True}
 """What pyarrow is to write as Spark does."""

@@ -28,7 +28,7 @@ from pyspark_bloomparquet.option import (
     parse_text,
     parse_zone,
 )
-from pyspark_bloomparquet.write_options import WRITING, is_parquets
+from pyspark_bloomparquet.write_options import WRITING, is_encryptions, is_parquets
 
 if TYPE_CHECKING:
     from bloomparquet.pruning.planner import OnFilterError
@@ -89,6 +89,14 @@ LOADING: tuple[Option, ...] = (
         "keep",
         one_of("keep", "fail"),
         "A Bloom filter that cannot be used: `keep` its row group, or `fail`.",
+    ),
+    Option(
+        "keyProvider",
+        None,
+        parse_text,
+        "Who has the keys of encrypted files: `module:function`, such as `company.keys:for_events`, a function without "
+        "parameters that returns `bloomparquet.Keys`. Called in the planner, and without the jar in every Python "
+        "worker. Keys themselves are in no option.",
     ),
     Option("mergeSchema", "false", parse_flag, "The schema is the union of all files' schemas, not the first file's."),
     Option(
@@ -182,6 +190,7 @@ class Options:
     where: str | None
     push_filters: str
     on_filter_error: str
+    key_provider: str | None
     merge_schema: bool
     case_sensitive: bool
     recursive_file_lookup: bool
@@ -202,6 +211,11 @@ class Options:
         """Check `given`, as Spark hands it over. :class:`OptionError` says what was found and what was expected."""
         values = _defaults(option for option in LOADING if option.reader != JAR)
         for key, text in given.items():
+            if is_encryptions(key):
+                raise OptionError(
+                    f"option {key} is for Spark's own reader; the Python data source takes keys by keyProvider, and "
+                    "the jar (pyspark_bloomparquet.attach) both"
+                )
             option = find_option(key)
             value = option.read(option.name, text)
             if option.name in values:
@@ -223,6 +237,7 @@ class PlannerOptions:
     cache: bool
     cache_directory: str
     cache_max_bytes: int
+    key_provider: str | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[PlannerOptions, list[str]]:
@@ -247,7 +262,7 @@ class PlannerOptions:
 
 # What a catalog says of its tables, and hands over with their options.
 _OF_CATALOGS = {"provider", "location", "owner", "comment", "collation", "external", "is_managed_location"}
-_PLANNERS = ("onFilterError", "cache", "cacheDirectory", "cacheMaxBytes")
+_PLANNERS = ("onFilterError", "cache", "cacheDirectory", "cacheMaxBytes", "keyProvider")
 
 
 def _defaults(options: Iterable[Option]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from bloomparquet.pruning.plan import KEPT, ScanPlan
 from bloomparquet.pruning.rowgroups import is_unchanged
 from bloomparquet.storage import FileInfo, Storage, open_storage
 from pyspark_bloomparquet.frames import integer_bits, read_frame, to_predicate, write_frame
+from pyspark_bloomparquet.key_provider import provided_keys
 from pyspark_bloomparquet.options import PlannerOptions
 
 VERSION = 1
@@ -130,6 +131,7 @@ class Worker:
                 strict=False,
                 exact_names=True,
                 integer_bits=integer_bits(request["predicate"]),
+                keys=provided_keys(options.key_provider),
             )
             return summarize(found, warnings)
         except BloomParquetError as error:
@@ -225,7 +227,7 @@ def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], byt
         "numRowGroupsTotal": len(found.table),
         "numRowGroupsSkippedByStatistics": skipped["statistics"],
         "numRowGroupsSkippedByBloomFilter": skipped["bloom"],
-        "numRowGroupsRead": found.kept,
+        "numRowGroupsRead": found.kept - len(found.locked),
         "bloomFilterBytes": found.bloom_bytes_read,
         "planningTimeMs": round(found.seconds * 1000),
         "numFilterErrors": len(errors),

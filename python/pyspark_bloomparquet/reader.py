@@ -83,6 +83,8 @@ class BloomParquetReader(DataSourceReader):
         """Plan: the row groups that may hold rows, as splits. On the driver, once for each query plan."""
         table = Table(self.options)
         found = self._plan(table)
+        if found.locked:  # their rows may match, and nobody here can read them
+            raise found.errors[0]
         if (
             self.options.push_filters == "auto"
             and self._where is None

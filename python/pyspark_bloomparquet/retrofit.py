@@ -26,6 +26,7 @@ from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column
 from bloomparquet.writing.logged import directories_of, require_no_log
 from bloomparquet.writing.outcome import FIELDS, FileOutcome
 from bloomparquet.writing.retrofit import AddFilters, Change, Named, ShrinkFilters, planned
+from pyspark_bloomparquet.key_provider import provided_keys
 from pyspark_bloomparquet.spread import spread
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def add_filters(
     dry_run: bool = False,
     *,
     files_per_task: int = 1,
+    key_provider: str | None = None,
 ) -> DataFrame:
     """Add Bloom filters to the files at `path`, on Spark's executors; one row per file.
 
@@ -74,18 +76,20 @@ def add_filters(
     listed the files before know their old sizes: load them anew, or ``REFRESH TABLE``. No query may be reading the
     files from an old listing meanwhile.
 
-    Raises before anything is changed: PlanError for a column that no file has, or that could be several;
-    UnsupportedError for one that cannot carry a useful filter, for tables of Delta Lake, Iceberg and Hudi, whose logs
-    know the files' sizes, and for Spark Connect. Raises UnsupportedError, too, where the executors' Python lacks the
-    package.
+    Encrypted files take `key_provider`, as the option ``keyProvider`` names it; the executors call that function, too.
+
+    Raises before anything is changed: OptionError for a key provider that gives no keys; PlanError for a column that
+    no file has, or that could be several; UnsupportedError for one that cannot carry a useful filter, for tables of
+    Delta Lake, Iceberg and Hudi, whose logs know the files' sizes, and for Spark Connect. Raises UnsupportedError, too,
+    where the executors' Python lacks the package.
     """
-    table = _Table.find(spark, path, files_per_task)
+    table = _Table.find(spark, path, files_per_task, key_provider)
     asked: Any = {_column(name): wanted for name, wanted in by_column(bloom).items()}
     if spark.conf.get("spark.sql.caseSensitive") == "true":
         change = planned(table.dataset, asked, replace)
     else:
         found = planned(table.dataset, asked, replace, _spell)
-        change = _AddFiltersInAnyCase(found.bloom, found.replace)
+        change = _AddFiltersInAnyCase(found.bloom, found.replace, found.unasked)
     return table.run(change, "add Bloom filters to", dry_run)
 
 
@@ -97,6 +101,7 @@ def shrink_filters(
     dry_run: bool = False,
     *,
     files_per_task: int = 1,
+    key_provider: str | None = None,
 ) -> DataFrame:
     """Fold the Bloom filters of the files at `path` to the size that `fpp` needs, on Spark's executors; one row per
     file.
@@ -106,7 +111,8 @@ def shrink_filters(
     planned, explained or run before is to be loaded anew. All else is as in :func:`add_filters`.
     """
     change = ShrinkFilters(fpp, drop_above)
-    return _Table.find(spark, path, files_per_task).run(change, "make smaller the Bloom filters of", dry_run)
+    table = _Table.find(spark, path, files_per_task, key_provider)
+    return table.run(change, "make smaller the Bloom filters of", dry_run)
 
 
 @dataclass(frozen=True)
@@ -117,9 +123,10 @@ class _Table:
     paths: list[str]
     dataset: Dataset
     files_per_task: int
+    key_provider: str | None
 
     @classmethod
-    def find(cls, spark: SparkSession, path: Paths, files_per_task: int) -> _Table:
+    def find(cls, spark: SparkSession, path: Paths, files_per_task: int, key_provider: str | None) -> _Table:
         if getattr(spark, "_jsparkSession", None) is None:
             raise UnsupportedError(
                 "this is a Spark Connect session, whose executors cannot be reached; call this in a program that runs "
@@ -129,14 +136,15 @@ class _Table:
             raise OptionError(f"files_per_task is {files_per_task}: expected 1 or more")
         given = [path] if isinstance(path, str | os.PathLike) else list(path)
         paths = [_locate(spark, os.fspath(each)) for each in given]
-        return cls(spark, paths, Dataset.open(paths, partitioned=False), files_per_task)
+        dataset = Dataset.open(paths, partitioned=False, keys=provided_keys(key_provider))
+        return cls(spark, paths, dataset, files_per_task, key_provider)
 
     def run(self, change: Change, what: str, dry_run: bool) -> DataFrame:
         files = self.dataset.files
         require_no_log(self.dataset.storage, directories_of(self.dataset.storage, (file.path for file in files)))
         context = self.spark.sparkContext
         with _described(self.spark, f"{what} {len(files):,} files"):
-            outcomes = spread(context, change, self.paths[0], files, self.files_per_task, dry_run)
+            outcomes = spread(context, change, self.paths[0], files, self.files_per_task, dry_run, self.key_provider)
         if not dry_run and any(outcome.action in ("added", "shrunk") for outcome in outcomes.values()):
             for path in self.paths:
                 _refresh(self.spark, path)
@@ -151,8 +159,11 @@ class _AddFiltersInAnyCase(AddFilters):
     def changes(
         self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount
     ) -> tuple[Filters, list[Extent], Mapping[int, Bloom]]:
-        spelt = AddFilters(_spell(self.bloom, footer.layout.schema, file.path), self.replace)
-        return spelt.changes(storage, file, footer, count)
+        schema, of = footer.layout.schema, self.bloom
+        asked = _spell({name: of[name] for name in of if name not in self.unasked}, schema, file.path)
+        spelt = {**_spell({name: of[name] for name in of if name in self.unasked}, schema, file.path), **asked}
+        unasked = frozenset(name for name in spelt if name not in asked)
+        return AddFilters(spelt, self.replace, unasked).changes(storage, file, footer, count)
 
 
 def _spell(bloom: Named, schema: FileSchema, path: str) -> Named:

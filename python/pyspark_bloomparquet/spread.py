@@ -12,16 +12,18 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bloomparquet.errors import BloomParquetError, UnsupportedError
-from bloomparquet.storage import FileInfo, LocalStorage, Storage, open_storage
+from bloomparquet.errors import BloomParquetError, OptionError, UnsupportedError
+from bloomparquet.storage import FileInfo, LocalStorage, Storage, open_storage, with_keys
 from bloomparquet.writing.outcome import FileOutcome
 from bloomparquet.writing.replace import hidden_name
 from bloomparquet.writing.retrofit import Change, Job, change_file
 from bloomparquet.writing.tail import saved_name
+from pyspark_bloomparquet.key_provider import provided_keys
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -35,9 +37,16 @@ _LOST_TASK = re.compile(r"Task (\d+) in stage \S+ failed \d+ times?, most recent
 
 
 def spread(
-    context: SparkContext, change: Change, location: str, files: Sequence[FileInfo], files_per_task: int, dry_run: bool
+    context: SparkContext,
+    change: Change,
+    location: str,
+    files: Sequence[FileInfo],
+    files_per_task: int,
+    dry_run: bool,
+    key_provider: str | None,
 ) -> dict[str, FileOutcome]:
-    """The outcome of each of `files`, by path. `location` is a path on their storage, as a user writes it.
+    """The outcome of each of `files`, by path. `location` is a path on their storage, as a user writes it; the
+    executors ask `key_provider` for the keys of encrypted ones.
 
     UnsupportedError where the Python of the executors lacks this package; files may have been done by others.
     """
@@ -47,7 +56,7 @@ def spread(
     sizes = {file.path: file.size for file in sorted(files, key=lambda file: -file.size)}
     paths = list(sizes)
     tasks = [paths[at : at + files_per_task] for at in range(0, len(paths), files_per_task)]
-    payload = pickle.dumps((change, location, dry_run))
+    payload = pickle.dumps((change, location, dry_run, key_provider))
     outcomes: dict[str, FileOutcome] = {}
     while tasks:
         # By an accumulator, and not by the job's result: of a job that fails, what was done is to be known.
@@ -73,8 +82,12 @@ def spread(
 
 def work(payload: bytes, path: str) -> FileOutcome:
     """Do one file, on an executor. Whatever goes wrong is told in its outcome."""
-    change, location, dry_run = pickle.loads(payload)
+    change, location, dry_run, key_provider = pickle.loads(payload)
     storage, _ = open_storage(location)
+    try:
+        storage = with_keys(storage, provided_keys(key_provider))
+    except OptionError as error:
+        return _failed(path, 0, f"{path}: on {socket.gethostname()}: {error}")
     until = time.monotonic() + _PATIENCE
     attempts = 0
     while True:

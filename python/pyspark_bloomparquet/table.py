@@ -20,6 +20,7 @@ from bloomparquet.literals import find_zone
 from bloomparquet.partitions import infer_type
 from bloomparquet.storage import FileInfo, ReadCount
 from pyspark_bloomparquet import types
+from pyspark_bloomparquet.key_provider import provided_keys
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -35,7 +36,12 @@ class Table:
     def __init__(self, options: Options) -> None:
         self.options = options
         paths = options.paths if len(options.paths) > 1 else options.paths[0]
-        found = Dataset.open(paths, partitioned=not options.recursive_file_lookup, base_path=options.base_path)
+        found = Dataset.open(
+            paths,
+            partitioned=not options.recursive_file_lookup,
+            base_path=options.base_path,
+            keys=provided_keys(options.key_provider),
+        )
         kept = [i for i, file in enumerate(found.files) if _wanted(file, options)]
         if not kept:
             raise OptionError(

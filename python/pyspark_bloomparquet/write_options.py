@@ -7,7 +7,7 @@ things of filters, theirs win, as with the jar.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,14 @@ from pyspark_bloomparquet.option import (
 )
 
 _PARQUETS = "parquet."
+_ENCRYPTIONS = ("parquet.encryption.", "parquet.crypto.")
+_MASTER_KEYS = ("footer.key", "column.keys", "uniform.key")  # parquet.encryption.…: who names one wants encrypted files
+_CRYPTO_FACTORY = "parquet.crypto.factory.class"
+_BY_PROPERTIES = "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory"
+_HOW_TO_ENCRYPT = (
+    "attach the jar (pyspark_bloomparquet.attach), with which Spark's own writer encrypts, or use "
+    "bloomparquet.write_table(…, encryption=…)"
+)
 ENABLED = "parquet.bloom.filter.enabled"
 NDV = "parquet.bloom.filter.expected.ndv"
 FPP = "parquet.bloom.filter.fpp"
@@ -112,6 +120,11 @@ _FILE_SCHEME = re.compile(r"^file:(//[^/]*)?(?=/)")
 _MOST_ROWS = 1 << 31
 
 
+def is_encryptions(key: str) -> bool:
+    """Whether `key` is one by which parquet-java is told to encrypt or to decrypt."""
+    return key.lower().startswith(_ENCRYPTIONS)
+
+
 def is_parquets(key: str) -> bool:
     """Whether `key` is of parquet-java's: there are many more of these than are options here."""
     return key.lower().startswith(_PARQUETS)
@@ -158,6 +171,7 @@ class WriteOptions:
 
         plain: dict[str, Any] = {}
         columns: dict[str, dict[str, Any]] = {}
+        _refuse_encryption(next((f"option {key}" for key in given if is_encryptions(key)), None))
         for key, text in given.items():
             option = find_option(key)
             _, mark, column = key.partition("#")
@@ -219,6 +233,31 @@ def _refuse_what_is_for_loads(given: Mapping[str, Any]) -> None:
         raise OptionError(
             "option where belongs to a load, and this is a write; filter the DataFrame, or write to a view without it"
         )
+    if "keyProvider" in given:
+        raise OptionError(
+            f"option keyProvider is for reading and encrypts nothing; for encrypted files, {_HOW_TO_ENCRYPT}"
+        )
+
+
+def _refuse_encryption(asked: str | None) -> None:
+    """UnsupportedError where a setting has `asked` for encryption: what is written here would be in plain text."""
+    if asked is not None:
+        raise UnsupportedError(
+            f"{asked} asks for encrypted files, which the Python data source does not write; {_HOW_TO_ENCRYPT}"
+        )
+
+
+def refuse_sessions_encryption(setting: Callable[[str], str | None]) -> None:
+    """UnsupportedError where the session's `setting` of a name says that all files are to be encrypted.
+
+    parquet-java's own factory encrypts those alone for which a master key is named; of another one that is not known.
+    """
+    names = [f"spark.hadoop.parquet.encryption.{name}" for name in _MASTER_KEYS]
+    asked = [name for name in names if setting(name)]
+    factory = f"spark.hadoop.{_CRYPTO_FACTORY}"
+    if setting(factory) not in (None, "", _BY_PROPERTIES):
+        asked.append(factory)
+    _refuse_encryption(next((f"the session's {name}" for name in asked), None))
 
 
 def _one_path(given: Mapping[str, Any]) -> str:

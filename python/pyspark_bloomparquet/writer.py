@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from pyspark_bloomparquet.directories import check_partition_type, split
 from pyspark_bloomparquet.file_schema import LAYOUT, check_schema, file_schema, fitted, stored_schema
 from pyspark_bloomparquet.places import open_places
 from pyspark_bloomparquet.staging import make_task_directory
-from pyspark_bloomparquet.write_options import check_codec
+from pyspark_bloomparquet.write_options import check_codec, refuse_sessions_encryption
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -165,6 +166,7 @@ class _Task:
         from pyspark import TaskContext
 
         context = TaskContext.get()
+        refuse_sessions_encryption(partial(_session_value, context))
         self._writer = writer
         self._partition = context.partitionId() if context else 0
         self._name = f"{self._partition:05d}-{context.taskAttemptId() if context else 0}"

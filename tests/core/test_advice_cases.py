@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 import bloomparquet as bp
 from bloomparquet import advice
 from bloomparquet.advice import advise
+from bloomparquet.dataset import Dataset
 from bloomparquet.pruning.planner import cache
+from bloomparquet.sampling import Wanted, table_columns, take_samples
 from bloomparquet.storage import ReadCount
 from tests.support.advice import by_column, only
 from tests.support.core import (
@@ -190,6 +193,18 @@ def test_nothing_is_advised_for_columns_that_stay_closed(parquet_testing_dir: Pa
     assert all(row["values"] > 0 and "encrypted" not in row["reason"] for row in opened)
     with pytest.raises(bp.EncryptionError, match=r"uniform_encryption.*the footer key is not given"):
         advise(str(parquet_testing_dir / "uniform_encryption.parquet.encrypted"))
+
+
+def test_sizes_of_encrypted_filters_are_found_where_footers_do_not_tell(parquet_testing_dir: Path) -> None:
+    path = parquet_testing_dir / "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
+    columns = {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
+    dataset = Dataset.open(path, keys=bp.Keys(b"0123456789012345", columns))
+    table = cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
+    told = [column for column in table_columns(table) if (column.offset >= 0).any()]
+    untold = [replace(column, length=np.full_like(column.length, -1)) for column in told]
+    found = take_samples(dataset, table, untold, [Wanted.NOTHING] * len(untold), 0, ReadCount())
+    assert len(found) == 2
+    assert [sample.sizes for sample in found] == [column.length.tolist() for column in told]
 
 
 def test_one_row_group_keeps_the_filter_that_it_has(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from bloomparquet.format.pages import walk_pages
 from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.format.sealed_pages import SealedChunk, open_chunk, seal_chunk
 from bloomparquet.format.tree import read_tree, write_tree
-from tests.core.test_pages import I32, STRUCT, Field, chunk_of, page
+from tests.core.test_pages import I32, STRUCT, chunk_of, page
+from tests.support.core import Field
 
 KEY = b"0123456789012345"
 GCM, CTR = Algorithm(b"in-file!"), Algorithm(b"in-file!", counter_mode_pages=True)
@@ -46,7 +47,7 @@ def opened(
     out = bytearray(b"before")
     found = open_chunk(sealed, cipher, algorithm, values, out, dictionary=dictionary)
     assert out.startswith(b"before")
-    walked = walk_pages(out[6:], values)
+    walked = walk_pages(bytes(out[6:]), values)
     assert found.data == 6 + walked.data[0].start
     assert found.dictionary == (None if walked.dictionary is None else 6)
     return bytes(out[6:])
@@ -258,7 +259,7 @@ def test_lengths_are_not_believed(algorithm: Algorithm) -> None:
     ]
     for data in cases:
         with pytest.raises(REFUSED):
-            opened(data, 2, algorithm)
+            open_chunk(data, CIPHER, algorithm, 2, bytearray(), dictionary=False)
 
 
 def levels(definition: int, repetition: int) -> dict[int, Field]:
@@ -292,7 +293,7 @@ def test_version_2_pages_of_parquet_java_open(definition: bytes, algorithm: Algo
     plain = page_v2(b"\x06\x00", definition, b"values", 3) + page_v2(b"", definition, b"", 2)
     found = opened(first + second, 5, algorithm)
     # How large a page was before compression the header says, and parquet-java's is not this test's.
-    assert [body for body in bodies_of(found)] == [body for body in bodies_of(plain)]
+    assert list(bodies_of(found)) == list(bodies_of(plain))
 
 
 def bodies_of(chunk: bytes) -> Iterator[bytes]:

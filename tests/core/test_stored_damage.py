@@ -18,7 +18,7 @@ from bloomparquet.writing.bloom import Bloom
 from bloomparquet.writing.stored import filter_chunk
 from tests.core.test_pages import chunk_of
 from tests.core.test_stored import filters_of
-from tests.support.core import column_metadata, decode, edit_footer, encode, read_footer
+from tests.support.core import Field, column_metadata, decode, edit_footer, encode, read_footer
 
 
 def forge(path: Path, **changes: int) -> Path:
@@ -118,6 +118,24 @@ def test_a_truncated_page_is_an_error(plain: Path, share: float) -> None:
     forge(plain, compressed=int(chunk.total_compressed_size * share))
     with pytest.raises(bp.FormatError, match="row group 0, column v"):
         filters_of(plain)
+
+
+def test_chunks_in_other_files_and_sizes_that_are_no_numbers(plain: Path) -> None:
+    def elsewhere(metadata: dict[int, Any]) -> None:
+        chunk = metadata[4].value.values[0][1].value.values[0]
+        chunk[1] = Field(8, b"another.parquet")
+        metadata[4].value.values[0][1].value.values[0] = dict(sorted(chunk.items()))
+
+    def no_number(metadata: dict[int, Any]) -> None:
+        column_metadata(metadata)[6] = Field(8, b"many")
+
+    before = plain.read_bytes()
+    for edit, message in ((elsewhere, "lies in another file"), (no_number, "expected a number")):
+        edit_footer(str(plain), edit)
+        with pytest.raises(bp.FormatError, match=f"row group 0, column v: .*{message}"):
+            filters_of(plain)
+        plain.write_bytes(before)
+    assert all(filters_of(plain).values())
 
 
 def test_an_error_of_the_storage_passes_unchanged(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:

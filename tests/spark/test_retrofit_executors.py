@@ -107,7 +107,7 @@ def _attempt(path: str, barrier: Any, answers: Any) -> None:
         rename(source, target)
 
     os.rename = slowly  # type: ignore[assignment]
-    payload = pickle.dumps((AddFilters({"Id": bp.Bloom()}), path, False))
+    payload = pickle.dumps((AddFilters({"Id": bp.Bloom()}), path, False, None))
     barrier.wait()
     answers.put(spread.work(payload, path).action)
 
@@ -134,13 +134,13 @@ def test_an_attempt_that_is_killed_does_not_hold_up_the_next(table: Path, tmp_pa
         import bloomparquet as bp
         from bloomparquet.writing.retrofit import AddFilters
         from pyspark_bloomparquet import spread
-        spread.work(pickle.dumps((AddFilters({{"Id": bp.Bloom()}}), {path!r}, False)), {path!r})
+        spread.work(pickle.dumps((AddFilters({{"Id": bp.Bloom()}}), {path!r}, False, None)), {path!r})
     """)
     before = Path(path).read_bytes()
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == -signal.SIGKILL
     assert Path(path).read_bytes() == before
-    payload = pickle.dumps((AddFilters({"Id": bp.Bloom()}), path, False))
+    payload = pickle.dumps((AddFilters({"Id": bp.Bloom()}), path, False, None))
     assert spread.work(payload, path).action == "added"
     assert os.listdir(Path(path).parent) == [name for name in os.listdir(Path(path).parent) if name.startswith("part")]
 

@@ -54,6 +54,10 @@ class Kms:
         return sum(count for (verb, _), count in self.calls.items() if verb == "wrap")
 
 
+COMMON = Kms()
+"""One that functions of other modules find, such as key providers."""
+
+
 class _Client(pe.KmsClient):  # type: ignore[misc]
     def __init__(self, kms: Kms) -> None:
         super().__init__()

@@ -30,6 +30,7 @@ from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 _NO_ROW_GROUPS = b"\x29\x0c"  # field 4, where field 2 stands before it: a list of no structs
 _METADATA = b"\x3c"  # field 3, where none stands before it: a struct
+_SPARK, _LEGACY_INT96 = _TELLING = ("org.apache.spark.version", "org.apache.spark.legacyINT96")
 _ENCRYPTION = (8, 9)  # encryption_algorithm and footer_signing_key_metadata
 _TAIL_GUESS = 16 * 1024
 _MOST_TAIL = 256 * 1024
@@ -139,10 +140,14 @@ class Footer:
         start = dictionary if 0 < dictionary < pages else pages
         return start, size or sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(len(chunks)))
 
+    def without_row_groups(self) -> bytes:
+        """The FileMetaData without anything about row groups and encryption."""
+        return write_tree(_without_row_groups(self.raw))
+
     def to_arrow(self) -> pq.FileMetaData:
         """The footer as pyarrow's readers take it; of an encrypted file without its row groups, of which pyarrow must
         see nothing. Asking this object for a column chunk may end the process."""
-        raw = self.raw if self.crypto is None else _without_row_groups(self.raw)
+        raw = self.raw if self.crypto is None else self.without_row_groups()
         return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
 
 
@@ -334,8 +339,7 @@ def _layout_of(
         key = (id(schema), secret, traits)
         layout = _layouts.get(key)
         if layout is None or layout.schema is not schema:
-            skeleton = head + _NO_ROW_GROUPS + tail
-            layout = Layout(schema, traits, templates, skeleton if signing is None else _without_row_groups(skeleton))
+            layout = Layout(schema, traits, templates, _skeleton_of(head + _NO_ROW_GROUPS + tail))
         for cache in (_tails, _layouts):
             if len(cache) >= 4 * _KEPT_SCHEMAS:
                 cache.clear()
@@ -346,13 +350,21 @@ def _layout_of(
     return known
 
 
-def _without_row_groups(raw: bytes) -> bytes:
-    """A FileMetaData that says nothing of row groups, nor of encryption."""
+def _skeleton_of(raw: bytes) -> bytes:
+    """A FileMetaData with what makes its layout, and nothing else that is about one file only."""
+    tree = _without_row_groups(raw)
+    pairs = tree.get(5)
+    if isinstance(pairs, Items):
+        pairs[:] = [pair for pair in pairs if _text(pair.get(1)) in _TELLING or _is_altered(_text(pair.get(2)))]
+    return write_tree(tree)
+
+
+def _without_row_groups(raw: bytes) -> Tree:
     tree, _ = read_tree(raw)
     tree.put(4, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, []))
     for field_id in _ENCRYPTION:
         tree.drop(field_id)
-    return write_tree(tree)
+    return tree
 
 
 def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str], _Signing | None]:
@@ -373,12 +385,16 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
     pairs = {_text(pair.get(1)): _text(pair.get(2)) for pair in fields.get(5) or () if isinstance(pair, dict)}
     orders = tuple(isinstance(order, dict) and 1 in order for order in fields.get(7) or ())
     traits = WriterTraits(
-        spark="org.apache.spark.version" in pairs and _text(fields.get(6)).startswith("parquet-mr"),
-        legacy_int96="org.apache.spark.legacyINT96" in pairs,
-        altered_text=any("__CHAR_VARCHAR_TYPE_STRING" in text or "__COLLATIONS" in text for text in pairs.values()),
+        spark=_SPARK in pairs and _text(fields.get(6)).startswith("parquet-mr"),
+        legacy_int96=_LEGACY_INT96 in pairs,
+        altered_text=any(map(_is_altered, pairs.values())),
         column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
     )
     return traits, pairs, signing
+
+
+def _is_altered(text: str) -> bool:
+    return "__CHAR_VARCHAR_TYPE_STRING" in text or "__COLLATIONS" in text
 
 
 def _text(raw: object) -> str:

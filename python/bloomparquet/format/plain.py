@@ -98,7 +98,7 @@ class Images:
         self._storage, self._path, self._footer = storage, path, footer
         self._leaves = [leaf for leaf in footer.layout.schema.leaves if columns is None or _is_read(leaf, columns)]
         (self._file,) = storage.list_files(path, recursive=False)
-        self._skeleton, _ = read_tree(footer.layout.skeleton)
+        self._skeleton, _ = read_tree(footer.without_row_groups())
 
     def read(self, row_group: int, count: ReadCount) -> Image:
         """Read and open one row group: its wanted columns are in memory twice for that time.
@@ -121,7 +121,10 @@ class Images:
             except BloomParquetError as error:
                 raise self._named(error, row_group, chunk.leaf) from error
             columns[chunk.leaf.index] = _column(chunk.metadata, opened, len(out) - begin)
-        return Image(pa.py_buffer(out), self._metadata(columns, self._footer.rows[row_group]))
+        try:
+            return Image(pa.py_buffer(out), self._metadata(columns, self._footer.rows[row_group]))
+        except OSError as error:  # pyarrow's word for damage: no file is read here
+            raise FormatError(f"{self._path}: row group {row_group}: {error}") from error
 
     def _find(self, row_group: int, leaf: LeafColumn) -> _Stored:
         try:

@@ -160,7 +160,7 @@ class FooterCache:
                 parts.append(other.table)
                 origin |= hits
                 unknown = [i for i in unknown if i not in hits]
-                all_stored &= disk is not None and disk.directory in other.stored
+                all_stored &= disk is not None and disk.directory in other.stored and not other.table.is_secret
                 if len(hits) >= _NEARLY_ALL * len(places):
                     superseded += other.entries
         unread = [i for i in range(len(files)) if i not in origin]

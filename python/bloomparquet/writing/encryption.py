@@ -98,6 +98,12 @@ class Encryption:
         footer = "signed" if self._plaintext_footer else "encrypted"
         return f"Encryption({self._source!r}, {self._algorithm}, {footer} footer)"
 
+    def __copy__(self) -> Encryption:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Encryption:
+        return self
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("an encryption has keys, and is not pickled; make it in the process that writes")
 

@@ -5,7 +5,7 @@ Filters of encrypted columns are opened where the column's key is at hand; of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,9 +47,41 @@ def find_filters(
     used; with `skip_broken` it is passed over.
     """
     end = file.size - footer.size
-    places: list[Place] = []
-    offsets: list[int] = []
-    ciphers: list[ChunkCipher | None] = []
+    told = {}
+    for place, (offset, cipher) in _told(file, footer).items():
+        if 4 <= offset < end:
+            told[place] = offset, cipher
+        elif not skip_broken:
+            raise FormatError(
+                f"{_name(file, footer, place)}: the Bloom filter is said to begin at byte {offset}; expected 4 to {end}"
+            )
+    places, ciphers = list(told), [cipher for _, cipher in told.values()]
+    start = np.array([offset for offset, _ in told.values()], np.int64)
+    most = [MAX_HEADER_BYTES if cipher is None else _MOST_SEALED_BYTES for cipher in ciphers]
+    sizes = np.minimum(end - start, np.array(most, np.int64))
+    ranges = read_ranges(storage, [file.path], np.zeros_like(start), start, sizes, count)
+    extents = zip(ranges.starts.tolist(), sizes.tolist(), strict=True)
+    heads = [ranges.buffer[at : at + size].data for at, size in extents]
+    found, broken = _parsed(heads, ciphers)
+    for i in sorted(broken):
+        if not skip_broken:
+            raise type(broken[i])(f"{_name(file, footer, places[i])}: {broken[i]}") from broken[i]
+    filters = {}
+    for i, (header, bitset) in found.items():
+        at = int(start[i])
+        if at + header + bitset <= end:
+            filters[places[i]] = Existing(at, at + header, at + header + bitset, ciphers[i])
+        elif not skip_broken:
+            raise FormatError(
+                f"{_name(file, footer, places[i])}: the Bloom filter at byte {at} claims {bitset} bytes, "
+                f"but the footer begins at byte {end}"
+            )
+    return filters
+
+
+def _told(file: FileInfo, footer: Footer) -> dict[Place, tuple[int, ChunkCipher | None]]:
+    """Where filters are said to begin, and what opens them, of the chunks that are open."""
+    found = {}
     for row_group in range(len(footer.rows)):
         for leaf in range(len(footer.layout.schema.leaves)):
             place = row_group, leaf
@@ -59,56 +91,36 @@ def find_filters(
                 fields, cipher = footer.unlock(*place)
             except EncryptionError as error:
                 raise EncryptionError(f"{_name(file, footer, place)}: {error}") from error
-            offset = fields.bloom_offset
-            if not offset:
-                continue
-            if 4 <= offset < end:
-                places.append(place)
-                offsets.append(offset)
-                ciphers.append(cipher)
-            elif not skip_broken:
-                raise FormatError(
-                    f"{_name(file, footer, place)}: the Bloom filter is said to begin at byte {offset}; "
-                    f"expected 4 to {end}"
-                )
-    start = np.array(offsets, np.int64)
-    sealed = np.array([cipher is not None for cipher in ciphers], np.bool_)
-    sizes = np.minimum(end - start, np.where(sealed, _MOST_SEALED_BYTES, MAX_HEADER_BYTES))
-    ranges = read_ranges(storage, [file.path], np.zeros_like(start), start, sizes, count)
-    heads = np.zeros((len(start), MAX_HEADER_BYTES), np.uint8)
-    modules = np.zeros(len(start), np.int64)
+            if fields.bloom_offset:
+                found[place] = fields.bloom_offset, cipher
+    return found
+
+
+def _parsed(
+    heads: Sequence[memoryview], ciphers: Sequence[ChunkCipher | None]
+) -> tuple[dict[int, tuple[int, int]], dict[int, BloomParquetError]]:
+    """What the headers at the beginning of `heads` and their bitsets take in the file, and the errors of those that
+    cannot be used."""
+    modules: dict[int, int] = {}
     broken: dict[int, BloomParquetError] = {}
-    for i, (at, size, cipher) in enumerate(zip(ranges.starts.tolist(), sizes.tolist(), ciphers, strict=True)):
-        head = ranges.buffer[at : at + size]
+    plain = np.zeros((len(heads), MAX_HEADER_BYTES), np.uint8)
+    sizes = np.zeros(len(heads), np.int64)
+    for i, (head, cipher) in enumerate(zip(heads, ciphers, strict=True)):
+        opened: bytes | memoryview = head
         if cipher is not None:
             try:
-                modules[i] = _module_size(head.data)
-                opened = cipher.open(head.data[: modules[i]], Module.BLOOM_FILTER_HEADER)
+                modules[i] = _module_size(head)
+                opened = cipher.open(head[: modules[i]], Module.BLOOM_FILTER_HEADER)
             except BloomParquetError as error:
                 broken[i] = error
                 continue
-            head = np.frombuffer(opened, np.uint8)[:MAX_HEADER_BYTES]
-            sizes[i] = len(head)
-        heads[i, : len(head)] = head
-    header_bytes, bitset_bytes, errors = parse_headers(heads, sizes)
-    for i, error in sorted({**errors, **broken}.items()):
-        header_bytes[i] = 0
-        if not skip_broken:
-            raise type(error)(f"{_name(file, footer, places[i])}: {error}") from error
-    found = {}
-    for i, (place, at, cipher) in enumerate(zip(places, offsets, ciphers, strict=True)):
-        if not header_bytes[i]:
-            continue
-        bitset = at + int(modules[i] if sealed[i] else header_bytes[i])
-        stop = bitset + int(bitset_bytes[i]) + (OVERHEAD if sealed[i] else 0)
-        if stop <= end:
-            found[place] = Existing(at, bitset, stop, cipher)
-        elif not skip_broken:
-            raise FormatError(
-                f"{_name(file, footer, place)}: the Bloom filter at byte {at} claims {bitset_bytes[i]} bytes, "
-                f"but the footer begins at byte {end}"
-            )
-    return found
+        sizes[i] = min(len(opened), MAX_HEADER_BYTES)
+        plain[i, : sizes[i]] = np.frombuffer(opened, np.uint8)[: sizes[i]]
+    headers, bitsets, errors = parse_headers(plain, sizes)
+    broken = {**errors, **broken}
+    good = [i for i in range(len(heads)) if i not in broken]
+    sealing = {i: OVERHEAD if i in modules else 0 for i in good}
+    return {i: (modules.get(i, int(headers[i])), int(bitsets[i]) + sealing[i]) for i in good}, broken
 
 
 def is_open(footer: Footer, place: Place) -> bool:

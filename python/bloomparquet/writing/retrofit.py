@@ -36,7 +36,7 @@ from bloomparquet.writing.logged import directories_of, require_no_log
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import is_unchanged, replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, Rewrite, data_end, rewrite
-from bloomparquet.writing.sealed_footer import Place
+from bloomparquet.writing.sealed_footer import Place, require_footer_key, require_keys_inside
 from bloomparquet.writing.stored import filter_chunk
 
 OnError = Literal["raise", "report"]
@@ -282,7 +282,9 @@ def change_file(
         sweep(target_storage, target or file.path)
     count = ReadCount()
     footer = _read_footer(storage, file, count)
-    _require_footer_key(file, footer)
+    require_footer_key(file.path, footer)
+    if target is not None:
+        require_keys_inside(file.path, footer)
     filters, dead, wanted = change.changes(storage, file, footer, count)
     if change.tail_only:
         dead = [(start, stop) for start, stop in dead if start >= data_end(file.path, footer)]
@@ -340,19 +342,6 @@ def _read_footer(storage: Storage, file: FileInfo, count: ReadCount) -> Footer:
         raise EncryptionError(f"{file.path}: the file is encrypted and is left as it is ({error})") from error
     assert footer is not None
     return footer
-
-
-def _require_footer_key(file: FileInfo, footer: Footer) -> None:
-    """EncryptionError unless the footer of the file can be written again."""
-    if footer.crypto is None:
-        return
-    try:
-        footer.crypto.footer()
-    except EncryptionError as error:
-        how = "encrypted" if footer.crypto.encrypted_footer else "signed"
-        raise EncryptionError(
-            f"{file.path}: the file is encrypted and is left as it is: its footer has to be {how} anew, and {error}"
-        ) from error
 
 
 def _readable(dataset: Dataset) -> RowGroups:

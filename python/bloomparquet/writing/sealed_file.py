@@ -4,7 +4,7 @@ pyarrow writes no filters into files that it encrypts. So it is told nothing of 
 a file of its own, in memory, and goes out as modules. What belongs to the end of the file, page indexes and filters, is
 kept in memory until then. Nowhere else is anything in plain text.
 
-Sources: parquet-format ``Encryption.md``, ``PageIndex.md``, ``parquet.thrift`` (RowGroup, ColumnChunk); for what readers
+Sources: parquet-format ``Encryption.md``, ``PageIndex.md``, ``parquet.thrift`` (RowGroup); for what readers
 insist on, parquet-java ``ParquetMetadataConverter`` (addRowGroup, filterFileMetaDataByMidpoint).
 """
 
@@ -18,7 +18,7 @@ from bloomparquet.format.footer import Footer, parse_footer
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.format.sealed_pages import seal_chunk
 from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC
-from bloomparquet.format.tree import Tree, read_tree, write_tree
+from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.writing.arrow_file import filters_in, footer_of
 from bloomparquet.writing.encryption import FileEncryption
@@ -46,7 +46,8 @@ class SealedFile:
         self._output, self._encryption, self._path = output, encryption, path
         self._leaves = skeleton.layout.schema.leaves
         self._tree, _ = read_tree(skeleton.raw)
-        self._groups = row_groups(self._tree)
+        self._groups = Items(thrift.LIST, thrift.STRUCT, [])
+        self._tree.put(4, thrift.LIST, self._groups)
         self._column_indexes: dict[Place, bytes] = {}
         self._offset_indexes: dict[Place, Tree] = {}
         self._at = 0
@@ -124,7 +125,7 @@ class SealedFile:
                 location[1], location[2] = self._at + page.offset, page.size
             metadata[6], metadata[7] = sealed.uncompressed_size, len(sealed.data)
             metadata[9] = self._at + sealed.pages[0].offset
-            if 11 in metadata:
+            if sealed.has_dictionary:
                 metadata[11] = self._at
             pages = memoryview(sealed.data)
         chunk.put(2, thrift.I64, 0)

@@ -22,6 +22,7 @@ from bloomparquet.format.footer import Footer, parse_footer
 from bloomparquet.format.sealed import ChunkCipher, FileCrypto
 from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC
 from bloomparquet.format.tree import Tree, read_tree, write_tree
+from bloomparquet.key_material import parse_metadata
 
 METADATA, CRYPTO_METADATA, SEALED_METADATA = 3, 8, 9
 """Fields of ColumnChunk."""
@@ -111,6 +112,34 @@ class OpenFooter:
                 f"{self.path}: its footer does not survive being written again; the file is left as it is"
             )
         return footer_tail(raw, self.footer.crypto)
+
+
+def require_footer_key(path: str, footer: Footer) -> None:
+    """EncryptionError unless the footer of the file at `path` can be written again."""
+    if footer.crypto is None:
+        return
+    try:
+        footer.crypto.footer()
+    except EncryptionError as error:
+        how = "encrypted" if footer.crypto.encrypted_footer else "signed"
+        raise EncryptionError(
+            f"{path}: the file is encrypted and is left as it is: its footer has to be {how} anew, and {error}"
+        ) from error
+
+
+def require_keys_inside(path: str, footer: Footer) -> None:
+    """EncryptionError where the wrapped keys of the file at `path` lie in another file, which says by its name whose
+    they are: a copy would be without keys."""
+    metadata = None if footer.crypto is None else footer.crypto.footer_metadata
+    try:
+        outside = metadata is not None and isinstance(parse_metadata(metadata), str)
+    except EncryptionError:  # metadata of another kind
+        outside = False
+    if outside:
+        raise EncryptionError(
+            f"{path}: its key material lies beside it, in another file, so that nobody could open a copy elsewhere; "
+            "change the file where it is, without dst"
+        )
 
 
 def store_metadata(chunk: Tree, metadata: Tree, cipher: ChunkCipher) -> None:

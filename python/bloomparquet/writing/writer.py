@@ -2,7 +2,7 @@
 
 pyarrow makes the filters, as large as a row group might need; what they hold is known when the file is closed, and then
 each is folded to the size that its values need before any of it is written. The file appears at its path whole, when
-everything is in it, or not at all.
+everything is in it, or not at all. What is to be encrypted goes through :mod:`bloomparquet.writing.sealed_file`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
@@ -19,26 +19,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.dataset import PathLike
-from bloomparquet.errors import FormatError, OptionError
-from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_header
-from bloomparquet.format.footer import Footer, parse_footer
-from bloomparquet.format.schema import FileSchema, LeafColumn
+from bloomparquet.errors import OptionError
+from bloomparquet.format.footer import Footer
+from bloomparquet.format.schema import LeafColumn
+from bloomparquet.keys import Keys
 from bloomparquet.pruning.rowgroups import bounds_of
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import open_storage
+from bloomparquet.writing.arrow_file import filters_in, footer_of
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
+from bloomparquet.writing.encryption import Encryption, as_encryption
 from bloomparquet.writing.filling import insert_equals, num_bytes_for, sized
 from bloomparquet.writing.outcome import FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import Output, replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, rewrite
+from bloomparquet.writing.sealed_file import SealedFile
 from bloomparquet.writing.sealed_footer import Place
 from bloomparquet.writing.worth import ColumnFacts, measure_shared, weigh
 
-_TRAILER = 8
 _ROWS = 1 << 20
 _BYTES = 128 << 20
 _REFUSED = {
     "bloom_filter_options": "is pyarrow's word for what bloom says here; give bloom",
+    "encryption_properties": "is for pyarrow, which writes no filters then; give encryption, a bloomparquet.Encryption",
     "metadata_collector": "would collect a footer that is not the file's; read it with pyarrow.parquet.read_metadata",
 }
 _MORE_ELEMENTS = 4
@@ -52,6 +55,7 @@ def write_table(
     bloom: BloomSpec | None = None,
     row_group_size: int = _ROWS,
     filesystem: Any = None,
+    encryption: Encryption | Keys | None = None,
     **options: Any,
 ) -> FileOutcome:
     """Write `table` as one Parquet file; what was at `path` is replaced when the new file is complete.
@@ -59,7 +63,9 @@ def write_table(
     Arguments and errors are those of :class:`ParquetWriter`.
     """
     rows = max(1, min(row_group_size, table.num_rows))
-    writer = ParquetWriter(path, table.schema, bloom=bloom, row_group_size=rows, filesystem=filesystem, **options)
+    writer = ParquetWriter(
+        path, table.schema, bloom=bloom, row_group_size=rows, filesystem=filesystem, encryption=encryption, **options
+    )
     with writer:
         writer.write_table(table)
     return writer.outcome
@@ -73,9 +79,11 @@ class ParquetWriter:
     `row_group_bytes` in Arrow's memory. `key_values` go into the footer, beside those of `schema`; further `options`
     are those of ``pyarrow.parquet.ParquetWriter``. Used as a context manager, it closes the file, or gives it up where
     the block raises. Filters stay in memory until the file is closed: 2 MiB for a column in a row group of a million
-    rows.
+    rows. With `encryption` (:class:`bloomparquet.Keys` will do) nothing of an encrypted column leaves the memory in
+    plain text, and a row group is held in it as it will be in the file, and encrypted.
 
-    Raises PlanError for a column that is not in `schema`, UnsupportedError for one that cannot carry a useful filter.
+    Raises PlanError for a column that is not in `schema`, UnsupportedError for one that cannot carry a useful filter,
+    EncryptionError for more row groups or columns than an encrypted file can have, and where a KMS gives no keys.
     """
 
     def __init__(
@@ -88,6 +96,7 @@ class ParquetWriter:
         row_group_bytes: int = _BYTES,
         filesystem: Any = None,
         key_values: Mapping[str, str] | None = None,
+        encryption: Encryption | Keys | None = None,
         **options: Any,
     ) -> None:
         for name, told in _REFUSED.items():
@@ -98,20 +107,35 @@ class ParquetWriter:
         self._path = os.fspath(path)
         self._schema, self._rows, self._bytes = schema, row_group_size, row_group_bytes
         asked = by_column(bloom) if bloom is not None else {}
-        stored = _stored_schema(schema, options)
+        if encryption is not None and options.get("data_page_version", "1.0") != "1.0":
+            raise OptionError("data_page_version: encrypted pages of version 2 are read by some only; leave it at 1.0")
+        self._options, self._key_values = options, dict(key_values or {})
+        skeleton = self._skeleton()
+        stored = skeleton.layout.schema
         self._chosen = choose(asked, stored, self._path)
         named = choose({column: asked[column] for column in asked if column != EVERY_COLUMN}, stored, self._path)
         self._unasked = self._chosen.keys() - named.keys()
-        self._leaves, self._options, self._key_values = stored.leaves, options, dict(key_values or {})
+        self._leaves = stored.leaves
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = self._pending_bytes = 0
         self._outcome: FileOutcome | None = None
+        self._filters: dict[Place, SplitBlockBloomFilter | None] = {}
         storage, inner = open_storage(self._path, filesystem)
+        sealing = None
+        if encryption is not None:
+            sealing = as_encryption(encryption).for_file(self._leaves, storage, self._path)
         sweep(storage, inner)
         self._replacing = replacing(storage, inner)
         self._output: Output | None = self._replacing.__enter__()
         self._sink = _Sink(self._output)
         self._writer: pq.ParquetWriter | None = None  # made for the first row group, which tells how long lists are
+        self._sealed: SealedFile | None = None
+        if sealing is not None:
+            try:
+                self._sealed = SealedFile(self._output, sealing, skeleton, self._path)
+            except BaseException:
+                self.abort()
+                raise
 
     def write_table(self, table: pa.Table) -> None:
         """Append rows. Raises what pyarrow raises for another schema than the file's."""
@@ -141,10 +165,10 @@ class ParquetWriter:
             return
         try:
             self._flush()
-            writer = self._opened(None)
-            self._sink.hold = True
-            writer.close()
-            self._outcome = self._finish(self._output)
+            if self._sealed is None:
+                self._outcome = self._finish(self._output)
+            else:
+                self._outcome = self._finish_sealed(self._output, self._sealed)
         finally:
             self.abort()
         tell_limits(self._outcome)
@@ -180,41 +204,65 @@ class ParquetWriter:
             table = pa.Table.from_batches(self._pending, self._schema)
             self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
             try:
-                self._opened(table).write_table(table, row_group_size=self._rows)
+                if self._sealed is None:
+                    self._opened(table).write_table(table, row_group_size=self._rows)
+                else:
+                    self._seal(self._sealed, table)
             except BaseException:
                 self.abort()  # a part of a row group may be written
                 raise
 
+    def _seal(self, sealed: SealedFile, table: pa.Table) -> None:
+        """Write a row group into memory, and from there into the encrypted file."""
+        memory = pa.BufferOutputStream()
+        with pq.ParquetWriter(memory, self._schema, bloom_filter_options=self._rooms(table), **self._options) as writer:
+            writer.write_table(table, row_group_size=self._rows)
+        for place, bloom in sealed.add(memoryview(memory.getvalue()).cast("B")).items():
+            self._filters[place] = self._fitted(place, bloom)
+
     def _opened(self, first: pa.Table | None) -> pq.ParquetWriter:
         """pyarrow's writer; `first` are the rows of the first row group, if there is one."""
         if self._writer is None:
-            rooms = {
-                ".".join(self._leaves[leaf].path): sized(_room_for(self._leaves[leaf], wanted, self._rows, first))
-                for leaf, wanted in self._chosen.items()
-            }
             sink = pa.PythonFile(self._sink, mode="w")
-            self._writer = pq.ParquetWriter(sink, self._schema, bloom_filter_options=rooms or None, **self._options)
+            self._writer = pq.ParquetWriter(
+                sink, self._schema, bloom_filter_options=self._rooms(first), **self._options
+            )
             if self._key_values:
                 self._writer.add_key_value_metadata(self._key_values)
         return self._writer
 
+    def _rooms(self, first: pa.Table | None) -> dict[str, dict[str, float]] | None:
+        """The sizes of the filters that pyarrow is to make, before they are fitted."""
+        return {
+            ".".join(self._leaves[leaf].path): sized(_room_for(self._leaves[leaf], wanted, self._rows, first))
+            for leaf, wanted in self._chosen.items()
+        } or None
+
+    def _skeleton(self) -> Footer:
+        """The footer of the file that pyarrow writes without rows."""
+        memory = pa.BufferOutputStream()
+        with pq.ParquetWriter(memory, self._schema, **self._options) as writer:
+            if self._key_values:
+                writer.add_key_value_metadata(self._key_values)
+        return footer_of(memoryview(memory.getvalue()).cast("B"))
+
     def _finish(self, output: Output) -> FileOutcome:
         """Write the end of the file, with the filters folded."""
+        writer = self._opened(None)
+        self._sink.hold = True
+        writer.close()
         end, first = self._sink.held(), self._sink.written
         size = first + len(end)
-        footer = parse_footer(_footer_bytes(end))
+        footer = footer_of(end)
 
         def read(extents: list[Extent]) -> list[bytes]:
             return [bytes(end[start - first : stop - first]) for start, stop in extents]
 
-        filters: dict[Place, SplitBlockBloomFilter | None] = {}
         dead: list[Extent] = []
-        for place, extent, bloom in _filters_in(footer, end, first):
+        for place, extent, bloom in filters_in(footer, end, first):
             dead.append(extent)
-            filters[place] = self._fitted(footer, place, bloom)
-        for leaf in self._unasked:
-            if not _pays(footer, leaf, filters, self._chosen[leaf].fpp):
-                filters.update(dict.fromkeys((place for place in filters if place[1] == leaf), None))
+            self._filters[place] = self._fitted(place, bloom)
+        filters = self._paying(footer)
         new = rewrite(self._path, size, footer, filters, dead, read)
         for start, stop in new.pieces:
             output.write(end[max(start - first, 0) : max(stop - first, 0)])
@@ -223,12 +271,28 @@ class ParquetWriter:
         output.commit()
         return FileOutcome(self._path, "written", 0, new.size, describe(footer, filters, self._chosen))
 
-    def _fitted(self, footer: Footer, place: Place, bloom: SplitBlockBloomFilter) -> SplitBlockBloomFilter | None:
+    def _finish_sealed(self, output: Output, sealed: SealedFile) -> FileOutcome:
+        """The same of an encrypted file."""
+        footer = sealed.footer()
+        filters = self._paying(footer)
+        size = sealed.finish(filters)
+        output.commit()
+        return FileOutcome(self._path, "written", 0, size, describe(footer, filters, self._chosen))
+
+    def _fitted(self, place: Place, bloom: SplitBlockBloomFilter) -> SplitBlockBloomFilter | None:
         wanted = self._chosen.get(place[1])
         if wanted is None:  # a field whose dotted name is that of a column that was asked for
             return None
-        insert_equals(footer.layout.schema.leaves[place[1]], bloom)
+        insert_equals(self._leaves[place[1]], bloom)
         return bloom if wanted.ndv is not None else bloom.fitted(wanted.fpp)
+
+    def _paying(self, footer: Footer) -> Filters:
+        """The filters, less those that nobody has named and that are not worth their bytes."""
+        filters = self._filters
+        for leaf in self._unasked:
+            if not _pays(footer, leaf, filters, self._chosen[leaf].fpp):
+                filters.update(dict.fromkeys((place for place in filters if place[1] == leaf), None))
+        return filters
 
 
 def _room_for(leaf: LeafColumn, wanted: Bloom, rows: int, first: pa.Table | None) -> int:
@@ -288,35 +352,6 @@ class _Sink(io.RawIOBase):
 
     def held(self) -> memoryview:
         return memoryview(self._held)
-
-
-def _stored_schema(schema: pa.Schema, options: Mapping[str, Any]) -> FileSchema:
-    """The schema of the file that pyarrow writes for `schema`."""
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, schema, **options):
-        pass
-    file = memoryview(sink.getvalue()).cast("B")
-    return parse_footer(_footer_bytes(file)).layout.schema
-
-
-def _footer_bytes(end: memoryview) -> bytes:
-    size = int.from_bytes(end[-_TRAILER:-4], "little")
-    return bytes(end[-_TRAILER - size : -_TRAILER])
-
-
-def _filters_in(footer: Footer, end: memoryview, first: int) -> Iterator[tuple[Place, Extent, SplitBlockBloomFilter]]:
-    """The filters in the bytes of a file from byte `first` on."""
-    for row_group in range(len(footer.rows)):
-        for leaf in range(len(footer.layout.schema.leaves)):
-            offset = footer.read_chunk(row_group, leaf).bloom_offset
-            if offset is None:
-                continue
-            if offset < first:
-                raise FormatError(f"pyarrow {pa.__version__} wrote a Bloom filter before the file's end")
-            at = offset - first
-            header, size = parse_header(end[at : at + MAX_HEADER_BYTES])
-            bitset = end[at + header : at + header + size]
-            yield (row_group, leaf), (offset, offset + header + size), SplitBlockBloomFilter.from_bytes(bitset)
 
 
 def _pays(footer: Footer, leaf: int, filters: Filters, fpp: float) -> bool:

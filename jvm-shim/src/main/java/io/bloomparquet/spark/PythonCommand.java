@@ -1,6 +1,9 @@
 package io.bloomparquet.spark;
 
+import java.io.File;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.apache.spark.SparkFiles;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 
@@ -37,7 +40,17 @@ record PythonCommand(String interpreter, String path) {
             .filter(each -> !each.isBlank())
             .findFirst()
             .orElseThrow();
-    return new PythonCommand(interpreter, conf.getConfString(PATH, ""));
+    String path =
+        Stream.of(conf.getConfString(PATH, ""), shipped())
+            .filter(each -> !each.isEmpty())
+            .collect(Collectors.joining(File.pathSeparator));
+    return new PythonCommand(interpreter, path);
+  }
+
+  /** Where a driver has what {@code addPyFile} ships: what executors can import, the planner can. */
+  private static String shipped() {
+    String root = SparkFiles.getRootDirectory();
+    return root.equals(".") ? "" : root; // of a process that has no such place
   }
 
   private static String env(String name) {

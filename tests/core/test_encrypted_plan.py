@@ -1,0 +1,353 @@
+"""Plans over encrypted files are those of their plain twins where the keys are at hand, and keep everything else."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.errors import MissingKeyError
+from bloomparquet.format.footer import read_footers
+from bloomparquet.pruning import filters, learnt, planner
+from bloomparquet.storage import ReadCount, open_storage, with_keys
+from tests.support.core import Reads, kept_indexes, watch_reads
+
+FOOTER, OWN, OTHER = b"f" * 16, b"a" * 24, b"b" * 32
+COLUMNS = {"id": OWN, "text": OTHER}
+KEYS = bp.Keys(FOOTER, COLUMNS)
+GROUPS, ROWS = 5, 400
+ALGORITHMS = ["AES_GCM_V1", "AES_GCM_CTR_V1"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known() -> None:
+    planner.cache.clear()
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    return watch_reads(monkeypatch)
+
+
+def rows(first: int = 0) -> pa.Table:
+    """`GROUPS` row groups of even numbers; `id` is spread over all of them, `at` is in order."""
+    numbers = (np.arange(GROUPS * ROWS) + first) * 2
+    spread = np.random.default_rng(5).permutation(numbers)
+    return pa.table({"id": spread, "text": [f"t{number}" for number in spread], "at": numbers, "v": spread * 0.5})
+
+
+def write(path: Path, keys: bp.Keys | None = KEYS, *, first: int = 0, **how: object) -> Path:
+    """An encrypted file with a filter on every column; `id` and `text` have keys of their own. None is a plain one."""
+    encryption = None if keys is None else bp.Encryption(keys, **how)  # type: ignore[arg-type]
+    bp.write_table(
+        rows(first), path, bloom=["id", "text", "at", "v"], row_group_size=ROWS, encryption=encryption,
+        compression="none",
+    )  # fmt: skip
+    return path
+
+
+def codes(path: Path, where: str, keys: bp.Keys | None = None) -> list[int]:
+    return bp.plan(path, where, keys=keys).codes.tolist()
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("uniform", [False, True])
+def test_with_all_keys_a_plan_is_that_of_the_plain_twin(
+    uniform: bool, algorithm: str, plaintext_footer: bool, tmp_path: Path
+) -> None:
+    keys = bp.Keys(FOOTER) if uniform else KEYS
+    secret = write(tmp_path / "secret.parquet", keys, algorithm=algorithm, plaintext_footer=plaintext_footer)
+    plain = write(tmp_path / "plain.parquet", None)
+    wheres = (
+        "id = 8", "id = 7", "id IN (2, 4, 7)", "text = 't8'", "text IN ('t7', 'u')", "at = 8", "at < 900",
+        "id > 100000", "id = 8 AND at < 900", "v = 4.0", "v = 4.25", "NOT id = 8", "id IS NULL", "text > 'u'",
+    )  # fmt: skip
+    for where in wheres:
+        assert codes(secret, where, keys) == codes(plain, where), where
+        assert not bp.plan(secret, where, keys=keys).errors
+        assert bp.read_table(secret, where, keys=keys).equals(bp.read_table(plain, where)), where
+    for value in range(0, 2 * GROUPS * ROWS, 97):
+        found = [probe.verdict for probe in bp.probe(secret, column="id", value=value, keys=keys)]
+        assert found == [probe.verdict for probe in bp.probe(plain, column="id", value=value)]
+
+
+def test_a_column_without_its_key_keeps_and_is_counted_and_the_others_prune(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "x.parquet")
+    keys = bp.Keys(FOOTER, {"text": OTHER})
+    with caplog.at_level(logging.WARNING, "bloomparquet"):
+        plan = bp.plan(path, "id = 7", keys=keys)
+    assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS)
+    assert {type(error) for error in plan.errors} == {MissingKeyError}
+    assert str(plan.errors[3]).startswith(
+        f"{path}: row group 3, column id: encrypted, and the key of column id is not given"
+    )
+    assert len(caplog.records) == 1
+    for where in ("id > 100000", "id IS NULL", "id <> 7 OR id = 4", "id < 0"):
+        plan = bp.plan(path, where, keys=keys)
+        assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS), where
+    assert not bp.plan(path, "text = 't7'", keys=keys).errors
+    assert bp.plan(path, "text = 't7'", keys=keys).kept == 0
+    both = bp.plan(path, "id = 7 AND text = 't7'", keys=keys)
+    assert (both.kept, len(both.errors)) == (0, GROUPS)
+    assert bp.plan(path, "id = 7 OR text = 't7'", keys=keys).kept == GROUPS
+    with pytest.raises(bp.EncryptionError, match="the key of column id is not given"):
+        bp.plan(path, "id = 7", keys=keys, on_filter_error="fail")
+
+
+def test_a_query_that_does_not_read_the_locked_column_has_its_rows(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet")
+    keys = bp.Keys(FOOTER, {"text": OTHER})
+    found = bp.read_table(path, "text = 't8'", columns=["text", "at"], keys=keys)
+    assert found.column("text").to_pylist() == ["t8"]
+    with pytest.raises(bp.EncryptionError, match=r"x\.parquet: .*column id: encrypted, and the key of column id"):
+        bp.read_table(path, "text = 't8'", keys=keys)
+    with pytest.raises(bp.EncryptionError, match="column id"):
+        bp.read_table(path, "id = 8", columns=["text"], keys=keys)
+
+
+def test_a_footer_that_is_locked_keeps_the_whole_file(tmp_path: Path) -> None:
+    locked, plain = write(tmp_path / "a.parquet"), write(tmp_path / "b.parquet", None)
+    plan = bp.plan(tmp_path, "id = 7")
+    assert (plan.total, plan.kept, len(plan.errors)) == (GROUPS + 1, 1, 1)
+    (group,) = plan.kept_row_groups()
+    assert (group.path, group.index, group.start, group.length) == (str(locked), None, 0, locked.stat().st_size)
+    assert plan.row_groups[GROUPS] == group
+    assert plan.row_groups[0].path == str(plain)
+    assert "1 encrypted files kept unopened" in repr(plan)
+    with pytest.raises(bp.EncryptionError, match=r"a\.parquet: encrypted, and the footer key is not given"):
+        bp.read_table(tmp_path, "id = 7")
+    with pytest.raises(bp.EncryptionError, match=r"a\.parquet"):
+        bp.plan(tmp_path, "id = 7", on_filter_error="fail")
+    assert bp.plan(tmp_path, "nobody = 7").kept == GROUPS + 1, "the locked file may have such a column"
+    with pytest.raises(bp.PlanError, match="nobody"):
+        bp.plan(tmp_path, "nobody = 7", keys=KEYS)
+    assert bp.plan(tmp_path, "id = 7", keys=KEYS).kept == 0
+
+
+def test_a_footer_in_plain_text_prunes_by_what_is_in_plain_text(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", plaintext_footer=True)
+    plan = bp.plan(path, "at = 8")
+    assert (plan.kept, plan.skipped["statistics"], plan.errors) == (1, GROUPS - 1, ())
+    for where in ("id = 7", "id > 100000", "text = 't7'", "text IS NULL"):
+        plan = bp.plan(path, where)
+        assert (plan.kept, len(plan.errors), plan.bloom_bytes_read) == (GROUPS, GROUPS, 0), where
+    assert bp.read_table(path, "at = 8", columns=["at", "v"]).num_rows == 1
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True])
+def test_a_wrong_key_never_yields_a_verdict(plaintext_footer: bool, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", plaintext_footer=plaintext_footer)
+    wrong = bp.Keys(FOOTER, {"id": OTHER, "text": OWN})
+    for column, absent in (("id", "7"), ("text", "'t7'")):
+        for where in (f"{column} = {absent}", f"{column} IS NULL", f"{column} < {absent} AND {column} > {absent}"):
+            plan = bp.plan(path, where, keys=wrong)
+            assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS), where
+        with pytest.raises(bp.EncryptionError, match="column metadata does not open: the key is wrong"):
+            bp.probe(path, column=column, value=7 if column == "id" else "t7", keys=wrong)
+    plan = bp.plan(path, "at = 7 AND id = 7", keys=bp.Keys(b"x" * 16, COLUMNS))
+    assert (plan.kept, len(plan.errors), len(plan.locked)) == (1, 1, 1)
+    assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
+
+
+def _told(look: Callable[[], object]) -> str:
+    with pytest.raises(bp.EncryptionError) as caught:
+        look()
+    return str(caught.value).rpartition(".parquet: ")[2]
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True])
+def test_a_wrong_key_a_missing_key_and_a_wrong_aad_prefix_are_told_apart(
+    plaintext_footer: bool, tmp_path: Path
+) -> None:
+    """Of a footer in plain text only a tag is there: what is wrong with it shows in the column's metadata."""
+    with_prefix = bp.Keys(FOOTER, COLUMNS, aad_prefix=b"table-1")
+    for stored in (True, False):
+        path = write(
+            tmp_path / f"{stored}.parquet", with_prefix, plaintext_footer=plaintext_footer, store_aad_prefix=stored
+        )
+        columns_only = None if plaintext_footer else FOOTER
+        tries = {
+            "missing": bp.Keys(columns_only, {"text": OTHER}, aad_prefix=b"table-1"),
+            "key": bp.Keys(columns_only, {"id": b"x" * 24}, aad_prefix=b"table-1"),
+            "prefix": bp.Keys(columns_only, COLUMNS, aad_prefix=b"table-2"),
+        }
+        told = {
+            what: _told(lambda keys=keys, path=path: bp.inspect(path, columns=["id"], keys=keys))
+            for what, keys in tries.items()
+        }
+        assert "the key of column id is not given" in told["missing"]
+        assert "the key is wrong" in told["key"]
+        assert "the AAD prefix that was given is" in told["prefix"]
+        assert not any(
+            what in told[other] for what, other in (("AAD", "key"), ("AAD", "missing"), ("wrong", "missing"))
+        )
+        for keys in tries.values():
+            plan = bp.plan(path, "id = 7", keys=keys)
+            assert plan.kept == plan.total
+            assert plan.errors
+        assert bp.plan(path, "id = 7", keys=with_prefix).kept == 0
+    assert "give Keys its aad_prefix" in _told(lambda: bp.inspect(path, keys=KEYS))
+    assert "written with none" in _told(lambda: bp.inspect(write(tmp_path / "n.parquet"), keys=with_prefix))
+
+
+def test_a_filter_is_read_once_whole_and_a_warm_plan_reads_nothing(tmp_path: Path, reads: Reads) -> None:
+    path = str(write(tmp_path / "x.parquet"))
+    first = bp.plan(path, "id = 7", keys=KEYS)
+    assert first.skipped["bloom"] >= GROUPS - 1
+    assert first.requests == len(reads.of(path)) == 2, "the footer, and filters that lie one behind the other"
+    count = len(reads.of(path))
+    again = bp.plan(path, "id = 9", keys=bp.Keys(FOOTER, dict(COLUMNS)))
+    assert again.skipped["bloom"] >= GROUPS - 1
+    assert (again.requests, len(reads.of(path))) == (0, count), "equal keys share what is known"
+    other = bp.plan(path, "id = 9", keys=bp.Keys(FOOTER, {"id": OWN}))
+    assert other.requests == 2, "what one set of keys opens is not handed to another"
+    assert bp.plan(path, "id = 9").kept == 1
+
+
+def test_filters_that_stay_on_disk_are_opened_for_every_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "x.parquet")
+    for module in (filters, learnt):
+        monkeypatch.setattr(module, "RESIDENT_BYTES", 0)
+    monkeypatch.setattr(filters, "_BATCH_BYTES", 600)
+    for _ in range(2):
+        assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
+        assert bp.plan(path, "id IN (7, 9, 11)", keys=KEYS).skipped["bloom"] >= GROUPS - 1
+        for value in range(0, 2 * GROUPS * ROWS, 301):
+            even = value // 2 * 2
+            assert bp.read_table(path, f"id = {even}", columns=["id"], keys=KEYS).column("id").to_pylist() == [even]
+
+
+def test_encrypted_and_plain_files_of_one_schema_are_one_data_set(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", first=0)
+    write(tmp_path / "b.parquet", None, first=GROUPS * ROWS)
+    write(tmp_path / "c.parquet", bp.Keys(FOOTER), first=2 * GROUPS * ROWS)
+    write(tmp_path / "d.parquet", plaintext_footer=True, first=3 * GROUPS * ROWS)
+    for _ in range(2):  # the second from the cache
+        for value in range(0, 8 * GROUPS * ROWS, 530):
+            even = value // 2 * 2
+            plan = bp.plan(tmp_path, f"id = {even}", keys=KEYS)
+            assert plan.kept >= 1
+            assert plan.kept < plan.total // 4
+            assert bp.read_table(tmp_path, f"id = {even}", columns=["id"], keys=KEYS).column("id").to_pylist() == [even]
+        bp.plan(sorted(tmp_path.iterdir())[1:3], "id = 1", keys=KEYS)  # tables that share files are made of each other
+
+
+def test_nothing_of_encrypted_files_is_written_to_the_disk_cache(tmp_path: Path) -> None:
+    data, store = tmp_path / "data", tmp_path / "cache"
+    data.mkdir()
+    plain, secret = write(data / "a.parquet", None), write(data / "b.parquet", plaintext_footer=True)
+    write(data / "c.parquet")
+    try:
+        planner.cache.use_disk(store, 1 << 30)
+        for path, keys in ((secret, KEYS), (data, KEYS), (secret, None), (data, None)):
+            bp.plan(path, "id = 7", keys=keys)
+            bp.plan(path, "at = 7", keys=keys)
+        planner.cache.persist()
+        assert not store.exists() or not list(store.iterdir())
+        bp.plan(plain, "id = 7", keys=KEYS)
+        planner.cache.persist()
+        assert len(list(store.iterdir())) == 1, "what is in plain text is kept, whatever keys are given"
+        planner.cache.clear()
+        assert bp.plan(data, "id = 7", keys=KEYS).kept == 0
+        planner.cache.persist()
+        assert len(list(store.iterdir())) == 1
+    finally:
+        planner.cache.use_disk(None)
+
+
+def test_a_layout_has_nothing_of_the_files_that_it_was_first_seen_in(tmp_path: Path) -> None:
+    """It is stored with plain files; one of the same schema may have been encrypted."""
+    table = rows().rename_columns(["id", "text", "at", "unlike any other test's"])
+    bp.write_table(table, tmp_path / "a.parquet", encryption=KEYS, key_values={"who": "nobody may know"})
+    bp.write_table(table, tmp_path / "b.parquet")
+    storage = with_keys(open_storage(str(tmp_path))[0], KEYS)
+    secret, plain = read_footers(storage, storage.list_files(str(tmp_path), recursive=False), ReadCount())
+    assert secret is not None
+    assert plain is not None
+    assert secret.layout.schema is plain.layout.schema
+    assert secret.key_values["who"] == "nobody may know"
+    for footer in (secret, plain):
+        assert footer.layout.skeleton.startswith(plain.raw[:80])
+        assert b"nobody may know" not in footer.layout.skeleton
+
+
+def test_a_retriever_that_failed_is_asked_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", footer_key_metadata=b"kf", column_key_metadata={"id": b"ka", "text": b"kb"})
+    held = {b"kf": FOOTER, b"kb": OTHER}
+    keys = bp.Keys(retriever=held.__getitem__)
+    plan = bp.plan(path, "id = 7", keys=keys)
+    assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS)
+    assert "the retriever raised KeyError" in str(plan.errors[0])
+    held[b"ka"] = OWN
+    assert bp.plan(path, "id = 7", keys=keys).kept == 0
+    del held[b"kf"]
+    assert bp.plan(path, "id = 7", keys=keys).kept == 0, "of what was opened everything is known"
+    planner.cache.clear()
+    assert len(bp.plan(path, "id = 7", keys=keys).locked) == 1
+    held[b"kf"] = FOOTER
+    assert bp.plan(path, "id = 7", keys=keys).kept == 0
+
+
+def test_a_retriever_is_asked_once_for_each_key_of_a_file(tmp_path: Path) -> None:
+    asked: list[bytes] = []
+    for i in range(3):
+        write(tmp_path / f"{i}.parquet", footer_key_metadata=b"kf", column_key_metadata={"id": b"ka", "text": b"kb"})
+
+    def retrieve(metadata: bytes) -> bytes:
+        asked.append(metadata)
+        return {b"kf": FOOTER, b"ka": OWN, b"kb": OTHER}[metadata]
+
+    keys = bp.Keys(retriever=retrieve)
+    bp.plan(tmp_path, "id = 7", keys=keys)
+    assert sorted(asked) == [b"ka"] * 3 + [b"kf"] * 3, "the key of a column that is not asked about is not asked for"
+    bp.plan(tmp_path, "id = 9", keys=keys)
+    assert len(asked) == 6
+
+
+def test_no_process_ends_over_a_column_without_its_key(tmp_path: Path) -> None:
+    """Where pyarrow ends the whole process: the first subprocess is there to show that it still does."""
+    path = write(tmp_path / "x.parquet", plaintext_footer=True)
+    touch = f"import pyarrow.parquet as pq; pq.ParquetFile({str(path)!r}).metadata.row_group(0).column(0).statistics"
+    ours = f"""
+import bloomparquet as bp
+path, keys = {str(path)!r}, bp.Keys({FOOTER!r})
+assert bp.plan(path, "id = 7").kept == bp.plan(path, "id = 7", keys=keys).kept == {GROUPS}
+assert bp.read_table(path, "at = 8", columns=["at"], keys=keys).num_rows == 1
+for keys in (None, keys):
+    try:
+        bp.inspect(path, keys=keys)
+    except bp.EncryptionError:
+        print("an error")
+"""
+    for code, survives in ((touch, False), (ours, True)):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) == survives, done.stderr
+    assert done.stdout == "an error\n" * 2
+
+
+def test_the_published_files_open_with_their_keys(parquet_testing_dir: Path) -> None:
+    keys = bp.Keys(b"0123456789012345", {"double_field": b"1234567890123450", "float_field": b"1234567890123451"})
+    name = "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
+    path = parquet_testing_dir / name
+    for column, part, found in (("double_field", 0.5, (0, 1, 7, 42)), ("float_field", 0.25, (0, 2, 5, 10))):
+        for i in found:
+            assert bp.probe(path, column=column, value=i + part, keys=keys)[0].verdict is bp.Verdict.MIGHT_MATCH
+        absent = [bp.probe(path, column=column, value=i + 0.125, keys=keys)[0].verdict for i in range(300)]
+        assert absent.count(bp.Verdict.MIGHT_MATCH) < 30
+        assert kept_indexes(bp.plan(path, f"{column} = 42.125", keys=keys)) == set()
+    assert bp.inspect(path, keys=keys).column("column").to_pylist() == ["double_field", "float_field"]
+    assert bp.read_table(path, "double_field = 42.5", keys=keys).num_rows == 1
+    for other, groups in (("encrypt_columns_plaintext_footer", 1), ("uniform_encryption", 1)):
+        plan = bp.plan(parquet_testing_dir / f"{other}.parquet.encrypted", "double_field = -1.0", keys=keys)
+        assert (plan.total, plan.errors) == (groups, ())
+        assert bp.read_table(parquet_testing_dir / f"{other}.parquet.encrypted", keys=keys).num_rows == 50

@@ -1,0 +1,255 @@
+"""Encrypted files read as the same files in plain text do, with the keys to what is read, and no further."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
+import pytest
+
+import bloomparquet as bp
+from bloomparquet import scan
+from bloomparquet.format.plain import Images
+from bloomparquet.format.sealed_pages import seal_chunk
+from bloomparquet.storage import LocalStorage, ReadCount, with_keys
+from bloomparquet.writing.bloom import Bloom, refusal
+from bloomparquet.writing.stored import filter_chunk
+from tests.support.encrypted import COLUMNS, FOOTER_KEY, LAYOUTS, ROWS, TABLE, Secret, chunk_extents, open_file
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Secret:
+    return Secret(tmp_path)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("plaintext_footer", [False, True], ids=["encrypted footer", "plaintext footer"])
+@pytest.mark.parametrize("algorithm", ["AES_GCM_V1", "AES_GCM_CTR_V1"])
+def test_all_rows_of_all_types_are_read(secret: Secret, algorithm: str, plaintext_footer: bool, layout: str) -> None:
+    encryption: dict[str, Any] = {"encryption_algorithm": algorithm, "plaintext_footer": plaintext_footer}
+    bits = {"data_key_length_bits": (128, 192, 256)[list(LAYOUTS).index(layout) % 3]}
+    secret.write(TABLE, COLUMNS, **encryption, **bits, **LAYOUTS[layout])
+    expected = bp.read_table(secret.plain)
+    assert_same(bp.read_table(secret.path, keys=secret.keys()), expected)
+    key = os.urandom(bits["data_key_length_bits"] // 8)
+    secret.write_uniform(TABLE, key, **encryption, **LAYOUTS[layout])
+    assert_same(bp.read_table(secret.path, keys=bp.Keys(key)), expected)
+
+
+def assert_same(found: pa.Table, expected: pa.Table) -> None:
+    assert found.num_rows == ROWS
+    assert found.equals(expected)
+    assert found.schema.equals(expected.schema, check_metadata=True)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "brotli", "lz4", "zstd"])
+def test_every_codec_is_read(secret: Secret, codec: str) -> None:
+    secret.write_uniform(TABLE, compression=codec, data_page_version="2.0")
+    assert_same(bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY)), bp.read_table(secret.plain))
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT", "PLAIN"])
+def test_predicates_columns_and_their_order_are_as_in_plain_text(secret: Secret, encoding: str) -> None:
+    secret.write(TABLE, COLUMNS, row_group_size=300, use_dictionary=False, column_encoding={"id": encoding})
+    where, columns = "id IN (7, 650, 5000) OR struct.b.c = '11' OR word = 'word 3' AND id > 1100", ["list", "id"]
+    for chosen in (columns, [], None):
+        found = bp.read_table(secret.path, where, columns=chosen, keys=secret.keys())
+        assert found.equals(bp.read_table(secret.plain, where, columns=chosen))
+        assert found.num_rows == 4
+    batches = list(bp.scan_batches(secret.path, "id < 400", columns=["word"], keys=secret.keys()))
+    assert pa.Table.from_batches(batches)["word"].to_pylist() == TABLE["word"].to_pylist()[:400]
+
+
+def test_empty_row_groups_and_files(secret: Secret) -> None:
+    properties = pe.create_encryption_properties(FOOTER_KEY)
+    some = TABLE.slice(0, 5)
+    with pq.ParquetWriter(secret.path, TABLE.schema, encryption_properties=properties) as writer:
+        for part in (TABLE.slice(0, 0), some, TABLE.slice(0, 0)):
+            writer.write_table(part)
+    _, footer = open_file(secret.path, bp.Keys(FOOTER_KEY))
+    assert footer.rows == (0, 5, 0)
+    assert bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY)).equals(some)
+    secret.write_uniform(TABLE.slice(0, 0))
+    assert bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY)).equals(TABLE.slice(0, 0))
+
+
+def test_files_lie_on_any_storage(secret: Secret, tmp_path: Path) -> None:
+    secret.write_uniform(TABLE, row_group_size=500)
+    filesystem = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    found = bp.read_table(secret.path.name, filesystem=filesystem, keys=bp.Keys(FOOTER_KEY))
+    assert_same(found, bp.read_table(secret.plain))
+
+
+def test_names_may_have_dots(secret: Secret) -> None:
+    table = pa.table({"a.b": [1, 2], "a": [{"b": "x"}, {"b": "y"}], "a.c": ["p", "q"]})
+    secret.write_uniform(table)
+    for name in table.column_names:
+        found = bp.read_table(secret.path, columns=[name], keys=bp.Keys(FOOTER_KEY))
+        assert found.to_pydict() == {name: table[name].to_pylist()}
+
+
+def test_an_aad_prefix_that_the_file_does_not_hold(secret: Secret) -> None:
+    secret.write_uniform(TABLE, aad_prefix=b"visits", store_aad_prefix=False)
+    found = bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY, aad_prefix=b"visits"))
+    assert_same(found, bp.read_table(secret.plain))
+
+
+def test_only_the_columns_that_are_wanted_are_fetched(secret: Secret) -> None:
+    secret.write_uniform(TABLE, row_group_size=600, use_dictionary=False, compression="none")
+    storage, footer = open_file(secret.path, bp.Keys(FOOTER_KEY))
+    count = ReadCount()
+    image = Images(storage, str(secret.path), footer, ["random"]).read(1, count)
+    leaf = next(leaf for leaf in footer.layout.schema.leaves if leaf.path == ("random",))
+    assert count == ReadCount(1, footer.read_chunk(1, leaf.index).compressed_size or 0)
+    assert 8 * 600 < image.data.size < count.bytes < 9 * 600
+
+
+def test_a_file_in_plain_text_takes_no_detour(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret.write_uniform(TABLE)
+    monkeypatch.setattr(scan, "Images", None)
+    assert bp.read_table(secret.plain, keys=bp.Keys(FOOTER_KEY)).num_rows == ROWS
+    with pytest.raises(TypeError):
+        bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY))
+
+
+SCRIPT = """
+import sys
+import pyarrow.parquet.encryption as pe
+import bloomparquet as bp
+from tests.support.kms import Kms
+
+path, footer, k1 = sys.argv[1:]
+kms = Kms(denied={"k2"}, master_keys={"footer": bytes.fromhex(footer), "k1": bytes.fromhex(k1)})
+keys = bp.Keys.from_kms(pe.KmsConnectionConfig(), kms.client)
+columns = ["id", "category", "list", "amount", "nothing"]
+found = bp.read_table(path, "id >= 1198", columns=columns, keys=keys)
+print(found["id"].to_pylist(), found["category"].to_pylist(), found["list"].to_pylist())
+for name in ("word", "struct", "map"):
+    for question in ({"columns": [name]}, {"where": f"{name} IS NULL", "columns": ["id"]}):
+        try:
+            print(bp.read_table(path, keys=keys, **question))
+        except bp.EncryptionError as error:
+            print("closed", name, "row group 0, column " + name in str(error), "k2" in str(error))
+"""
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True])
+def test_what_has_no_key_does_not_matter_unless_it_is_read(secret: Secret, plaintext_footer: bool) -> None:
+    """In a process of its own, which pyarrow would end over metadata of a column whose key it lacks."""
+    secret.write(TABLE, COLUMNS, row_group_size=500, plaintext_footer=plaintext_footer)
+    masters = [secret.kms.master_keys[name].hex() for name in ("footer", "k1")]
+    command = [sys.executable, "-c", SCRIPT, str(secret.path), *masters]
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root / "python"), str(root)))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = TABLE.slice(1198).select(["id", "category", "list"]).to_pydict()
+    closed = [f"closed {name} True True" for name in ("word", "struct", "map") for _ in range(2)]
+    assert done.stdout.splitlines() == [" ".join(map(str, rows.values())), *closed]
+
+
+def test_the_message_says_which_key_is_missing_and_what_to_do(secret: Secret) -> None:
+    secret.write(TABLE, COLUMNS, plaintext_footer=True)
+    with pytest.raises(
+        bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*give it in keys"
+    ) as caught:
+        bp.read_table(secret.path, columns=["id"])
+    assert "key of column id is not given" in str(caught.value)
+    assert bp.read_table(secret.path, columns=["amount"]).equals(TABLE.select(["amount"]))
+
+
+def test_a_chunk_that_was_sealed_here_is_read_by_pyarrow(secret: Secret) -> None:
+    """Every chunk of a file is opened and sealed anew, where what comes out is as long as what was there."""
+    secret.write_uniform(TABLE, row_group_size=500)
+    keys = bp.Keys(FOOTER_KEY)
+    _, footer = open_file(secret.path, keys)
+    assert footer.crypto is not None
+    raw = bytearray(secret.path.read_bytes())
+    before = bytes(raw)
+    for i, leaf in itertools.product(range(len(footer.rows)), footer.layout.schema.leaves):
+        start, end = chunk_extents(secret.path, keys)[i, ".".join(leaf.path)]
+        cipher = footer.chunk_cipher(i, leaf.index)
+        assert cipher is not None
+        image = Images(with_keys(LocalStorage(), keys), str(secret.path), footer, [leaf.path[0]]).read(i, ReadCount())
+        column = image.metadata.row_group(0).column(leaf.index)
+        first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+        plain = image.data.slice(first, column.total_compressed_size)
+        sealed = seal_chunk(plain.to_pybytes(), cipher, footer.crypto.algorithm)
+        assert len(sealed.data) == end - start
+        raw[start:end] = sealed.data
+    assert bytes(raw) != before
+    secret.path.write_bytes(raw)
+    properties = pe.create_decryption_properties(FOOTER_KEY)
+    assert pq.ParquetFile(secret.path, decryption_properties=properties).read().equals(pq.read_table(secret.plain))
+
+
+@pytest.mark.parametrize("options", LAYOUTS.values(), ids=LAYOUTS)
+def test_filters_made_of_encrypted_chunks_are_those_of_plain_ones(secret: Secret, options: dict[str, Any]) -> None:
+    secret.write(TABLE, COLUMNS, **options)
+    assert filters_of(secret.path, secret.keys()) == filters_of(secret.plain, None)
+
+
+def filters_of(path: Path, keys: bp.Keys | None) -> dict[tuple[int, str], bytes | None]:
+    storage, footer = open_file(path, keys)
+    (file,) = storage.list_files(str(path), recursive=False)
+    found = {}
+    for i, leaf in itertools.product(range(len(footer.rows)), footer.layout.schema.leaves):
+        if refusal(leaf, named=True) is None:
+            bloom = filter_chunk(storage, file, footer, i, leaf, Bloom(), ReadCount())
+            found[i, ".".join(leaf.path)] = None if bloom is None else bloom.to_bytes()
+    assert any(found.values())
+    return found
+
+
+def test_advice_is_that_for_the_plain_file(secret: Secret) -> None:
+    random = np.random.default_rng(1)
+    table = pa.table({"visitor": random.integers(0, 10**9, 8000), "page": random.integers(0, 5000, 8000).astype(str)})
+    secret.write(table, {"k1": ["visitor", "page"]}, row_group_size=500)
+    expected = bp.advise(secret.plain)
+    assert expected["advice"].to_pylist() == ["add", "add"]
+    assert bp.advise(secret.path, keys=secret.keys()).equals(expected)
+
+
+PARQUET_TESTING = {
+    "encrypt_columns_and_footer_bloom_filter": bp.Keys(
+        FOOTER_KEY, {"double_field": b"1234567890123450", "float_field": b"1234567890123451"}
+    ),
+    "encrypt_columns_plaintext_footer": bp.Keys(
+        columns={"double_field": b"1234567890123450", "float_field": b"1234567890123451"}
+    ),
+    "uniform_encryption": bp.Keys(FOOTER_KEY),
+}
+
+
+@pytest.mark.parametrize("name", PARQUET_TESTING)
+def test_files_of_other_implementations(name: str, parquet_testing_dir: Path) -> None:
+    """Two are Arrow's; the one with filters is parquet-java's, which seals page headers with zeros behind them."""
+    found = bp.read_table(parquet_testing_dir / f"{name}.parquet.encrypted", keys=PARQUET_TESTING[name])
+    if name.endswith("bloom_filter"):
+        expected: dict[str, Sequence[Any]] = {
+            "double_field": [i + 0.5 for i in range(2000)],
+            "float_field": [i + 0.25 for i in range(2000)],
+            "int32_field": range(2000),
+            "name": [f"name_{i}" for i in range(2000)],
+        }
+    else:
+        expected = {
+            "boolean_field": [i % 2 == 0 for i in range(50)],
+            "int64_field": [[2 * i * 10**12, (2 * i + 1) * 10**12] for i in range(50)],
+            "float_field": [float(np.float32(i) * np.float32(1.1)) for i in range(50)],
+            "double_field": [i * 1.1111111 for i in range(50)],
+            "ba_field": [None if i % 2 else f"parquet{i:03}".encode() for i in range(50)],
+            "flba_field": [bytes([i]) * 10 for i in range(50)],
+        }
+    for column, values in expected.items():
+        assert found[column].to_pylist() == list(values), column

@@ -1,0 +1,162 @@
+"""Whatever is altered in the pages of an encrypted file, or moved between them, is an error that says where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet import scan
+from bloomparquet.storage import ReadCount
+from bloomparquet.writing.bloom import Bloom
+from bloomparquet.writing.stored import filter_chunk
+from tests.support.core import column_metadata, decode, encode, read_footer, replace_footer
+from tests.support.encrypted import COLUMNS, FOOTER_KEY, TABLE, Secret, chunk_extents, open_file
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Secret:
+    return Secret(tmp_path)
+
+
+def twins(secret: Secret, name: str, seed: int = 1) -> Path:
+    """A file of two columns and row groups, of which all chunks have the same size."""
+    random = np.random.default_rng(seed)
+    table = pa.table({"a": random.integers(0, 2**62, 40), "b": random.integers(0, 2**62, 40)})
+    options: dict[str, Any] = {
+        "use_dictionary": False,
+        "compression": "none",
+        "row_group_size": 20,
+        "write_statistics": False,
+    }
+    secret.write_uniform(table, name=name, **options)
+    return secret.path.with_stem(name)
+
+
+def test_every_flipped_byte_of_every_chunk_is_an_error(secret: Secret) -> None:
+    path, keys = twins(secret, "twins"), bp.Keys(FOOTER_KEY)
+    storage, footer = open_file(path, keys)
+    whole = path.read_bytes()
+    for (row_group, column), (start, end) in chunk_extents(path, keys).items():
+        for at in range(start, end, 3):
+            path.write_bytes(whole[:at] + bytes((whole[at] ^ 1,)) + whole[at + 1 :])
+            with pytest.raises(bp.EncryptionError, match=rf"twins\.parquet: row group {row_group}, column {column}: "):
+                list(scan.read_row_groups(storage, str(path), footer, [row_group], [column]))
+    path.write_bytes(whole)
+    assert sum(batch.num_rows for batch in scan.read_row_groups(storage, str(path), footer, [0, 1])) == 40
+
+
+def test_chunks_that_were_moved_do_not_open(secret: Secret) -> None:
+    path, keys = twins(secret, "twins"), bp.Keys(FOOTER_KEY)
+    other = twins(secret, "other", seed=2)
+    extents, theirs = chunk_extents(path, keys), chunk_extents(other, keys)
+    whole, others = path.read_bytes(), other.read_bytes()
+    assert len({end - start for start, end in (*extents.values(), *theirs.values())}) == 1
+    found: list[tuple[bytes, tuple[int, str] | None]]
+    found = [(whole[start:end], place) for place, (start, end) in extents.items()]
+    found += [(others[start:end], None) for start, end in theirs.values()]
+    for place, (start, end) in extents.items():
+        for data, source in found:
+            if source == place:
+                continue
+            path.write_bytes(whole[:start] + data + whole[end:])
+            with pytest.raises(bp.EncryptionError, match=f"row group {place[0]}, column {place[1]}: .*moved here"):
+                bp.read_table(path, columns=[place[1]], keys=keys)
+    path.write_bytes(whole)
+    assert bp.read_table(path, keys=keys).num_rows == 40
+
+
+def test_pages_that_were_exchanged_do_not_open(secret: Secret) -> None:
+    table = pa.table({"a": np.random.default_rng(1).integers(0, 2**62, 400)})
+    options: dict[str, Any] = {
+        "use_dictionary": False,
+        "compression": "none",
+        "data_page_size": 80,
+        "write_statistics": False,
+    }
+    secret.write_uniform(table, **options, write_batch_size=10)
+    keys = bp.Keys(FOOTER_KEY)
+    ((start, end),) = chunk_extents(secret.path, keys).values()
+    whole = secret.path.read_bytes()
+    pages = list(split_pages(whole[start:end]))
+    assert len({*map(len, pages)}) == 1
+    assert len(pages) > 5
+    pages[1], pages[4] = pages[4], pages[1]
+    secret.path.write_bytes(whole[:start] + b"".join(pages) + whole[end:])
+    with pytest.raises(bp.EncryptionError, match=f"the page at byte {len(pages[0])} of the column chunk"):
+        bp.read_table(secret.path, keys=keys)
+
+
+def test_a_dictionary_that_was_taken_away_is_noticed(secret: Secret) -> None:
+    """Of the column's own pages nothing is altered, and the first one is where the chunk begins."""
+    secret.write_uniform(pa.table({"a": ["x", "y"] * 50}), compression="none")
+    keys = bp.Keys(FOOTER_KEY)
+    ((start, end),) = chunk_extents(secret.path, keys).values()
+    whole = secret.path.read_bytes()
+    dictionary, values = split_pages(whole[start:end])
+    secret.path.write_bytes(whole[:start] + values + dictionary + whole[end:])
+    with pytest.raises(bp.EncryptionError, match="page at byte 0 of the column chunk: the dictionary page header does"):
+        bp.read_table(secret.path, keys=keys)
+
+
+def test_metadata_that_nobody_can_read_is_an_error_that_names_the_file(secret: Secret) -> None:
+    """In a footer in plain text, which only the footer key could verify."""
+    secret.write(TABLE, COLUMNS, plaintext_footer=True)
+    path = str(secret.path)
+    metadata = decode(read_footer(path))
+    del column_metadata(metadata, column=TABLE.column_names.index("random"))[4]  # the codec
+    replace_footer(path, encode(metadata) + bytes(28))
+    with pytest.raises(bp.FormatError, match=r"secret\.parquet: row group 0: "):
+        bp.read_table(path, columns=["random"])
+    assert bp.read_table(path, columns=["amount"]).equals(TABLE.select(["amount"]))
+
+
+def split_pages(chunk: bytes) -> Iterator[bytes]:
+    """Each with its header."""
+    position = 0
+    while position < len(chunk):
+        start = position
+        for _ in range(2):
+            position += 4 + int.from_bytes(chunk[position : position + 4], "little")
+        yield chunk[start:position]
+
+
+def test_in_counter_mode_pages_that_were_altered_are_read_or_refused(secret: Secret) -> None:
+    table = pa.table({"a": pa.array([f"text {i}" for i in range(50)])})
+    secret.write_uniform(table, encryption_algorithm="AES_GCM_CTR_V1", compression="none", use_dictionary=False)
+    keys = bp.Keys(FOOTER_KEY)
+    ((start, end),) = chunk_extents(secret.path, keys).values()
+    whole = secret.path.read_bytes()
+    errors = []
+    for at in range(start, end):
+        secret.path.write_bytes(whole[:at] + bytes((whole[at] ^ 0x80,)) + whole[at + 1 :])
+        try:
+            assert bp.read_table(secret.path, keys=keys).num_rows == 50
+        except (bp.EncryptionError, bp.FormatError) as error:
+            errors.append(str(error))
+    assert 100 < len(errors) < end - start - 100
+    assert not any("text" in message for message in errors)
+    assert all("secret.parquet: row group 0" in message for message in errors)
+
+
+def test_no_filter_is_made_of_what_has_no_key_or_was_altered(secret: Secret) -> None:
+    path = twins(secret, "twins")
+    storage, footer = open_file(path, bp.Keys(FOOTER_KEY))
+    (file,) = storage.list_files(str(path), recursive=False)
+    whole = path.read_bytes()
+    start, end = chunk_extents(path, bp.Keys(FOOTER_KEY))[1, "b"]
+    leaf = footer.layout.schema.leaves[1]
+    for at in range(start, end, 5):
+        path.write_bytes(whole[:at] + bytes((whole[at] ^ 1,)) + whole[at + 1 :])
+        with pytest.raises(bp.EncryptionError, match=r"twins\.parquet: row group 1, column b: "):
+            filter_chunk(storage, file, footer, 1, leaf, Bloom(), ReadCount())
+    secret.write(TABLE, COLUMNS, plaintext_footer=True)
+    storage, footer = open_file(secret.path, None)
+    (file,) = storage.list_files(str(secret.path), recursive=False)
+    with pytest.raises(bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*is not given"):
+        filter_chunk(storage, file, footer, 0, footer.layout.schema.leaves[0], Bloom(), ReadCount())

@@ -1,0 +1,466 @@
+"""Filters added to encrypted files, and made smaller in them: encrypted where their columns are, with all else as it was,
+and nothing harmed where a key is missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.format import thrift
+from bloomparquet.format.crypto import Module
+from bloomparquet.format.tree import read_tree, write_tree
+from bloomparquet.writing.encryption import Encryption
+from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.writing.sealed_footer import OpenFooter
+from tests.support.kill import every_point, killed_at
+from tests.support.kms import Kms, Writer, configuration, reveals, whole_text
+from tests.support.sealed import (
+    BLOOM_LENGTH,
+    BLOOM_OFFSET,
+    TOLD_TO_ALL,
+    assert_page_indexes_open,
+    bitsets,
+    chunks,
+    footer_of,
+    hashes,
+    metadata,
+    seen,
+    windows,
+    written,
+)
+from tests.support.stored import lacking
+
+ROWS, GROUPS = 300, 3
+N = ROWS * GROUPS
+IDS = np.random.default_rng(3).choice(1 << 50, N, replace=False) * 2
+TABLE = pa.table({
+    "id": IDS,
+    "name": pa.array([f"secret name {i}" if i % 9 else None for i in IDS]),
+    "city": pa.array([f"city {i * 7919 % 1009}" for i in range(N)]),
+    "st": pa.array([{"x": int(i) ^ 0x5555} for i in IDS]),
+})  # fmt: skip
+ID, NAME, CITY, X = range(4)  # leaves
+BLOOM = ["id", "name", "city", "st.x"]
+FOOTER, FIRST, SECOND = b"the-footer's-key", b"key-of-column-id", b"names'-very-key!"
+ALL = bp.Keys(FOOTER, {"id": FIRST, "name": SECOND})
+WITHOUT_NAME = bp.Keys(FOOTER, {"id": FIRST})
+WITHOUT_FOOTER = bp.Keys(None, {"id": FIRST, "name": SECOND})
+LARGE = bp.Bloom(0.01, ndv=20_000)
+
+FOOTERS = pytest.mark.parametrize("plaintext_footer", [False, True], ids=["sealed", "signed"])
+
+
+def write(path: Path, bloom: Any = None, *, keys: bp.Keys = ALL, plaintext_footer: bool = False, **options: Any) -> str:
+    options = {"row_group_size": ROWS, "write_page_index": True, "data_page_size": 500, "compression": "none"} | options
+    encryption = Encryption(keys, plaintext_footer=plaintext_footer)
+    bp.write_table(TABLE, path, bloom=bloom, encryption=encryption, **options)
+    return str(path)
+
+
+def data_end(path: str, keys: bp.Keys) -> int:
+    """Where the footer begins."""
+    return Path(path).stat().st_size - footer_of(path, keys).size
+
+
+def assert_filters_hold_all(path: str, keys: bp.Keys, leaves: set[int]) -> dict[tuple[int, int], bytes]:
+    found = bitsets(path, keys)
+    assert {leaf for _, leaf in found} == leaves
+    assert len(found) == GROUPS * len(leaves)
+    for (row_group, leaf), bitset in found.items():
+        assert not lacking(bitset, hashes(TABLE, row_group, ROWS)[leaf])
+    return found
+
+
+def assert_hidden(told: bytes, filters: dict[tuple[int, int], bytes], plain: set[int] = frozenset({CITY, X})) -> None:  # type: ignore[assignment]
+    """Of the filters of encrypted columns nothing can be read; those of the `plain` ones are there."""
+    for (_, leaf), bitset in filters.items():
+        found = list(windows(bitset))
+        assert seen(told, found) == (found if leaf in plain else [])
+
+
+def others(path: str, keys: bp.Keys, leaves: set[int]) -> dict[tuple[int, int], bytes]:
+    """The ColumnChunks of all but `leaves`, byte for byte."""
+    return {place: write_tree(chunk) for place, chunk in chunks(path, keys).items() if place[1] not in leaves}
+
+
+def less_filters(path: str, keys: bp.Keys) -> dict[tuple[int, int], bytes]:
+    """The metadata of all chunks, without what it says of filters."""
+    found = metadata(path, keys)
+    for tree in found.values():
+        tree.drop(BLOOM_OFFSET)
+        tree.drop(BLOOM_LENGTH)
+    return {place: write_tree(tree) for place, tree in found.items()}
+
+
+@pytest.mark.parametrize("algorithm", ["AES_GCM_V1", "AES_GCM_CTR_V1"])
+@pytest.mark.parametrize("kind", ["uniform", "columns", "signed"])
+def test_filters_are_added_to_files_of_pyarrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, algorithm: str
+) -> None:
+    kms = Kms()
+    factory, keys = Writer(kms), bp.Keys.from_kms(None, kms.client)
+    columns = None if kind == "uniform" else {"k1": ["id"], "k2": ["name"]}
+    how = configuration(columns, encryption_algorithm=algorithm, plaintext_footer=kind == "signed")
+    path = factory.write(TABLE, tmp_path / "a.parquet", how, row_group_size=ROWS, write_page_index=True)
+    before, end, was, rest = (
+        Path(path).read_bytes(),
+        data_end(path, keys),
+        less_filters(path, keys),
+        others(path, keys, {0, 1, 3}),
+    )
+    output = written(monkeypatch)
+    (outcome,) = add_filters(path, bloom=["id", "name", "st.x"], keys=keys)
+    after = Path(path).read_bytes()
+    assert (outcome.action, outcome.filters, outcome.bytes_after) == ("added", 9, len(after))
+    assert after[:end] == before[:end]
+    assert less_filters(path, keys) == was
+    assert others(path, keys, {0, 1, 3}) == rest
+    assert factory.read(path).equals(TABLE)
+    assert bp.read_table(path, keys=keys).equals(TABLE)
+    found = assert_filters_hold_all(path, keys, {ID, NAME, X})
+    assert_hidden(b"".join(output) + after, found, set() if kind == "uniform" else {X})
+    absent = [bp.plan(path, f"id = {i + 1}", keys=keys).skipped.get("bloom", 0) for i in IDS[:30]]
+    assert sum(absent) >= 0.9 * GROUPS * 30
+    assert all(bp.plan(path, f"id = {IDS[i]}", keys=keys).kept >= 1 for i in range(0, N, 37))
+    assert_page_indexes_open(path, keys)
+    (outcome,) = add_filters(path, bloom=["id", "name", "st.x"], keys=keys)
+    assert outcome.action == "unchanged"
+    assert Path(path).read_bytes() == after
+
+
+OTHERS = bp.Keys(b"0123456789012345", {"double_field": b"1234567890123450", "float_field": b"1234567890123451"})
+
+
+@pytest.mark.parametrize(
+    ("name", "bloom"),
+    [
+        ("uniform_encryption", ["int64_field", "double_field", "ba_field"]),
+        ("encrypt_columns_plaintext_footer", ["int64_field", "double_field", "float_field"]),
+        ("encrypt_columns_and_footer_bloom_filter", ["int32_field", "name"]),
+    ],
+)
+def test_files_of_other_writers_keep_all_else(
+    parquet_testing_dir: Path, tmp_path: Path, name: str, bloom: list[str]
+) -> None:
+    before = (parquet_testing_dir / f"{name}.parquet.encrypted").read_bytes()
+    path = str(tmp_path / "a.parquet")
+    Path(path).write_bytes(before)
+    rows, end, was = bp.read_table(path, keys=OTHERS), data_end(path, OTHERS), less_filters(path, OTHERS)
+    old = bitsets(path, OTHERS)
+    (outcome,) = add_filters(path, bloom=bloom, keys=OTHERS)
+    assert outcome.filters == len(bloom) * len(footer_of(path, OTHERS).rows)
+    assert Path(path).read_bytes()[:end] == before[:end]
+    assert less_filters(path, OTHERS) == was
+    assert bp.read_table(path, keys=OTHERS).equals(rows)
+    found = bitsets(path, OTHERS)
+    assert {place: found[place] for place in old} == old
+    encrypted = set(bloom) & {"double_field", "float_field"} if "columns" in name else set(bloom)
+    names = [leaf.path[0] for leaf in footer_of(path, OTHERS).layout.schema.leaves]
+    assert_hidden(Path(path).read_bytes(), found, {i for i, name in enumerate(names) if name in set(bloom) - encrypted})
+    for column in bloom:
+        for value in [value for value in rows[column].to_pylist()[::97] if value is not None]:
+            assert bp.plan(path, bp.Eq(column, value), keys=OTHERS).kept >= 1
+    shrink_filters(path, fpp=0.2, keys=OTHERS)
+    assert bp.read_table(path, keys=OTHERS).equals(rows)
+    assert less_filters(path, OTHERS).keys() == was.keys()
+    assert max(map(len, bitsets(path, OTHERS).values())) <= max(map(len, found.values()))
+
+
+@FOOTERS
+def test_shrinking_folds_as_in_plain_text_and_closes_the_hole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plaintext_footer: bool
+) -> None:
+    path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE), plaintext_footer=plaintext_footer)
+    fitting, twin = write(tmp_path / "b.parquet", BLOOM, plaintext_footer=plaintext_footer), tmp_path / "c.parquet"
+    bp.write_table(TABLE, twin, bloom=dict.fromkeys(BLOOM, LARGE), row_group_size=ROWS)
+    shrink_filters(twin)
+    output = written(monkeypatch)
+    (outcome,) = shrink_filters(path, keys=ALL)
+    assert (outcome.action, outcome.filters) == ("shrunk", 12)
+    found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
+    assert found == bitsets(twin, None) == bitsets(fitting, ALL)
+    assert_hidden(b"".join(output) + Path(path).read_bytes(), found)
+    assert abs(Path(path).stat().st_size - Path(fitting).stat().st_size) < 100
+    assert bp.read_table(path, keys=ALL).equals(TABLE)
+    assert_page_indexes_open(path, ALL)
+    after = Path(path).read_bytes()
+    assert shrink_filters(path, keys=ALL)[0].action == "unchanged"
+    assert Path(path).read_bytes() == after
+
+
+@FOOTERS
+def test_shrinking_in_place_leaves_no_plain_text_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plaintext_footer: bool
+) -> None:
+    path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE), plaintext_footer=plaintext_footer)
+    before, inode = bitsets(path, ALL), Path(path).stat().st_ino
+    output = written(monkeypatch)
+    (outcome,) = shrink_filters(path, in_place_footer=True, keys=ALL)
+    assert (outcome.action, outcome.filters) == ("shrunk", 12)
+    assert (Path(path).stat().st_size, Path(path).stat().st_ino) == (outcome.bytes_after, inode)
+    found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
+    assert_hidden(b"".join(output) + Path(path).read_bytes(), found)
+    assert_hidden(b"".join(output), {place: bits for place, bits in before.items() if place[1] in (ID, NAME)})
+    assert bp.read_table(path, keys=ALL).equals(TABLE)
+
+
+def between(path: str, keys: bp.Keys) -> None:
+    """Lay the filters of the first row group behind it, as some writers do; modules may lie anywhere."""
+    data, footer = Path(path).read_bytes(), footer_of(path, keys)
+    opened = OpenFooter.read(path, footer)
+    cut, end = opened.tree[4][0][5] + opened.tree[4][0][6], len(data) - footer.size
+    extents = {
+        place: (found[BLOOM_OFFSET], found[BLOOM_OFFSET] + found[BLOOM_LENGTH])
+        for place, found in opened.metadata.items()
+        if BLOOM_OFFSET in found and place[0] == 0
+    }
+    moved = b"".join(data[start:stop] for start, stop in extents.values())
+    by, tail, at = len(moved), b"", cut
+    for place, found in opened.metadata.items():
+        chunk, cipher = opened.chunk(place), opened.ciphers.get(place)
+        raw = data[chunk[4] : chunk[4] + chunk[5]]
+        index, _ = read_tree(raw if cipher is None else cipher.open(raw, Module.OFFSET_INDEX))
+        for location in index[1]:
+            location[1] += by if location[1] >= cut else 0
+        for struct, fields in ((chunk, (6,)), (found, (9, 11, BLOOM_OFFSET))):
+            for field in fields:
+                if field in struct and struct[field] >= cut:
+                    struct[field] += by
+        raw = write_tree(index)
+        raw = raw if cipher is None else cipher.seal(raw, Module.OFFSET_INDEX)
+        chunk[4], chunk[5] = end + by + len(tail), len(raw)
+        tail += raw
+    for place, (start, stop) in extents.items():
+        opened.metadata[place][BLOOM_OFFSET] = at
+        at += stop - start
+    for group in list(opened.tree[4])[1:]:
+        group[5] += by
+    Path(path).write_bytes(data[:cut] + moved + data[cut:end] + tail + b"".join(opened.tail()))
+
+
+@FOOTERS
+def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
+    tmp_path: Path, plaintext_footer: bool
+) -> None:
+    path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE), plaintext_footer=plaintext_footer)
+    between(path, ALL)
+    pages = assert_page_indexes_open(path, ALL)
+    assert pages > 20
+    before = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
+    assert metadata(path, ALL)[0, 0][BLOOM_OFFSET] < metadata(path, ALL)[1, 0][9]
+    size = Path(path).stat().st_size
+    closed = Path(path).read_bytes()
+    with pytest.raises(bp.EncryptionError, match="would not get smaller"):
+        shrink_filters(path, keys=WITHOUT_NAME)
+    assert Path(path).read_bytes() == closed
+    (outcome,) = shrink_filters(path, keys=ALL)
+    assert outcome.filters == 12
+    found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
+    saved = sum(map(len, before.values())) - sum(map(len, found.values()))
+    assert abs(size - saved - Path(path).stat().st_size) < 200
+    assert assert_page_indexes_open(path, ALL) == pages
+    assert bp.read_table(path, keys=ALL).equals(TABLE)
+    for group, place in zip(read_tree(footer_of(path, ALL).raw)[0][4], [(i, 0) for i in range(GROUPS)], strict=True):
+        first = metadata(path, ALL)[place]
+        assert group[5] == (first.get(11) or first[9])
+
+
+@FOOTERS
+def test_columns_without_a_key_stay_as_they_are(tmp_path: Path, plaintext_footer: bool) -> None:
+    path = write(tmp_path / "a.parquet", ["name"], plaintext_footer=plaintext_footer)
+    before, end, rest, old = (
+        Path(path).read_bytes(),
+        data_end(path, ALL),
+        others(path, ALL, {ID, X}),
+        bitsets(path, ALL),
+    )
+    (outcome,) = add_filters(path, bloom=["id", "st.x"], keys=WITHOUT_NAME)
+    assert outcome.filters == 6
+    assert Path(path).read_bytes()[:end] == before[:end]
+    assert others(path, WITHOUT_NAME, {ID, X}) == rest
+    found = assert_filters_hold_all(path, ALL, {ID, NAME, X})
+    assert {place: found[place] for place in old} == old
+    assert bp.read_table(path, keys=ALL).equals(TABLE)
+
+
+def test_old_filters_stay_where_nothing_can_be_moved(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE))
+    before, end, rest = Path(path).read_bytes(), data_end(path, ALL), others(path, ALL, {ID})
+    add_filters(path, bloom="id", replace=True, keys=WITHOUT_NAME)
+    assert Path(path).read_bytes()[:end] == before[:end]
+    assert others(path, ALL, {ID}) == rest
+    found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
+    assert len(found[0, ID]) < len(found[0, NAME])
+    assert_page_indexes_open(path, ALL)
+    shrink_filters(path, keys=ALL)
+    assert Path(path).stat().st_size > len(before) - 6 * 32_000, "nobody knows any more what lies there"
+    assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path, keys: shrink_filters(path, keys=keys), "would not get smaller.*give the keys of all columns"),
+        (lambda path, keys: shrink_filters(path, keys=keys, dry_run=True), "would not get smaller"),
+        (lambda path, keys: add_filters(path, bloom="name", keys=keys), "row group 0, column name: the key of column"),
+        (
+            lambda path, keys: add_filters(path, bloom=["id", "name"], replace=True, keys=keys),
+            "column name: the key of",
+        ),
+    ],
+)
+def test_what_takes_a_key_that_is_missing_is_an_error_and_changes_nothing(
+    tmp_path: Path, change: Callable[[str, bp.Keys], Any], message: str
+) -> None:
+    path = write(tmp_path / "a.parquet", dict.fromkeys(["id", "city"], LARGE))
+    before = Path(path).read_bytes()
+    with pytest.raises(bp.EncryptionError, match=message) as caught:
+        change(path, WITHOUT_NAME)
+    assert "a.parquet" in str(caught.value)
+    assert reveals(whole_text(caught.value), FOOTER, FIRST) == []
+    assert Path(path).read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.parquet"]
+
+
+@pytest.mark.parametrize("keys", [WITHOUT_FOOTER, None, bp.Keys(retriever=lambda _: FOOTER)])
+@FOOTERS
+def test_without_the_footer_key_nothing_changes(tmp_path: Path, keys: bp.Keys | None, plaintext_footer: bool) -> None:
+    path = write(tmp_path / "a.parquet", {"city": LARGE}, plaintext_footer=plaintext_footer)
+    before = Path(path).read_bytes()
+    for change in (
+        lambda: add_filters(path, bloom="id", keys=keys),
+        lambda: add_filters(path, tmp_path / "copy", bloom="id", keys=keys),
+        lambda: shrink_filters(path, keys=keys),
+        lambda: shrink_filters(path, keys=keys, in_place_footer=True),
+    ):
+        with pytest.raises(bp.EncryptionError, match=r"a.parquet: the file is encrypted and is left as it is.*footer"):
+            change()
+    (outcome,) = add_filters(path, bloom="id", keys=keys, on_error="report")
+    assert outcome.action == "failed"
+    assert Path(path).read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.parquet"]
+
+
+def test_every_column_means_those_whose_keys_are_at_hand(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    for name, keys in (("a", ALL), ("b", bp.Keys(FOOTER, {"name": SECOND}))):
+        write(tmp_path / "t" / f"{name}.parquet", keys=keys)
+    outcomes = add_filters(tmp_path / "t", bloom="*", keys=WITHOUT_NAME)
+    assert [outcome.action for outcome in outcomes] == ["added", "added"]
+    for outcome, keys in zip(outcomes, (ALL, bp.Keys(FOOTER, {"name": SECOND})), strict=True):
+        columns = [column.column for column in outcome.columns]
+        assert "id" in columns
+        assert "name" not in columns
+        assert bp.read_table(outcome.path, keys=keys).equals(TABLE)
+
+
+def test_a_wrong_key_of_a_column_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE))
+    before, wrong = Path(path).read_bytes(), bp.Keys(FOOTER, {"id": FIRST, "name": b"another's-a-key!"})
+    for change in (
+        lambda: shrink_filters(path, keys=wrong),
+        lambda: add_filters(path, bloom="name", keys=wrong),
+        lambda: add_filters(path, bloom="id", replace=True, keys=wrong),
+    ):
+        with pytest.raises(bp.EncryptionError, match=r"row group 0, column name: .* the key is wrong"):
+            change()
+    assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize("what", ["header", "bitset", "row groups", "columns", "longer header"])
+def test_filters_that_were_altered_are_an_error_and_are_made_anew_on_request(tmp_path: Path, what: str) -> None:
+    path = write(tmp_path / "a.parquet", BLOOM, keys=bp.Keys(FOOTER))
+    keys, found = bp.Keys(FOOTER), metadata(path, bp.Keys(FOOTER))
+    data = bytearray(Path(path).read_bytes())
+    good = bitsets(path, keys)
+    (start, length), (other, _), (third, _) = (
+        (found[place][BLOOM_OFFSET], found[place][BLOOM_LENGTH]) for place in ((0, ID), (1, ID), (0, X))
+    )
+    swapped = {"row groups": other, "columns": third}.get(what)
+    if swapped is not None:
+        one, two = data[start : start + length], data[swapped : swapped + length]
+        data[start : start + length], data[swapped : swapped + length] = two, one
+    elif what == "longer header":
+        data[start : start + 2] = b"\xff\xff"
+    else:
+        data[start + (20 if what == "header" else length - 20)] ^= 1
+    Path(path).write_bytes(data)
+    with pytest.raises(bp.EncryptionError, match="row group 0, column id"):
+        shrink_filters(path, keys=keys)
+    assert Path(path).read_bytes() == data
+    add_filters(path, bloom=BLOOM, replace=True, keys=keys)
+    assert bitsets(path, keys) == good
+    assert bp.read_table(path, keys=keys).equals(TABLE)
+
+
+@FOOTERS
+def test_what_nobody_knows_of_an_encrypted_column_survives_and_is_not_told(
+    tmp_path: Path, plaintext_footer: bool
+) -> None:
+    path = write(tmp_path / "a.parquet", plaintext_footer=plaintext_footer)
+    opened = OpenFooter.read(path, footer_of(path, ALL))
+    for found in opened.metadata.values():
+        found.put(100, thrift.BINARY, b"of-the-future")
+    end = data_end(path, ALL)
+    Path(path).write_bytes(Path(path).read_bytes()[:end] + b"".join(opened.tail()))
+    add_filters(path, bloom=["id", "name"], keys=ALL)
+    assert all(found[100] == b"of-the-future" for found in metadata(path, ALL).values())
+    if plaintext_footer:
+        for (_, leaf), chunk in chunks(path, None).items():
+            assert leaf not in (ID, NAME) or set(chunk[3]) <= TOLD_TO_ALL
+        assert Path(path).read_bytes().count(b"of-the-future") == 2 * GROUPS, "in plain columns only"
+
+
+@FOOTERS
+def test_a_copy_and_a_dry_run(tmp_path: Path, plaintext_footer: bool) -> None:
+    path = write(tmp_path / "a.parquet", plaintext_footer=plaintext_footer)
+    before = Path(path).read_bytes()
+    (told,) = add_filters(path, tmp_path / "b.parquet", bloom="id", keys=ALL, dry_run=True)
+    assert os.listdir(tmp_path) == ["a.parquet"]
+    assert add_filters(path, tmp_path / "b.parquet", bloom="id", keys=ALL) == [told]
+    assert Path(path).read_bytes() == before
+    assert_filters_hold_all(str(tmp_path / "b.parquet"), ALL, {ID})
+    assert told.bytes_after == (tmp_path / "b.parquet").stat().st_size
+
+
+def test_a_file_whose_keys_lie_beside_it_is_changed_where_it_is(tmp_path: Path) -> None:
+    kms = Kms()
+    factory, keys = Writer(kms), bp.Keys.from_kms(None, kms.client)
+    how = configuration({"k1": ["id"]}, internal_key_material=False)
+    path = factory.write(TABLE, tmp_path / "a.parquet", how, row_group_size=ROWS)
+    names = sorted(os.listdir(tmp_path))
+    assert len(names) == 2
+    with pytest.raises(bp.EncryptionError, match=r"key material lies beside it.* without dst"):
+        add_filters(path, tmp_path / "b.parquet", bloom="id", keys=keys)
+    assert sorted(os.listdir(tmp_path)) == names
+    add_filters(path, bloom="id", keys=keys)
+    assert_filters_hold_all(path, keys, {ID})
+    assert factory.read(path).equals(TABLE)
+
+
+def add_here(path: str) -> None:
+    add_filters(path, bloom=["id", "name"], keys=ALL)
+
+
+def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    old, ends = Path(path).read_bytes(), set()
+    points = list(every_point(add_here, path))
+    for point in points[:: len(points) // 6]:
+        Path(path).write_bytes(old)
+        killed_at(point, add_here, path)
+        is_old = Path(path).read_bytes() == old
+        ends.add(is_old)
+        if not is_old:
+            assert_filters_hold_all(path, ALL, {ID, NAME})
+            assert bp.read_table(path, keys=ALL).equals(TABLE)
+        add_here(path)
+        assert os.listdir(tmp_path) == ["a.parquet"]
+    assert True in ends

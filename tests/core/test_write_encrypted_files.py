@@ -1,0 +1,442 @@
+"""Files that are encrypted as they are written: everybody who has the keys reads them and finds values by their
+filters, and nobody else sees anything of the columns that are encrypted."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.format import crypto
+from bloomparquet.format.crypto import Module
+from bloomparquet.format.tree import Tree, read_tree
+from bloomparquet.hashing import xxh64_int64
+from bloomparquet.writing import encryption, sealed_file
+from bloomparquet.writing.encryption import Encryption
+from tests.support.kms import Kms, configuration, reveals, whole_text
+from tests.support.sealed import (
+    TOLD_TO_ALL,
+    assert_page_indexes_open,
+    bitsets,
+    chunks,
+    footer_of,
+    hashes,
+    metadata,
+    places,
+    seen,
+    windows,
+    written,
+)
+from tests.support.stored import lacking
+
+ROWS, GROUPS = 500, 2
+N = ROWS * GROUPS
+RANDOM = np.random.default_rng(7)
+IDS = RANDOM.choice(1 << 50, N, replace=False) * 2
+TABLE = pa.table({
+    "id": IDS,
+    "name": pa.array([f"secret name {i}" if i % 9 else None for i in IDS]),
+    "city": pa.array([f"city {i * 7919 % 1009}" for i in range(N)]),
+    "st": pa.array([{"x": int(i) ^ 0x5555, "tags": [f"tag {i}", "all"]} for i in IDS]),
+})  # fmt: skip
+ID, NAME, CITY, X, TAG = range(5)  # leaves
+BLOOM = ["id", "name", "city", "st.x"]
+FOOTER, FIRST, SECOND = b"the-footer's-key", b"key-of-column-id", b"names'-very-key!"
+OWN = {"id": FIRST, "name": SECOND}
+"""Keys of columns; city and st are in plain text beside these."""
+
+
+@dataclass
+class Case:
+    """A way to encrypt: what writes, what reads, and what pyarrow reads with, if it can."""
+
+    encryption: Encryption | bp.Keys
+    keys: bp.Keys
+    pyarrow: Any = None
+    hidden: tuple[int, ...] = (ID, NAME, CITY, X, TAG)
+
+
+def explicit(algorithm: str, plaintext_footer: bool, bits: int, *, columns: bool) -> Case:
+    footer, own = (FOOTER * 2)[: bits // 8], {name: (key * 2)[: bits // 8] for name, key in OWN.items()}
+    keys = bp.Keys(footer, own if columns else None)
+    encryption = Encryption(keys, algorithm=algorithm, plaintext_footer=plaintext_footer)
+    if columns:
+        return Case(encryption, keys, None, (ID, NAME))
+    return Case(encryption, keys, pe.create_decryption_properties(footer))
+
+
+def by_kms(algorithm: str, plaintext_footer: bool, bits: int, *, columns: bool, double: bool) -> Case:
+    kms, config = Kms(), pe.KmsConnectionConfig()
+    encryption = configuration(
+        {"k1": ["id"], "k2": ["name", "st.x"]} if columns else None,
+        encryption_algorithm=algorithm,
+        plaintext_footer=plaintext_footer,
+        double_wrapping=double,
+        data_key_length_bits=bits,
+    )
+    return Case(
+        Encryption.from_kms(encryption, config, kms.client),
+        bp.Keys.from_kms(config, kms.client),
+        pe.CryptoFactory(kms.client).file_decryption_properties(config),
+        (ID, NAME, X) if columns else (ID, NAME, CITY, X, TAG),
+    )
+
+
+KINDS = {
+    "uniform": lambda *how: explicit(*how, columns=False),
+    "columns": lambda *how: explicit(*how, columns=True),
+    "kms uniform": lambda *how: by_kms(*how, columns=False, double=True),
+    "kms single": lambda *how: by_kms(*how, columns=True, double=False),
+    "kms double": lambda *how: by_kms(*how, columns=True, double=True),
+}
+HOW = [
+    pytest.param(
+        kind, algorithm, plaintext, bits, id=f"{kind}-{algorithm[4:-3]}-{'plain' if plaintext else 'sealed'}-{bits}"
+    )
+    for kind, algorithm, plaintext, bits in itertools.product(
+        KINDS, ("AES_GCM_V1", "AES_GCM_CTR_V1"), (False, True), (128, 256)
+    )
+]
+
+
+def write(path: Path, case: Case | None, table: pa.Table = TABLE, **options: Any) -> str:
+    options = {"bloom": BLOOM, "row_group_size": ROWS, "compression": "none", "use_dictionary": ["city"]} | options
+    bp.write_table(table, path, encryption=None if case is None else case.encryption, **options)
+    return str(path)
+
+
+@pytest.mark.parametrize(("kind", "algorithm", "plaintext_footer", "bits"), HOW)
+def test_who_has_the_keys_reads_all_and_finds_all(
+    tmp_path: Path, kind: str, algorithm: str, plaintext_footer: bool, bits: int
+) -> None:
+    case = KINDS[kind](algorithm, plaintext_footer, bits)
+    path, twin = write(tmp_path / "a.parquet", case), write(tmp_path / "plain.parquet", None)
+    assert bp.read_table(path, keys=case.keys).equals(TABLE)
+    if case.pyarrow is not None:
+        assert pq.read_table(path, decryption_properties=case.pyarrow).equals(TABLE)
+    found, plain = bitsets(path, case.keys), bitsets(twin, None)
+    assert found == plain, "the filters are those of a file in plain text"
+    for (row_group, leaf), bitset in found.items():
+        assert not lacking(bitset, hashes(TABLE, row_group, ROWS)[leaf])
+    for row in bp.inspect(path, keys=case.keys).to_pylist():
+        assert row["bytes"] == len(found[row["row_group"], BLOOM.index(row["column"])])
+    for i in (0, ROWS - 1, ROWS, N - 1):
+        probe = bp.probe(path, column="id", value=int(IDS[i]), keys=case.keys)[i // ROWS]
+        assert probe.verdict is bp.Verdict.MIGHT_MATCH
+        assert bp.read_table(path, f"id = {IDS[i]}", keys=case.keys).num_rows == 1
+    absent = IDS[:25] + 1
+    skipped = [bp.plan(path, f"id = {i}", keys=case.keys).skipped.get("bloom", 0) for i in absent]
+    assert sum(skipped) >= 0.9 * GROUPS * len(absent)
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True])
+@pytest.mark.parametrize("kind", ["uniform", "columns", "kms double"])
+def test_nothing_of_what_is_encrypted_is_written_in_plain_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, plaintext_footer: bool
+) -> None:
+    case = KINDS[kind]("AES_GCM_CTR_V1", plaintext_footer, 128)
+    options: dict[str, Any] = {"write_page_index": True, "data_page_size": 1_000, "use_dictionary": False}
+    plain = Path(write(tmp_path / "plain.parquet", None, **options)).read_bytes()
+    output = written(monkeypatch)
+    path = write(tmp_path / "a.parquet", case, **options)
+    told = b"".join(output) + Path(path).read_bytes()
+    filters = bitsets(path, case.keys)
+    secrets = {
+        ID: [int(i).to_bytes(8, "little") for i in IDS],
+        NAME: [f"secret name {i}".encode() for i in IDS if i % 9],
+        CITY: [b"city 5"],
+        X: [(int(i) ^ 0x5555).to_bytes(8, "little") for i in IDS],
+        TAG: [b"tag 1"],
+    }
+    for leaf, values in secrets.items():
+        sealed = [window for place, bitset in filters.items() if place[1] == leaf for window in windows(bitset)]
+        assert seen(plain, values) == values
+        assert seen(plain, sealed) == sealed
+        if leaf in case.hidden:
+            assert seen(told, [*values, *sealed]) == []
+        else:
+            assert seen(told, values) == values, "what nobody asked to encrypt is not"
+            assert seen(told, sealed) == sealed
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True])
+@pytest.mark.parametrize("kind", ["uniform", "columns"])
+def test_the_footer_is_that_of_a_file_in_plain_text(tmp_path: Path, kind: str, plaintext_footer: bool) -> None:
+    case = KINDS[kind]("AES_GCM_V1", plaintext_footer, 128)
+    table = TABLE.replace_schema_metadata({"mine": "kept"})
+    options = {"sorting_columns": [pq.SortingColumn(2)], "write_page_index": True}
+    path, twin = write(tmp_path / "a", case, table, **options), write(tmp_path / "b", None, table, **options)
+    (ours, _), (theirs, _) = (read_tree(footer_of(each, keys).raw) for each, keys in ((path, case.keys), (twin, None)))
+    assert (8 in ours) == plaintext_footer
+    data = Path(path).read_bytes()
+    assert data[:4] == data[-4:] == (b"PAR1" if plaintext_footer else b"PARE")
+    start = 4
+    for ordinal, (group, other) in enumerate(zip(ours[4], theirs[4], strict=True)):
+        assert (group[5], group[7]) == (start, ordinal)
+        assert group[6] == sum(metadata(path, case.keys)[ordinal, leaf][7] for leaf in range(5))
+        start += group[6]
+        for tree in (group, other):
+            for field in (1, 2, 5, 6, 7):
+                tree.drop(field)
+        assert group == other
+    for tree in (ours, theirs):
+        for field in (4, 8, 9):
+            tree.drop(field)
+    assert ours == theirs
+    for place, found in metadata(path, case.keys).items():
+        expected = metadata(twin, None)[place]
+        for tree in (found, expected):
+            for field in (6, 7, 9, 11, 14, 15):
+                tree.drop(field)
+        assert found == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_footer_in_plain_text_tells_no_statistics(tmp_path: Path, kind: str) -> None:
+    case = KINDS[kind]("AES_GCM_V1", True, 128)
+    path = write(tmp_path / "a.parquet", case)
+    if Path(path).read_bytes()[-4:] == b"PARE":
+        assert kind == "kms uniform", "as pyarrow has it"
+        return
+    for place, chunk in chunks(path, None).items():
+        if place[1] in case.hidden:
+            assert {8, 9, 3} <= set(chunk)
+            assert set(chunk[3]) <= TOLD_TO_ALL
+            whole = metadata(path, case.keys)[place]
+            assert {field: whole[field] for field in chunk[3]} == dict(chunk[3])
+            assert 12 in whole
+        else:
+            assert 12 in chunk[3]
+            assert not {8, 9} & set(chunk)
+
+
+@pytest.mark.parametrize("algorithm", ["AES_GCM_V1", "AES_GCM_CTR_V1"])
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_page_indexes_lead_to_the_pages(tmp_path: Path, algorithm: str, dictionary: bool) -> None:
+    case = KINDS["columns"](algorithm, False, 128)
+    options = {"write_page_index": True, "data_page_size": 1_000, "use_dictionary": dictionary, "write_batch_size": 64}
+    path = write(tmp_path / "a.parquet", case, write_page_checksum=True, **options)
+    twin = write(tmp_path / "plain.parquet", None, write_page_checksum=True, **options)
+    data, plain, footer = Path(path).read_bytes(), Path(twin).read_bytes(), footer_of(path, case.keys)
+    ours, theirs = chunks(path, case.keys), chunks(twin, None)
+    for place, chunk in ours.items():
+        cipher, other = footer.chunk_cipher(*place), theirs[place]
+
+        def opened(field: int, module: Module, chunk: Tree = chunk, cipher: Any = cipher) -> bytes:
+            raw = data[chunk[field] : chunk[field] + chunk[field + 1]]
+            return raw if cipher is None else cipher.open(raw, module)
+
+        assert opened(6, Module.COLUMN_INDEX) == plain[other[6] : other[6] + other[7]]
+        rows = [
+            [location[3] for location in read_tree(raw)[0][1]]
+            for raw in (opened(4, Module.OFFSET_INDEX), plain[other[4] : other[4] + other[5]])
+        ]
+        assert rows[0] == rows[1]
+    assert assert_page_indexes_open(path, case.keys) >= 20
+    assert bp.read_table(path, keys=case.keys).equals(TABLE)
+
+
+def test_pyarrow_checks_the_checksums_of_sealed_pages(tmp_path: Path) -> None:
+    case = KINDS["uniform"]("AES_GCM_V1", False, 128)
+    path = write(tmp_path / "a.parquet", case, write_page_checksum=True)
+    read = {"decryption_properties": case.pyarrow, "page_checksum_verification": True}
+    assert pq.read_table(path, **read).equals(TABLE)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_an_aad_prefix_is_stored_or_must_be_known(tmp_path: Path, stored: bool) -> None:
+    path, keys = tmp_path / "a.parquet", bp.Keys(FOOTER, aad_prefix=b"table one")
+    bp.write_table(TABLE, path, bloom="id", encryption=Encryption(keys, store_aad_prefix=stored))
+    assert (b"table one" in path.read_bytes()) == stored
+    assert len(bp.inspect(str(path), keys=keys)) == 1
+    known = pe.create_decryption_properties(FOOTER, aad_prefix=b"table one")
+    assert pq.read_table(path, decryption_properties=known).equals(TABLE)
+    for other in (bp.Keys(FOOTER, aad_prefix=b"table two"), *([] if stored else [bp.Keys(FOOTER)])):
+        with pytest.raises(bp.EncryptionError, match="AAD prefix"):
+            bp.inspect(str(path), keys=other)
+
+
+def test_key_metadata_leads_retrievers_to_the_keys(tmp_path: Path) -> None:
+    keys = bp.Keys(FOOTER, {"id": FIRST, "st": SECOND})
+    said = {"footer_key_metadata": b"f", "column_key_metadata": {"id": b"one", "st": b"two"}}
+    for plaintext in (False, True):
+        path = str(tmp_path / f"{plaintext}.parquet")
+        bp.write_table(TABLE, path, bloom="st.x", encryption=Encryption(keys, plaintext_footer=plaintext, **said))
+        asked: list[bytes] = []
+
+        def retrieve(metadata: bytes, asked: list[bytes] = asked) -> bytes:
+            asked.append(metadata)
+            return {b"f": FOOTER, b"one": FIRST, b"two": SECOND}[metadata]
+
+        assert bp.read_table(path, keys=bp.Keys(retriever=retrieve)).equals(TABLE)
+        assert set(asked) == {b"f", b"one", b"two"}
+
+
+def test_every_file_has_keys_of_its_own_from_a_kms(tmp_path: Path) -> None:
+    case = KINDS["kms double"]("AES_GCM_V1", False, 128)
+    paths = [write(tmp_path / name, case) for name in ("a", "b")]
+    both = [footer_of(path, case.keys) for path in paths]
+    assert both[0].crypto is not None
+    assert both[1].crypto is not None
+    assert both[0].crypto.footer_metadata != both[1].crypto.footer_metadata
+    for place in places(both[0]):
+        one, other = (footer._stored(*place).key_metadata for footer in both)
+        assert (one is None and other is None) or one != other
+    assert both[0].crypto.algorithm.file_unique != both[1].crypto.algorithm.file_unique
+
+
+def test_a_kms_that_refuses_leaves_what_was_there(tmp_path: Path) -> None:
+    kms, path = Kms(denied={"k1"}), tmp_path / "a.parquet"
+    path.write_bytes(b"old")
+    encryption = Encryption.from_kms(configuration({"k1": ["id"]}), pe.KmsConnectionConfig(), kms.client)
+    with pytest.raises(bp.EncryptionError, match="k1"):
+        bp.write_table(TABLE, path, encryption=encryption)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.parquet"]
+
+
+def test_outcomes_and_choices_are_those_of_files_in_plain_text(tmp_path: Path) -> None:
+    keys = bp.Keys(FOOTER)
+    for bloom in ("*", ["*", "city"], {"id": bp.Bloom(0.2), "st.tags.list.element": bp.Bloom(0.01, ndv=5_000)}):
+        outcomes = [
+            bp.write_table(TABLE, tmp_path / f"{given}", bloom=bloom, row_group_size=ROWS, encryption=given)
+            for given in (None, keys)
+        ]
+        assert outcomes[0].columns == outcomes[1].columns
+        assert outcomes[1].filters >= 2
+        assert outcomes[1].action == "written"
+        assert outcomes[1].bytes_after == (tmp_path / f"{keys}").stat().st_size
+        assert bitsets(tmp_path / f"{keys}", keys) == bitsets(tmp_path / "None", None)
+
+
+def test_equal_floats_of_other_bits_are_in_encrypted_filters(tmp_path: Path) -> None:
+    keys = bp.Keys(FOOTER)
+    bp.write_table(pa.table({"v": pa.array([-0.0, 5.0])}), tmp_path / "a.parquet", bloom="v", encryption=keys)
+    bloom = bp.SplitBlockBloomFilter.from_bytes(bitsets(tmp_path / "a.parquet", keys)[0, 0])
+    assert bloom.check(xxh64_int64(np.array([0.0, -0.0, 5.0, np.nan, -np.nan]))).all()
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_of_no_rows_is_a_file_of_its_schema(tmp_path: Path, rows: int) -> None:
+    case = KINDS["kms single"]("AES_GCM_V1", False, 128)
+    path = write(tmp_path / "a.parquet", case, TABLE.slice(0, rows))
+    assert pq.read_table(path, decryption_properties=case.pyarrow).equals(TABLE.slice(0, rows))
+    assert bp.read_table(path, keys=case.keys).equals(TABLE.slice(0, rows))
+
+
+def test_columns_of_one_name_are_both_encrypted(tmp_path: Path) -> None:
+    case = KINDS["kms single"]("AES_GCM_V1", False, 128)
+    twice = pa.table([TABLE["id"], TABLE["name"], TABLE["id"], TABLE["st"]], names=["id", "name", "id", "st"])
+    path = write(tmp_path / "a.parquet", case, twice, bloom="name")
+    assert seen(Path(path).read_bytes(), [int(i).to_bytes(8, "little") for i in IDS]) == []
+    sums = [footer_of(path, case.keys).unlock(0, leaf)[0].max_value for leaf in (0, 2)]
+    assert sums == [int(max(IDS[:ROWS])).to_bytes(8, "little")] * 2
+
+
+def test_batches_become_row_groups_and_key_values_are_kept(tmp_path: Path) -> None:
+    keys, path = bp.Keys(FOOTER), tmp_path / "a.parquet"
+    with bp.ParquetWriter(
+        path, TABLE.schema, bloom="id", row_group_size=300, key_values={"mine": "kept"}, encryption=keys
+    ) as writer:
+        for batch in TABLE.to_batches(max_chunksize=70):
+            writer.write_batch(batch)
+    footer = footer_of(path, keys)
+    assert footer.rows == (300, 300, 300, 100)
+    assert footer.key_values["mine"] == "kept"
+    assert b"kept" not in path.read_bytes()
+    assert pq.read_table(path, decryption_properties=pe.create_decryption_properties(FOOTER)).equals(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"encryption": bp.Keys(None, {"id": FIRST})}, bp.OptionError, "keys with a footer key"),
+        ({"encryption": FOOTER}, bp.OptionError, "expected bloomparquet.Encryption or bloomparquet.Keys"),
+        ({"encryption": bp.Keys(FOOTER, {"nam": FIRST})}, bp.PlanError, "no column 'nam'.* did you mean 'name'"),
+        ({"encryption": bp.Keys(FOOTER, {("st", "y"): FIRST})}, bp.PlanError, r"no column 'st.y', which is to be enc"),
+        ({"encryption": bp.Keys(FOOTER), "data_page_version": "2.0"}, bp.OptionError, "leave it at 1.0"),
+        ({"encryption_properties": None}, bp.OptionError, "give encryption, a bloomparquet.Encryption"),
+    ],
+)
+def test_what_cannot_be_is_an_error_and_leaves_what_was_there(
+    tmp_path: Path, given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"old")
+    with pytest.raises(error, match=message) as caught:
+        bp.write_table(TABLE, path, bloom="id", **given)
+    assert reveals(whole_text(caught.value), FOOTER, FIRST) == []
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algorithm": "AES_GCM_V2"}, "'AES_GCM_V2'; expected AES_GCM_V1 or AES_GCM_CTR_V1"),
+        ({"store_aad_prefix": False}, "about the aad_prefix"),
+        ({"column_key_metadata": {"name": b"x"}}, "names 'name', which is no name that a key is given under"),
+        ({"footer_key_metadata": "text"}, "metadata of the footer is a str"),
+        ({"column_key_metadata": {"id": 3}}, "metadata of id is a int"),
+    ],
+)
+def test_an_encryption_that_does_not_go_together_is_an_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(bp.OptionError, match=message):
+        Encryption(bp.Keys(FOOTER, {"id": FIRST}), **options)
+
+
+def test_keys_are_in_no_text_and_in_no_pickle() -> None:
+    for make in KINDS.values():
+        encryption = make("AES_GCM_V1", True, 128).encryption
+        assert reveals(repr(encryption) + str(encryption), FOOTER, FIRST, SECOND) == []
+        assert "Encryption(" in repr(encryption)
+        assert copy.deepcopy(encryption) is copy.copy(encryption) is encryption
+        with pytest.raises(TypeError, match="not pickled"):
+            pickle.dumps(encryption)
+
+
+def test_more_row_groups_or_columns_than_have_numbers_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(sealed_file, "MAX_ORDINAL", 2)
+    bp.write_table(TABLE, tmp_path / "b.parquet", row_group_size=ROWS, encryption=bp.Keys(FOOTER))
+    with pytest.raises(bp.EncryptionError, match="more than 2 row groups"):
+        bp.write_table(TABLE, path, row_group_size=ROWS - 1, encryption=bp.Keys(FOOTER))
+    monkeypatch.setattr(encryption, "MAX_ORDINAL", 4)
+    with pytest.raises(bp.EncryptionError, match="a file with 5 columns; at most 4"):
+        bp.write_table(TABLE, path, encryption=bp.Keys(FOOTER))
+    assert crypto.MAX_ORDINAL == 32_767
+    assert path.read_bytes() == b"old"
+    assert sorted(os.listdir(tmp_path)) == ["a.parquet", "b.parquet"]
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, original = tmp_path / "a.parquet", os.write
+    path.write_bytes(b"old")
+    for left in range(4):
+        calls = itertools.count()
+
+        def full(descriptor: int, data: Any, left: int = left, calls: Any = calls) -> int:
+            if next(calls) == left:
+                raise OSError(28, "No space left on device")
+            return original(descriptor, data)
+
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            bp.write_table(TABLE, path, bloom=BLOOM, encryption=bp.Keys(FOOTER))
+        monkeypatch.undo()
+        assert path.read_bytes() == b"old"
+        assert os.listdir(tmp_path) == ["a.parquet"]

@@ -1,0 +1,170 @@
+"""Encrypted files that parquet-java wrote, through Spark, are used here; and what is written here is used by Spark.
+
+Both sides get their keys from one key server, each by its own client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.pruning.verdict import Verdict
+from tests.interop.test_retrofit import rows_scanned
+from tests.support import interop, spark_kms
+from tests.support.spark_kms import every_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GROUPS, ROWS, PAGE = 3, 400, 50
+KEYS = [(i * 7919) % 100_003 * 2 for i in range(GROUPS * ROWS)]
+"""All even, and in each row group others, within the same bounds."""
+ABSENT = range(1, 2_000, 2)
+TABLE = pa.table({
+    "at": range(GROUPS * ROWS),
+    "key": KEYS,
+    "name": [f"n{key:06}" for key in KEYS],
+    "open": [i % 10 for i in range(GROUPS * ROWS)],
+})  # fmt: skip
+
+_COLUMNS = {"parquet.encryption.column.keys": "k1:key,at;k2:name", "parquet.encryption.footer.key": "kf"}
+_ALGORITHM = "parquet.encryption.algorithm"
+_BITS = "parquet.encryption.data.key.length.bits"
+_DOUBLE = "parquet.encryption.double.wrapping"
+_FOOTER = "parquet.encryption.plaintext.footer"
+_INTERNAL = "parquet.encryption.key.material.store.internally"
+BY_SPARK: dict[str, dict[str, str]] = {
+    "columns": _COLUMNS,
+    "columns-plaintext-single-256": {**_COLUMNS, _FOOTER: "true", _DOUBLE: "false", _BITS: "256"},
+    "columns-external-ctr": {**_COLUMNS, _INTERNAL: "false", _ALGORITHM: "AES_GCM_CTR_V1"},
+    "columns-external-single-plaintext": {**_COLUMNS, _INTERNAL: "false", _DOUBLE: "false", _FOOTER: "true"},
+    "complete": {**_COLUMNS, "parquet.encryption.complete.columns": "true"},
+    "uniform-ctr": {"parquet.encryption.uniform.key": "kf", _ALGORITHM: "AES_GCM_CTR_V1", _BITS: "192"},
+    "uniform-plaintext": {"parquet.encryption.uniform.key": "kf", _FOOTER: "true"},
+}
+_OWN_KEYS: dict[str, list[str]] = {"k1": ["key", "at"], "k2": ["name"]}
+BY_US: dict[str, dict[str, Any]] = {
+    "columns": {"columns": _OWN_KEYS},
+    "columns-plaintext-256": {"columns": _OWN_KEYS, "plaintext_footer": True, "data_key_length_bits": 256},
+    "columns-single-ctr": {
+        "columns": _OWN_KEYS, "double_wrapping": False, "encryption_algorithm": "AES_GCM_CTR_V1",
+    },
+    "uniform": {},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kms(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session with the key server, and told to read what is encrypted by its keys."""
+    from tests.support.spark import conf
+
+    spark_kms.install(spark, tmp_path_factory.mktemp("kms"))
+    with conf(spark, spark_kms.READING):
+        yield spark
+
+
+@pytest.fixture(scope="module")
+def by_spark(kms: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """One file for each way to encrypt, with filters on `key` larger than they need be."""
+    from tests.support.spark import write
+
+    frame = kms.createDataFrame(TABLE).coalesce(1).cache()
+    root = tmp_path_factory.mktemp("by_spark")
+    pages = {"parquet.page.row.count.limit": PAGE}
+    return {
+        name: interop.only_file(
+            write(frame, root / name, {"key": 8 * ROWS}, rows_per_group=ROWS, options={**options, **pages})
+        )
+        for name, options in BY_SPARK.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def changed(by_spark: dict[str, str]) -> dict[str, str]:
+    """The same files with smaller filters, and others on `name`, which had none."""
+    for path in by_spark.values():
+        (outcome,) = bp.shrink_filters(path, keys=every_key())
+        assert (outcome.action, outcome.filters) == ("shrunk", GROUPS)
+        (outcome,) = bp.add_filters(path, bloom="name", keys=every_key())
+        assert (outcome.action, outcome.filters) == ("added", GROUPS)
+    return by_spark
+
+
+@pytest.fixture(scope="module")
+def by_us(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """One file for each way to encrypt, written here."""
+    root = tmp_path_factory.mktemp("by_us")
+    layout: dict[str, Any] = {"row_group_size": ROWS, "write_page_index": True, "max_rows_per_page": PAGE}
+    for name, how in BY_US.items():
+        encryption = spark_kms.encryption(**how)
+        bp.write_table(TABLE, root / f"{name}.parquet", bloom=["key", "name"], encryption=encryption, **layout)
+    return {name: str(root / f"{name}.parquet") for name in BY_US}
+
+
+@pytest.mark.parametrize("how", BY_SPARK)
+def test_filters_of_parquet_java_find_what_they_hold_and_little_else(by_spark: dict[str, str], how: str) -> None:
+    path = by_spark[how]
+    for at in range(0, len(KEYS), 37):
+        probes = bp.probe(path, column="key", value=KEYS[at], keys=every_key())
+        assert probes[at // ROWS].verdict is Verdict.MIGHT_MATCH, KEYS[at]
+    plans = [bp.plan(path, f"key = {value}", keys=every_key()) for value in ABSENT]
+    assert all(plan.errors == () for plan in plans)
+    assert sum(plan.kept for plan in plans) < 0.05 * GROUPS * len(plans)
+    assert sum(plan.skipped["bloom"] for plan in plans) > 0.9 * GROUPS * len(plans)
+
+
+@pytest.mark.parametrize("how", BY_SPARK)
+def test_rows_are_those_that_spark_wrote(by_spark: dict[str, str], how: str) -> None:
+    path = by_spark[how]
+    assert bp.read_table(path, keys=every_key()).equals(TABLE)
+    for at in (7, ROWS + 7, len(KEYS) - 7):  # one in each row group
+        where = f"key = {KEYS[at]}"
+        assert bp.plan(path, where, keys=every_key()).skipped["bloom"] > 0
+        assert bp.read_table(path, where, keys=every_key()).to_pylist() == TABLE.slice(at, 1).to_pylist()
+
+
+def queries(files: list[str], spark: SparkSession, wheres: list[str]) -> DataFrame:
+    """One query with a scan of its own for each predicate over each file."""
+    scans = [spark.read.parquet(file).where(where) for file in files for where in wheres]
+    return reduce(lambda one, other: one.unionAll(other), scans)
+
+
+def only(evidence: str) -> dict[str, str]:
+    """What tells Spark to skip by nothing else; and to compile nothing, which is slow for so many small scans."""
+    kinds = ("stats", "dictionary", "columnindex", "bloom")
+    interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    return {f"parquet.filter.{kind}.enabled": str(kind == evidence).lower() for kind in kinds} | interpreted
+
+
+def test_spark_skips_by_our_filters_and_reads_our_files(
+    kms: SparkSession, changed: dict[str, str], by_us: dict[str, str]
+) -> None:
+    from tests.support.spark import conf
+
+    files, last = [*changed.values(), *by_us.values()], len(KEYS) - 1
+    expected = [tuple(row.values()) for row in TABLE.to_pylist()]
+    for file in files:
+        assert bp.read_table(file, keys=every_key()).equals(TABLE)
+    assert sorted(map(tuple, kms.read.parquet(*files).collect())) == sorted(expected * len(files))
+
+    with conf(kms, only("bloom")):
+        found, scanned = rows_scanned(queries(files, kms, [f"key = {KEYS[last]}", f"name = 'n{KEYS[7]:06}'"]))
+    assert sorted(map(tuple, found)) == sorted([expected[7], expected[last]] * len(files))
+    assert scanned == 2 * ROWS * len(files), "one row group of three for each value"
+
+
+def test_spark_finds_pages_by_indexes_that_we_encrypted_or_left_alone(
+    kms: SparkSession, changed: dict[str, str], by_us: dict[str, str]
+) -> None:
+    from tests.support.spark import conf
+
+    files, last = [*changed.values(), *by_us.values()], len(KEYS) - 1
+    with conf(kms, only("columnindex")):
+        found, scanned = rows_scanned(queries(files, kms, [f"at IN ({ROWS - 1}, {last})"]))
+    assert sorted(row["key"] for row in found) == sorted([KEYS[last], KEYS[ROWS - 1]] * len(files))
+    assert scanned == 2 * PAGE * len(files), "one page for each value"
