@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet import hashing
-from bloomparquet.format.footer import WriterTraits
+from bloomparquet.format.layout import WriterTraits
 from bloomparquet.format.schema import LeafColumn, SchemaNode
 from bloomparquet.literals import Family, coerce_all
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -196,8 +196,8 @@ class _FileUnwrapper:
                 "neither the file nor the configuration says which KMS instance has it; "
                 "give KmsConnectionConfig its kms_instance_id and kms_instance_url"
             )
-        known = Connection.of(config, self._kms.factory)
-        return Connection(known.factory, instance_id, instance_url, known.access_token, known.custom)
+        configured = Connection.of(config, self._kms.factory)
+        return replace(configured, instance_id=instance_id, instance_url=instance_url)
 
 
 def require_config(config: Any) -> Any:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import OptionError, UnsupportedError, nearest
 from bloomparquet.expiring import Expiring
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 _KEY_ID_BYTES = 16
 
 
-class _EncryptionKey(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class _EncryptionKey:
     """A key-encryption key, as its master key wrapped it."""
 
     key: bytes
@@ -63,7 +65,7 @@ class Wrapping:
         meant.
 
         Raises OptionError for a name that no column has, and for one that may be two columns: pyarrow hides the spaces
-        in names.
+        and commas in names.
         """
         found: dict[Column, str] = {}
         named: dict[str, set[str]] = {name: set() for name in self._column_keys}
@@ -71,6 +73,8 @@ class Wrapping:
             for depth in range(1, len(leaf) + 1):  # an inner name after that of the group around it
                 name = ".".join(leaf[:depth])
                 squeezed = name.replace(" ", "")
+                if "," in squeezed and all(part in named for part in squeezed.split(",")):
+                    raise OptionError(f"column_keys may mean {name!r} or {squeezed.split(',')}; rename that column")
                 if squeezed in named:
                     named[squeezed].add(name)
                     found[leaf] = self._column_keys[squeezed]

@@ -21,7 +21,8 @@ from bloomparquet.encoding import family_of
 from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
 from bloomparquet.format.crypto import OVERHEAD
-from bloomparquet.format.footer import Footer, WriterTraits
+from bloomparquet.format.footer import Footer
+from bloomparquet.format.layout import WriterTraits
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.format.tails import MAGIC

@@ -13,13 +13,14 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import bits, lookups, plans, rowgroups, spark, writing
+from tests.bench import bits, encrypted, lookups, plans, rowgroups, spark, writing
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
 # Filters of 8 and of 16 KiB: large enough that a lookup is better off with one block of each. 2.2 GB together.
 _SMALLER = Shape(files=1_000, row_groups=4, rows=5_000)
 _LARGER = Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
+_ENCRYPTED = Shape(files=100, row_groups=4, rows=5_000)
 _QUICK_SMALLER = Shape(files=100, row_groups=4, rows=5_000)
 _QUICK_LARGER = Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
 
@@ -34,6 +35,7 @@ _NOTES = {
     "spark": "all columns of the rows, in one session on two threads, files listed before; first query: of a new "
     "session, from the load to the rows",
     "writing": "filters on two of ten columns, random integers and URLs; all but Spark flush what they write",
+    "encrypted": "ids that are absent; cold and warm as for plans, so that a cold one opens every footer and filter",
     "row groups": "spark.read.parquet throughout, a value that is not there, of random integers",
 }
 _PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars", "pyspark")
@@ -52,6 +54,7 @@ def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[
         "spark": lambda: spark.lookups(few, smaller, larger),
         "writing": lambda: writing.writing(few, items // 4),
         "row groups": lambda: rowgroups.lookups(few, items * 25),
+        "encrypted": lambda: encrypted.plans(many, _ENCRYPTED),
     }
 
 

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.format import footer as footer_module
+from bloomparquet.format import layout as layout_module
 from bloomparquet.pruning.planner import cache
 from tests.support.core import empty_filters, set_filter_place, watch_reads
 from tests.support.disk_cache import ROOM, cache_in, entries, restart, ten_files, told, uncached
@@ -170,8 +170,8 @@ def test_layouts_that_were_told_apart_may_be_one_to_another_process(tmp_path: Pa
         write(tmp_path / "data" / f"{i}.parquet", {"x": [2 * i, 2 * i + 100]}, ["x"])
         if i in (2, 4):  # a process that has forgotten the layouts of the files before
             bp.plan(tmp_path / "data", "x = 4")
-            footer_module._layouts.clear()
-            footer_module._tails.clear()
+            layout_module._layouts.clear()
+            layout_module._tails.clear()
     assert len(bp.plan(tmp_path / "data", "x = 4").table.layouts) == 3
     restart()
     write(tmp_path / "data" / "6.parquet", {"x": [4]}, ["x"])

@@ -90,6 +90,14 @@ def test_files_lie_on_any_storage(secret: Secret, tmp_path: Path) -> None:
     assert_same(found, bp.read_table(secret.plain))
 
 
+def test_encrypted_and_plain_files_make_one_table(secret: Secret, tmp_path: Path) -> None:
+    secret.write(TABLE, COLUMNS, plaintext_footer=True, row_group_size=500)
+    twice = pa.concat_tables([TABLE, TABLE])
+    assert bp.read_table(tmp_path, keys=secret.keys()).equals(twice)
+    where = "id = 700 OR random = 12"
+    assert bp.read_table(tmp_path, where, keys=secret.keys())["id"].to_pylist() == [700, 700]
+
+
 def test_names_may_have_dots(secret: Secret) -> None:
     table = pa.table({"a.b": [1, 2], "a": [{"b": "x"}, {"b": "y"}], "a.c": ["p", "q"]})
     secret.write_uniform(table)

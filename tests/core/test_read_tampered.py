@@ -133,13 +133,13 @@ def test_in_counter_mode_pages_that_were_altered_are_read_or_refused(secret: Sec
     ((start, end),) = chunk_extents(secret.path, keys).values()
     whole = secret.path.read_bytes()
     errors = []
-    for at in range(start, end):
+    for at in range(start, end, 3):
         secret.path.write_bytes(whole[:at] + bytes((whole[at] ^ 0x80,)) + whole[at + 1 :])
         try:
             assert bp.read_table(secret.path, keys=keys).num_rows == 50
         except (bp.EncryptionError, bp.FormatError) as error:
             errors.append(str(error))
-    assert 100 < len(errors) < end - start - 100
+    assert 30 < len(errors) < (end - start) // 3 - 30
     assert not any("text" in message for message in errors)
     assert all("secret.parquet: row group 0" in message for message in errors)
 

@@ -1,5 +1,5 @@
-"""Filters added to encrypted files, and made smaller in them: encrypted where their columns are, with all else as it was,
-and nothing harmed where a key is missing."""
+"""Filters added to encrypted files, and made smaller in them: encrypted where their columns are, with all else as it
+was, and nothing harmed where a key is missing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,13 @@ FOOTERS = pytest.mark.parametrize("plaintext_footer", [False, True], ids=["seale
 
 
 def write(path: Path, bloom: Any = None, *, keys: bp.Keys = ALL, plaintext_footer: bool = False, **options: Any) -> str:
-    options = {"row_group_size": ROWS, "write_page_index": True, "data_page_size": 500, "compression": "none"} | options
+    options = {
+        "row_group_size": ROWS,
+        "write_page_index": True,
+        "data_page_size": 500,
+        "write_batch_size": 64,
+        "compression": "none",
+    } | options
     encryption = Encryption(keys, plaintext_footer=plaintext_footer)
     bp.write_table(TABLE, path, bloom=bloom, encryption=encryption, **options)
     return str(path)
@@ -165,7 +171,7 @@ def test_files_of_other_writers_keep_all_else(
     names = [leaf.path[0] for leaf in footer_of(path, OTHERS).layout.schema.leaves]
     assert_hidden(Path(path).read_bytes(), found, {i for i, name in enumerate(names) if name in set(bloom) - encrypted})
     for column in bloom:
-        for value in [value for value in rows[column].to_pylist()[::97] if value is not None]:
+        for value in [value for value in rows[column].to_pylist()[::97] if not isinstance(value, list | None)]:
             assert bp.plan(path, bp.Eq(column, value), keys=OTHERS).kept >= 1
     shrink_filters(path, fpp=0.2, keys=OTHERS)
     assert bp.read_table(path, keys=OTHERS).equals(rows)
@@ -193,6 +199,20 @@ def test_shrinking_folds_as_in_plain_text_and_closes_the_hole(
     after = Path(path).read_bytes()
     assert shrink_filters(path, keys=ALL)[0].action == "unchanged"
     assert Path(path).read_bytes() == after
+
+
+@FOOTERS
+def test_filters_that_are_full_are_dropped(tmp_path: Path, plaintext_footer: bool) -> None:
+    bloom = {"id": bp.Bloom(max_bytes=32), "name": bp.Bloom()}
+    with pytest.warns(UserWarning, match="max_bytes"):
+        path = write(tmp_path / "a.parquet", bloom, plaintext_footer=plaintext_footer)
+    size = Path(path).stat().st_size
+    (outcome,) = shrink_filters(path, keys=ALL)
+    assert (outcome.action, outcome.dropped, outcome.filters) == ("shrunk", GROUPS, 0)
+    assert_filters_hold_all(path, ALL, {NAME})
+    assert not any({BLOOM_OFFSET, BLOOM_LENGTH} & set(metadata(path, ALL)[i, ID]) for i in range(GROUPS))
+    assert Path(path).stat().st_size < size - GROUPS * 100
+    assert bp.read_table(path, keys=ALL).equals(TABLE)
 
 
 @FOOTERS
@@ -252,7 +272,7 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
     path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE), plaintext_footer=plaintext_footer)
     between(path, ALL)
     pages = assert_page_indexes_open(path, ALL)
-    assert pages > 20
+    assert pages >= 20
     before = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
     assert metadata(path, ALL)[0, 0][BLOOM_OFFSET] < metadata(path, ALL)[1, 0][9]
     size = Path(path).stat().st_size
@@ -267,6 +287,10 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
     assert abs(size - saved - Path(path).stat().st_size) < 200
     assert assert_page_indexes_open(path, ALL) == pages
     assert bp.read_table(path, keys=ALL).equals(TABLE)
+    for place, chunk in chunks(path, ALL).items():
+        if plaintext_footer and 9 in chunk:
+            assert set(chunk[3]) <= TOLD_TO_ALL
+            assert {field: metadata(path, ALL)[place][field] for field in chunk[3]} == dict(chunk[3])
     for group, place in zip(read_tree(footer_of(path, ALL).raw)[0][4], [(i, 0) for i in range(GROUPS)], strict=True):
         first = metadata(path, ALL)[place]
         assert group[5] == (first.get(11) or first[9])
@@ -300,7 +324,7 @@ def test_old_filters_stay_where_nothing_can_be_moved(tmp_path: Path) -> None:
     assert len(found[0, ID]) < len(found[0, NAME])
     assert_page_indexes_open(path, ALL)
     shrink_filters(path, keys=ALL)
-    assert Path(path).stat().st_size > len(before) - 6 * 32_000, "nobody knows any more what lies there"
+    assert Path(path).stat().st_size > GROUPS * (1 << 15), "nobody knows any more what lies there"
     assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
 
 
@@ -309,10 +333,13 @@ def test_old_filters_stay_where_nothing_can_be_moved(tmp_path: Path) -> None:
     [
         (lambda path, keys: shrink_filters(path, keys=keys), "would not get smaller.*give the keys of all columns"),
         (lambda path, keys: shrink_filters(path, keys=keys, dry_run=True), "would not get smaller"),
-        (lambda path, keys: add_filters(path, bloom="name", keys=keys), "row group 0, column name: the key of column"),
+        (
+            lambda path, keys: add_filters(path, bloom="name", keys=keys),
+            "row group 0, column name: .*the key of column",
+        ),
         (
             lambda path, keys: add_filters(path, bloom=["id", "name"], replace=True, keys=keys),
-            "column name: the key of",
+            "column name: .*the key of",
         ),
     ],
 )
@@ -453,7 +480,7 @@ def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path: P
     path = write(tmp_path / "a.parquet")
     old, ends = Path(path).read_bytes(), set()
     points = list(every_point(add_here, path))
-    for point in points[:: len(points) // 6]:
+    for point in points[3 :: len(points) // 4]:
         Path(path).write_bytes(old)
         killed_at(point, add_here, path)
         is_old = Path(path).read_bytes() == old

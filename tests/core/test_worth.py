@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bloomparquet.format.footer import WriterTraits
+from bloomparquet.format.layout import WriterTraits
 from bloomparquet.format.schema import Annotation, LeafColumn, SchemaNode
 from bloomparquet.hashing import xxh64_int64
 from bloomparquet.pruning.rowgroups import Bounds

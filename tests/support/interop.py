@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import bloomparquet as bp
 from bloomparquet.encoding import encode_values
 from bloomparquet.format.bloom import parse_header
-from bloomparquet.format.footer import WriterTraits
+from bloomparquet.format.layout import WriterTraits
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.pruning.plan import REASONS
 

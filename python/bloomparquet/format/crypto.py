@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -36,6 +37,7 @@ MAX_ORDINAL = 32767
 """Row groups, columns and pages are numbered by signed 16-bit integers: no more of them can be encrypted."""
 
 _FILE_UNIQUE_BYTES = 8
+_SUFFIXES = [struct.Struct("<b" + ordinals * "h") for ordinals in range(4)]
 
 
 class Module(IntEnum):
@@ -132,11 +134,12 @@ def module_aad(file_aad: bytes, module: Module, *ordinals: int) -> bytes:
 
     EncryptionError for one that does not fit.
     """
-    if any(not 0 <= ordinal <= MAX_ORDINAL for ordinal in ordinals):
+    if ordinals and not 0 <= min(ordinals) <= max(ordinals) <= MAX_ORDINAL:
+        found = max(ordinals, key=lambda ordinal: abs(2 * ordinal - MAX_ORDINAL))
         raise EncryptionError(
-            f"row group, column or page {max(ordinals)} of an encrypted file; they are numbered from 0 to {MAX_ORDINAL}"
+            f"row group, column or page {found} of an encrypted file; they are numbered from 0 to {MAX_ORDINAL}"
         )
-    return file_aad + bytes((module,)) + b"".join(ordinal.to_bytes(2, "little") for ordinal in ordinals)
+    return file_aad + _SUFFIXES[len(ordinals)].pack(module, *ordinals)
 
 
 class Cipher:

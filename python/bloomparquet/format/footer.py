@@ -2,66 +2,35 @@
 
 A footer is kept as its bytes, with the place of every column chunk in them; chunks are read when a query names their
 column (see :mod:`bloomparquet.format.chunks`, which also says why pyarrow does not do this). What all files of a data
-set share, their schema and the facts about their writer, is parsed once and recognised by its bytes.
+set share is in :mod:`bloomparquet.format.layout`.
 
 Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`` (file layout), ``Encryption.md``.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError
-from bloomparquet.format import thrift
 from bloomparquet.format.chunks import ChunkFields, ChunkTemplates
-from bloomparquet.format.crypto import Algorithm, Module
-from bloomparquet.format.schema import FileSchema, parse_schema
+from bloomparquet.format.crypto import Module
+from bloomparquet.format.layout import Layout, layout_of, schema_of, without_row_groups
 from bloomparquet.format.sealed import ChunkCipher, FileCrypto, open_footer, verified
 from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
-from bloomparquet.format.thrift import CompactReader, Struct
-from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
+from bloomparquet.format.thrift import CompactReader
+from bloomparquet.format.tree import Tree, read_tree, write_tree
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
-_NO_ROW_GROUPS = b"\x29\x0c"  # field 4, where field 2 stands before it: a list of no structs
 _METADATA = b"\x3c"  # field 3, where none stands before it: a struct
-_SPARK, _LEGACY_INT96 = _TELLING = ("org.apache.spark.version", "org.apache.spark.legacyINT96")
-_ENCRYPTION = (8, 9)  # encryption_algorithm and footer_signing_key_metadata
 _TAIL_GUESS = 16 * 1024
 _MOST_TAIL = 256 * 1024
 _FIRST_FILES = 16
 _FILES_AT_ONCE = 512  # bounds the memory that tails take
-
-
-@dataclass(frozen=True, slots=True)
-class WriterTraits:
-    """What the footer says about how values were written, as far as it changes which bytes a value was hashed as, or
-    which bounds can be trusted."""
-
-    spark: bool  # written by Apache Spark; other writers hand its key-value metadata on, but not its created_by
-    legacy_int96: bool  # INT96 in the calendar and time zone of the writer
-    altered_text: (
-        bool  # some string column is CHAR(n)/VARCHAR(n) or has a collation: equal strings may be unequal bytes
-    )
-    column_orders: tuple[bool, ...]  # per leaf: its min_value and max_value are in the type's defined order
-
-
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """What files of one writer and schema share; compared by identity, shared between footers.
-
-    `skeleton` is a serialised FileMetaData without row groups, from which :func:`parse_footer` makes the same layout.
-    """
-
-    schema: FileSchema
-    traits: WriterTraits
-    templates: tuple[ChunkTemplates, ...]  # per leaf
-    skeleton: bytes
 
 
 @dataclass(frozen=True)
@@ -142,7 +111,7 @@ class Footer:
 
     def without_row_groups(self) -> bytes:
         """The FileMetaData without anything about row groups and encryption."""
-        return write_tree(_without_row_groups(self.raw))
+        return write_tree(without_row_groups(self.raw))
 
     def to_arrow(self) -> pq.FileMetaData:
         """The footer as pyarrow's readers take it; of an encrypted file without its row groups, of which pyarrow must
@@ -223,7 +192,7 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, source: tuple[
     :class:`FormatError` or :class:`LimitError` for damaged bytes, :class:`EncryptionError` where the signature does not
     fit, or needs a `source`.
     """
-    schema, templates, schema_end = _schema_of(raw)
+    schema, templates, schema_end = schema_of(raw)
     reader = CompactReader(raw, schema_end)
     field_id = 2
     while True:
@@ -237,7 +206,7 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, source: tuple[
     size, _ = reader.read_list_header()
     found_groups = [_read_row_group(reader, raw, templates) for _ in range(size)]
     rows, sizes, chunks, marks = zip(*found_groups, strict=True) if found_groups else ((), (), (), ())
-    layout, key_values, signing = _layout_of(
+    layout, key_values, signing = layout_of(
         schema, templates, raw[:schema_end], raw[reader.position :], secret=crypto is not None
     )
     footer = Footer(raw, layout, rows, sizes, chunks, key_values, len(raw) + TRAILER)
@@ -294,108 +263,3 @@ def _read_row_group(
         number if isinstance(number := numbers.get(field_id), int) else None for field_id in (6, 5, 7)
     )
     return rows, compressed if compressed and compressed > 0 else None, tuple(chunks), (offset, ordinal)
-
-
-class _Signing(NamedTuple):
-    """What a footer in plain text says of its signature, which is what is left of the footer."""
-
-    algorithm: Algorithm
-    key_metadata: bytes | None
-    signature_bytes: int
-
-
-_schemas_lock = threading.Lock()
-_schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
-_layouts: dict[tuple[int, bool, WriterTraits], Layout] = {}
-_tails: dict[tuple[int, bool, bytes], tuple[Layout, dict[str, str], _Signing | None]] = {}
-_KEPT_SCHEMAS = 512
-
-
-def _schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], int]:
-    """The schema, and where it ends. The files of a data set begin with the same bytes up to there."""
-    with _schemas_lock:
-        for i, (head, schema, templates) in enumerate(_schemas):
-            if footer.startswith(head):
-                if i:  # the next file most likely has the same
-                    _schemas.insert(0, _schemas.pop(i))
-                return schema, templates, len(head)
-    schema, size = parse_schema(footer)
-    templates = tuple(ChunkTemplates(fixed_width=leaf.node.physical_type != "BYTE_ARRAY") for leaf in schema.leaves)
-    with _schemas_lock:
-        _schemas.insert(0, (footer[:size], schema, templates))
-        del _schemas[_KEPT_SCHEMAS:]
-    return schema, templates, size
-
-
-def _layout_of(
-    schema: FileSchema, templates: tuple[ChunkTemplates, ...], head: bytes, tail: bytes, *, secret: bool
-) -> tuple[Layout, dict[str, str], _Signing | None]:
-    """The layout and the key-value metadata of a file whose footer has `head`, with the schema, before its row groups
-    and `tail` behind them, and how it is signed; most files of a data set have the same. Files with `secret` footers
-    share none with others, of which it may be stored."""
-    known = _tails.get((id(schema), secret, tail))
-    if known is None or known[0].schema is not schema:
-        traits, key_values, signing = _parse_tail(schema, tail)
-        key = (id(schema), secret, traits)
-        layout = _layouts.get(key)
-        if layout is None or layout.schema is not schema:
-            layout = Layout(schema, traits, templates, _skeleton_of(head + _NO_ROW_GROUPS + tail))
-        for cache in (_tails, _layouts):
-            if len(cache) >= 4 * _KEPT_SCHEMAS:
-                cache.clear()
-        _layouts[key] = layout
-        known = layout, key_values, signing
-        if signing is None:  # signatures are all different
-            _tails[id(schema), secret, tail] = known
-    return known
-
-
-def _skeleton_of(raw: bytes) -> bytes:
-    """A FileMetaData with what makes its layout, and nothing else that is about one file only."""
-    tree = _without_row_groups(raw)
-    pairs = tree.get(5)
-    if isinstance(pairs, Items):
-        pairs[:] = [pair for pair in pairs if _text(pair.get(1)) in _TELLING or _is_altered(_text(pair.get(2)))]
-    return write_tree(tree)
-
-
-def _without_row_groups(raw: bytes) -> Tree:
-    tree, _ = read_tree(raw)
-    tree.put(4, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, []))
-    for field_id in _ENCRYPTION:
-        tree.drop(field_id)
-    return tree
-
-
-def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str], _Signing | None]:
-    reader = CompactReader(tail)
-    fields: Struct = {}
-    field_id = 4
-    while (found := reader.read_field(field_id)) is not None:
-        field_id, kind = found
-        fields[field_id] = reader.read_value(kind)
-    left, signing = len(tail) - reader.position, None
-    if _ENCRYPTION[0] in fields:
-        metadata = fields.get(_ENCRYPTION[1])
-        signing = _Signing(
-            Algorithm.parse(fields[_ENCRYPTION[0]]), metadata if isinstance(metadata, bytes) else None, left
-        )
-    elif left and any(tail[-left:]):  # parquet-java encrypts footers with zeros behind them
-        raise FormatError(f"{left} bytes follow the end of FileMetaData")
-    pairs = {_text(pair.get(1)): _text(pair.get(2)) for pair in fields.get(5) or () if isinstance(pair, dict)}
-    orders = tuple(isinstance(order, dict) and 1 in order for order in fields.get(7) or ())
-    traits = WriterTraits(
-        spark=_SPARK in pairs and _text(fields.get(6)).startswith("parquet-mr"),
-        legacy_int96=_LEGACY_INT96 in pairs,
-        altered_text=any(map(_is_altered, pairs.values())),
-        column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
-    )
-    return traits, pairs, signing
-
-
-def _is_altered(text: str) -> bool:
-    return "__CHAR_VARCHAR_TYPE_STRING" in text or "__COLLATIONS" in text
-
-
-def _text(raw: object) -> str:
-    return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else ""

@@ -71,10 +71,10 @@ def open_chunk(
     `dictionary` says that by the column's metadata there is a dictionary page: then there must be one. Headers keep
     everything but their checksums, which are of sealed bytes, and index pages are left out, which nobody reads.
 
-    Raises EncryptionError for what was altered, removed, or moved here from another place or file, and FormatError for
-    what is no chunk. Two things nothing binds to the key, so that only a page's checksum can show that they were
-    altered, if there is one: pages under AES_GCM_CTR_V1, and the levels that parquet-java leaves in plain text. Their
-    headers and lengths are bound.
+    Raises EncryptionError for what was altered, removed, or moved here from another place or file, and FormatError or
+    LimitError for what is no chunk. Nothing binds to the key what is in pages under AES_GCM_CTR_V1, nor the levels that
+    parquet-java leaves in plain text: that they were altered only a page's checksum shows, if there is one, and not if
+    it was done with care. Their headers and lengths are bound.
     """
     view = memoryview(buffer)
     found: int | None = None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.format.footer import Layout
+from bloomparquet.format.layout import Layout
 from bloomparquet.pruning.learnt import Learnt
 from bloomparquet.pruning.rowgroups import Bounds, ColumnArrays, ColumnChunks, GroupArrays, RowGroups
 from bloomparquet.storage import FileInfo

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from bloomparquet.encoding import has_signed_order, order_keys
 from bloomparquet.errors import EncryptionError, FormatError, KeyRetrievalError
 from bloomparquet.format.chunks import NOTHING, ChunkFields
-from bloomparquet.format.footer import Footer, Layout, WriterTraits, read_footers
+from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.format.layout import Layout, WriterTraits
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.pruning.filters import Filters

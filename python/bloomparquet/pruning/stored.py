@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 import bloomparquet.errors
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.format.footer import Layout, parse_footer
+from bloomparquet.format.footer import parse_footer
+from bloomparquet.format.layout import Layout
 from bloomparquet.pruning.disk import DamagedEntryError, Entry, Unit, code_fingerprint
 from bloomparquet.pruning.learnt import Learnt
 from bloomparquet.pruning.rowgroups import Bounds, ColumnArrays, ColumnKey, GroupArrays, RowGroups

@@ -172,8 +172,11 @@ def add_filters(
     computed and nothing written. A file that cannot be done is left as it is; its error is raised, or with
     ``on_error="report"`` told in its outcome. `progress` is called with each outcome and the number of files.
 
+    In an encrypted file, filters of encrypted columns are encrypted by the column's key. `keys` must have that of the
+    footer and those of the columns named; ``"*"`` passes over the others, of which nothing changes.
+
     Raises PlanError for a column that no file has, UnsupportedError for one that cannot carry a useful filter,
-    EncryptionError for encrypted files, FormatError for damaged ones.
+    EncryptionError where a key is missing or does not fit, FormatError for damaged files.
     """
     dataset = Dataset.open(src, filesystem=filesystem, partitioned=False, keys=keys)
     return _run(planned(dataset, bloom, replace), dataset, src, dst, dry_run, on_error, filesystem, progress)
@@ -216,7 +219,8 @@ def shrink_filters(
     through `drop_above` or more of absent values are dropped, and so are empty ones over columns that have values
     (which parquet-java writes for BOOLEAN). The rest of the file is copied around the hole. With `in_place_footer` a
     local file is changed where it lies instead, from its trailing filters on: faster, and readers must stay away
-    meanwhile. Otherwise as :func:`add_filters`.
+    meanwhile. Of an encrypted file nothing moves unless `keys` has the keys of all columns, and so it gets no smaller:
+    that is an EncryptionError. Otherwise as :func:`add_filters`.
     """
     dataset = Dataset.open(src, filesystem=filesystem, partitioned=False, keys=keys)
     change = ShrinkFilters(fpp, drop_above, in_place_footer)

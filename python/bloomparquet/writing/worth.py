@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.encoding import encode_values, family_of
-from bloomparquet.format.footer import WriterTraits
+from bloomparquet.format.layout import WriterTraits
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.pruning.rowgroups import Bounds
 from bloomparquet.sbbf import SplitBlockBloomFilter

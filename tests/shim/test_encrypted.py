@@ -1,0 +1,248 @@
+"""Encrypted files through the jar: the planner gets its keys by ``keyProvider``, Spark's own reader by its properties.
+
+parquet-java finds row groups by their middles. Where it cannot look into the first column, because that is encrypted
+with a key of its own, it goes by what the row group says of its place, which writers fill in differently; so there are
+files of several writers, and a value is asked for in each of their row groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark users give it
+
+import bloomparquet as bp
+from bloomparquet.format import thrift
+from bloomparquet.format.crypto import Module, parse_file_crypto
+from bloomparquet.format.footer import read_footers
+from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC, TRAILER
+from bloomparquet.format.tree import read_tree, write_tree
+from bloomparquet.storage import LocalStorage, ReadCount, with_keys
+from pyspark_bloomparquet import ScanSummary, last_plan
+from tests.support import files, spark_kms
+from tests.support.scenarios import Readers, run, texts
+from tests.support.spark import conf, write
+from tests.support.spark_kms import MODULE, PROVIDER, SECRET, every_key
+
+GROUPS, ROWS = 4, 100
+COLUMNS: dict[str, dict[str, list[str]]] = {
+    "first": {"k1": ["id"], "k2": ["key"]},
+    "later": {"k2": ["key"]},
+    "uniform": {},
+}
+"""Master keys of columns, by whether the first column has one of its own."""
+LAYOUTS = [
+    (writer, columns, plaintext)
+    for writer in ("spark", "pyarrow", "bloomparquet")
+    for columns in COLUMNS
+    for plaintext in (False, True)
+]
+PLACES: dict[str, Callable[[int, int], tuple[int | None, int]]] = {
+    "nowhere": lambda start, size: (None, size),
+    "at zero": lambda start, size: (0, size),
+    "too early": lambda start, size: (start // 2, size),
+    "too late": lambda start, size: (start + 300, size),
+    "too small": lambda start, size: (start, 10),
+    "too large": lambda start, size: (start, size + 200),
+}
+"""What wrong footers say of where row groups begin, and how large they are."""
+
+
+def table_of(file: int) -> pa.Table:
+    """`id` tells the file and, by its order, the row group; `key` is mixed."""
+    ids = [10_000 * file + row for row in range(GROUPS * ROWS)]
+    return pa.table({"id": ids, "key": [key_of(i) for i in ids], "text": [f"t{i}" for i in ids]})
+
+
+def key_of(i: int) -> int:
+    return i * 7919 % 1_000_003
+
+
+def by_spark(spark: SparkSession, table: pa.Table, path: Path, columns: dict[str, list[str]], plaintext: bool) -> None:
+    named = ";".join(f"{key}:{','.join(names)}" for key, names in columns.items())
+    keys = {"column.keys": named, "footer.key": "kf"} if columns else {"uniform.key": "kf"}
+    options = {f"parquet.encryption.{key}": text for key, text in keys.items()}
+    options["parquet.encryption.plaintext.footer"] = str(plaintext).lower()
+    write(spark.createDataFrame(table).coalesce(1), path, {"key": ROWS}, rows_per_group=ROWS, options=options)
+
+
+def by_pyarrow(
+    spark: SparkSession, table: pa.Table, path: Path, columns: dict[str, list[str]], plaintext: bool
+) -> None:
+    given = {"column_keys": columns} if columns else {}
+    how = pe.EncryptionConfiguration("kf", uniform_encryption=not columns, plaintext_footer=plaintext, **given)
+    factory = pe.CryptoFactory(spark_kms.Client)
+    properties = factory.file_encryption_properties(pe.KmsConnectionConfig(), how)
+    path.mkdir()
+    pq.write_table(table, path / "0.parquet", row_group_size=ROWS, encryption_properties=properties)
+
+
+def by_us(spark: SparkSession, table: pa.Table, path: Path, columns: dict[str, list[str]], plaintext: bool) -> None:
+    encryption = spark_kms.encryption(columns=columns, plaintext_footer=plaintext)
+    path.mkdir()
+    bp.write_table(table, path / "0.parquet", bloom="key", row_group_size=ROWS, encryption=encryption)
+
+
+WRITERS = {"spark": by_spark, "pyarrow": by_pyarrow, "bloomparquet": by_us}
+
+
+@pytest.fixture(scope="module")
+def kms(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session with the key server, and told to read what is encrypted by its keys."""
+    spark_kms.install(shim, tmp_path_factory.mktemp("kms"))
+    with conf(shim, spark_kms.READING):
+        yield shim
+
+
+def misplace(path: Path, place: Callable[[int, int], tuple[int | None, int]]) -> None:
+    """Let the encrypted footer of the file say something else of the places of its row groups."""
+    storage = with_keys(LocalStorage(), every_key())
+    (footer,) = read_footers(storage, storage.list_files(str(path), recursive=False), ReadCount())
+    assert footer is not None
+    assert footer.crypto is not None
+    said, _ = read_tree(footer.raw)
+    for group in said[4]:
+        start, size = place(group[5], group[6])
+        group.drop(5)
+        if start is not None:
+            group.put(5, thrift.I64, start)
+        group.put(6, thrift.I64, size)
+    data = path.read_bytes()
+    before, tail = data[: -footer.size], data[-footer.size : -TRAILER]
+    *_, end = parse_file_crypto(tail)
+    tail = tail[:end] + footer.crypto.footer().seal(write_tree(said), Module.FOOTER)
+    path.write_bytes(before + tail + len(tail).to_bytes(4, "little") + ENCRYPTED_MAGIC)
+
+
+@pytest.fixture(scope="module")
+def lake(kms: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with one file for each layout, and each wrong footer."""
+    root = tmp_path_factory.mktemp("lake")
+    for i, (writer, columns, plaintext) in enumerate(LAYOUTS):
+        WRITERS[writer](kms, table_of(i), root / f"{i:02}", COLUMNS[columns], plaintext)
+    for i, place in enumerate(PLACES.values(), len(LAYOUTS)):
+        by_us(kms, table_of(i), root / f"{i:02}", COLUMNS["first"], False)
+        misplace(root / f"{i:02}" / "0.parquet", place)
+    return root
+
+
+FILES = len(LAYOUTS) + len(PLACES)
+OPTIONS = {"keyProvider": PROVIDER, "recursiveFileLookup": "true"}
+
+
+def row(file: int, at: int) -> tuple[int, int, str]:
+    i = 10_000 * file + at
+    return i, key_of(i), f"t{i}"
+
+
+def union(readers: Readers, lake: Path, wheres: list[str]) -> tuple[list[list[tuple[Any, ...]]], list[ScanSummary]]:
+    """The rows for each of `wheres`, all by one query, and the plans of its scans."""
+    scans = [
+        readers.jar(str(lake), **OPTIONS).where(where).select(F.lit(i), F.struct("*")) for i, where in enumerate(wheres)
+    ]
+    interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false", **interpreted}):
+        frame = reduce(DataFrame.unionAll, scans)
+        rows = frame.collect()
+    return [sorted(tuple(row[1]) for row in rows if row[0] == i) for i in range(len(wheres))], last_plan(frame)
+
+
+def test_a_value_is_found_in_whichever_row_group_it_is(kms: SparkSession, readers: Readers, lake: Path) -> None:
+    asked = [(group,) for group in range(GROUPS)] + [(0, GROUPS - 1), (1, 2)]  # of every file
+    expected = [sorted(row(file, ROWS * (g + 1) - 1) for file in range(FILES) for g in groups) for groups in asked]
+    wheres = [f"id IN ({', '.join(str(i) for i, *_ in rows)})" for rows in expected]
+    found, plans = union(readers, lake, wheres)
+    assert found == expected
+    for groups, plan in zip(asked, plans, strict=True):
+        assert (plan.total, plan.kept, plan.errors) == (GROUPS * FILES, FILES * len(groups), 0)
+
+
+def test_encrypted_filters_prune_and_lose_no_row(kms: SparkSession, readers: Readers, lake: Path) -> None:
+    filtered = [i for i in range(FILES) if i >= len(LAYOUTS) or LAYOUTS[i][0] != "pyarrow"]
+    places = [(file, ROWS * (file % GROUPS) + 50) for file in filtered[:-1:4]] + [(filtered[-1], GROUPS * ROWS - 1)]
+    found, plans = union(readers, lake, [f"key = {row(*place)[1]}" for place in places])
+    assert found == [[row(*place)] for place in places]
+    for plan in plans:
+        assert plan.errors == 0
+        assert plan.skipped["bloom"] > 0.8 * GROUPS * len(filtered)
+    everything = sorted(row(file, at) for file in range(FILES) for at in range(GROUPS * ROWS))
+    assert sorted(map(tuple, readers.oracle(str(lake), recursiveFileLookup="true").collect())) == everything
+
+
+def test_what_a_join_brings_prunes_encrypted_files(
+    kms: SparkSession, readers: Readers, lake: Path, tmp_path: Path
+) -> None:
+    wanted = row(0, ROWS + 7)
+    dimension = {"k": [wanted[1], row(2, 5)[1]], "name": ["wanted", "other"]}
+    readers.oracle(files.write(tmp_path / "d.parquet", dimension)).createOrReplaceTempView("d")
+    readers.jar(str(lake), **OPTIONS).createOrReplaceTempView("f")
+    with conf(kms, {"spark.sql.parquet.filterPushdown": "false"}):
+        frame = kms.sql("SELECT f.id, f.key, f.text FROM f JOIN d ON f.key = d.k WHERE d.name = 'wanted'")
+        assert [tuple(found) for found in frame.collect()] == [wanted]
+    (plan,) = last_plan(frame)
+    assert plan.skipped["bloom"] > GROUPS * FILES // 2
+
+
+def test_without_keys_the_planner_leaves_to_spark_what_it_cannot_look_into(
+    kms: SparkSession, readers: Readers, lake: Path
+) -> None:
+    plaintext = [int(file.parent.name) for file in lake.rglob("*.parquet") if file.read_bytes().endswith(MAGIC)]
+    told = [i for i in plaintext if LAYOUTS[i][1] == "later"]  # of these anyone sees the bounds of `id`
+    wanted = row(told[0], GROUPS * ROWS - 1)
+    ran = run(readers.jar(str(lake), recursiveFileLookup="true").where(f"id = {wanted[0]}"))
+    assert ran.rows == texts([wanted])
+    assert (ran.plan.total, ran.plan.skipped) == (GROUPS * len(plaintext), {"statistics": GROUPS * len(told) - 1})
+    assert ran.plan.errors == FILES - len(plaintext) + GROUPS * (len(plaintext) - len(told))
+    with pytest.raises(Py4JJavaError, match="the footer key is not given; give it in keys"):
+        readers.jar(str(lake), recursiveFileLookup="true", onFilterError="fail").where("id = 1").collect()
+
+
+def test_wrong_keys_skip_nothing(kms: SparkSession, readers: Readers, lake: Path) -> None:
+    wanted = row(FILES - 1, GROUPS * ROWS - 1)
+    options = {**OPTIONS, "keyProvider": f"{MODULE}:wrong_key"}
+    ran = run(readers.jar(str(lake), **options).where(f"key = {wanted[1]}"))
+    assert ran.rows == texts([wanted])
+    assert (ran.plan.total, ran.plan.errors) == (0, FILES)
+
+
+WRONG = {
+    f"{MODULE}:fails": "key provider 'spark_kms:fails' raised RuntimeError",
+    f"{MODULE}:no_keys": "returned a str; expected bloomparquet.Keys",
+    f"{MODULE}:evry_key": "spark_kms has no evry_key; did you mean 'every_key'",
+    "nobodys.keys:all": r"no module nobodys; .* looks for modules on PYTHONPATH, .*spark\.bloomparquet\.pythonPath",
+    "0123456789abcdef": "expected module:function",
+}
+
+
+@pytest.mark.parametrize("provider", WRONG)
+def test_a_wrong_provider_is_an_error_of_the_query(
+    kms: SparkSession, readers: Readers, lake: Path, provider: str
+) -> None:
+    with pytest.raises(Py4JJavaError, match=WRONG[provider]) as raised:
+        readers.jar(str(lake), **{**OPTIONS, "keyProvider": provider}).where("id = 1").collect()
+    assert SECRET not in str(raised.value)
+
+
+def test_what_spark_has_no_key_for_is_sparks_error_and_the_rest_is_read(
+    kms: SparkSession, readers: Readers, lake: Path
+) -> None:
+    """Its reader and the planner each have their own access to keys."""
+    later = str(lake / f"{LAYOUTS.index(('spark', 'later', False)):02}")
+    at = 10_000 * int(Path(later).name)
+    with conf(kms, {"parquet.encryption.key.access.token": "not k2"}):
+        frame = readers.jar(later, keyProvider=f"{MODULE}:footer_key").where(f"id = {at + 150}")
+        ran = run(frame.select("id", "text"))
+        assert (ran.rows, ran.plan.kept, ran.plan.errors) == ([f"({at + 150}, 't{at + 150}')"], 1, 0)
+        with pytest.raises((Py4JJavaError, PySparkException)) as raised:
+            frame.select("key").collect()
+        assert "k2" in str(raised.value)
