@@ -21,10 +21,10 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 import bloomparquet as bp
-from bloomparquet import expiring, key_material
 from bloomparquet.errors import EncryptionError, OptionError, UnsupportedError
-from bloomparquet.keys import Keys
-from bloomparquet.kms_wrapping import Wrapping
+from bloomparquet.keys import Keys, expiring
+from bloomparquet.keys import material as key_material
+from bloomparquet.keys.wrapping import Wrapping
 from bloomparquet.storage import LocalStorage, open_storage
 from tests.support.kms import SECRET, Kms, Writer, configuration, reveals, whole_text
 

@@ -259,6 +259,15 @@ def test_a_failed_write_gives_the_file_up(tmp_path: Path, monkeypatch: pytest.Mo
     assert names(tmp_path) == []
 
 
+def test_values_that_fall_together_by_chance_are_no_limit(tmp_path: Path) -> None:
+    """In four blocks a hundred values may do so, whatever size was allowed."""
+    unlucky = pa.table({"id": [i * 7919 % 1_000_003 for i in range(200_100, 200_200)]})
+    outcome = bp.write_table(unlucky, tmp_path / "a.parquet", bloom=["id"])
+    assert outcome.fpp is not None
+    assert outcome.fpp > 0.02
+    assert outcome.limited == ()
+
+
 def test_elements_of_lists_have_room_however_many_there_are(tmp_path: Path) -> None:
     lists = pa.table({"l": [list(range(50 * i, 50 * i + 50)) for i in range(2_000)]})
     outcome = bp.write_table(lists, tmp_path / "a.parquet", bloom=["l.list.element"])

@@ -30,9 +30,11 @@ from bloomparquet.format.tree import read_tree, write_tree
 from bloomparquet.storage import LocalStorage, ReadCount, with_keys
 from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files, spark_kms
+from tests.support.kms import reveals, whole_text
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf, write
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, every_key
+from tests.support.spark_log import explained, recorded, text_below
 
 GROUPS, ROWS = 4, 100
 COLUMNS: dict[str, dict[str, list[str]]] = {
@@ -90,7 +92,7 @@ def by_pyarrow(
 def by_us(spark: SparkSession, table: pa.Table, path: Path, columns: dict[str, list[str]], plaintext: bool) -> None:
     encryption = spark_kms.encryption(columns=columns, plaintext_footer=plaintext)
     path.mkdir()
-    bp.write_table(table, path / "0.parquet", bloom="key", row_group_size=ROWS, encryption=encryption)
+    bp.write_table(table, path / "0.parquet", bloom={"key": bp.Bloom(fpp=0.001)}, row_group_size=ROWS, encryption=encryption)
 
 
 WRITERS = {"spark": by_spark, "pyarrow": by_pyarrow, "bloomparquet": by_us}
@@ -201,7 +203,7 @@ def test_without_keys_the_planner_leaves_to_spark_what_it_cannot_look_into(
     wanted = row(told[0], GROUPS * ROWS - 1)
     ran = run(readers.jar(str(lake), recursiveFileLookup="true").where(f"id = {wanted[0]}"))
     assert ran.rows == texts([wanted])
-    assert (ran.plan.total, ran.plan.skipped) == (GROUPS * len(plaintext), {"statistics": GROUPS * len(told) - 1})
+    assert (ran.plan.total, ran.plan.skipped["statistics"]) == (GROUPS * len(plaintext), GROUPS * len(told) - 1)
     assert ran.plan.errors == FILES - len(plaintext) + GROUPS * (len(plaintext) - len(told))
     with pytest.raises(Py4JJavaError, match="the footer key is not given; give it in keys"):
         readers.jar(str(lake), recursiveFileLookup="true", onFilterError="fail").where("id = 1").collect()
@@ -220,7 +222,7 @@ WRONG = {
     f"{MODULE}:no_keys": "returned a str; expected bloomparquet.Keys",
     f"{MODULE}:evry_key": "spark_kms has no evry_key; did you mean 'every_key'",
     "nobodys.keys:all": r"no module nobodys; .* looks for modules on PYTHONPATH, .*spark\.bloomparquet\.pythonPath",
-    "0123456789abcdef": "expected module:function",
+    "mistaken for a key": "expected module:function",
 }
 
 
@@ -246,3 +248,36 @@ def test_what_spark_has_no_key_for_is_sparks_error_and_the_rest_is_read(
         with pytest.raises((Py4JJavaError, PySparkException)) as raised:
             frame.select("key").collect()
         assert "k2" in str(raised.value)
+
+
+def data_keys(lake: Path) -> list[bytes]:
+    """The bytes of all keys that the files are encrypted with."""
+    storage, found = with_keys(LocalStorage(), every_key()), set()
+    for footer in read_footers(storage, storage.list_files(str(lake), recursive=True), ReadCount()):
+        assert footer is not None
+        assert footer.crypto is not None
+        chunks = [footer.chunk_cipher(0, leaf) for leaf in range(3)]
+        found |= {cipher._key for cipher in (footer.crypto.footer(), *(chunk.cipher for chunk in chunks if chunk))}
+    return sorted(found)
+
+
+def test_nothing_that_spark_tells_of_a_query_has_a_key_in_it(
+    kms: SparkSession, readers: Readers, lake: Path, tmp_path: Path
+) -> None:
+    keys = data_keys(lake)
+    assert len(keys) >= 2 * FILES - 6
+    told = []
+    with recorded(kms, tmp_path):
+        for provider in (PROVIDER, f"{MODULE}:footer_key", f"{MODULE}:wrong_key", f"{MODULE}:fails", "no_such:thing"):
+            frame = readers.jar(str(lake), **{**OPTIONS, "keyProvider": provider}).where(f"key = {key_of(7)}")
+            try:
+                run(frame)
+                told.append(explained(frame))
+            except (Py4JJavaError, PySparkException) as error:
+                told.append(whole_text(error))
+    text = text_below(tmp_path) + "".join(told)
+    assert "PlannedBy" in text
+    assert "numRowGroupsSkippedByBloomFilter" in text or "row groups skipped by Bloom filter" in text
+    assert "Bloom filters that cannot be used" in text, "what did not open was warned of"
+    assert reveals(text, *keys, spark_kms.WRONG_KEY, SECRET.encode()) == []
+    assert reveals(f"{keys[0].hex()} {keys[1]!r}", *keys[:2]), "the search finds what there is"

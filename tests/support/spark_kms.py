@@ -80,6 +80,7 @@ READING = {
 MODULE = Path(__file__).stem
 PROVIDER = f"{MODULE}:every_key"
 SECRET = "what the provider's own exception says"
+WRONG_KEY = b"0123456789abcdef"
 
 
 class Client(KmsClient):  # type: ignore[misc]
@@ -120,7 +121,7 @@ def footer_key() -> Keys:
 
 def wrong_key() -> Keys:
     """A key provider that has another key for everything."""
-    return Keys(retriever=lambda _: b"0123456789abcdef")
+    return Keys(retriever=lambda _: WRONG_KEY)
 
 
 def fails() -> Keys:
@@ -130,7 +131,7 @@ def fails() -> Keys:
 
 def no_keys() -> str:
     """A key provider that provides something else."""
-    return "0123456789abcdef"
+    return WRONG_KEY.decode()
 
 
 def compile_kms(home: Path) -> Path:

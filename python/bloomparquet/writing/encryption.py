@@ -17,7 +17,7 @@ from bloomparquet.format.schema import LeafColumn
 from bloomparquet.format.sealed import ChunkCipher, FileCrypto
 from bloomparquet.format.tree import Items, Tree
 from bloomparquet.keys import Keys
-from bloomparquet.kms_wrapping import Wrapping
+from bloomparquet.keys.wrapping import Wrapping
 from bloomparquet.predicate import Column
 from bloomparquet.storage import Storage
 

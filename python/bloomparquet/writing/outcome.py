@@ -19,6 +19,8 @@ FIELDS = (
 
 Action = Literal["written", "added", "shrunk", "copied", "unchanged", "failed"]
 
+_MANY_BLOCKS = 64  # with fewer, values that fall together by chance make a filter worse, not the size allowed
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnOutcome:
@@ -79,8 +81,10 @@ def describe(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> t
     outcomes = []
     for leaf, blooms in sorted(found.items()):
         worst = max(blooms, key=lambda bloom: bloom.estimated_fpp)
+        ratio = worst.estimated_fpp / wanted[leaf].fpp
         at_most = 2 * worst.num_bytes > wanted[leaf].max_bytes
-        limited = wanted[leaf].ndv is None and worst.estimated_fpp > (TOLERANCE if at_most else 2) * wanted[leaf].fpp
+        too_small = ratio > TOLERANCE if at_most else ratio > 2 and worst.n_blocks >= _MANY_BLOCKS
+        limited = wanted[leaf].ndv is None and too_small
         name = ".".join(footer.layout.schema.leaves[leaf].path)
         size = sum(bloom.num_bytes for bloom in blooms)
         outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited))

@@ -22,7 +22,7 @@ from bloomparquet.format.footer import Footer, parse_footer
 from bloomparquet.format.sealed import ChunkCipher, FileCrypto
 from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC
 from bloomparquet.format.tree import Tree, read_tree, write_tree
-from bloomparquet.key_material import parse_metadata
+from bloomparquet.keys.material import parse_metadata
 
 METADATA, CRYPTO_METADATA, SEALED_METADATA = 3, 8, 9
 """Fields of ColumnChunk."""

@@ -1,5 +1,5 @@
 """New keys for files that are written, wrapped by a key management service as pyarrow's ``CryptoFactory`` and
-parquet-java's ``PropertiesDrivenCryptoFactory`` do: both open them, and so does :mod:`bloomparquet.kms`.
+parquet-java's ``PropertiesDrivenCryptoFactory`` do: both open them, and so does :mod:`bloomparquet.keys.kms`.
 
 Source: parquet-java ``FileKeyWrapper`` (org.apache.parquet.crypto.keytools), Arrow C++
 ``parquet/encryption/file_key_wrapper.cc`` and ``crypto_factory.cc``.
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import OptionError, UnsupportedError, nearest
-from bloomparquet.expiring import Expiring
-from bloomparquet.key_material import KeyMaterial, wrap_locally
-from bloomparquet.keys import KEY_BYTES
-from bloomparquet.kms import DEFAULT_INSTANCE, Connection, require_config, require_factory
+from bloomparquet.keys.expiring import Expiring
+from bloomparquet.keys.given import KEY_BYTES
+from bloomparquet.keys.kms import DEFAULT_INSTANCE, Connection, require_config, require_factory
+from bloomparquet.keys.material import KeyMaterial, wrap_locally
 
 if TYPE_CHECKING:
     from bloomparquet.predicate import Column

@@ -1,7 +1,7 @@
 """The keys of encrypted files, as readers are given them.
 
 A key is bytes that the caller has, or what a retriever makes of the key metadata that lies beside each encrypted
-module; a KMS is such a retriever (:mod:`bloomparquet.kms`). Keys stay where they are: they are in no ``repr``, no
+module; a KMS is such a retriever (:mod:`bloomparquet.keys.kms`). Keys stay where they are: they are in no ``repr``, no
 message and no pickle. A process that needs them gets the name of a function that gives them.
 
 What retrievers, KMS clients and providers raise may have a key in its text. Errors name its type, and do not chain it,
@@ -90,7 +90,7 @@ class Keys:
         token to. Two of equal configuration and the same function are equal. Raises OptionError for what is none of
         these.
         """
-        from bloomparquet.kms import KmsRetriever
+        from bloomparquet.keys.kms import KmsRetriever
 
         retriever = KmsRetriever(
             kms_connection_config, kms_client_factory, cache_lifetime=cache_lifetime, read_kms_url=read_kms_url

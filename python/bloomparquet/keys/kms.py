@@ -21,8 +21,9 @@ from datetime import timedelta
 from typing import Any
 
 from bloomparquet.errors import EncryptionError, OptionError
-from bloomparquet.expiring import Expiring
-from bloomparquet.key_material import (
+from bloomparquet.keys.expiring import Expiring
+from bloomparquet.keys.given import require_key
+from bloomparquet.keys.material import (
     FOOTER_REFERENCE,
     KeyMaterial,
     find_external,
@@ -31,7 +32,6 @@ from bloomparquet.key_material import (
     shown,
     unwrap_locally,
 )
-from bloomparquet.keys import require_key
 from bloomparquet.storage import Storage
 
 DEFAULT_INSTANCE = "DEFAULT"

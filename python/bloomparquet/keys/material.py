@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bloomparquet.errors import EncryptionError, FormatError
-from bloomparquet.keys import KEY_BYTES
+from bloomparquet.keys.given import KEY_BYTES
 from bloomparquet.storage import Storage
 
 FOOTER_REFERENCE = "footerKey"

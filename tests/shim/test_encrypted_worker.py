@@ -1,0 +1,118 @@
+"""The planner process over encrypted files, without Spark: who gives it keys, how often, and what it tells and keeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from tests.shim.test_worker import Planner, equals, started
+from tests.support import files
+from tests.support.kms import reveals
+
+FOOTER_KEY, COLUMN_KEY, WRONG_KEY = b"footer-key-of-16", b"and-the-columns-key-of-24", b"a-wrong-key-of-16"[:16]
+COLUMN_KEY = COLUMN_KEY[:24]
+IDS = [i * 7919 % 100_003 for i in range(400)]
+SECRET = "what the provider's own exception says"
+PROVIDERS = f"""
+import bloomparquet as bp
+
+def counted():
+    with open(__file__ + ".calls", "a") as calls:
+        calls.write("1")
+    return bp.Keys({FOOTER_KEY!r}, {{"id": {COLUMN_KEY!r}}})
+
+def wrong():
+    return bp.Keys({WRONG_KEY!r}, {{"id": {WRONG_KEY!r}}})
+
+def column_alone():
+    return bp.Keys(columns={{"id": {COLUMN_KEY!r}}})
+
+def fails():
+    raise ValueError({SECRET!r}, {FOOTER_KEY!r})
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("encrypted_worker")
+    (root / "providers.py").write_text(PROVIDERS)
+    keys, table = bp.Keys(FOOTER_KEY, {"id": COLUMN_KEY}), pa.table({"id": IDS})
+    for i, half in enumerate((table.slice(0, 200), table.slice(200))):
+        bp.write_table(half, root / f"{i}.parquet", bloom="id", row_group_size=100, encryption=keys)
+    files.write(root / "plain.parquet", table, ["id"], rows_per_group=100)
+    return root
+
+
+@pytest.fixture(scope="module")
+def planner(home: Path) -> Iterator[Planner]:
+    patch = pytest.MonkeyPatch()
+    patch.syspath_prepend(str(home))
+    patch.setenv("PYTHONPATH", str(home), prepend=":")
+    with patch.context(), (home / "stderr").open("wb") as stderr, started(home / "cache", stderr=stderr) as found:
+        yield found
+    patch.undo()
+
+
+def ask(
+    planner: Planner, home: Path, provider: str | None, value: int, *names: str, **options: str
+) -> dict[str, object]:
+    given = {"cachedirectory": str(home / "cache"), **options}
+    if provider is not None:
+        given["keyprovider"] = provider
+    return planner.ask([home / name for name in names or ("0.parquet", "1.parquet")], equals(value), options=given)
+
+
+def test_the_provider_is_asked_once_for_many_queries(planner: Planner, home: Path) -> None:
+    answers = [ask(planner, home, "providers:counted", value) for value in (*IDS[::57], 5)]
+    plans = [answer["plan"] for answer in answers]
+    assert [plan["numRowGroupsTotal"] for plan in plans] == [4] * len(plans)
+    assert all(plan["numFilterErrors"] == plan["numFilesNotUnderstood"] == 0 for plan in plans)
+    assert sum(plan["numRowGroupsSkippedByBloomFilter"] for plan in plans) > 2 * len(plans)
+    assert plans[1]["requests"] < plans[0]["requests"], "footers are those that were opened before"
+    assert (home / "providers.py.calls").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    ("provider", "not_understood", "errors"),
+    [(None, 2, 2), ("providers:wrong", 2, 2), ("providers:column_alone", 2, 2)],
+)
+def test_what_does_not_open_is_kept_whole_and_counted(
+    planner: Planner, home: Path, provider: str | None, not_understood: int, errors: int
+) -> None:
+    plan = ask(planner, home, provider, 5)["plan"]
+    assert plan["numFilesNotUnderstood"] == not_understood
+    assert (plan["numFilterErrors"], plan["numRowGroupsTotal"], plan["numRowGroupsRead"]) == (errors, 0, 0)
+    assert plan["rows"] == -1
+    (warning,) = plan["warnings"]
+    assert "0.parquet: the f" in warning
+
+
+@pytest.mark.parametrize("provider", ["providers:fails", "providers:missing", "missing:at_all", "no provider"])
+def test_a_wrong_provider_fails_the_query(planner: Planner, home: Path, provider: str) -> None:
+    answer = ask(planner, home, provider, 5)
+    assert answer["fatal"] is True
+    assert f"key provider '{provider}'" in answer["error"]
+
+
+def test_neither_answers_nor_what_it_prints_nor_the_cache_have_keys_or_values(planner: Planner, home: Path) -> None:
+    providers = ("providers:counted", "providers:wrong", "providers:fails", None)
+    told = [
+        str(ask(planner, home, provider, IDS[0], onfiltererror=how))
+        for provider in providers
+        for how in ("keep", "fail")
+    ]
+    plain = str(home / "plain.parquet")
+    assert ask(planner, home, None, IDS[0], "plain.parquet")["plan"]["numRowGroupsTotal"] == 4
+    until = time.monotonic() + 60  # it is written after the answer; what came before is then written, too
+    while not (stored := [path for path in (home / "cache").rglob("*") if path.is_file()]) and time.monotonic() < until:
+        time.sleep(0.05)
+    cached = b"".join(path.read_bytes() for path in stored)
+    assert plain.encode() in cached
+    assert b"0.parquet" not in cached
+    text = " ".join(told) + (home / "stderr").read_text()
+    assert reveals(text, FOOTER_KEY, COLUMN_KEY, WRONG_KEY, SECRET.encode()) == []
