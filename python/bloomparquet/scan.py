@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.errors import FormatError, PlanError, nearest
-from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.format.footer import Footer
 from bloomparquet.format.plain import Images
 from bloomparquet.names import Names, find
 from bloomparquet.predicate import columns as columns_of
@@ -108,8 +108,8 @@ class _Scan:
     def __init__(
         self, plan: ScanPlan, columns: Sequence[str] | None, merge_schema: bool, planning: dict[str, Any]
     ) -> None:
-        if plan.locked:  # its rows may match, and cannot be read: the error says why
-            read_footers(plan.dataset.storage, plan.locked[:1], ReadCount())
+        for error in plan.locked.values():  # its rows may match, and cannot be read
+            raise error
         self._plan, self._case_sensitive = plan, planning.get("case_sensitive", True)
         zone = planning.get("timezone", "UTC") or "UTC"
         self._partitions = plan.dataset.partition_table(zone)

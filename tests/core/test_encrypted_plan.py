@@ -351,3 +351,22 @@ def test_the_published_files_open_with_their_keys(parquet_testing_dir: Path) -> 
         plan = bp.plan(parquet_testing_dir / f"{other}.parquet.encrypted", "double_field = -1.0", keys=keys)
         assert (plan.total, plan.errors) == (groups, ())
         assert bp.read_table(parquet_testing_dir / f"{other}.parquet.encrypted", keys=keys).num_rows == 50
+
+
+@pytest.mark.parametrize("where", [None, "id = 8"])
+def test_a_key_that_comes_late_loses_no_rows(where: str | None, tmp_path: Path) -> None:
+    """The footer did not open for the plan; that it would open now must not make its file one without rows."""
+    write(tmp_path / "a.parquet", None)
+    write(tmp_path / "b.parquet", bp.Keys(FOOTER), first=GROUPS * ROWS, footer_key_metadata=b"kf")
+    refused = [TimeoutError()]
+
+    def retrieve(metadata: bytes) -> bytes:
+        while refused:
+            raise refused.pop()
+        return FOOTER
+
+    keys = bp.Keys(retriever=retrieve)
+    with pytest.raises(bp.EncryptionError, match=r"b\.parquet: the footer key could not be retrieved: .* TimeoutError"):
+        bp.read_table(tmp_path, where, keys=keys)
+    found = bp.read_table(tmp_path, where, keys=keys)
+    assert found.num_rows == (2 * GROUPS * ROWS if where is None else 1)

@@ -16,8 +16,9 @@ import bloomparquet as bp
 from bloomparquet.format import thrift
 from bloomparquet.format.crypto import Module
 from bloomparquet.format.tree import read_tree, write_tree
+from bloomparquet.storage import LocalStorage, with_keys
 from bloomparquet.writing.encryption import Encryption
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.writing.retrofit import AddFilters, Job, add_filters, change_file, shrink_filters
 from bloomparquet.writing.sealed_footer import OpenFooter
 from tests.support.kill import every_point, killed_at
 from tests.support.kms import Kms, Writer, configuration, reveals, whole_text
@@ -216,6 +217,20 @@ def test_filters_that_are_full_are_dropped(tmp_path: Path, plaintext_footer: boo
 
 
 @FOOTERS
+def test_what_did_not_change_keeps_its_bytes_though_it_could_be_opened(tmp_path: Path, plaintext_footer: bool) -> None:
+    path = write(tmp_path / "a.parquet", {"id": LARGE, "name": bp.Bloom()}, plaintext_footer=plaintext_footer)
+    rest, before, end = others(path, ALL, {ID}), Path(path).read_bytes(), metadata(path, ALL)[0, ID][BLOOM_OFFSET]
+    shrink_filters(path, in_place_footer=True, keys=ALL)
+    assert Path(path).read_bytes()[:end] == before[:end]
+    after = others(path, ALL, {ID})
+    assert {place for place in rest if after[place] != rest[place]} == {(i, NAME) for i in range(GROUPS)}, "moved"
+    path = write(tmp_path / "b.parquet", {"id": LARGE}, plaintext_footer=plaintext_footer)
+    rest = others(path, ALL, {ID})
+    shrink_filters(path, keys=ALL)
+    assert others(path, ALL, {ID}) == rest
+
+
+@FOOTERS
 def test_shrinking_in_place_leaves_no_plain_text_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plaintext_footer: bool
 ) -> None:
@@ -232,7 +247,8 @@ def test_shrinking_in_place_leaves_no_plain_text_on_the_disk(
 
 
 def between(path: str, keys: bp.Keys) -> None:
-    """Lay the filters of the first row group behind it, as some writers do; modules may lie anywhere."""
+    """Lay the filters of the first row group behind it, as some writers do; modules may lie anywhere. Offset indexes
+    get zeros behind them, as parquet-java encrypts them."""
     data, footer = Path(path).read_bytes(), footer_of(path, keys)
     opened = OpenFooter.read(path, footer)
     cut, end = opened.tree[4][0][5] + opened.tree[4][0][6], len(data) - footer.size
@@ -254,7 +270,7 @@ def between(path: str, keys: bp.Keys) -> None:
                 if field in struct and struct[field] >= cut:
                     struct[field] += by
         raw = write_tree(index)
-        raw = raw if cipher is None else cipher.seal(raw, Module.OFFSET_INDEX)
+        raw = raw if cipher is None else cipher.seal(raw + bytes(77), Module.OFFSET_INDEX)
         chunk[4], chunk[5] = end + by + len(tail), len(raw)
         tail += raw
     for place, (start, stop) in extents.items():
@@ -277,6 +293,13 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
     assert metadata(path, ALL)[0, 0][BLOOM_OFFSET] < metadata(path, ALL)[1, 0][9]
     size = Path(path).stat().st_size
     closed = Path(path).read_bytes()
+    altered = bytearray(closed)
+    altered[chunks(path, ALL)[1, NAME][4] + 30] ^= 1
+    Path(path).write_bytes(altered)
+    with pytest.raises(bp.EncryptionError, match=r"a.parquet: row group 1, column 1: the offset index does not open"):
+        shrink_filters(path, keys=ALL)
+    assert Path(path).read_bytes() == altered
+    Path(path).write_bytes(closed)
     with pytest.raises(bp.EncryptionError, match="would not get smaller"):
         shrink_filters(path, keys=WITHOUT_NAME)
     assert Path(path).read_bytes() == closed
@@ -284,7 +307,8 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
     assert outcome.filters == 12
     found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
     saved = sum(map(len, before.values())) - sum(map(len, found.values()))
-    assert abs(size - saved - Path(path).stat().st_size) < 200
+    zeros = 77 * 2 * GROUPS
+    assert abs(size - saved - zeros - Path(path).stat().st_size) < 200
     assert assert_page_indexes_open(path, ALL) == pages
     assert bp.read_table(path, keys=ALL).equals(TABLE)
     for place, chunk in chunks(path, ALL).items():
@@ -386,6 +410,19 @@ def test_every_column_means_those_whose_keys_are_at_hand(tmp_path: Path) -> None
         assert "id" in columns
         assert "name" not in columns
         assert bp.read_table(outcome.path, keys=keys).equals(TABLE)
+
+
+def test_columns_that_nobody_named_are_passed_over_where_their_key_is_missing(tmp_path: Path) -> None:
+    """As in a process that has fewer keys than the one in which columns were chosen."""
+    path = write(tmp_path / "a.parquet")
+    storage = with_keys(LocalStorage(), WITHOUT_NAME)
+    job = Job(storage.list_files(path, recursive=False)[0])
+    both = {("id",): bp.Bloom(), ("name",): bp.Bloom()}
+    with pytest.raises(bp.EncryptionError, match="column name"):
+        change_file(AddFilters(both, unasked=frozenset({("id",)})), storage, storage, job)
+    outcome = change_file(AddFilters(both, unasked=frozenset({("name",)})), storage, storage, job)
+    assert [column.column for column in outcome.columns] == ["id"]
+    assert_filters_hold_all(path, ALL, {ID})
 
 
 def test_a_wrong_key_of_a_column_is_an_error_and_changes_nothing(tmp_path: Path) -> None:

@@ -191,7 +191,8 @@ def test_the_footer_is_that_of_a_file_in_plain_text(tmp_path: Path, kind: str, p
     start = 4
     for ordinal, (group, other) in enumerate(zip(ours[4], theirs[4], strict=True)):
         assert (group[5], group[7]) == (start, ordinal)
-        assert group[6] == sum(metadata(path, case.keys)[ordinal, leaf][7] for leaf in range(5))
+        for field, total in ((7, 6), (6, 2)):
+            assert group[total] == sum(metadata(path, case.keys)[ordinal, leaf][field] for leaf in range(5))
         start += group[6]
         for tree in (group, other):
             for field in (1, 2, 5, 6, 7):
@@ -203,6 +204,10 @@ def test_the_footer_is_that_of_a_file_in_plain_text(tmp_path: Path, kind: str, p
     assert ours == theirs
     for place, found in metadata(path, case.keys).items():
         expected = metadata(twin, None)[place]
+        is_sealed = 8 in chunks(path, case.keys)[place]
+        assert (found[6] - expected[6] >= 32, found[7] - expected[7] >= 64) == (is_sealed, is_sealed)
+        if kind == "columns" and not plaintext_footer:
+            assert (3 in chunks(path, case.keys)[place]) != is_sealed
         for tree in (found, expected):
             for field in (6, 7, 9, 11, 14, 15):
                 tree.drop(field)
@@ -315,11 +320,13 @@ def test_a_kms_that_refuses_leaves_what_was_there(tmp_path: Path) -> None:
 
 def test_outcomes_and_choices_are_those_of_files_in_plain_text(tmp_path: Path) -> None:
     keys = bp.Keys(FOOTER)
+    table = TABLE.append_column("row", pa.array(range(N)))
     for bloom in ("*", ["*", "city"], {"id": bp.Bloom(0.2), "st.tags.list.element": bp.Bloom(0.01, ndv=5_000)}):
         outcomes = [
-            bp.write_table(TABLE, tmp_path / f"{given}", bloom=bloom, row_group_size=ROWS, encryption=given)
+            bp.write_table(table, tmp_path / f"{given}", bloom=bloom, row_group_size=ROWS, encryption=given)
             for given in (None, keys)
         ]
+        assert "row" not in {column.column for column in outcomes[1].columns}
         assert outcomes[0].columns == outcomes[1].columns
         assert outcomes[1].filters >= 2
         assert outcomes[1].action == "written"
@@ -393,6 +400,8 @@ def test_what_cannot_be_is_an_error_and_leaves_what_was_there(
     [
         ({"algorithm": "AES_GCM_V2"}, "'AES_GCM_V2'; expected AES_GCM_V1 or AES_GCM_CTR_V1"),
         ({"store_aad_prefix": False}, "about the aad_prefix"),
+        ({"keys": bp.Keys(FOOTER, aad_prefix=b"")}, "aad_prefix of the keys is empty"),
+        ({"keys": FOOTER}, "keys of an encryption are a bytes"),
         ({"column_key_metadata": {"name": b"x"}}, "names 'name', which is no name that a key is given under"),
         ({"footer_key_metadata": "text"}, "metadata of the footer is a str"),
         ({"column_key_metadata": {"id": 3}}, "metadata of id is a int"),
@@ -400,7 +409,7 @@ def test_what_cannot_be_is_an_error_and_leaves_what_was_there(
 )
 def test_an_encryption_that_does_not_go_together_is_an_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(bp.OptionError, match=message):
-        Encryption(bp.Keys(FOOTER, {"id": FIRST}), **options)
+        Encryption(**{"keys": bp.Keys(FOOTER, {"id": FIRST}), **options})
 
 
 def test_keys_are_in_no_text_and_in_no_pickle() -> None:
@@ -426,6 +435,11 @@ def test_more_row_groups_or_columns_than_have_numbers_are_an_error(
     with pytest.raises(bp.EncryptionError, match="a file with 5 columns; at most 4"):
         bp.write_table(TABLE, path, encryption=bp.Keys(FOOTER))
     assert crypto.MAX_ORDINAL == 32_767
+    monkeypatch.undo()
+    monkeypatch.setattr(crypto, "MAX_ORDINAL", 5)
+    pages = {"data_page_size": 10, "write_batch_size": 10, "use_dictionary": False}
+    with pytest.raises(bp.EncryptionError, match=r"a.parquet: row group 0, column id: .*page"):
+        bp.write_table(TABLE, path, encryption=bp.Keys(FOOTER), **pages)
     assert path.read_bytes() == b"old"
     assert sorted(os.listdir(tmp_path)) == ["a.parquet", "b.parquet"]
 

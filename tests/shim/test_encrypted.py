@@ -92,7 +92,9 @@ def by_pyarrow(
 def by_us(spark: SparkSession, table: pa.Table, path: Path, columns: dict[str, list[str]], plaintext: bool) -> None:
     encryption = spark_kms.encryption(columns=columns, plaintext_footer=plaintext)
     path.mkdir()
-    bp.write_table(table, path / "0.parquet", bloom={"key": bp.Bloom(fpp=0.001)}, row_group_size=ROWS, encryption=encryption)
+    bp.write_table(
+        table, path / "0.parquet", bloom={"key": bp.Bloom(fpp=0.001)}, row_group_size=ROWS, encryption=encryption
+    )
 
 
 WRITERS = {"spark": by_spark, "pyarrow": by_pyarrow, "bloomparquet": by_us}

@@ -1,10 +1,11 @@
-"""The planner process over encrypted files, without Spark: who gives it keys, how often, and what it tells and keeps."""
+"""The planner process over encrypted files, without Spark: who gives it keys, how often, what it tells and keeps."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,8 +15,7 @@ from tests.shim.test_worker import Planner, equals, started
 from tests.support import files
 from tests.support.kms import reveals
 
-FOOTER_KEY, COLUMN_KEY, WRONG_KEY = b"footer-key-of-16", b"and-the-columns-key-of-24", b"a-wrong-key-of-16"[:16]
-COLUMN_KEY = COLUMN_KEY[:24]
+FOOTER_KEY, COLUMN_KEY, WRONG_KEY = b"footer-key-of-16", b"the-24-bytes-of-a-column", b"this-one-is-none"
 IDS = [i * 7919 % 100_003 for i in range(400)]
 SECRET = "what the provider's own exception says"
 PROVIDERS = f"""
@@ -31,6 +31,9 @@ def wrong():
 
 def column_alone():
     return bp.Keys(columns={{"id": {COLUMN_KEY!r}}})
+
+def footer_alone():
+    return bp.Keys({FOOTER_KEY!r})
 
 def fails():
     raise ValueError({SECRET!r}, {FOOTER_KEY!r})
@@ -58,9 +61,7 @@ def planner(home: Path) -> Iterator[Planner]:
     patch.undo()
 
 
-def ask(
-    planner: Planner, home: Path, provider: str | None, value: int, *names: str, **options: str
-) -> dict[str, object]:
+def ask(planner: Planner, home: Path, provider: str | None, value: int, *names: str, **options: str) -> dict[str, Any]:
     given = {"cachedirectory": str(home / "cache"), **options}
     if provider is not None:
         given["keyprovider"] = provider
@@ -77,19 +78,28 @@ def test_the_provider_is_asked_once_for_many_queries(planner: Planner, home: Pat
     assert (home / "providers.py.calls").read_text() == "1"
 
 
-@pytest.mark.parametrize(
-    ("provider", "not_understood", "errors"),
-    [(None, 2, 2), ("providers:wrong", 2, 2), ("providers:column_alone", 2, 2)],
-)
-def test_what_does_not_open_is_kept_whole_and_counted(
-    planner: Planner, home: Path, provider: str | None, not_understood: int, errors: int
-) -> None:
+LOCKED = {
+    None: "the footer key is not given; give it in keys",
+    "providers:column_alone": "the footer key is not given; give it in keys",
+    "providers:wrong": "the footer does not open: the key is wrong, or its bytes were altered",
+}
+
+
+@pytest.mark.parametrize("provider", LOCKED)
+def test_files_that_do_not_open_are_kept_whole_and_counted(planner: Planner, home: Path, provider: str | None) -> None:
     plan = ask(planner, home, provider, 5)["plan"]
-    assert plan["numFilesNotUnderstood"] == not_understood
-    assert (plan["numFilterErrors"], plan["numRowGroupsTotal"], plan["numRowGroupsRead"]) == (errors, 0, 0)
-    assert plan["rows"] == -1
+    assert (plan["numFilesNotUnderstood"], plan["numFilterErrors"], plan["rows"]) == (2, 2, -1)
+    assert (plan["numRowGroupsTotal"], plan["numRowGroupsRead"]) == (0, 0)
     (warning,) = plan["warnings"]
-    assert "0.parquet: the f" in warning
+    assert "0.parquet" in warning
+    assert LOCKED[provider] in warning
+
+
+def test_row_groups_of_a_column_without_its_key_are_kept_and_counted(planner: Planner, home: Path) -> None:
+    plan = ask(planner, home, "providers:footer_alone", 5)["plan"]
+    assert (plan["numFilesNotUnderstood"], plan["numFilterErrors"], plan["rows"]) == (0, 4, 400)
+    assert (plan["numRowGroupsTotal"], plan["numRowGroupsRead"]) == (4, 4)
+    assert "the key of column id is not given" in str(plan["warnings"])
 
 
 @pytest.mark.parametrize("provider", ["providers:fails", "providers:missing", "missing:at_all", "no provider"])

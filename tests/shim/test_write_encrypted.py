@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,57 +11,24 @@ from pyspark.sql import SparkSession
 
 import bloomparquet as bp
 from bloomparquet.hashing import xxh64_int64
+from tests.support import spark_kms
+from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf, rows
+from tests.support.spark_kms import PROVIDER, every_key
 
-KMS = """
-package io.bloomparquet.test;
-
-import java.util.Base64;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.parquet.crypto.keytools.KmsClient;
-
-public final class OpenKms implements KmsClient {
-  @Override
-  public void initialize(Configuration conf, String id, String url, String token) {}
-
-  @Override
-  public String wrapKey(byte[] key, String master) {
-    return master + ":" + Base64.getEncoder().encodeToString(key);
-  }
-
-  @Override
-  public byte[] unwrapKey(String wrapped, String master) {
-    return Base64.getDecoder().decode(wrapped.substring(master.length() + 1));
-  }
-}
-"""
-SETTINGS = {
-    "parquet.crypto.factory.class": "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory",
-    "parquet.encryption.kms.client.class": "io.bloomparquet.test.OpenKms",
-}
 KEYS = {"parquet.encryption.column.keys": "k1:id", "parquet.encryption.footer.key": "k2"}
+HOW = {
+    "": {},
+    "plaintext footer": {"parquet.encryption.plaintext.footer": "true"},
+    "key material beside": {"parquet.encryption.key.material.store.internally": "false"},
+}
 
 
 @pytest.fixture(scope="module")
 def kms(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What to set for a key server that wraps nothing; compiled here, as parquet-java has none."""
-    home = tmp_path_factory.mktemp("kms")
-    (home / "OpenKms.java").write_text(KMS)
-    java_home = os.environ.get("JAVA_HOME")
-    javac = shutil.which("javac", path=f"{java_home}/bin" if java_home else None) or shutil.which("javac")
-    assert javac, "the jar was compiled, so there is a javac"
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    jars = Path(spec.submodule_search_locations[0]) / "jars" / "*"
-    command = [javac, "--release", "17", "-proc:none", "-classpath", str(jars), "-d", str(home), "OpenKms.java"]
-    subprocess.run(command, cwd=home, check=True, stdout=sys.stderr)
-    jar = home / "kms.jar"
-    with zipfile.ZipFile(jar, "w") as packed:
-        for compiled in home.rglob("*.class"):
-            packed.write(compiled, compiled.relative_to(home))
-    shim.sql(f"ADD JAR '{jar}'")
-    return SETTINGS
+    """What to set for the key server."""
+    spark_kms.install(shim, tmp_path_factory.mktemp("kms"))
+    return spark_kms.READING
 
 
 def read_filter(spark: SparkSession, file: Path, column: str, values: list[int]) -> tuple[int, list[bool]]:
@@ -88,19 +49,19 @@ def read_filter(spark: SparkSession, file: Path, column: str, values: list[int])
         reader.close()
 
 
-@pytest.mark.parametrize("plaintext_footer", [False, True], ids=["", "plaintext footer"])
+@pytest.mark.parametrize("how", HOW)
 def test_filters_of_encrypted_columns_are_encrypted_and_found(
-    shim: SparkSession, tmp_path: Path, kms: dict[str, str], plaintext_footer: bool
+    shim: SparkSession, readers: Readers, tmp_path: Path, kms: dict[str, str], how: str
 ) -> None:
     values = list(range(0, 2_000, 2))
     frame = shim.range(0, 2_000, 2, 1).selectExpr("id", "id + 1 AS open", "id % 2 = 0 AS flag")
-    keys = {**KEYS, "parquet.encryption.plaintext.footer": str(plaintext_footer).lower()}
+    keys = {**KEYS, **HOW[how]}
     with conf(shim, kms):
         frame.write.format("bloomparquet").options(bloomColumns="id,open", **keys).save(str(tmp_path / "t"))
         frame.write.options(**keys).parquet(str(tmp_path / "sparks"))
         (file,) = (tmp_path / "t").glob("*.parquet")
         (sparks,) = (tmp_path / "sparks").glob("*.parquet")
-        assert file.read_bytes()[:4] == sparks.read_bytes()[:4] == (b"PAR1" if plaintext_footer else b"PARE")
+        assert file.read_bytes()[:4] == sparks.read_bytes()[:4] == (b"PAR1" if how == "plaintext footer" else b"PARE")
         size, found = read_filter(shim, file, "id", [*values, *range(1, 2_000, 2)])
         assert size == 2048
         assert all(found[: len(values)])
@@ -108,9 +69,17 @@ def test_filters_of_encrypted_columns_are_encrypted_and_found(
         for path in ("t", "sparks"):
             loaded = shim.read.parquet(str(tmp_path / path))
             assert rows(loaded) == rows(frame)
-            for value in (0, 998, 1998):
-                assert rows(loaded.where(f"id = {value}")) == [(value, value + 1, True)]
-            assert loaded.where("id = 999").count() == 0
+            assert rows(loaded.where("id IN (0, 998, 1998, 999)")) == [(i, i + 1, True) for i in (0, 1998, 998)]
+        absent = next(i for i in range(1, 2_000, 2) if not found[len(values) + i // 2])
+        ran = run(readers.jar(tmp_path / "t", keyProvider=PROVIDER).where(f"id = {absent}"))
+        assert (ran.rows, ran.plan.skipped["bloom"], ran.plan.errors) == ([], 1, 0)
+        ran = run(readers.jar(tmp_path / "t", keyProvider=PROVIDER).where("id = 998"))
+        assert (ran.rows, ran.plan.kept) == (texts([(998, 999, True)]), 1)
+
+    given = every_key()
+    assert bp.read_table(tmp_path / "t", keys=given)["id"].to_pylist() == values
+    kept = [bp.plan(tmp_path / "t", f"id = {i}", keys=given).kept for i in range(2_000)]
+    assert kept == [int(found[i // 2 + i % 2 * len(values)]) for i in range(2_000)], "as parquet-java has it"
 
     # The bits themselves are nowhere in the file in clear text.
     plain = bp.SplitBlockBloomFilter.empty(size // 32)

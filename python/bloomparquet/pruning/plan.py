@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.dataset import Dataset
-from bloomparquet.errors import BloomParquetError
+from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.predicate import Predicate
 from bloomparquet.pruning.rowgroups import RowGroups
 from bloomparquet.pruning.verdict import Reason
@@ -66,7 +66,7 @@ class ScanPlan:
     file_places: NDArray[np.int64] = field(repr=False)  # per file of `table`, its place in `dataset.files`
     footer_reads: ReadCount
     filter_reads: ReadCount
-    locked: tuple[FileInfo, ...] = ()  # encrypted, and nothing here opens them; not in `table`
+    locked: Mapping[FileInfo, EncryptionError]  # encrypted, and why they did not open; not in `table`
 
     @property
     def total(self) -> int:

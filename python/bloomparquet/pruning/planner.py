@@ -128,7 +128,7 @@ def plan(
         places,
         footer_reads,
         filter_reads,
-        tuple(locked),
+        locked,
     )
 
 

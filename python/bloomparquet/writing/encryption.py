@@ -183,6 +183,8 @@ class _Given:
             raise OptionError(f"the keys of an encryption are a {type(keys).__name__}; expected bloomparquet.Keys")
         if keys.given[0] is None:
             raise OptionError("an encryption needs keys with a footer key, also where only columns are to be encrypted")
+        if keys.aad_prefix == b"":
+            raise OptionError("the aad_prefix of the keys is empty; give them none, or one that says which file it is")
         for name, metadata in {"the footer": footer, **columns}.items():
             if not isinstance(metadata, bytes | None):
                 raise OptionError(f"the key metadata of {name} is a {type(metadata).__name__}; expected bytes")

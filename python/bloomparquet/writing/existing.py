@@ -82,10 +82,12 @@ def find_filters(
 def _told(file: FileInfo, footer: Footer) -> dict[Place, tuple[int, ChunkCipher | None]]:
     """Where filters are said to begin, and what opens them, of the chunks that are open."""
     found = {}
+    closed: set[int] = set()  # leaves: their keys are not asked for again in every row group
     for row_group in range(len(footer.rows)):
         for leaf in range(len(footer.layout.schema.leaves)):
             place = row_group, leaf
-            if not is_open(footer, place):
+            if leaf in closed or not is_open(footer, place):
+                closed.add(leaf)
                 continue
             try:
                 fields, cipher = footer.unlock(*place)

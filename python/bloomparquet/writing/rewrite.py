@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import EncryptionError, FormatError
 from bloomparquet.format import thrift
 from bloomparquet.format.bloom import header_bytes
 from bloomparquet.format.crypto import Module
@@ -202,7 +202,10 @@ def _offset_indexes(
     indexes = {}
     for place, stored in zip(places, read(list(places.values())), strict=True):
         cipher = opened.ciphers.get(place)
-        raw = stored if cipher is None else cipher.open(stored, Module.OFFSET_INDEX)
+        try:
+            raw = stored if cipher is None else cipher.open(stored, Module.OFFSET_INDEX)
+        except EncryptionError as error:
+            raise EncryptionError(f"{opened.path}: row group {place[0]}, column {place[1]}: {error}") from error
         index, stop = read_tree(raw)
         if cipher is not None and not any(raw[stop:]):  # parquet-java encrypts zeros with it
             stop = len(raw)

@@ -10,7 +10,7 @@ insist on, parquet-java ``ParquetMetadataConverter`` (addRowGroup, filterFileMet
 
 from __future__ import annotations
 
-from bloomparquet.errors import EncryptionError, FormatError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
 from bloomparquet.format import thrift
 from bloomparquet.format.columns import column_chunks, require_chunk, row_groups
 from bloomparquet.format.crypto import MAX_ORDINAL, Module
@@ -30,6 +30,7 @@ from bloomparquet.writing.sealed_footer import (
     METADATA,
     SEALED_METADATA,
     SIGNING_KEY_METADATA,
+    OpenFooter,
     Place,
     footer_tail,
     store_metadata,
@@ -68,7 +69,7 @@ class SealedFile:
                     f"{self._path}: more than {MAX_ORDINAL} row groups cannot be encrypted; make them larger"
                 )
             for leaf, chunk in zip(self._leaves, column_chunks(group), strict=True):
-                self._seal(file, ordinal, leaf, require_chunk(chunk))
+                self._seal(file, ordinal, leaf, chunk)
             group.put(2, thrift.I64, sum(chunk[METADATA][6] for chunk in group[1]))
             group.put(5, thrift.I64, start)
             group.put(6, thrift.I64, self._at - start)
@@ -103,6 +104,17 @@ class SealedFile:
     def _seal(self, file: memoryview, ordinal: int, leaf: LeafColumn, chunk: Tree) -> None:
         """Write the pages of a chunk, and make the chunk say where they are; of its indexes and filter it says nothing
         until they are written as well."""
+        try:
+            self._seal_pages(file, ordinal, leaf, require_chunk(chunk))
+        except BloomParquetError as error:
+            where = f"{self._path}: row group {ordinal}, column {'.'.join(leaf.path)}"
+            raise type(error)(f"{where}: {error}") from error
+        chunk.put(2, thrift.I64, 0)
+        for struct, fields in ((chunk, (4, 5, 6, 7)), (chunk[METADATA], (10, BLOOM_OFFSET, BLOOM_LENGTH))):
+            for field_id in fields:
+                struct.drop(field_id)
+
+    def _seal_pages(self, file: memoryview, ordinal: int, leaf: LeafColumn, chunk: Tree) -> None:
         place, metadata = (ordinal, leaf.index), chunk[METADATA]
         start, size = metadata.get(11) or metadata[9], metadata[7]
         column_index, offset_index = (_index(file, chunk, field_id) for field_id in (_COLUMN_INDEX, _OFFSET_INDEX))
@@ -128,10 +140,6 @@ class SealedFile:
             if sealed.has_dictionary:
                 metadata[11] = self._at
             pages = memoryview(sealed.data)
-        chunk.put(2, thrift.I64, 0)
-        for struct, fields in ((chunk, (4, 5, 6, 7)), (metadata, (10, BLOOM_OFFSET, BLOOM_LENGTH))):
-            for field_id in fields:
-                struct.drop(field_id)
         self._write(pages)
 
     def _write_index(self, place: Place, field_id: int, index: bytes, module: Module) -> None:
@@ -143,14 +151,16 @@ class SealedFile:
         self._write(stored)
 
     def _sealed_footer(self) -> bytes:
-        """The FileMetaData as it goes into the footer. The tree is of no other use after."""
+        """The FileMetaData as it goes into the footer; it is read back, and must be what was meant. The tree is of no
+        other use after."""
         crypto = self._encryption.crypto
+        meant: dict[Place, Tree] = {}
         for ordinal, group in enumerate(self._groups):
             for leaf, chunk in zip(self._leaves, group[1], strict=True):
                 cipher = self._encryption.cipher(ordinal, leaf)
+                metadata = meant[ordinal, leaf.index] = chunk[METADATA]
                 if cipher is None:
                     continue
-                metadata = chunk[METADATA]
                 chunk.put(CRYPTO_METADATA, thrift.STRUCT, self._encryption.described(leaf, metadata[3]))
                 if self._encryption.is_apart(leaf):
                     chunk.put(SEALED_METADATA, thrift.BINARY, b"")
@@ -161,7 +171,10 @@ class SealedFile:
             self._tree.put(ENCRYPTION_ALGORITHM, thrift.STRUCT, crypto.algorithm.to_tree())
             if crypto.footer_metadata is not None:
                 self._tree.put(SIGNING_KEY_METADATA, thrift.BINARY, crypto.footer_metadata)
-        return write_tree(self._tree)
+        raw = write_tree(self._tree)
+        if OpenFooter.read(self._path, parse_footer(raw, crypto)).metadata != meant:
+            raise FormatError(f"{self._path}: its footer does not survive being written, so the file is not")
+        return raw
 
     def _chunk(self, place: Place) -> Tree:
         row_group, leaf = place

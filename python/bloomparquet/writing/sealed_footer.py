@@ -61,6 +61,7 @@ class OpenFooter:
         metadata: dict[Place, Tree] = {}
         ciphers: dict[Place, ChunkCipher] = {}
         closed: set[Place] = set()
+        locked: set[int] = set()  # leaves: their keys are not asked for again in every row group
         try:
             tree, _ = read_tree(footer.raw)
             for row_group, group in enumerate(row_groups(tree)):
@@ -72,10 +73,13 @@ class OpenFooter:
                         metadata[place] = require_metadata(chunk.get(METADATA))
                     elif footer.crypto is None:
                         raise EncryptionError("the column chunk is encrypted, but the file says nothing of how")
-                    elif (only is None or place in only) and (cipher := _cipher(footer, place)) is not None:
-                        metadata[place], ciphers[place] = _metadata(footer, place, chunk), cipher
-                    else:
+                    elif only is not None and place not in only:
                         closed.add(place)
+                    elif leaf.index in locked or (cipher := _cipher(footer, place)) is None:
+                        locked.add(leaf.index)
+                        closed.add(place)
+                    else:
+                        metadata[place], ciphers[place] = _metadata(footer, place, chunk), cipher
         except BloomParquetError as error:
             raise type(error)(f"{where}: {error}") from error
         return cls(path, footer, tree, metadata, ciphers, frozenset(closed))

@@ -1,0 +1,147 @@
+"""Key providers: what their functions gave is kept for a while in each process, and what is wrong with one is told."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.errors import OptionError, UnsupportedError
+from bloomparquet.writing.retrofit import AddFilters
+from pyspark_bloomparquet import key_provider, spread
+from pyspark_bloomparquet.key_provider import provided_keys
+from pyspark_bloomparquet.options import Options, PlannerOptions
+from pyspark_bloomparquet.write_options import WriteOptions, refuse_sessions_encryption
+
+Provider = Callable[[str], str]
+
+
+@pytest.fixture
+def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provider:
+    """Makes a module whose function `keys` does what it is given, and names that function."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(key_provider, "_kept", {})
+
+    def make(body: str) -> str:
+        name = f"provider_{len(list(tmp_path.iterdir()))}_{tmp_path.name}"
+        (tmp_path / f"{name}.py").write_text(f"import time, bloomparquet as bp\ncalls = []\ndef keys():\n    {body}\n")
+        return f"{name}:keys"
+
+    return make
+
+
+def calls(provider: str) -> int:
+    return len(sys.modules[provider.partition(":")[0]].calls)
+
+
+COUNTED = "calls.append(1); time.sleep(0.2); return bp.Keys(b'k' * 16)"
+
+
+def test_without_a_provider_there_are_no_keys() -> None:
+    assert provided_keys(None) is None
+
+
+def test_a_provider_is_asked_once_by_queries_at_once_and_again_when_time_has_passed(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, found = provider(COUNTED), []
+    threads = [threading.Thread(target=lambda: found.append(provided_keys(name))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls(name) == 1
+    assert all(keys is found[0] for keys in found)
+    assert found[0] == bp.Keys(b"k" * 16)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 599)
+    assert provided_keys(name) is found[0]
+    monkeypatch.setattr(time, "monotonic", lambda: now + 601)
+    assert provided_keys(name) is not found[0]
+    assert calls(name) == 2
+
+
+def test_a_provider_that_failed_is_asked_again(provider: Provider) -> None:
+    name = provider("calls.append(1); assert len(calls) > 1, 'a secret'; return bp.Keys(b'k' * 16)")
+    with pytest.raises(OptionError, match="raised AssertionError; call it in Python to see why") as raised:
+        provided_keys(name)
+    assert "secret" not in str(raised.value)
+    assert provided_keys(name) == bp.Keys(b"k" * 16)
+
+
+def test_a_module_that_is_not_found_is_told_with_where_it_was_looked_for(provider: Provider) -> None:
+    with pytest.raises(OptionError, match=rf"no module nobodys; {sys.executable} looks for modules on PYTHONPATH"):
+        provided_keys("nobodys.keys:all")
+    with pytest.raises(OptionError) as raised:
+        provided_keys(provider("import nobodys"))  # it is there, and another one is not
+    assert "PYTHONPATH" not in str(raised.value)
+
+
+def test_a_module_that_was_shipped_since_is_found(provider: Provider, tmp_path: Path) -> None:
+    with pytest.raises(OptionError):
+        provided_keys("shipped_later:keys")
+    (tmp_path / "shipped_later.py").write_text("import bloomparquet as bp\ndef keys(): return bp.Keys(b'k' * 16)\n")
+    assert provided_keys("shipped_later:keys") == bp.Keys(b"k" * 16)
+
+
+def test_the_option_is_read_by_both_readers_and_is_a_name() -> None:
+    assert Options.parse({"path": "x", "keyprovider": "a.b:c"}).key_provider == "a.b:c"
+    assert PlannerOptions.parse({"keyprovider": "a.b:c"})[0].key_provider == "a.b:c"
+    assert Options.parse({"path": "x"}).key_provider is PlannerOptions.parse({})[0].key_provider is None
+
+
+ENCRYPTING = ("parquet.crypto.factory.class", "parquet.encryption.footer.key", "Parquet.Encryption.Column.Keys")
+
+
+@pytest.mark.parametrize("key", ENCRYPTING)
+def test_the_python_writer_refuses_what_asks_for_encryption(key: str) -> None:
+    with pytest.raises(UnsupportedError, match=rf"option {key} asks for encrypted files.*attach the jar.*write_table"):
+        WriteOptions.parse({"path": "x", key: "a value"})
+    with pytest.raises(OptionError, match=rf"option {key} is for Spark's own reader.*keyProvider") as raised:
+        Options.parse({"path": "x", key: "a value"})
+    assert "a value" not in str(raised.value)
+
+
+def test_the_python_writer_refuses_keys_for_reading() -> None:
+    with pytest.raises(OptionError, match="keyProvider is for reading and encrypts nothing"):
+        WriteOptions.parse({"path": "x", "keyProvider": "a:b"})
+
+
+FACTORY = "spark.hadoop.parquet.crypto.factory.class"
+SESSIONS = [
+    ({}, None),
+    ({FACTORY: "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory"}, None),  # as for reading alone
+    ({FACTORY: "com.example.EncryptsEverything"}, "crypto.factory.class"),
+    ({"spark.hadoop.parquet.encryption.footer.key": "kf"}, "encryption.footer.key"),
+    ({"spark.hadoop.parquet.encryption.column.keys": "k1:id"}, "encryption.column.keys"),
+    ({"spark.hadoop.parquet.encryption.uniform.key": "kf"}, "encryption.uniform.key"),
+]
+
+
+@pytest.mark.parametrize(("settings", "asked"), SESSIONS)
+def test_a_session_that_encrypts_writes_nothing_in_plain_text(settings: dict[str, str], asked: str | None) -> None:
+    if asked is None:
+        refuse_sessions_encryption(settings.get)
+        return
+    with pytest.raises(UnsupportedError, match=rf"the session's spark\.hadoop\.parquet\.{asked} asks for encrypted"):
+        refuse_sessions_encryption(settings.get)
+
+
+def test_a_provider_that_an_executor_lacks_is_told_in_the_outcome_of_its_files(tmp_path: Path) -> None:
+    path = str(tmp_path / "t.parquet")
+    bp.write_table(pa.table({"id": range(100)}), path, encryption=bp.Keys(b"k" * 16))
+    before = Path(path).read_bytes()
+    payload = pickle.dumps((AddFilters({"id": bp.Bloom()}), path, False, "nobodys:keys"))
+    outcome = spread.work(payload, path)
+    assert (outcome.action, outcome.path) == ("failed", path)
+    assert outcome.error is not None
+    assert f"{path}: on {socket.gethostname()}: key provider 'nobodys:keys' cannot be imported" in outcome.error
+    assert Path(path).read_bytes() == before
