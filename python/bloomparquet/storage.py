@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow.fs
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import FormatError, OptionError
 
 if TYPE_CHECKING:
     from bloomparquet.keys import Keys
@@ -260,7 +260,9 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
 
 
 def with_keys(storage: Storage, keys: Keys | None) -> Storage:
-    """The same storage with the keys to its encrypted files."""
+    """The same storage with the keys to its encrypted files. OptionError for what is no Keys."""
+    if keys is not None and not hasattr(keys, "for_file"):
+        raise OptionError(f"keys is a {type(keys).__name__}; expected bloomparquet.Keys")
     if keys == storage.keys:
         return storage
     unlocked = copy.copy(storage)

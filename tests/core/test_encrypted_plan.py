@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -370,3 +371,55 @@ def test_a_key_that_comes_late_loses_no_rows(where: str | None, tmp_path: Path) 
         bp.read_table(tmp_path, where, keys=keys)
     found = bp.read_table(tmp_path, where, keys=keys)
     assert found.num_rows == (2 * GROUPS * ROWS if where is None else 1)
+
+
+def test_a_wrong_key_that_came_once_is_asked_for_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", footer_key_metadata=b"kf", column_key_metadata={"id": b"ka", "text": b"kb"})
+    held = {b"kf": FOOTER, b"ka": OTHER, b"kb": b"short"}
+    keys = bp.Keys(retriever=held.__getitem__)
+    for where in ("id = 7", "text = 't7'"):
+        assert bp.plan(path, where, keys=keys).kept == GROUPS
+    with pytest.raises(bp.EncryptionError, match="the key is wrong"):
+        bp.read_table(path, "id = 8", keys=keys)
+    held |= {b"ka": OWN, b"kb": OTHER}
+    for where in ("id = 7", "text = 't7'"):
+        assert bp.plan(path, where, keys=keys).kept == 0
+    assert bp.read_table(path, "id = 8", keys=keys).num_rows == 1
+
+
+@pytest.mark.parametrize("keys", [{"footer": FOOTER}, FOOTER, "company.keys:all", object()])
+def test_what_is_no_keys_is_an_error_that_does_not_show_it(keys: object, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet")
+    for look in (bp.plan, bp.read_table, bp.inspect, bp.advise, bp.add_filters, bp.shrink_filters):
+        with pytest.raises(bp.OptionError, match=f"^keys is a {type(keys).__name__}; expected bloomparquet.Keys$"):
+            look(path, keys=keys)
+
+
+def test_no_representation_shows_what_is_encrypted(tmp_path: Path) -> None:
+    low, high = 71_234_567, 79_876_543
+    table = pa.table({"id": [low, high], "text": ["nobody may see", "this"]})
+    bp.write_table(table, tmp_path / "x.parquet", bloom=["id"], encryption=bp.Keys(FOOTER))
+    keys = bp.Keys(FOOTER)
+    plan = bp.plan(tmp_path / "x.parquet", "id = 1 AND text = 'x'", keys=keys)
+    footer = plan.table.footer(0)
+    told = "".join(
+        map(repr, (keys, footer, footer.unlock(0, 0), footer.unlock(0, 1), plan, plan.table.known(), plan.dataset))
+    )
+    assert "Footer(" in told
+    for value in (low, high):
+        assert str(value) not in told
+        assert repr(value.to_bytes(8, "little"))[2:-1] not in told
+    assert "nobody may see" not in told
+    assert "ffff" not in told
+
+
+def test_an_error_of_types_that_do_not_fit_quotes_no_value(tmp_path: Path) -> None:
+    for name, kind in (("a", pa.int32()), ("b", pa.int64())):
+        value = 987654321987 if kind == pa.int64() else 7
+        bp.write_table(pa.table({"n": pa.array([value], kind)}), tmp_path / f"{name}.parquet", encryption=KEYS_OF_N)
+    with pytest.raises(bp.PlanError, match=r"b\.parquet: column n is int64 here, which does not fit int32") as caught:
+        bp.read_table(tmp_path, keys=KEYS_OF_N)
+    assert "987654321987" not in "".join(traceback.format_exception(caught.value))
+
+
+KEYS_OF_N = bp.Keys(FOOTER, {"n": OWN})

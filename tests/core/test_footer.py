@@ -227,5 +227,5 @@ def test_templates_read_what_step_by_step_decoding_reads(tmp_path: Path) -> None
                 metadata = chunk[3]
                 bounds = metadata.get(12, {})
                 numbers = (metadata[5], bounds.get(3), *(metadata.get(field) for field in (14, 15, 7, 9, 11)))
-                expected = (*numbers, bounds.get(1), bounds.get(2), bounds.get(5), bounds.get(6), *[None] * 4)
+                expected = (*numbers, bounds.get(1), bounds.get(2), bounds.get(5), bounds.get(6), *[None] * 5)
                 assert tuple(footer.read_chunk(i, j)) == expected

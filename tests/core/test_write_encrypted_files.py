@@ -24,7 +24,7 @@ from bloomparquet.format.tree import Tree, read_tree
 from bloomparquet.hashing import xxh64_int64
 from bloomparquet.writing import encryption, sealed_file
 from bloomparquet.writing.encryption import Encryption
-from tests.support.kms import Kms, configuration, reveals, whole_text
+from tests.support.kms import SECRET, Kms, configuration, reveals, whole_text
 from tests.support.sealed import (
     BLOOM_LENGTH,
     BLOOM_OFFSET,
@@ -259,8 +259,9 @@ def test_page_indexes_lead_to_the_pages(tmp_path: Path, algorithm: str, dictiona
     assert bp.read_table(path, keys=case.keys).equals(TABLE)
 
 
-def test_pyarrow_checks_the_checksums_of_sealed_pages(tmp_path: Path) -> None:
-    case = KINDS["uniform"]("AES_GCM_V1", False, 128)
+@pytest.mark.parametrize("algorithm", ["AES_GCM_V1", "AES_GCM_CTR_V1"])
+def test_pyarrow_checks_the_checksums_of_sealed_pages(tmp_path: Path, algorithm: str) -> None:
+    case = KINDS["uniform"](algorithm, False, 192)
     path = write(tmp_path / "a.parquet", case, write_page_checksum=True)
     read = {"decryption_properties": case.pyarrow, "page_checksum_verification": True}
     assert pq.read_table(path, **read).equals(TABLE)
@@ -312,8 +313,9 @@ def test_a_kms_that_refuses_leaves_what_was_there(tmp_path: Path) -> None:
     kms, path = Kms(denied={"k1"}), tmp_path / "a.parquet"
     path.write_bytes(b"old")
     encryption = Encryption.from_kms(configuration({"k1": ["id"]}), pe.KmsConnectionConfig(), kms.client)
-    with pytest.raises(bp.EncryptionError, match="k1"):
+    with pytest.raises(bp.EncryptionError, match=r"a.parquet: the file is not written: .*'k1'") as caught:
         bp.write_table(TABLE, path, encryption=encryption)
+    assert SECRET not in whole_text(caught.value)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.parquet"]
 

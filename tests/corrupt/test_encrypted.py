@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -228,6 +228,78 @@ def test_a_filter_whose_length_the_footer_does_not_say_is_found(tmp_path: Path) 
     for value in range(0, 2 * GROUPS * ROWS, 111):
         even = value // 2 * 2
         assert bp.read_table(file.path, f"a = {even}", keys=KEYS).column("a").to_pylist() == [even]
+
+
+def without_seal(chunk: Tree) -> None:
+    chunk.drop(9)
+
+
+def of_an_unknown_kind(chunk: Tree) -> None:
+    chunk.drop(9)
+    chunk.put(8, thrift.STRUCT, Tree())
+    chunk[8].put(3, thrift.STRUCT, Tree())
+
+
+def of_no_kind(chunk: Tree) -> None:
+    chunk.drop(9)
+    chunk.put(8, thrift.STRUCT, Tree())
+
+
+def of_another_type(chunk: Tree) -> None:
+    chunk.drop(9)
+    chunk.put(8, thrift.I32, 1)
+
+
+@pytest.mark.parametrize("forge", [without_seal, of_an_unknown_kind, of_no_kind, of_another_type])
+@pytest.mark.parametrize("case", ["no key", "the footer key, signed", "the footer key, encrypted"])
+def test_statistics_that_nobody_has_sealed_exclude_nothing(
+    case: str, forge: Callable[[Tree], None], tmp_path: Path
+) -> None:
+    """Whoever has no key of a column, and at most that of the footer, says of it in plain text what he likes."""
+    file = secret(tmp_path / "x.parquet", plaintext_footer="encrypted" not in case)
+    tree, _ = read_tree(file.footer.raw)
+    lies = Tree()
+    for field_id in (5, 6):
+        lies.put(field_id, thrift.BINARY, (10**6).to_bytes(8, "little"))
+    lies.put(3, thrift.I64, 0)
+    for row_group, group in enumerate(tree[4]):
+        metadata = file.footer.chunk_metadata(row_group, 0)
+        metadata.put(12, thrift.STRUCT, lies)
+        group[1][0].put(3, thrift.STRUCT, metadata)
+        forge(group[1][0])
+    resealed(file, tree)
+    keys = KEYS if "footer" in case else bp.Keys(columns={"a": b"a" * 16, "b": b"b" * 16})
+    for where in ("a = 8", "a < 9", "a IS NOT NULL"):
+        plan = bp.plan(file.path, where, keys=keys)
+        assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS), where
+    with pytest.raises(bp.EncryptionError, match=r"x\.parquet: row group 0, column a"):
+        bp.read_table(file.path, "a = 8", keys=keys)
+
+
+def test_encryption_that_was_taken_away_is_noticed_by_who_asks_for_it(tmp_path: Path) -> None:
+    file = secret(tmp_path / "x.parquet", plaintext_footer=True)
+    tree, _ = read_tree(file.footer.raw)
+    for field_id in (8, 9):
+        tree.drop(field_id)
+        for group in tree[4]:
+            for chunk in group[1]:
+                chunk.drop(field_id)
+    raw = write_tree(tree)
+    file.written(file.content[: file.footer_at] + raw + len(raw).to_bytes(4, "little") + b"PAR1")
+    strict = bp.Keys(b"f" * 16, {"a": b"a" * 16}, allow_plaintext_files=False)
+    for where in ("c = 8", "a = 8"):
+        plan = bp.plan(file.path, where, keys=strict)
+        assert (plan.total, plan.kept, len(plan.locked)) == (1, 1, 1)
+    with pytest.raises(bp.EncryptionError, match="the file is in plain text, which the keys do not allow"):
+        bp.read_table(file.path, keys=strict)
+    assert bp.plan(file.path, "c = 8", keys=KEYS).kept == 1
+
+    file = secret(tmp_path / "y.parquet", keys=bp.Keys(b"f" * 16, {"b": b"b" * 16}))
+    strict = bp.Keys(b"f" * 16, {"a": b"a" * 16, "b": b"b" * 16}, allow_plaintext_files=False)
+    assert bp.plan(file.path, "a = 7", keys=KEYS).kept == 0
+    assert bp.plan(file.path, "b = 7", keys=strict).kept == 0
+    plan = bp.plan(file.path, "a = 7", keys=strict)
+    assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS)
 
 
 @pytest.mark.parametrize(

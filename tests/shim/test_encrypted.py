@@ -53,7 +53,7 @@ PLACES: dict[str, Callable[[int, int], tuple[int | None, int]]] = {
     "nowhere": lambda start, size: (None, size),
     "at zero": lambda start, size: (0, size),
     "too early": lambda start, size: (start // 2, size),
-    "too late": lambda start, size: (start + 300, size),
+    "too late": lambda start, size: (start + 2 * size // 3, size),
     "too small": lambda start, size: (start, 10),
     "too large": lambda start, size: (start, size + 200),
 }
@@ -189,8 +189,10 @@ def test_what_a_join_brings_prunes_encrypted_files(
     wanted = row(0, ROWS + 7)
     dimension = {"k": [wanted[1], row(2, 5)[1]], "name": ["wanted", "other"]}
     readers.oracle(files.write(tmp_path / "d.parquet", dimension)).createOrReplaceTempView("d")
-    readers.jar(str(lake), **OPTIONS).createOrReplaceTempView("f")
-    with conf(kms, {"spark.sql.parquet.filterPushdown": "false"}):
+    with conf(
+        kms, {"spark.sql.parquet.filterPushdown": "false", "spark.datasource.bloomparquet.keyProvider": PROVIDER}
+    ):
+        readers.jar(str(lake), recursiveFileLookup="true").createOrReplaceTempView("f")
         frame = kms.sql("SELECT f.id, f.key, f.text FROM f JOIN d ON f.key = d.k WHERE d.name = 'wanted'")
         assert [tuple(found) for found in frame.collect()] == [wanted]
     (plan,) = last_plan(frame)

@@ -18,9 +18,10 @@ from tests.support.spark_kms import PROVIDER, every_key
 
 KEYS = {"parquet.encryption.column.keys": "k1:id", "parquet.encryption.footer.key": "k2"}
 HOW = {
-    "": {},
-    "plaintext footer": {"parquet.encryption.plaintext.footer": "true"},
-    "key material beside": {"parquet.encryption.key.material.store.internally": "false"},
+    "": KEYS,
+    "plaintext footer": {**KEYS, "parquet.encryption.plaintext.footer": "true"},
+    "key material beside": {**KEYS, "parquet.encryption.key.material.store.internally": "false"},
+    "uniform": {"parquet.encryption.uniform.key": "k2", "parquet.encryption.algorithm": "AES_GCM_CTR_V1"},
 }
 
 
@@ -55,7 +56,7 @@ def test_filters_of_encrypted_columns_are_encrypted_and_found(
 ) -> None:
     values = list(range(0, 2_000, 2))
     frame = shim.range(0, 2_000, 2, 1).selectExpr("id", "id + 1 AS open", "id % 2 = 0 AS flag")
-    keys = {**KEYS, **HOW[how]}
+    keys = HOW[how]
     with conf(shim, kms):
         frame.write.format("bloomparquet").options(bloomColumns="id,open", **keys).save(str(tmp_path / "t"))
         frame.write.options(**keys).parquet(str(tmp_path / "sparks"))

@@ -34,15 +34,15 @@ _FIELDS = {
     (3, 12, 2): 8,  # meta_data.statistics.min, deprecated
     (3, 12, 5): 9,  # meta_data.statistics.max_value
     (3, 12, 6): 10,  # meta_data.statistics.min_value
-    (8, 1): 11,  # crypto_metadata.ENCRYPTION_WITH_FOOTER_KEY
-    (8, 2): 12,  # crypto_metadata.ENCRYPTION_WITH_COLUMN_KEY
-    (8, 2, 2): 13,  # crypto_metadata.ENCRYPTION_WITH_COLUMN_KEY.key_metadata
-    (9,): 14,  # encrypted_column_metadata
+    (8,): 11,  # crypto_metadata
+    (8, 1): 12,  # crypto_metadata.ENCRYPTION_WITH_FOOTER_KEY
+    (8, 2): 13,  # crypto_metadata.ENCRYPTION_WITH_COLUMN_KEY
+    (8, 2, 2): 14,  # crypto_metadata.ENCRYPTION_WITH_COLUMN_KEY.key_metadata
+    (9,): 15,  # encrypted_column_metadata
 }
 _NUMBERS = 7  # of _FIELDS, the first are numbers and the others bytes
 _BOUNDS = range(7, 11)
-_PLAIN = (None,) * 4
-_MARKS = {(8, 1), (8, 2)}  # structs of which it matters that they are there
+_MARKS = {(8,), (8, 1), (8, 2)}  # of which it matters that they are there, whatever is in them
 _PATH_IN_SCHEMA = (3, 3)
 _KEPT_TEMPLATES = 16
 _MOST_ELEMENTS = 1024  # of lists of structs or strings; real ones have a handful
@@ -53,8 +53,8 @@ _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 class ChunkFields(NamedTuple):
     """What planning needs of a column chunk; None where the footer does not say. The bounds are raw bytes.
 
-    Of a chunk that is encrypted `footer_key` or `column_key` is not None but empty, by the key that it is under, and
-    `sealed_metadata` is the module with its metadata, where that is encrypted by itself.
+    Of a chunk that is encrypted `crypto` is not None but empty, and so is `footer_key` or `column_key`, by the key that
+    it is under; `sealed_metadata` is the module with its metadata, where that is encrypted by itself.
     """
 
     values: int | None  # nulls included
@@ -68,6 +68,7 @@ class ChunkFields(NamedTuple):
     deprecated_min: bytes | None
     max_value: bytes | None
     min_value: bytes | None
+    crypto: bytes | None
     footer_key: bytes | None
     column_key: bytes | None
     key_metadata: bytes | None
@@ -76,7 +77,11 @@ class ChunkFields(NamedTuple):
     @property
     def is_encrypted(self) -> bool:
         """Whether anything says so."""
-        return self[-4:] != _PLAIN
+        return self.crypto is not None or self.sealed_metadata is not None
+
+    def __repr__(self) -> str:
+        """Without the bounds, which may be those of an encrypted column."""
+        return f"ChunkFields({', '.join(f'{name}={self[i]!r}' for i, name in enumerate(self._fields[:_NUMBERS]))})"
 
 
 NOTHING = ChunkFields(*[None] * len(_FIELDS))
@@ -267,6 +272,8 @@ def _learn_struct(reader: thrift.CompactReader, buffer: bytes, path: tuple[int, 
         if found is None:
             return
         field_id, kind = found
+        if (*path, field_id) in _MARKS:
+            builder.mark((*path, field_id))
         if kind not in (thrift.TRUE, thrift.FALSE):
             _learn_value(reader, buffer, kind, (*path, field_id), builder)
 
@@ -278,8 +285,6 @@ def _learn_value(
     if len(path) > thrift.MAX_DEPTH:
         raise FormatError(f"the column chunk nests deeper than {thrift.MAX_DEPTH} levels at byte {start} of the footer")
     if kind == thrift.STRUCT:
-        if path in _MARKS:
-            builder.mark(path)
         _learn_struct(reader, buffer, path, builder)
     elif path == _PATH_IN_SCHEMA:
         reader.read_value(kind)

@@ -10,7 +10,7 @@ Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -46,12 +46,12 @@ class Footer:
     keys, and `places` says of each row group where it begins for who cannot look into its columns, and its ordinal.
     """
 
-    raw: bytes
+    raw: bytes = field(repr=False)  # with the statistics of columns that others shall not see
     layout: Layout
     rows: tuple[int, ...]
     sizes: tuple[int | None, ...]
     chunks: tuple[tuple[int, ...], ...]
-    key_values: dict[str, str]
+    key_values: dict[str, str] = field(repr=False)
     size: int
     crypto: FileCrypto | None = None
     places: tuple[tuple[int, int], ...] = ()
@@ -66,7 +66,7 @@ class Footer:
         cipher = self._cipher(fields, row_group, leaf)
         if cipher is None or fields.sealed_metadata is None:
             return fields, cipher
-        opened = _METADATA + cipher.open(fields.sealed_metadata, Module.COLUMN_METADATA) + b"\0"
+        opened = _METADATA + self._open(cipher, fields, leaf) + b"\0"
         return self.layout.templates[leaf].read(opened, 0), cipher
 
     def chunk_cipher(self, row_group: int, leaf: int) -> ChunkCipher | None:
@@ -79,11 +79,19 @@ class Footer:
         fields = self._stored(row_group, leaf)
         cipher = self._cipher(fields, row_group, leaf)
         if cipher is not None and fields.sealed_metadata is not None:
-            return read_tree(cipher.open(fields.sealed_metadata, Module.COLUMN_METADATA))[0]
+            return read_tree(self._open(cipher, fields, leaf))[0]
         metadata = read_tree(self.raw, self.chunks[row_group][leaf])[0].get(3)
         if not isinstance(metadata, Tree):
             raise FormatError("the column chunk has no metadata in the footer; expected ColumnMetaData")
         return metadata
+
+    def _open(self, cipher: ChunkCipher, fields: ChunkFields, leaf: int) -> bytes:
+        assert self.crypto is not None
+        try:
+            return cipher.open(fields.sealed_metadata or b"", Module.COLUMN_METADATA)
+        except EncryptionError:
+            self.crypto.forget(self.layout.schema.leaves[leaf].path)
+            raise
 
     def _stored(self, row_group: int, leaf: int) -> ChunkFields:
         return self.layout.templates[leaf].read(self.raw, self.chunks[row_group][leaf])
@@ -97,17 +105,21 @@ class Footer:
         return self.crypto.chunk(fields, path, self.places[row_group][1], leaf)
 
     def extent(self, row_group: int) -> tuple[int, int]:
-        """The byte offset at which the row group begins in its file, and how many bytes its column chunks take; of an
-        encrypted file as a reader without any keys understands it."""
+        """The byte offset at which the row group begins in its file, and how many bytes its column chunks take, as
+        parquet-java understands it, of an encrypted file without any keys: by their middles it tells which row groups
+        are in a range (ParquetMetadataConverter.filterFileMetaDataByMidpoint)."""
         chunks, size = self.chunks[row_group], self.sizes[row_group]
         if not chunks:
             return 0, 0
         first = self._stored(row_group, 0)
         if self.crypto is not None and self._stored(0, 0).data_page_offset is None:
             return self.places[row_group][0], size or 0
-        pages, dictionary = first.data_page_offset or 0, first.dictionary_page_offset or 0
-        start = dictionary if 0 < dictionary < pages else pages
-        return start, size or sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(len(chunks)))
+        # A dictionary that is said to be at 0 is none, but parquet-java takes the row group to begin there.
+        pages, dictionary = first.data_page_offset or 0, first.dictionary_page_offset
+        start = pages if dictionary is None or dictionary > pages else dictionary
+        if size is None:
+            size = sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(len(chunks)))
+        return start, size
 
     def without_row_groups(self) -> bytes:
         """The FileMetaData without anything about row groups and encryption."""
@@ -177,7 +189,10 @@ def _parse(storage: Storage, path: str, raw: bytes | FormatError) -> Footer:
         if raw[-4:] == ENCRYPTED_MAGIC:
             opened, crypto = open_footer(footer, storage, path)
             return replace(parse_footer(opened, crypto), size=len(raw))
-        return parse_footer(footer, source=(storage, path))
+        found = parse_footer(footer, source=(storage, path))
+        if found.crypto is None and storage.keys is not None and not storage.keys.allow_plaintext_files:
+            raise EncryptionError("the file is in plain text, which the keys do not allow; is it the right file?")
+        return found
     except (FormatError, LimitError) as error:
         raise FormatError(f"{path}: the footer ({len(footer)} bytes) is damaged: {error}") from error
     except BloomParquetError as error:
@@ -221,8 +236,8 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, source: tuple[
 
 def _places(marks: Sequence[tuple[int | None, int | None]], sizes: Sequence[int | None]) -> tuple[tuple[int, int], ...]:
     """Of each row group, where parquet-java takes it to begin when it cannot look into the columns: at its file_offset,
-    unless that lies before the end of the row group before (ParquetMetadataConverter.filterFileMetaDataByMidpoint);
-    and its ordinal. `marks` are these two as they are stored."""
+    unless that lies before the end of the row group before; and its ordinal. `marks` are these two as they are stored.
+    """
     places: list[tuple[int, int]] = []
     end = 0
     for i, ((offset, ordinal), size) in enumerate(zip(marks, sizes, strict=True)):
@@ -262,4 +277,4 @@ def _read_row_group(
     compressed, offset, ordinal = (
         number if isinstance(number := numbers.get(field_id), int) else None for field_id in (6, 5, 7)
     )
-    return rows, compressed if compressed and compressed > 0 else None, tuple(chunks), (offset, ordinal)
+    return rows, compressed, tuple(chunks), (offset, ordinal)

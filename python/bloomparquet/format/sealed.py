@@ -61,14 +61,26 @@ class FileCrypto:
         return self._cipher(path, metadata)
 
     def chunk(self, fields: ChunkFields, path: tuple[str, ...], row_group: int, column: int) -> ChunkCipher | None:
-        """That of the column chunk of which the footer has `fields`; None where it is in plain text."""
+        """That of the column chunk of which the footer has `fields`; None where it is in plain text.
+
+        EncryptionError where its key is not at hand, and where it is not encrypted as it has to be: what nobody has
+        sealed, somebody else may have written.
+        """
+        if not fields.is_encrypted:
+            if self._keys is not None:
+                self._keys.require_encrypted(path)
+            return None
+        if fields.sealed_metadata is None and (fields.column_key is not None or not self.encrypted_footer):
+            raise EncryptionError("the column is encrypted, but not its metadata; the footer was altered")
         if fields.column_key is not None:
             return ChunkCipher(self.column(path, fields.key_metadata), row_group, column)
         if fields.footer_key is not None:
             return ChunkCipher(self.footer(), row_group, column)
-        if fields.is_encrypted:
-            raise EncryptionError("the column's metadata is encrypted, but nothing says by which key")
-        return None
+        raise EncryptionError("the column is encrypted, but nothing that is known here says by which key")
+
+    def forget(self, path: tuple[str, ...]) -> None:
+        """Ask for the key of a column again, as what was given does not open it."""
+        self._ciphers.pop(path, None)
 
     def _cipher(self, path: tuple[str, ...], metadata: bytes | None) -> Cipher:
         cipher = self._ciphers.get(path)

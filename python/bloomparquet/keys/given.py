@@ -49,10 +49,13 @@ class Keys:
 
     A key that is not among them is asked of `retriever`, which is called with the key metadata that the file has for
     it. `aad_prefix` is needed for files that were written with one that they do not hold; of files that hold theirs,
-    it is what theirs must be. Two of equal content are equal. Raises OptionError for what is no key.
+    it is what theirs must be. Files that are not encrypted are taken as they are, and so are columns; with
+    ``allow_plaintext_files=False`` such a file does not open, nor does a column in plain text that `columns` names, so
+    that nobody can take the encryption away unnoticed. Two of equal content are equal. Raises OptionError for what is
+    no key.
     """
 
-    __slots__ = ("_aad_prefix", "_columns", "_footer", "_retriever")
+    __slots__ = ("_aad_prefix", "_columns", "_footer", "_retriever", "allow_plaintext_files")
 
     def __init__(
         self,
@@ -61,6 +64,7 @@ class Keys:
         *,
         retriever: Retriever | None = None,
         aad_prefix: bytes | None = None,
+        allow_plaintext_files: bool = True,
     ) -> None:
         self._footer = None if footer is None else require_key(footer, "the footer key")
         self._columns = _column_keys({} if columns is None else columns)
@@ -69,6 +73,7 @@ class Keys:
         if aad_prefix is not None and not isinstance(aad_prefix, bytes):
             raise OptionError(f"aad_prefix is a {type(aad_prefix).__name__}; expected bytes")
         self._retriever, self._aad_prefix = retriever, aad_prefix
+        self.allow_plaintext_files = bool(allow_plaintext_files)
 
     @classmethod
     def from_kms(
@@ -79,6 +84,7 @@ class Keys:
         cache_lifetime: timedelta = timedelta(minutes=10),
         read_kms_url: bool = False,
         aad_prefix: bytes | None = None,
+        allow_plaintext_files: bool = True,
     ) -> Keys:
         """The keys that a key management service has: of files that ``pyarrow.parquet.encryption.CryptoFactory`` or
         parquet-java's ``PropertiesDrivenCryptoFactory`` wrote.
@@ -95,7 +101,7 @@ class Keys:
         retriever = KmsRetriever(
             kms_connection_config, kms_client_factory, cache_lifetime=cache_lifetime, read_kms_url=read_kms_url
         )
-        return cls(retriever=retriever, aad_prefix=aad_prefix)
+        return cls(retriever=retriever, aad_prefix=aad_prefix, allow_plaintext_files=allow_plaintext_files)
 
     def for_file(self, storage: Storage, path: str) -> FileKeys:
         """The keys to the file at `path`, for as long as that file is what it is now. Reads nothing yet."""
@@ -123,7 +129,7 @@ class Keys:
         return self._retriever
 
     def _contents(self) -> tuple[Any, ...]:
-        return self._footer, self._columns, self._retriever, self._aad_prefix
+        return self._footer, self._columns, self._retriever, self._aad_prefix, self.allow_plaintext_files
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Keys) and self._contents() == other._contents()
@@ -167,6 +173,11 @@ class FileKeys:
         """The footer key, of which the file has `metadata`. Raises EncryptionError where there is none."""
         return self._keys.given[0] or self._retrieved(metadata, "the footer key")
 
+    def require_encrypted(self, column: Column) -> None:
+        """EncryptionError where a column that is in plain text must not be."""
+        if not self._keys.allow_plaintext_files and self._keys.given_name(column) is not None:
+            raise EncryptionError("the column is in plain text, but a key to it is given; is it the right file?")
+
     def column_key(self, column: Column, metadata: bytes | None) -> bytes:
         """The key of a leaf column that has its own. Raises EncryptionError where there is none."""
         name = self._keys.given_name(column)
@@ -194,7 +205,7 @@ class FileKeys:
         try:
             return require_key(key, f"what the retriever gave for {what}")
         except OptionError as error:
-            raise EncryptionError(str(error)) from None
+            raise KeyRetrievalError(str(error)) from None
 
 
 def missing_key(what: str) -> MissingKeyError:

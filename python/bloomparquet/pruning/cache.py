@@ -113,6 +113,8 @@ class FooterCache:
                 if disk is not None:
                     known.stored.setdefault(disk.directory, None)
                 return known.table
+        if storage.keys is not None and not storage.keys.allow_plaintext_files:
+            disk = None  # which has plain files only
         listing = Listing(storage, files) if disk is not None and files else None
         if listing is None or not listing.storable:
             disk = listing = None

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.encoding import has_signed_order, order_keys
-from bloomparquet.errors import EncryptionError, FormatError, KeyRetrievalError
+from bloomparquet.errors import EncryptionError, FormatError
 from bloomparquet.format.chunks import NOTHING, ChunkFields
 from bloomparquet.format.footer import Footer, read_footers
 from bloomparquet.format.layout import Layout, WriterTraits
@@ -36,7 +36,7 @@ ColumnKey = tuple[int, int]
 """A column of a table: the place of its layout, and of its leaf therein."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bounds:
     """Statistics' minima and maxima in the order of :func:`bloomparquet.encoding.order_keys`; all of shape (n,)."""
 
@@ -186,11 +186,19 @@ class RowGroups:
             key = (layout, leaf.index)
             if key not in self._chunks:
                 arrays = self.stored.load(key) if self.stored is not None and key in self.stored.keys else None
-                self.put(key, arrays or self._extract(layout, leaf, reads or ReadCount()))
+                found = self._with(key, arrays or self._extract(layout, leaf, reads or ReadCount()))
+                keys = self.storage.keys
+                if found.filters.locked and keys is not None and keys.retriever is not None:
+                    return found  # it may have the key the next time
+                self._chunks[key] = found
             return self._chunks[key]
 
     def put(self, key: ColumnKey, arrays: ColumnArrays) -> None:
         """Take over what is known of a column."""
+        with self._lock:
+            self._chunks[key] = self._with(key, arrays)
+
+    def _with(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
         layout, leaf = self.layouts[key[0]], self.layouts[key[0]].schema.leaves[key[1]]
         members = self.members(key[0])
         file = self.file[members]
@@ -198,8 +206,7 @@ class RowGroups:
             self.paths, file, self.index[members], ".".join(leaf.path), arrays.offset, arrays.length,
             self.arrays.limit[file], arrays.filled, arrays.learnt, arrays.ciphers,
         )  # fmt: skip
-        with self._lock:
-            self._chunks[key] = ColumnChunks(leaf, layout, members, arrays.bounds, arrays.nulls, arrays.values, filters)
+        return ColumnChunks(leaf, layout, members, arrays.bounds, arrays.nulls, arrays.values, filters)
 
     def known(self) -> dict[ColumnKey, ColumnChunks]:
         """The columns that were asked for, or taken over, by now."""
@@ -300,7 +307,6 @@ class RowGroups:
         except FormatError as error:
             raise _damaged(self.paths[place], error) from error
         except EncryptionError as error:
-            self.outdated |= isinstance(error, KeyRetrievalError)
             return type(error)(f"{self.paths[place]}: row group {row_group}, column {'.'.join(leaf.path)}: {error}")
 
     @property

@@ -218,8 +218,11 @@ class _FromKms:
     def for_file(self, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
         wrapping = self._wrapping
         masters = wrapping.master_keys([leaf.path for leaf in leaves])
-        footer, metadata = wrapping.new_key(wrapping.footer_key, is_footer=True)
-        found = {column: wrapping.new_key(master, is_footer=False) for column, master in masters.items()}
+        try:
+            footer, metadata = wrapping.new_key(wrapping.footer_key, is_footer=True)
+            found = {column: wrapping.new_key(master, is_footer=False) for column, master in masters.items()}
+        except EncryptionError as error:
+            raise EncryptionError(f"{path}: the file is not written: {error}") from error
         keys = Keys(footer, {column: key for column, (key, _) in found.items()})
         own = {leaf.index: found[leaf.path][1] for leaf in leaves if leaf.path in found}
         return _FileKeys(keys, metadata, own, wrapping.uniform)

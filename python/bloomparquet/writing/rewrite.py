@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from bloomparquet.errors import EncryptionError, FormatError
+from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.format import thrift
 from bloomparquet.format.bloom import header_bytes
 from bloomparquet.format.crypto import Module
@@ -190,8 +190,8 @@ def _index_extents(opened: OpenFooter, end: int) -> dict[Place, Extent]:
             start, stop = found[place] = _index_extent(chunk, 4)
             if not len(MAGIC) <= start < stop <= end:
                 raise FormatError(
-                    f"the offset index of row group {place[0]}, column {place[1]} is said to be at bytes {start} to "
-                    f"{stop}; expected {len(MAGIC)} to {end}"
+                    f"{_index_name(opened, place)} is said to be at bytes {start} to {stop}; "
+                    f"expected {len(MAGIC)} to {end}"
                 )
     return found
 
@@ -204,9 +204,9 @@ def _offset_indexes(
         cipher = opened.ciphers.get(place)
         try:
             raw = stored if cipher is None else cipher.open(stored, Module.OFFSET_INDEX)
-        except EncryptionError as error:
-            raise EncryptionError(f"{opened.path}: row group {place[0]}, column {place[1]}: {error}") from error
-        index, stop = read_tree(raw)
+            index, stop = read_tree(raw)
+        except BloomParquetError as error:
+            raise type(error)(f"{_index_name(opened, place)}: {error}") from error
         if cipher is not None and not any(raw[stop:]):  # parquet-java encrypts zeros with it
             stop = len(raw)
         locations = index.get(1)
@@ -214,9 +214,14 @@ def _offset_indexes(
             isinstance(each, Tree) and each.kinds.get(1) in thrift.INTEGERS for each in locations
         )
         if not is_index or stop != len(raw):
-            raise FormatError(f"the offset index of row group {place[0]}, column {place[1]} has no page locations")
+            raise FormatError(f"{_index_name(opened, place)} has no page locations")
         indexes[place] = index
     return indexes
+
+
+def _index_name(opened: OpenFooter, place: Place) -> str:
+    column = ".".join(opened.footer.layout.schema.leaves[place[1]].path)
+    return f"{opened.path}: the offset index of row group {place[0]}, column {column}"
 
 
 def _index_extent(chunk: Tree, field_id: int) -> Extent:
