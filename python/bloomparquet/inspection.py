@@ -14,6 +14,7 @@ from bloomparquet.encoding import encode_values
 from bloomparquet.errors import PlanError, UnsupportedError
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.keys import Keys
+from bloomparquet.names import names_of
 from bloomparquet.predicate import Column, IsNull
 from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.binding import bind, resolve, unknown_column
@@ -112,18 +113,14 @@ def _open(path: Paths, filesystem: Any, keys: Keys | None) -> tuple[Dataset, Row
 
 def _chunks(table: RowGroups, wanted: Sequence[str | Column] | None) -> Iterator[ColumnChunks]:
     leaves = [(i, leaf) for i, layout in enumerate(table.layouts) for leaf in layout.schema.leaves]
-    for name in wanted or ():
-        if not any(_is_within(leaf.path, name) for _, leaf in leaves):
+    wanted_names = set(wanted or ())
+    for name in wanted_names:
+        if all(name not in names_of(leaf.path) for _, leaf in leaves):
             path = (name,) if isinstance(name, str) else name
             raise unknown_column(path, [layout.schema for layout in table.layouts], ())
     for i, leaf in leaves:
-        if wanted is None or any(_is_within(leaf.path, name) for name in wanted):
+        if wanted is None or not wanted_names.isdisjoint(names_of(leaf.path)):
             yield table.chunks(i, leaf)
-
-
-def _is_within(path: Column, name: str | Column) -> bool:
-    """Whether `name` is that of the leaf column at `path`, or of a group around it."""
-    return any(name in (path[:depth], ".".join(path[:depth])) for depth in range(1, len(path) + 1))
 
 
 def _describe(dataset: Dataset, table: RowGroups, chunks: ColumnChunks) -> Iterator[tuple[Any, ...]]:

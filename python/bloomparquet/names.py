@@ -6,7 +6,7 @@ folded as Spark does (Java's ``toLowerCase``), which holds fewer names to be the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 def fold(name: str, case_sensitive: bool) -> str:
@@ -18,6 +18,14 @@ def find(names: Sequence[str], name: str, case_sensitive: bool) -> list[int]:
     """Where `name` is among `names`: as it stands, or else under the rule. Several are the caller's to refuse."""
     exact = [i for i, other in enumerate(names) if other == name]
     return exact or [i for i, other in enumerate(names) if fold(other, case_sensitive) == fold(name, case_sensitive)]
+
+
+def names_of(path: tuple[str, ...]) -> Iterator[str | tuple[str, ...]]:
+    """Every name that means the leaf column at `path`: its path, the same with dots, and those of each group around it,
+    from the innermost out."""
+    for depth in range(len(path), 0, -1):
+        yield path[:depth]
+        yield ".".join(path[:depth])
 
 
 class Names:

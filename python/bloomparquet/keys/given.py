@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from bloomparquet.errors import EncryptionError, KeyRetrievalError, MissingKeyError, OptionError, nearest
+from bloomparquet.names import names_of
 
 if TYPE_CHECKING:
     from bloomparquet.predicate import Column
@@ -119,9 +120,9 @@ class Keys:
 
     def given_name(self, column: Column) -> str | Column | None:
         """The name under which a key was given for a leaf column: its own before that of a group, and that of an inner
-        group before that of an outer one."""
-        best = max(self._columns, key=lambda name: _depth(column, name), default=None)
-        return best if best is not None and _depth(column, best) else None
+        group before that of an outer one. What is named by its path comes before what may be another column with dots
+        in its name."""
+        return next((name for name in names_of(column) if name in self._columns), None)
 
     @property
     def retriever(self) -> Retriever | None:
@@ -264,14 +265,6 @@ def _column_keys(columns: Mapping[str | Column, bytes]) -> dict[str | Column, by
             raise OptionError(f"columns has the key of a {type(name).__name__}; expected a column's name, or its path")
         found[name] = require_key(key, f"the key of column {_dotted(name)}")
     return found
-
-
-def _depth(column: Column, name: str | Column) -> float:
-    """How much of the path of the leaf `column` is `name`; 0 where neither it nor a group around it is meant. What is
-    named by its path comes before what may be another column with dots in its name."""
-    if isinstance(name, tuple):
-        return len(name) + 0.5 if column[: len(name)] == name else 0
-    return next((depth for depth in range(len(column), 0, -1) if ".".join(column[:depth]) == name), 0)
 
 
 def _is_text(part: object) -> bool:

@@ -51,7 +51,8 @@ class RowGroup:
 class ScanPlan:
     """Which row groups of a data set might hold rows that match, and why the others cannot.
 
-    ``total = kept + skipped.total()``. `errors` are the filters that could not be used (their row groups are kept).
+    ``total = kept + skipped.total()``. `errors` are the filters that could not be used, and of encrypted files the
+    columns and the footers that did not open (all that they are about is kept).
     `requests` counts all reads that planning made, of footers and of filters; `bloom_bytes_read` the bytes of
     filters. Everything is computed; the objects of :attr:`row_groups` are made when they are looked at.
     """
@@ -143,8 +144,11 @@ class ScanPlan:
             told.append(f"{len(self.locked)} encrypted files kept unopened")
         if self.excluded:
             told.append(f"{len(self.excluded)} files skipped unopened by partition")
-        if self.errors:
-            told.append(f"{len(self.errors)} filters unusable")
+        locked = sum(isinstance(error, EncryptionError) for error in self.errors) - len(self.locked)
+        if locked:
+            told.append(f"{locked} encrypted column chunks did not open")
+        if unusable := len(self.errors) - len(self.locked) - locked:
+            told.append(f"{unusable} filters unusable")
         return "; ".join(told)
 
 

@@ -18,6 +18,7 @@ from bloomparquet.format.sealed import ChunkCipher, FileCrypto
 from bloomparquet.format.tree import Items, Tree
 from bloomparquet.keys import Keys
 from bloomparquet.keys.wrapping import Wrapping
+from bloomparquet.names import names_of
 from bloomparquet.predicate import Column
 from bloomparquet.storage import Storage
 
@@ -195,13 +196,12 @@ class _Given:
 
     def for_file(self, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
         columns = self._keys.given[1]
-        for name, key in columns.items():
-            alone = Keys(columns={name: key})
-            if all(alone.given_name(leaf.path) is None for leaf in leaves):
+        names = {leaf.index: self._keys.given_name(leaf.path) for leaf in leaves}
+        for name in columns.keys() - names.values():
+            if all(name not in names_of(leaf.path) for leaf in leaves):
                 shown = name if isinstance(name, str) else ".".join(name)
                 hint = nearest(shown, (".".join(leaf.path) for leaf in leaves))
                 raise PlanError(f"{path}: there is no column {shown!r}, which is to be encrypted{hint}")
-        names = {leaf.index: self._keys.given_name(leaf.path) for leaf in leaves}
         own = {leaf: self._columns.get(name) for leaf, name in names.items() if name is not None}
         return _FileKeys(self._keys, self._footer, own, not columns)
 
