@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.errors import OptionError
 from bloomparquet.keys import Keys
+from bloomparquet.names import shown
 from bloomparquet.predicate import Column
 from bloomparquet.pruning.binding import partition_of
 from bloomparquet.pruning.planner import cache
@@ -226,7 +227,7 @@ def _row(column: TableColumn, sample: Sample, facts: ColumnFacts, worth: Worth, 
     sizes = np.where(facts.filled > 0, _right_sizes(facts.ndv, fpp), 0) if sample.chunks else None
     advice, reason = _advise(stored, facts.filled > 0, sample, worth, sizes, now, fpp)
     return (
-        ".".join(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
+        shown(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
         int(facts.filled.sum()), worth.ndv_per_row_group, worth.ndv, int(stored.sum()), now, worth.min_max_skip,
         worth.skip_rate, None if sizes is None else int(sizes.sum()), advice, reason,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from bloomparquet.encoding import encode_values
 from bloomparquet.errors import PlanError, UnsupportedError
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.keys import Keys
-from bloomparquet.names import names_of
+from bloomparquet.names import names_of, shown
 from bloomparquet.predicate import Column, IsNull
 from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.binding import bind, resolve, unknown_column
@@ -130,7 +130,7 @@ def _describe(dataset: Dataset, table: RowGroups, chunks: ColumnChunks) -> Itera
             continue
         bloom = SplitBlockBloomFilter.from_bytes(bitset.tobytes())
         place, index = int(table.file[chunk]), int(table.index[chunk])
-        column, kind = ".".join(chunks.leaf.path), chunks.leaf.describe()
+        column, kind = shown(chunks.leaf.path), chunks.leaf.describe()
         offset = int(chunks.filters.offset[at])
         yield (
             table.paths[place], index, column, kind, int(table.rows[chunk]), offset, bloom.num_bytes, bloom.bits_set,

@@ -28,6 +28,11 @@ def names_of(path: tuple[str, ...]) -> Iterator[str | tuple[str, ...]]:
         yield ".".join(path[:depth])
 
 
+def shown(path: Iterable[str]) -> str:
+    """The name of a column as Unicode text, whatever bytes it is in its file."""
+    return ".".join(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 class Names:
     """A set of column names under the rule."""
 

@@ -98,8 +98,9 @@ def _read_opened(
         try:
             file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
             yield from file.iter_batches(batch_size=batch_rows, columns=columns)
-        except (OSError, pa.ArrowInvalid) as error:  # pyarrow's words for damage: no file is read here
-            raise FormatError(f"{path}: row group {row_group}: {error}") from error
+        except (OSError, pa.ArrowException) as error:  # pyarrow's words for damage: no file is read here
+            what = next(iter(str(error).splitlines()), type(error).__name__)
+            raise FormatError(f"{path}: row group {row_group}: {what}") from error
 
 
 class _Scan:

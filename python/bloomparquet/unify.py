@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError
+from bloomparquet.errors import FormatError, PlanError
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.schema import SchemaNode
 from bloomparquet.names import Names
@@ -68,7 +68,12 @@ def rebuild(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> 
 
 
 def _arrow_schema(footer: Footer) -> pa.Schema:
-    arrow = footer.to_arrow().schema.to_arrow_schema().remove_metadata()
+    try:
+        arrow = footer.to_arrow().schema.to_arrow_schema().remove_metadata()
+    except (pa.ArrowException, UnicodeError) as error:
+        raise FormatError(
+            f"pyarrow cannot read the schema of a file: {next(iter(str(error).splitlines()), '')}"
+        ) from error
     nodes = {node.name: node for node in footer.layout.schema.root.children}
     return pa.schema([field.with_type(readable(field.type, nodes.get(field.name))) for field in arrow])
 

@@ -230,6 +230,22 @@ def test_a_filter_whose_length_the_footer_does_not_say_is_found(tmp_path: Path) 
         assert bp.read_table(file.path, f"a = {even}", keys=KEYS).column("a").to_pylist() == [even]
 
 
+def test_a_schema_that_makes_another_type_of_a_column_excludes_nothing(tmp_path: Path) -> None:
+    """The schema is under the footer key, the statistics under the column's: they say themselves what they are of."""
+    file = secret(tmp_path / "x.parquet")
+    for field_id, value in ((1, 1), (1, 5), (4, b"z")):  # INT32, DOUBLE; another name
+        tree, _ = read_tree(file.footer.raw)
+        tree[2][1][field_id] = value
+        resealed(file, tree)
+        name = "z" if field_id == 4 else "a"
+        keys = bp.Keys(b"f" * 16, {name: b"a" * 16})
+        for where in (f"{name} = 7", f"{name} < 0", f"{name} > 100000"):
+            plan = bp.plan(file.path, where, keys=keys)
+            assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS), where
+        with pytest.raises(bp.EncryptionError, match="is that of another column or type; the schema was altered"):
+            bp.inspect(file.path, columns=[name], keys=keys)
+
+
 def without_seal(chunk: Tree) -> None:
     chunk.drop(9)
 

@@ -20,7 +20,7 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError,
 from bloomparquet.format.chunks import ChunkFields, ChunkTemplates
 from bloomparquet.format.crypto import Module
 from bloomparquet.format.layout import Layout, layout_of, schema_of, without_row_groups
-from bloomparquet.format.sealed import ChunkCipher, FileCrypto, open_footer, verified
+from bloomparquet.format.sealed import ChunkCipher, FileCrypto, open_footer, require_column, verified
 from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
 from bloomparquet.format.thrift import CompactReader
 from bloomparquet.format.tree import Tree, read_tree, write_tree
@@ -87,11 +87,14 @@ class Footer:
 
     def _open(self, cipher: ChunkCipher, fields: ChunkFields, leaf: int) -> bytes:
         assert self.crypto is not None
+        column = self.layout.schema.leaves[leaf]
         try:
-            return cipher.open(fields.sealed_metadata or b"", Module.COLUMN_METADATA)
+            metadata = cipher.open(fields.sealed_metadata or b"", Module.COLUMN_METADATA)
         except EncryptionError:
-            self.crypto.forget(self.layout.schema.leaves[leaf].path)
+            self.crypto.forget(column.path)
             raise
+        require_column(metadata, column)
+        return metadata
 
     def _stored(self, row_group: int, leaf: int) -> ChunkFields:
         return self.layout.templates[leaf].read(self.raw, self.chunks[row_group][leaf])

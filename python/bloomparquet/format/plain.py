@@ -22,7 +22,7 @@ from bloomparquet.format import thrift
 from bloomparquet.format.chunks import ChunkFields
 from bloomparquet.format.columns import require_metadata, require_own
 from bloomparquet.format.footer import Footer
-from bloomparquet.format.schema import LeafColumn
+from bloomparquet.format.schema import PHYSICAL_TYPES, LeafColumn
 from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.format.sealed_pages import OpenedChunk, open_chunk
 from bloomparquet.format.tails import MAGIC
@@ -31,7 +31,6 @@ from bloomparquet.storage import ReadCount, Storage, read_ranges
 
 _BEFORE = len(MAGIC)
 _KEPT_FIELDS = (1, 2, 3, 4, 5, 6)  # of ColumnMetaData: type, encodings, path_in_schema, codec, num_values, size
-_PHYSICAL = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 
 
 class Image(NamedTuple):
@@ -174,7 +173,7 @@ def _column(metadata: Tree, opened: OpenedChunk, size: int) -> Tree:
 
 def _empty_column(leaf: LeafColumn) -> Tree:
     kept = Tree()
-    kept.put(1, thrift.I32, _PHYSICAL.index(leaf.node.physical_type or ""))
+    kept.put(1, thrift.I32, PHYSICAL_TYPES.index(leaf.node.physical_type or ""))
     kept.put(2, thrift.LIST, Items(thrift.LIST, thrift.I32, []))
     kept.put(3, thrift.LIST, Items(thrift.LIST, thrift.BINARY, []))
     for field_id, kind in ((4, thrift.I32), (5, thrift.I64), (6, thrift.I64), (7, thrift.I64)):

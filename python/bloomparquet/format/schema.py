@@ -16,7 +16,7 @@ from typing import Any
 from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.format.thrift import MAX_DEPTH, CompactReader, Struct
 
-_PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _REPETITIONS = ("REQUIRED", "OPTIONAL", "REPEATED")
 _UNITS = {1: "ms", 2: "us", 3: "ns"}
 _LOGICAL_KINDS = {
@@ -131,7 +131,7 @@ def _node(element: Struct, children: tuple[SchemaNode, ...]) -> SchemaNode:
     return SchemaNode(
         name=_text(element.get(4, b"")),
         repetition=_pick(_REPETITIONS, element.get(3, 0), "repetition"),
-        physical_type=_pick(_PHYSICAL_TYPES, element[1], "physical type") if is_leaf else None,
+        physical_type=_pick(PHYSICAL_TYPES, element[1], "physical type") if is_leaf else None,
         type_length=_integer(element, 2),
         annotation=_annotation(element),
         field_id=_integer(element, 9),

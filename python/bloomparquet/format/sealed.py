@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bloomparquet.errors import EncryptionError, FormatError, MissingKeyError
 from bloomparquet.format.crypto import SIGNATURE_BYTES, Algorithm, Cipher, Module, parse_file_crypto
+from bloomparquet.format.schema import PHYSICAL_TYPES, LeafColumn
+from bloomparquet.format.thrift import CompactReader, Struct
 from bloomparquet.keys import Keys, missing_key
 
 if TYPE_CHECKING:
@@ -94,6 +96,22 @@ class FileCrypto:
         aad = self.algorithm.file_aad(self._keys.aad_prefix)
         key = self._keys.column_key(path, metadata) if path else self._keys.footer_key(metadata)
         return Cipher(key, aad, supplied=self.algorithm.supply_aad_prefix)
+
+
+def require_column(metadata: bytes, leaf: LeafColumn) -> None:
+    """EncryptionError unless an opened ColumnMetaData is that of `leaf`: the schema is not under the column's key, and
+    whoever may write it must not change what the column's statistics mean."""
+    reader = CompactReader(metadata)
+    found: Struct = {}
+    field_id = 0
+    while len(found) < 2 and (field := reader.read_field(field_id)) is not None:
+        field_id, kind = field
+        value = reader.read_value(kind)
+        if field_id in (1, 3):  # type and path_in_schema
+            found[field_id] = value
+    names = [name.encode("utf-8", "surrogateescape") for name in leaf.path]
+    if found != {1: PHYSICAL_TYPES.index(leaf.node.physical_type or ""), 3: names}:
+        raise EncryptionError("the column's metadata is that of another column or type; the schema was altered")
 
 
 def open_footer(raw: bytes, storage: Storage, path: str) -> tuple[bytes, FileCrypto]:

@@ -343,7 +343,8 @@ def _read_footer(storage: Storage, file: FileInfo, count: ReadCount) -> Footer:
     try:
         (footer,) = read_footers(storage, [file], count)
     except EncryptionError as error:
-        raise EncryptionError(f"{file.path}: the file is encrypted and is left as it is ({error})") from error
+        why = str(error).removeprefix(f"{file.path}: ")
+        raise type(error)(f"{file.path}: the file is encrypted and is left as it is: {why}") from error
     assert footer is not None
     return footer
 

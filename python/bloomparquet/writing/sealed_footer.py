@@ -126,7 +126,7 @@ def require_footer_key(path: str, footer: Footer) -> None:
         footer.crypto.footer()
     except EncryptionError as error:
         how = "encrypted" if footer.crypto.encrypted_footer else "signed"
-        raise EncryptionError(
+        raise type(error)(
             f"{path}: the file is encrypted and is left as it is: its footer has to be {how} anew, and {error}"
         ) from error
 
