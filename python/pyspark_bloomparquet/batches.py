@@ -115,10 +115,11 @@ def _flat(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str) ->
         if pa.types.is_duration(source) and pa.types.is_int64(target):
             return array.view(target)
         return array.cast(target)
-    except pa.ArrowInvalid as error:
+    except pa.ArrowInvalid:  # its text has the value, which may be of an encrypted column
         raise UnsupportedError(
-            f"{place} is {source} in the file and has a value that does not fit {kind.simpleString()}: {error}"
-        ) from error
+            f"{place} is {source} in the file and has a value that does not fit {kind.simpleString()}; "
+            "give it its own type in the schema"
+        ) from None
 
 
 def _allowed(source: Any, target: Any) -> bool:

@@ -124,7 +124,7 @@ def test_a_footer_that_is_locked_keeps_the_whole_file(tmp_path: Path) -> None:
     assert (group.path, group.index, group.start, group.length) == (str(locked), None, 0, locked.stat().st_size)
     assert plan.row_groups[GROUPS] == group
     assert plan.row_groups[0].path == str(plain)
-    assert "1 encrypted files kept unopened" in repr(plan)
+    assert "1 files did not open, and are kept whole" in repr(plan)
     with pytest.raises(bp.EncryptionError, match=r"a\.parquet: encrypted, and the footer key is not given"):
         bp.read_table(tmp_path, "id = 7")
     with pytest.raises(bp.EncryptionError, match=r"a\.parquet"):
@@ -423,3 +423,41 @@ def test_an_error_of_types_that_do_not_fit_quotes_no_value(tmp_path: Path) -> No
 
 
 KEYS_OF_N = bp.Keys(FOOTER, {"n": OWN})
+
+
+def test_a_key_that_is_refused_is_not_asked_for_by_every_row_group_and_condition(tmp_path: Path) -> None:
+    for name, first in (("a", 0), ("b", GROUPS * ROWS)):
+        write(tmp_path / f"{name}.parquet", first=first, footer_key_metadata=b"kf", column_key_metadata={"id": b"ka"})
+    held, asked = {b"kf": FOOTER, b"ka": OWN}, list[bytes]()
+
+    def retrieve(metadata: bytes) -> bytes:
+        asked.append(metadata)
+        return held[metadata]
+
+    keys = bp.Keys(retriever=retrieve)
+    where = "(id = 7 OR id > 100000) AND (id < 5 OR id = 9)"
+    assert bp.plan(tmp_path / "a.parquet", where, keys=keys).kept == 0
+    asked.clear()
+    del held[b"ka"]
+    plan = bp.plan(tmp_path, where, keys=keys)
+    assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS), "what was opened before is known"
+    assert sorted(asked) == [b"ka", b"ka", b"kf"], "of the new file, and of it as one of both"
+    asked.clear()
+    assert bp.plan(tmp_path, where, keys=keys).kept == GROUPS
+    assert asked == [b"ka"]
+    held[b"ka"] = OWN
+    assert bp.plan(tmp_path, where, keys=keys).kept == 0
+
+
+def test_strict_keys_want_a_column_under_its_own_key(tmp_path: Path) -> None:
+    """Not in plain text, and not under the key of the footer, whose holder may be somebody else."""
+    path = write(tmp_path / "x.parquet", bp.Keys(FOOTER))
+    strict = bp.Keys(FOOTER, {"id": OWN}, allow_plaintext_files=False)
+    plan = bp.plan(path, "id = 7", keys=strict)
+    assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS)
+    assert bp.plan(path, "text = 't7'", keys=strict).kept == 0
+    with pytest.raises(bp.EncryptionError, match="the column is not under the key that is given for it"):
+        bp.read_table(path, "id = 8", keys=strict)
+    assert bp.read_table(path, "id = 8", keys=bp.Keys(FOOTER, {"id": OWN})).num_rows == 1
+    with pytest.raises(AttributeError):
+        strict.allow_plaintext_files = True  # type: ignore[misc]

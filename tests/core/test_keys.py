@@ -168,9 +168,9 @@ def test_what_reveals_a_key_is_found() -> None:
 
 def test_keys_are_in_no_text_and_no_pickle() -> None:
     keys = Keys(ONE, {"a": TWO, ("b", "c"): THREE}, retriever=lambda metadata: ONE, aad_prefix=b"tenant-17")
-    expected = "Keys(footer=given, columns=(a, b.c), retriever=given, aad_prefix=given)"
+    expected = "Keys(footer=given, columns=(a, b.c), retriever=given, aad_prefix=given, allow_plaintext_files=True)"
     assert repr(keys) == str(keys) == f"{keys}" == expected
-    assert repr(Keys()) == "Keys(footer=None, columns=(), retriever=None, aad_prefix=None)"
+    assert repr(Keys()) == "Keys(footer=None, columns=(), retriever=None, aad_prefix=None, allow_plaintext_files=True)"
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         with pytest.raises(TypeError, match="keys are not pickled") as caught:
             pickle.dumps({"keys": keys}, protocol)

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import ByteType, LongType, StringType, StructField, StructType
 
 import bloomparquet as bp
-from bloomparquet.errors import EncryptionError, OptionError
+from bloomparquet.errors import EncryptionError, OptionError, UnsupportedError
 from pyspark_bloomparquet import add_filters, shrink_filters
 from pyspark_bloomparquet.options import Options
 from pyspark_bloomparquet.reader import make_reader
@@ -133,3 +133,14 @@ def test_a_session_that_encrypts_has_nothing_written_in_plain_text(spark: SparkS
     ):
         frame.write.format("bloomparquet").mode("append").save(str(tmp_path / "t"))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_an_error_of_the_executor_has_no_value_of_the_column_in_it(shipped: SparkSession, tmp_path: Path) -> None:
+    value, path = 1_234_567_890, str(tmp_path / "t.parquet")
+    secret = pa.table({"id": pa.array([value], pa.int32())})
+    bp.write_table(secret, path, encryption=spark_kms.encryption(columns=COLUMNS))
+    schema = StructType([StructField("id", ByteType())])
+    reader = make_reader(Options.parse({"path": path, "keyProvider": PROVIDER}), schema)
+    with pytest.raises(UnsupportedError, match="has a value that does not fit tinyint") as raised:
+        list(reader.read(reader.partitions()[0]))
+    assert str(value) not in whole_text(raised.value)

@@ -68,9 +68,9 @@ class FileCrypto:
         EncryptionError where its key is not at hand, and where it is not encrypted as it has to be: what nobody has
         sealed, somebody else may have written.
         """
+        if self._keys is not None and fields.column_key is None:
+            self._keys.require_no_own(path)
         if not fields.is_encrypted:
-            if self._keys is not None:
-                self._keys.require_encrypted(path)
             return None
         if fields.sealed_metadata is None and (fields.column_key is not None or not self.encrypted_footer):
             raise EncryptionError("the column is encrypted, but not its metadata; the footer was altered")

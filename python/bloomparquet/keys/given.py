@@ -51,12 +51,12 @@ class Keys:
     A key that is not among them is asked of `retriever`, which is called with the key metadata that the file has for
     it. `aad_prefix` is needed for files that were written with one that they do not hold; of files that hold theirs,
     it is what theirs must be. Files that are not encrypted are taken as they are, and so are columns; with
-    ``allow_plaintext_files=False`` such a file does not open, nor does a column in plain text that `columns` names, so
-    that nobody can take the encryption away unnoticed. Two of equal content are equal. Raises OptionError for what is
-    no key.
+    ``allow_plaintext_files=False`` such a file does not open, nor does a column that `columns` names and that has no
+    key of its own, so that nobody can take the encryption away unnoticed. Two of equal content are equal. Raises
+    OptionError for what is no key.
     """
 
-    __slots__ = ("_aad_prefix", "_columns", "_footer", "_retriever", "allow_plaintext_files")
+    __slots__ = ("_aad_prefix", "_allow_plaintext_files", "_columns", "_footer", "_retriever")
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Keys:
         if aad_prefix is not None and not isinstance(aad_prefix, bytes):
             raise OptionError(f"aad_prefix is a {type(aad_prefix).__name__}; expected bytes")
         self._retriever, self._aad_prefix = retriever, aad_prefix
-        self.allow_plaintext_files = bool(allow_plaintext_files)
+        self._allow_plaintext_files = bool(allow_plaintext_files)
 
     @classmethod
     def from_kms(
@@ -114,6 +114,11 @@ class Keys:
         return self._aad_prefix
 
     @property
+    def allow_plaintext_files(self) -> bool:
+        """Whether files and columns that are not encrypted are taken as they are."""
+        return self._allow_plaintext_files
+
+    @property
     def given(self) -> tuple[bytes | None, Mapping[str | Column, bytes]]:
         """The footer key and the column keys that were given as bytes."""
         return self._footer, self._columns
@@ -130,7 +135,7 @@ class Keys:
         return self._retriever
 
     def _contents(self) -> tuple[Any, ...]:
-        return self._footer, self._columns, self._retriever, self._aad_prefix, self.allow_plaintext_files
+        return self._footer, self._columns, self._retriever, self._aad_prefix, self._allow_plaintext_files
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Keys) and self._contents() == other._contents()
@@ -148,7 +153,8 @@ class Keys:
         columns = ", ".join(map(_dotted, self._columns))
         return (
             f"Keys(footer={_given(self._footer)}, columns=({columns}), "
-            f"retriever={_given(self._retriever)}, aad_prefix={_given(self._aad_prefix)})"
+            f"retriever={_given(self._retriever)}, aad_prefix={_given(self._aad_prefix)}, "
+            f"allow_plaintext_files={self._allow_plaintext_files})"
         )
 
     def __reduce__(self) -> NoReturn:
@@ -174,10 +180,10 @@ class FileKeys:
         """The footer key, of which the file has `metadata`. Raises EncryptionError where there is none."""
         return self._keys.given[0] or self._retrieved(metadata, "the footer key")
 
-    def require_encrypted(self, column: Column) -> None:
-        """EncryptionError where a column that is in plain text must not be."""
+    def require_no_own(self, column: Column) -> None:
+        """EncryptionError where a column that has no key of its own ought to have one."""
         if not self._keys.allow_plaintext_files and self._keys.given_name(column) is not None:
-            raise EncryptionError("the column is in plain text, but a key to it is given; is it the right file?")
+            raise EncryptionError("the column is not under the key that is given for it; is it the right file?")
 
     def column_key(self, column: Column, metadata: bytes | None) -> bytes:
         """The key of a leaf column that has its own. Raises EncryptionError where there is none."""

@@ -141,7 +141,7 @@ class ScanPlan:
     def __repr__(self) -> str:
         told = [tell_row_groups(self.kept - len(self.locked), len(self.table), self.skipped)]
         if self.locked:
-            told.append(f"{len(self.locked)} encrypted files kept unopened")
+            told.append(f"{len(self.locked)} files did not open, and are kept whole")
         if self.excluded:
             told.append(f"{len(self.excluded)} files skipped unopened by partition")
         locked = sum(isinstance(error, EncryptionError) for error in self.errors) - len(self.locked)

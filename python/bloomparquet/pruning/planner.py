@@ -23,7 +23,7 @@ from bloomparquet.pruning.binding import NoLeaf, bind, gather, partition_of, res
 from bloomparquet.pruning.cache import FooterCache
 from bloomparquet.pruning.filters import Question
 from bloomparquet.pruning.plan import KEPT, REASONS, ScanPlan
-from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
+from bloomparquet.pruning.rowgroups import ColumnChunks, ColumnKey, RowGroups
 from bloomparquet.pruning.verdict import Reason, Verdicts, might_match
 from bloomparquet.residual import mask
 from bloomparquet.storage import FileInfo, ReadCount
@@ -214,6 +214,7 @@ class _FooterEvidence:
         self.equalities: dict[int, list[_Equality]] = {}
         self._partitions, self._places, self._rules, self._unknown = partitions, places, rules, unknown
         self._reads, self._unusable = reads, unusable
+        self._asked: dict[ColumnKey, ColumnChunks] = {}  # the table need not keep them
 
     def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
         verdicts = self.verdicts.get(id(leaf))
@@ -235,8 +236,14 @@ class _FooterEvidence:
                     leaf, IsNull | Not
                 )  # Not of a null-safe equality; all rows are null
             elif not isinstance(found, NoLeaf) and _fits(found, self._rules.integer_bits.get(_column(leaf))):
-                self._judge_chunks(leaf, self.table.chunks(i, found, self._reads), verdicts)
+                self._judge_chunks(leaf, self._chunks(i, found), verdicts)
         return verdicts
+
+    def _chunks(self, layout: int, leaf: LeafColumn) -> ColumnChunks:
+        key = layout, leaf.index
+        if key not in self._asked:
+            self._asked[key] = self.table.chunks(layout, leaf, self._reads)
+        return self._asked[key]
 
     def _judge_chunks(self, leaf: Predicate, chunks: ColumnChunks, verdicts: Verdicts) -> None:
         self._unusable.add(chunks.filters.locked)

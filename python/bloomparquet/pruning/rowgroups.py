@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.encoding import has_signed_order, order_keys
-from bloomparquet.errors import EncryptionError, FormatError
+from bloomparquet.errors import EncryptionError, FormatError, KeyRetrievalError
 from bloomparquet.format.chunks import NOTHING, ChunkFields
 from bloomparquet.format.footer import Footer, read_footers
 from bloomparquet.format.layout import Layout, WriterTraits
@@ -186,17 +186,16 @@ class RowGroups:
             key = (layout, leaf.index)
             if key not in self._chunks:
                 arrays = self.stored.load(key) if self.stored is not None and key in self.stored.keys else None
-                found = self._with(key, arrays or self._extract(layout, leaf, reads or ReadCount()))
-                keys = self.storage.keys
-                if found.filters.locked and keys is not None and keys.retriever is not None:
-                    return found  # it may have the key the next time
-                self._chunks[key] = found
+                return self.put(key, arrays or self._extract(layout, leaf, reads or ReadCount()))
             return self._chunks[key]
 
-    def put(self, key: ColumnKey, arrays: ColumnArrays) -> None:
-        """Take over what is known of a column."""
-        with self._lock:
-            self._chunks[key] = self._with(key, arrays)
+    def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
+        """Take over what is known of a column, unless it is that a key is missing which may be there the next time."""
+        found, keys = self._with(key, arrays), self.storage.keys
+        if not found.filters.locked or keys is None or keys.retriever is None:
+            with self._lock:
+                self._chunks[key] = found
+        return found
 
     def _with(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
         layout, leaf = self.layouts[key[0]], self.layouts[key[0]].schema.leaves[key[1]]
@@ -299,14 +298,19 @@ class RowGroups:
         same_place = _limit(self.files[place], footer) == self.arrays.limit[place]
         return same_layout and same_place and footer.rows == tuple(rows.tolist())
 
-    def _unlock(self, place: int, row_group: int, leaf: LeafColumn) -> _Unlocked:
+    def _unlock(self, place: int, row_group: int, leaf: LeafColumn, refused: dict[int, KeyRetrievalError]) -> _Unlocked:
+        """One chunk. `refused` are the files whose key to the column was asked for in vain: that is done once."""
         footer = self._footers[place]
         assert footer is not None
         try:
+            if place in refused:
+                raise refused[place]
             return footer.unlock(row_group, leaf.index)
         except FormatError as error:
             raise _damaged(self.paths[place], error) from error
         except EncryptionError as error:
+            if isinstance(error, KeyRetrievalError):
+                refused[place] = error
             return type(error)(f"{self.paths[place]}: row group {row_group}, column {'.'.join(leaf.path)}: {error}")
 
     @property
@@ -320,8 +324,9 @@ class RowGroups:
     def _extract(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> ColumnArrays:
         places = list(dict.fromkeys(self.file[self.members(layout)].tolist()))
         footers = self.read_footers(places, reads)
+        refused: dict[int, KeyRetrievalError] = {}
         found = [
-            self._unlock(place, i, leaf)
+            self._unlock(place, i, leaf, refused)
             for place, footer in zip(places, footers, strict=True)
             for i in range(len(footer.rows))
         ]

@@ -344,7 +344,7 @@ def _read_footer(storage: Storage, file: FileInfo, count: ReadCount) -> Footer:
         (footer,) = read_footers(storage, [file], count)
     except EncryptionError as error:
         why = str(error).removeprefix(f"{file.path}: ")
-        raise type(error)(f"{file.path}: the file is encrypted and is left as it is: {why}") from error
+        raise type(error)(f"{file.path}: the file does not open and is left as it is: {why}") from error
     assert footer is not None
     return footer
 
