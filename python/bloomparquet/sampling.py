@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bloomparquet.dataset import Dataset
 from bloomparquet.encoding import family_of
 from bloomparquet.errors import BloomParquetError, EncryptionError
-from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
+from bloomparquet.format.bloom import MAX_HEADER_BYTES, MAX_SEALED_HEADER_BYTES, parse_headers
 from bloomparquet.format.crypto import OVERHEAD
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.layout import WriterTraits
@@ -41,7 +41,6 @@ _FIRST_READ = 20 * 1024  # more than a filter's first read takes; see bloomparqu
 _FULL = 0.9  # of its bits: so full a filter does not tell how many values are in it
 _MOST_VALUES = 1 << 22
 _KEPT_FPP = 0.003  # of samples while they are held: no larger than their values need, and still exact enough
-_SEALED_HEADER_BYTES = 256  # parquet-java's have some eighty zeros in them
 _DATA_PAGES = (0, 3)
 _DICTIONARY_ENCODINGS = {2, 8}
 
@@ -300,7 +299,7 @@ def _filter_sizes(
     file = np.array([table.file[columns[i].places[chunk]] for i, chunk in unknown], np.int64)
     offset = np.array([columns[i].offset[chunk] for i, chunk in unknown], np.int64)
     seals = Seals([_cipher(columns[i], chunk) for i, chunk in unknown], len(unknown))
-    room = np.minimum(table.arrays.limit[file] - offset, np.where(seals.on, _SEALED_HEADER_BYTES, MAX_HEADER_BYTES))
+    room = np.minimum(table.arrays.limit[file] - offset, np.where(seals.on, MAX_SEALED_HEADER_BYTES, MAX_HEADER_BYTES))
     inside = np.flatnonzero((offset >= 4) & (room > BYTES_PER_BLOCK))
     ranges = read_ranges(dataset.storage, table.paths, file[inside], offset[inside], room[inside], count)
     heads = np.zeros((len(inside), MAX_HEADER_BYTES), np.uint8)

@@ -31,7 +31,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.dataset import Dataset
-from bloomparquet.errors import BloomParquetError, OptionError, PlanError
+from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.pruning import planner
 from bloomparquet.pruning.disk import code_fingerprint
 from bloomparquet.pruning.plan import KEPT, ScanPlan
@@ -222,7 +222,10 @@ def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], byt
     errors = [str(error) for error in found.errors]
     if errors:
         more = f" (and {len(errors) - _SHOWN_ERRORS} more)" if len(errors) > _SHOWN_ERRORS else ""
-        warnings = [*warnings, "Bloom filters that cannot be used: " + "; ".join(errors[:_SHOWN_ERRORS]) + more]
+        what = (
+            "What is encrypted" if isinstance(found.errors[0], EncryptionError) else "Bloom filters that cannot be used"
+        )
+        warnings = [*warnings, f"{what}: " + "; ".join(errors[:_SHOWN_ERRORS]) + more]
     plan = {
         "numRowGroupsTotal": len(found.table),
         "numRowGroupsSkippedByStatistics": skipped["statistics"],

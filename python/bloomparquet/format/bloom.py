@@ -22,6 +22,9 @@ from bloomparquet.format.tree import Tree, write_tree
 MAX_HEADER_BYTES = 64
 """Enough for every header that the format defines, with room for fields to come."""
 
+MAX_SEALED_HEADER_BYTES = 1024
+"""The same of an encrypted header, with what is around it; parquet-java encrypts some eighty zeros with its headers."""
+
 MAX_BITSET_BYTES = 128 * 1024 * 1024
 """The largest bitset that parquet-java and Arrow write or read."""
 

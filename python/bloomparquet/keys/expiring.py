@@ -82,6 +82,7 @@ class Expiring(Generic[_Value]):
                 with self._lock:
                     if self._entries.get(key) is entry:
                         del self._entries[key]
+            entry.made = monotonic()  # who is slow to refuse is not to be asked by the next at once
             entry.outcome.set_result(None)
             raise
         entry.outcome.set_result(value)

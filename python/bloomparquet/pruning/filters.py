@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
 from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
 from bloomparquet.format.sealed import ChunkCipher
+from bloomparquet.pruning.fetched import any_set, as_blocks, first_bytes
 from bloomparquet.pruning.learnt import ABSENT, BROKEN, READY, RESIDENT_BYTES, UNREAD, Learnt, pairs
 from bloomparquet.pruning.seals import Seals
 from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter, block_index, block_mask, check_blocks
-from bloomparquet.storage import Ranges, ReadCount, Storage, read_ranges
+from bloomparquet.storage import ReadCount, Storage, read_ranges
 
 _HEAD_BYTES = 4096 + MAX_HEADER_BYTES  # bitsets are powers of two: one of 4 KiB still comes whole, with its header
 _WORTH_KEEPING = 4 * 4096 + MAX_HEADER_BYTES  # read whole at once and kept, if those of all row groups can be
@@ -174,7 +175,7 @@ class Filters:
         self, storage: Storage, which: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount
     ) -> None:
         ranges = read_ranges(storage, self._paths, self._file[which], self.offset[which], size, count)
-        heads, head_sizes = _heads(ranges, size), np.minimum(size, MAX_HEADER_BYTES)
+        heads, head_sizes = first_bytes(ranges, size), np.minimum(size, MAX_HEADER_BYTES)
         modules, locked = self._seals.open_headers(which, ranges, size, heads, head_sizes)
         header_bytes, num_bytes, errors = parse_headers(heads, head_sizes)
         for row, error in {**errors, **locked}.items():
@@ -202,7 +203,7 @@ class Filters:
         self._bitset_at[chunks] = self.offset[chunks] + header_bytes[good]
         self.num_bytes[chunks] = num_bytes[good]
         starts, seen = ranges.starts[good] + header_bytes[good], size[good] - header_bytes[good]
-        self._not_empty[chunks] = ~self._seals.on[chunks] & _any_set(
+        self._not_empty[chunks] = ~self._seals.on[chunks] & any_set(
             ranges.buffer, starts, np.minimum(seen, num_bytes[good])
         )
         self._keep(ranges.buffer, chunks, starts, np.flatnonzero(seen >= stored[good]))
@@ -273,8 +274,8 @@ class Filters:
             base = self._resident_at[chunks]
         else:
             buffer, starts = self._bitsets(question.storage, chunks, question.reads)
-            self._not_empty[chunks] |= _any_set(buffer, starts, self.num_bytes[chunks])
-            blocks, base = _as_blocks(buffer, starts, self.num_bytes[chunks])
+            self._not_empty[chunks] |= any_set(buffer, starts, self.num_bytes[chunks])
+            blocks, base = as_blocks(buffer, starts, self.num_bytes[chunks])
         hit: NDArray[np.bool_] = self._state[chunks] == BROKEN  # some only turn out so when their bitsets are opened
         n_blocks = self.num_bytes[chunks] // BYTES_PER_BLOCK
         undecided, at = np.flatnonzero(~hit), question.first
@@ -324,7 +325,7 @@ class Filters:
             length = np.minimum(size, end - at)
             for some in np.array_split(np.arange(len(chunks)), len(chunks) * size // _BATCH_BYTES + 1):
                 ranges = read_ranges(storage, self._paths, self._file[chunks[some]], at[some], length[some], count)
-                found[some] = _any_set(ranges.buffer, ranges.starts, length[some])
+                found[some] = any_set(ranges.buffer, ranges.starts, length[some])
             self._not_empty[chunks[found]] = True
             chunks, at, end, size = chunks[~found], (at + length)[~found], end[~found], 4 * size
 
@@ -376,36 +377,3 @@ class Filters:
 def _cost_of_blocks(question: Question) -> NDArray[np.int64]:
     """In bytes of a bitset that could be read instead: the gaps between random blocks would on average be as large."""
     return (question.last - question.first) * (question.storage.near // 2 + BYTES_PER_BLOCK)
-
-
-def _heads(ranges: Ranges, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The first bytes of every range, padded with zeros where it has fewer."""
-    heads = np.zeros((len(sizes), MAX_HEADER_BYTES), np.uint8)
-    for i in np.flatnonzero(sizes < MAX_HEADER_BYTES).tolist():
-        heads[i, : sizes[i]] = ranges.buffer[ranges.starts[i] : ranges.starts[i] + sizes[i]]
-    long = np.flatnonzero(sizes >= MAX_HEADER_BYTES)
-    if len(long):
-        heads[long] = Ranges(ranges.buffer, ranges.starts[long]).rows(MAX_HEADER_BYTES)
-    return heads
-
-
-def _any_set(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each range of `buffer` holds a byte that is not zero; the first bytes nearly always tell."""
-    result = np.zeros(len(starts), np.bool_)
-    quick = np.flatnonzero(sizes >= BYTES_PER_BLOCK)
-    if len(quick):
-        result[quick] = np.lib.stride_tricks.sliding_window_view(buffer, BYTES_PER_BLOCK)[starts[quick]].any(axis=1)
-    for i in np.flatnonzero(~result).tolist():
-        result[i] = buffer[starts[i] : starts[i] + sizes[i]].any()
-    return result
-
-
-def _as_blocks(
-    buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Ranges that begin anywhere in `buffer` as one (blocks, 8) matrix, and the block at which each begins."""
-    ends = np.cumsum(sizes)
-    packed = np.empty(int(ends[-1]), np.uint8)
-    for start, size, end in zip(starts.tolist(), sizes.tolist(), ends.tolist(), strict=True):
-        packed[end - size : end] = buffer[start : start + size]
-    return packed.view("<u4").reshape(-1, 8), (ends - sizes) // BYTES_PER_BLOCK

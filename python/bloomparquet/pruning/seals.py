@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, FormatError
-from bloomparquet.format.bloom import MAX_HEADER_BYTES
+from bloomparquet.format.bloom import MAX_HEADER_BYTES, MAX_SEALED_HEADER_BYTES
 from bloomparquet.format.crypto import OVERHEAD, Module, module_size
 from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.storage import Ranges
-
-_MOST_HEADER_BYTES = 1024  # parquet-java encrypts headers with some eighty zeros behind them
 
 
 class Seals:
@@ -59,8 +57,8 @@ class Seals:
 
     def _header(self, chunk: int, data: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
         size = module_size(data.data)
-        if size > min(len(data), _MOST_HEADER_BYTES):
-            raise FormatError(f"its encrypted header claims {size} bytes; expected {_MOST_HEADER_BYTES} at most")
+        if size > min(len(data), MAX_SEALED_HEADER_BYTES):
+            raise FormatError(f"its encrypted header claims {size} bytes; expected {MAX_SEALED_HEADER_BYTES} at most")
         header = self._cipher(chunk).open(data.data[:size], Module.BLOOM_FILTER_HEADER)
         return np.frombuffer(header, np.uint8)[:MAX_HEADER_BYTES], size
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
-from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
+from bloomparquet.format.bloom import MAX_HEADER_BYTES, MAX_SEALED_HEADER_BYTES, parse_headers
 from bloomparquet.format.crypto import OVERHEAD, Module, module_size
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.sealed import ChunkCipher
@@ -19,8 +19,6 @@ from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
 from bloomparquet.writing.rewrite import Extent
 from bloomparquet.writing.sealed_footer import Place
-
-_MOST_SEALED_BYTES = 512  # of a header; parquet-java encrypts some eighty zeros with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def find_filters(
             )
     places, ciphers = list(told), [cipher for _, cipher in told.values()]
     start = np.array([offset for offset, _ in told.values()], np.int64)
-    most = [MAX_HEADER_BYTES if cipher is None else _MOST_SEALED_BYTES for cipher in ciphers]
+    most = [MAX_HEADER_BYTES if cipher is None else MAX_SEALED_HEADER_BYTES for cipher in ciphers]
     sizes = np.minimum(end - start, np.array(most, np.int64))
     ranges = read_ranges(storage, [file.path], np.zeros_like(start), start, sizes, count)
     extents = zip(ranges.starts.tolist(), sizes.tolist(), strict=True)
@@ -174,7 +172,9 @@ def replaced(file: FileInfo, footer: Footer, old: Mapping[Place, Existing], chan
 def _module_size(head: memoryview) -> int:
     size = module_size(head)
     if size > len(head):
-        raise EncryptionError(f"the Bloom filter's header claims {size} bytes; expected {_MOST_SEALED_BYTES} at most")
+        raise EncryptionError(
+            f"the Bloom filter's header claims {size} bytes; expected {MAX_SEALED_HEADER_BYTES} at most"
+        )
     return size
 
 
