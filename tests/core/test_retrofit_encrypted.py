@@ -391,7 +391,7 @@ def test_without_the_footer_key_nothing_changes(tmp_path: Path, keys: bp.Keys | 
         lambda: shrink_filters(path, keys=keys),
         lambda: shrink_filters(path, keys=keys, in_place_footer=True),
     ):
-        with pytest.raises(bp.EncryptionError, match=r"a.parquet: and is left as it is.*footer"):
+        with pytest.raises(bp.EncryptionError, match=r"a.parquet: the file .* and is left as it is.*footer"):
             change()
     (outcome,) = add_filters(path, bloom="id", keys=keys, on_error="report")
     assert outcome.action == "failed"
