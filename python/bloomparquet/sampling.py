@@ -27,7 +27,8 @@ from bloomparquet.format.schema import LeafColumn
 from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.format.tails import MAGIC
 from bloomparquet.predicate import Column
-from bloomparquet.pruning.rowgroups import Bounds, ColumnChunks, RowGroups
+from bloomparquet.pruning.bounds import Bounds
+from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
 from bloomparquet.pruning.seals import Seals
 from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.storage import ReadCount, in_threads, read_ranges

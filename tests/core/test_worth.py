@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bloomparquet.format.layout import WriterTraits
 from bloomparquet.format.schema import Annotation, LeafColumn, SchemaNode
 from bloomparquet.hashing import xxh64_int64
-from bloomparquet.pruning.rowgroups import Bounds
+from bloomparquet.pruning.bounds import Bounds
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.writing.worth import ColumnFacts, Worth, cannot_serve, covered_share, measure_shared, pool_size, weigh
 

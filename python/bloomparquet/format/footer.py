@@ -58,11 +58,16 @@ class Footer:
 
     def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
         """What planning needs of one column chunk. EncryptionError where its metadata does not open."""
+        fields = self._stored(row_group, leaf)
+        if self.crypto is None and not fields.is_encrypted:
+            return fields
         return self.unlock(row_group, leaf)[0]
 
     def unlock(self, row_group: int, leaf: int) -> tuple[ChunkFields, ChunkCipher | None]:
         """The same, and what opens the rest of the chunk: None where it is in plain text."""
         fields = self._stored(row_group, leaf)
+        if self.crypto is None and not fields.is_encrypted:
+            return fields, None
         cipher = self._cipher(fields, row_group, leaf)
         if cipher is None or fields.sealed_metadata is None:
             return fields, cipher
@@ -237,24 +242,24 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, source: tuple[
     return footer if crypto is None else replace(footer, crypto=crypto, places=_places(marks, sizes))
 
 
-def _places(marks: Sequence[tuple[int | None, int | None]], sizes: Sequence[int | None]) -> tuple[tuple[int, int], ...]:
+def _places(marks: Sequence[tuple[Any, Any]], sizes: Sequence[int | None]) -> tuple[tuple[int, int], ...]:
     """Of each row group, where parquet-java takes it to begin when it cannot look into the columns: at its file_offset,
     unless that lies before the end of the row group before; and its ordinal. `marks` are these two as they are stored.
     """
     places: list[tuple[int, int]] = []
     end = 0
     for i, ((offset, ordinal), size) in enumerate(zip(marks, sizes, strict=True)):
-        start = offset or 0
+        start = offset if isinstance(offset, int) else 0
         if i == 0 or start < end:
             start = end or len(MAGIC)
         end = start + (size or 0)
-        places.append((start, i if ordinal is None else ordinal))
+        places.append((start, ordinal if isinstance(ordinal, int) else i))
     return tuple(places)
 
 
 def _read_row_group(
     reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...]
-) -> tuple[int, int | None, tuple[int, ...], tuple[int | None, int | None]]:
+) -> tuple[int, int | None, tuple[int, ...], tuple[Any, Any]]:
     """The rows, the compressed size, the chunks' places, and the file_offset and ordinal of the row group at the
     reader's position."""
     field_id = 0
@@ -277,7 +282,5 @@ def _read_row_group(
     rows = numbers.get(3)
     if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:
         raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
-    compressed, offset, ordinal = (
-        number if isinstance(number := numbers.get(field_id), int) else None for field_id in (6, 5, 7)
-    )
-    return rows, compressed, tuple(chunks), (offset, ordinal)
+    compressed = numbers.get(6)
+    return rows, compressed if isinstance(compressed, int) else None, tuple(chunks), (numbers.get(5), numbers.get(7))

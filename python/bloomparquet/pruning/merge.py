@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.format.layout import Layout
+from bloomparquet.pruning.bounds import Bounds
 from bloomparquet.pruning.learnt import Learnt
-from bloomparquet.pruning.rowgroups import Bounds, ColumnArrays, ColumnChunks, GroupArrays, RowGroups
+from bloomparquet.pruning.rowgroups import ColumnArrays, ColumnChunks, GroupArrays, RowGroups
 from bloomparquet.storage import FileInfo
 
 

@@ -10,39 +10,29 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.encoding import has_signed_order, order_keys
 from bloomparquet.errors import EncryptionError, FormatError, KeyRetrievalError
 from bloomparquet.format.chunks import NOTHING, ChunkFields
 from bloomparquet.format.footer import Footer, read_footers
-from bloomparquet.format.layout import Layout, WriterTraits
+from bloomparquet.format.layout import Layout
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.format.sealed import ChunkCipher
+from bloomparquet.pruning.bounds import Bounds, bounds_of
 from bloomparquet.pruning.filters import Filters
 from bloomparquet.pruning.learnt import Learnt
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 UNKNOWN = -1
 
-_Unlocked = tuple[ChunkFields, ChunkCipher | None] | EncryptionError
-
 ColumnKey = tuple[int, int]
 """A column of a table: the place of its layout, and of its leaf therein."""
-
-
-@dataclass(frozen=True, repr=False)
-class Bounds:
-    """Statistics' minima and maxima in the order of :func:`bloomparquet.encoding.order_keys`; all of shape (n,)."""
-
-    lower: NDArray[Any]
-    upper: NDArray[Any]
-    known: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -101,6 +91,15 @@ class GroupArrays:
     limit: NDArray[np.int64]
     rows: NDArray[np.int64]
     extents: NDArray[np.int64]
+
+
+class _Opened(NamedTuple):
+    """Chunks of one column: what their metadata says; the ciphers of those that are encrypted, and why others do not
+    open, by their places."""
+
+    fields: list[ChunkFields]
+    ciphers: dict[int, ChunkCipher]
+    locked: dict[int, EncryptionError]
 
 
 class Lessons(NamedTuple):
@@ -298,20 +297,30 @@ class RowGroups:
         same_place = _limit(self.files[place], footer) == self.arrays.limit[place]
         return same_layout and same_place and footer.rows == tuple(rows.tolist())
 
-    def _unlock(self, place: int, row_group: int, leaf: LeafColumn, refused: dict[int, KeyRetrievalError]) -> _Unlocked:
-        """One chunk. `refused` are the files whose key to the column was asked for in vain: that is done once."""
-        footer = self._footers[place]
-        assert footer is not None
+    def _open(self, place: int, footer: Footer, leaf: LeafColumn, opened: _Opened) -> None:
+        """Append the chunks of one file to `opened`."""
+        row_groups = range(len(footer.rows))
         try:
-            if place in refused:
-                raise refused[place]
-            return footer.unlock(row_group, leaf.index)
+            if footer.crypto is None:
+                with suppress(EncryptionError):  # of a chunk that is encrypted although its file is not
+                    opened.fields.extend([footer.read_chunk(i, leaf.index) for i in row_groups])
+                    return
+            refused: KeyRetrievalError | None = None  # a key is asked for once, and not by every row group
+            for i in row_groups:
+                try:
+                    if refused is not None:
+                        raise refused
+                    fields, cipher = footer.unlock(i, leaf.index)
+                    if cipher is not None:
+                        opened.ciphers[len(opened.fields)] = cipher
+                except EncryptionError as error:
+                    refused = error if isinstance(error, KeyRetrievalError) else None
+                    told = f"{self.paths[place]}: row group {i}, column {'.'.join(leaf.path)}: {error}"
+                    opened.locked[len(opened.fields)] = type(error)(told)
+                    fields = NOTHING
+                opened.fields.append(fields)
         except FormatError as error:
             raise _damaged(self.paths[place], error) from error
-        except EncryptionError as error:
-            if isinstance(error, KeyRetrievalError):
-                refused[place] = error
-            return type(error)(f"{self.paths[place]}: row group {row_group}, column {'.'.join(leaf.path)}: {error}")
 
     @property
     def kept_bytes(self) -> int:
@@ -324,25 +333,19 @@ class RowGroups:
     def _extract(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> ColumnArrays:
         places = list(dict.fromkeys(self.file[self.members(layout)].tolist()))
         footers = self.read_footers(places, reads)
-        refused: dict[int, KeyRetrievalError] = {}
-        found = [
-            self._unlock(place, i, leaf, refused)
-            for place, footer in zip(places, footers, strict=True)
-            for i in range(len(footer.rows))
-        ]
-        chunks = [NOTHING if isinstance(each, EncryptionError) else each[0] for each in found]
+        opened = _Opened([], {}, {})
+        for place, footer in zip(places, footers, strict=True):
+            self._open(place, footer, leaf, opened)
+        chunks = opened.fields
         values, nulls, offset, length = (
             np.array([UNKNOWN if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in range(4)
         )
         nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
         filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
         bounds = bounds_of(leaf, self.layouts[layout].traits, chunks)
-        locked = {i: each for i, each in enumerate(found) if isinstance(each, EncryptionError)}
-        ciphers = [None if isinstance(each, EncryptionError) else each[1] for each in found]
-        return ColumnArrays(
-            bounds, nulls, values, offset, length, filled, Learnt.nothing(offset, locked),
-            ciphers if any(ciphers) else None,
-        )  # fmt: skip
+        ciphers = [opened.ciphers.get(i) for i in range(len(chunks))] if opened.ciphers else None
+        learnt = Learnt.nothing(offset, opened.locked)
+        return ColumnArrays(bounds, nulls, values, offset, length, filled, learnt, ciphers)
 
 
 def are_unchanged(storage: Storage, files: Iterable[FileInfo]) -> list[bool]:
@@ -373,22 +376,3 @@ def _damaged(path: str, error: FormatError) -> FormatError:
 def _bytes_of(chunks: ColumnChunks) -> int:
     bounds = 0 if chunks.bounds is None else chunks.bounds.lower.nbytes + chunks.bounds.upper.nbytes
     return chunks.filters.kept_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
-
-
-def bounds_of(leaf: LeafColumn, traits: WriterTraits, chunks: Sequence[ChunkFields]) -> Bounds | None:
-    """The bounds that can be relied on: min_value and max_value where the file defines their order, else the deprecated
-    ones where every writer ordered them alike."""
-    ordered, signed = traits.column_orders[leaf.index], has_signed_order(leaf)
-    lower: list[bytes | None] = []
-    upper: list[bytes | None] = []
-    for chunk in chunks:
-        deprecated = signed and chunk.min_value is None and chunk.max_value is None
-        lower.append(chunk.deprecated_min if deprecated else chunk.min_value if ordered else None)
-        upper.append(chunk.deprecated_max if deprecated else chunk.max_value if ordered else None)
-    lows, highs = order_keys(leaf, lower), order_keys(leaf, upper)
-    if lows is None or highs is None:
-        return None
-    known = lows[1] & highs[1]
-    # Bounds the wrong way round prove nothing but that their writer erred.
-    known &= np.asarray(lows[0] <= highs[0], np.bool_)
-    return Bounds(lows[0], highs[0], known)

@@ -32,7 +32,8 @@ from bloomparquet.predicate import (
     Predicate,
     StartsWith,
 )
-from bloomparquet.pruning.rowgroups import Bounds, ColumnChunks
+from bloomparquet.pruning.bounds import Bounds
+from bloomparquet.pruning.rowgroups import ColumnChunks
 from bloomparquet.pruning.verdict import Verdicts
 
 _Compare = Callable[[Any, Any], Any]

@@ -26,9 +26,10 @@ import bloomparquet.errors
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.format.footer import parse_footer
 from bloomparquet.format.layout import Layout
+from bloomparquet.pruning.bounds import Bounds
 from bloomparquet.pruning.disk import DamagedEntryError, Entry, Unit, code_fingerprint
 from bloomparquet.pruning.learnt import Learnt
-from bloomparquet.pruning.rowgroups import Bounds, ColumnArrays, ColumnKey, GroupArrays, RowGroups
+from bloomparquet.pruning.rowgroups import ColumnArrays, ColumnKey, GroupArrays, RowGroups
 from bloomparquet.storage import FileInfo, Storage
 
 _TABLE = "table"

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from bloomparquet.encoding import encode_values, family_of
 from bloomparquet.format.layout import WriterTraits
 from bloomparquet.format.schema import LeafColumn
-from bloomparquet.pruning.rowgroups import Bounds
+from bloomparquet.pruning.bounds import Bounds
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.writing.bloom import refusal
 

@@ -23,7 +23,7 @@ from bloomparquet.errors import OptionError
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.keys import Keys
-from bloomparquet.pruning.rowgroups import bounds_of
+from bloomparquet.pruning.bounds import bounds_of
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import open_storage
 from bloomparquet.writing.arrow_file import filters_in, footer_of
