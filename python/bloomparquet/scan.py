@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.dataset import Dataset, Paths
-from bloomparquet.errors import FormatError, PlanError, nearest
+from bloomparquet.errors import EncryptionError, FormatError, PlanError, nearest
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.plain import Images
 from bloomparquet.names import Names, find
 from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.plan import ScanPlan
 from bloomparquet.pruning.planner import Where, cache, plan
+from bloomparquet.pruning.rowgroups import is_unchanged
 from bloomparquet.residual import bind
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 from bloomparquet.unify import as_instants, fit, int96_columns, unify
@@ -145,12 +146,23 @@ class _Scan:
             found = (self._stored_as(name, present, file.path) for name in self._stored_names)
             names = [name for name in found if name is not None]
             constants = self._partitions.slice(int(plan.file_places[place]), 1)
-            for batch in read_row_groups(plan.dataset.storage, file.path, footer, row_groups, names):
+            for batch in self._read(file, footer, row_groups, names):
                 whole = self._conform(batch, constants, file.path)
                 if self._matching is not None:
                     whole = whole.filter(self._matching(whole))
                 if whole.num_rows:
                     yield whole.select(self.schema.names)
+
+    def _read(
+        self, file: FileInfo, footer: Footer, row_groups: list[int], names: list[str]
+    ) -> Iterator[pa.RecordBatch]:
+        storage = self._plan.dataset.storage
+        try:
+            yield from read_row_groups(storage, file.path, footer, row_groups, names)
+        except EncryptionError:
+            if storage.key != "file" or is_unchanged(file):
+                raise
+            raise FormatError(f"{file.path}: the file was replaced while it was read; read it again") from None
 
     def _conform(self, batch: pa.RecordBatch, constants: pa.Table, path: str) -> pa.RecordBatch:
         arrays = []

@@ -12,34 +12,72 @@ import importlib.util
 import sys
 import threading
 import time
-from collections import defaultdict
 
-from bloomparquet.errors import OptionError
+from bloomparquet.errors import OptionError, PlanError
 from bloomparquet.keys import Keys, load_keys
 
 _SECONDS_KEPT = 600.0
 _WHERE_FOUND = (
     "on PYTHONPATH, and among the files that --py-files or SparkContext.addPyFile ships; the jar's planner also in "
-    "spark.bloomparquet.pythonPath"
+    "spark.bloomparquet.pythonPath; none of them sees a notebook, or the program itself"
 )
 
-_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-_kept: dict[str, tuple[Keys, float]] = {}
+_lock = threading.Lock()
+_asked: dict[str, _Answer] = {}
 
 
-def provided_keys(provider: str | None) -> Keys | None:
+class _Answer:
+    """What a provider gives, when it does: one thread asks, and any number may wait."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._keys: Keys | None = None
+        self._error: OptionError | None = None
+        self._done = threading.Event()
+        self._began = time.monotonic()
+        self._until = self._began + _SECONDS_KEPT
+        # Not the thread of who waits: a provider that hangs must not take those with it that plan other queries.
+        threading.Thread(target=self._ask, name=f"key provider {provider}", daemon=True).start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the provider is to be asked again."""
+        return time.monotonic() >= self._until
+
+    def keys(self, patience: float | None) -> Keys:
+        left = None if patience is None else max(self._began + patience - time.monotonic(), 0.0)
+        if not self._done.wait(left):
+            raise PlanError(
+                f"key provider {self._provider!r} has not answered for {patience:.0f} seconds; it is waited for no more"
+            )
+        if self._keys is None:
+            raise OptionError(*(self._error.args if self._error else ()))
+        return self._keys
+
+    def _ask(self) -> None:
+        try:
+            self._keys = _load(self._provider)
+        except OptionError as error:
+            self._error = error
+        except BaseException as error:  # noqa: BLE001 - who waits is to be told
+            self._error = OptionError(f"key provider {self._provider!r} raised {type(error).__name__}")
+        self._until = time.monotonic() + (_SECONDS_KEPT if self._keys is not None else 0.0)
+        self._done.set()
+
+
+def provided_keys(provider: str | None, patience: float | None = None) -> Keys | None:
     """What the function that `provider` names (``"module:function"``) returns; None where none is named.
 
-    Raises OptionError that says what to do: where there is no such function, or it does not return keys.
+    Waits for it no longer than until `patience` seconds after it was called; then raises PlanError. Raises OptionError
+    that says what to do where there is no such function, or it does not return keys.
     """
     if provider is None:
         return None
-    with _locks[provider]:
-        keys, until = _kept.get(provider, (None, 0.0))
-        if keys is None or time.monotonic() >= until:
-            keys = _load(provider)
-            _kept[provider] = keys, time.monotonic() + _SECONDS_KEPT
-        return keys
+    with _lock:
+        answer = _asked.get(provider)
+        if answer is None or answer.is_over:
+            answer = _asked[provider] = _Answer(provider)
+    return answer.keys(patience)
 
 
 def _load(provider: str) -> Keys:

@@ -19,7 +19,6 @@ import logging
 import os
 import re
 import signal
-import sys
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +47,7 @@ _SHOWN_ERRORS = 3
 _LONGEST = 500  # characters of an error
 _SIGN_SECONDS = 2
 _SECONDS_TO_END = 10
+_PATIENCE_WITH_PROVIDERS = 15.0  # seconds; below what queries wait for their plans
 _SECONDS_CLOSED = 60  # a storage that could not be opened is not asked again for so long
 
 
@@ -56,12 +56,15 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # in a shell, it is for the query
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not end up between the frames
+    requests = os.fdopen(os.dup(0), "rb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)  # and whatever reads, such as a key provider's child, must not read of them
     logging.getLogger("bloomparquet").addHandler(logging.NullHandler())  # told in the answers
     np.unique(np.zeros(1))  # imports more of numpy when it is first called
     code_fingerprint()
     failed = False
     try:
-        Worker(answers).serve(sys.stdin.buffer)
+        Worker(answers).serve(requests)
     except Exception:
         failed = True
         logging.getLogger(__name__).exception("the planner ends")
@@ -131,13 +134,13 @@ class Worker:
                 strict=False,
                 exact_names=True,
                 integer_bits=integer_bits(request["predicate"]),
-                keys=provided_keys(options.key_provider),
+                keys=provided_keys(options.key_provider, patience=_PATIENCE_WITH_PROVIDERS),
             )
             return summarize(found, warnings)
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
             return {"error": _in_short(error), "fatal": fatal}, b""
-        except Exception as error:  # noqa: BLE001 - a query must never fail, or wait, because planning does
+        except BaseException as error:  # noqa: BLE001 - a query must never fail, or wait, because planning does
             return {"error": f"{type(error).__name__}: {_in_short(error)}"}, b""
 
     def _dataset(self, listing: bytes, files: int) -> Dataset:
@@ -197,7 +200,7 @@ def _open(root: str) -> tuple[Storage, str]:
     raise PlanError(told)
 
 
-def _in_short(error: Exception) -> str:
+def _in_short(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:_LONGEST]
 
 

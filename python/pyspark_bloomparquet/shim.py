@@ -31,6 +31,8 @@ class ScanSummary:
 
     When nothing was `planned`, `reason` says why, and everything is read. Otherwise ``total = kept + skipped.total()``,
     in row groups of the files that Spark's partition filters left; `skipped` is by ``"statistics"`` and ``"bloom"``.
+    `whole_files` are not among them: the planner could not look into them, as they are encrypted, damaged or not what
+    was listed, and Spark reads them whole, or says why not.
     """
 
     paths: tuple[str, ...]
@@ -44,13 +46,15 @@ class ScanSummary:
     requests: int
     errors: int
     seconds: float
+    whole_files: int = 0
 
     def __str__(self) -> str:
         if not self.planned:
             return f"not planned: {self.reason}"
         from bloomparquet.pruning.plan import tell_row_groups
 
-        return tell_row_groups(self.kept, self.total, self.skipped)
+        told = tell_row_groups(self.kept, self.total, self.skipped)
+        return f"{told}; {self.whole_files} files read whole, unplanned" if self.whole_files else told
 
 
 def jar_path() -> Path:
@@ -139,6 +143,7 @@ def _summary(plan: dict[str, Any]) -> ScanSummary:
         requests=plan.get("requests", 0),
         errors=plan.get("numFilterErrors", 0),
         seconds=plan.get("planningTimeMs", 0) / 1000,
+        whole_files=plan.get("numFilesNotUnderstood", 0),
     )
 
 

@@ -30,7 +30,7 @@ _ENCRYPTIONS = ("parquet.encryption.", "parquet.crypto.")
 _MASTER_KEYS = ("footer.key", "column.keys", "uniform.key")  # parquet.encryption.…: who names one wants encrypted files
 _CRYPTO_FACTORY = "parquet.crypto.factory.class"
 _BY_PROPERTIES = "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory"
-_HOW_TO_ENCRYPT = (
+HOW_TO_ENCRYPT = (
     "attach the jar (pyspark_bloomparquet.attach), with which Spark's own writer encrypts, or use "
     "bloomparquet.write_table(…, encryption=…)"
 )
@@ -235,7 +235,7 @@ def _refuse_what_is_for_loads(given: Mapping[str, Any]) -> None:
         )
     if "keyProvider" in given:
         raise OptionError(
-            f"option keyProvider is for reading and encrypts nothing; for encrypted files, {_HOW_TO_ENCRYPT}"
+            f"option keyProvider is for reading and encrypts nothing; for encrypted files, {HOW_TO_ENCRYPT}"
         )
 
 
@@ -243,7 +243,7 @@ def _refuse_encryption(asked: str | None) -> None:
     """UnsupportedError where a setting has `asked` for encryption: what is written here would be in plain text."""
     if asked is not None:
         raise UnsupportedError(
-            f"{asked} asks for encrypted files, which the Python data source does not write; {_HOW_TO_ENCRYPT}"
+            f"{asked} asks for encrypted files, which the Python data source does not write; {HOW_TO_ENCRYPT}"
         )
 
 

@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from bloomparquet.errors import BloomParquetError, OptionError, UnsupportedError
+from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, UnsupportedError
+from bloomparquet.format.footer import read_footers
 from bloomparquet.partitions import parse_directories
-from bloomparquet.storage import open_storage
+from bloomparquet.storage import FileInfo, ReadCount, Storage, is_hidden, open_storage
 from bloomparquet.writing.logged import require_no_log
 from bloomparquet.writing.writer import ParquetWriter
 from pyspark_bloomparquet.batches import arrow_schema
@@ -29,7 +30,7 @@ from pyspark_bloomparquet.directories import check_partition_type, split
 from pyspark_bloomparquet.file_schema import LAYOUT, check_schema, file_schema, fitted, stored_schema
 from pyspark_bloomparquet.places import open_places
 from pyspark_bloomparquet.staging import make_task_directory
-from pyspark_bloomparquet.write_options import check_codec, refuse_sessions_encryption
+from pyspark_bloomparquet.write_options import HOW_TO_ENCRYPT, check_codec, refuse_sessions_encryption
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -76,6 +77,7 @@ def make_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> B
     places, root = open_places(options.path)
     storage, inner = open_storage(options.path)
     require_no_log(storage, [inner])
+    _require_plain(storage, inner, options.path)
     existing = None if overwrite else _existing_partitions(options.path)
     partitions = _partitions(options, columns.names, existing)
     sparks = arrow_schema(schema)
@@ -93,6 +95,23 @@ def make_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> B
             raise _exists(options)
         skip = True
     return BloomParquetWriter(options, job, columns, kept, partitions, blooms, dictionaries, overwrite, skip)
+
+
+def _require_plain(storage: Storage, inner: str, path: str) -> None:
+    """UnsupportedError where encrypted files lie: whatever the session says of encryption, a Python data source may not
+    see, and what is written here is in plain text. The first file tells."""
+    try:
+        listed = storage.list_files(inner, recursive=True)
+    except FileNotFoundError:
+        return
+    locked: dict[FileInfo, EncryptionError] = {}
+    for file in [file for file in listed if not is_hidden(file.path.rpartition("/")[2])][:1]:
+        (footer,) = read_footers(storage, [file], ReadCount(), skip_corrupt=True, locked=locked)
+        if locked or (footer is not None and footer.crypto is not None):
+            raise UnsupportedError(
+                f"{path}: there are encrypted files ({file.path}), and the Python data source writes none; "
+                f"{HOW_TO_ENCRYPT}"
+            )
 
 
 class BloomParquetWriter(DataSourceArrowWriter):

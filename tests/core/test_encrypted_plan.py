@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -461,3 +462,16 @@ def test_strict_keys_want_a_column_under_its_own_key(tmp_path: Path) -> None:
     assert bp.read_table(path, "id = 8", keys=bp.Keys(FOOTER, {"id": OWN})).num_rows == 1
     with pytest.raises(AttributeError):
         strict.allow_plaintext_files = True  # type: ignore[misc]
+
+
+def test_keys_that_have_to_be_asked_for_are_asked_for_at_once(tmp_path: Path) -> None:
+    for i in range(6):
+        write(tmp_path / f"{i}.parquet", footer_key_metadata=b"kf", column_key_metadata={"id": b"ka", "text": b"kb"})
+    held = {b"kf": FOOTER, b"ka": OWN, b"kb": OTHER}
+    together = {b"kf": threading.Barrier(6, timeout=20), b"ka": threading.Barrier(6, timeout=20)}
+
+    def retrieve(metadata: bytes) -> bytes:
+        together[metadata].wait()  # until as many have asked as there are files
+        return held[metadata]
+
+    assert bp.plan(tmp_path, "id = 7", keys=bp.Keys(retriever=retrieve)).kept == 0

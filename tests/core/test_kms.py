@@ -533,7 +533,7 @@ def test_pyarrow_unwraps_what_is_wrapped_here(tmp_path: Path, bits: int, double:
 def test_pyarrow_reads_what_is_written_with_a_service(tmp_path: Path, columns: Any, options: dict[str, Any]) -> None:
     kms = Kms()
     path = str(tmp_path / "a.parquet")
-    encryption = bp.Encryption.from_kms(configuration(columns, **options), None, kms.client)
+    encryption = bp.Encryption.from_kms(None, kms.client, configuration(columns, **options))
     bp.write_table(TABLE, path, bloom={"id": bp.Bloom()}, encryption=encryption)
     assert Writer(kms).read(path).equals(TABLE)
     assert bp.read_table(path, "id = 7", keys=keys(kms)).num_rows == 1

@@ -261,3 +261,14 @@ def test_files_of_other_implementations(name: str, parquet_testing_dir: Path) ->
         }
     for column, values in expected.items():
         assert found[column].to_pylist() == list(values), column
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_not_said_to_be_forged(tmp_path: Path) -> None:
+    keys = bp.Keys(b"f" * 16)
+    path = tmp_path / "a.parquet"
+    bp.write_table(pa.table({"n": range(4_000)}), path, row_group_size=1_000, encryption=keys)
+    batches = bp.scan_batches(path, keys=keys)
+    next(batches)
+    bp.write_table(pa.table({"n": range(4_000)}), path, row_group_size=1_000, encryption=keys)
+    with pytest.raises(bp.FormatError, match=r"a\.parquet: the file was replaced while it was read; read it again"):
+        list(batches)

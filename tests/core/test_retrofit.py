@@ -372,3 +372,13 @@ def test_checksums_that_hadoop_keeps_beside_a_file_go_with_its_bytes(tmp_path: P
         (outcome,) = change()
         assert outcome.action in ("added", "shrunk", "written")
         assert list(tmp_path.glob(".*.crc")) == []
+
+
+def test_what_is_no_path_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where columns or an fpp are given in the place of dst, as they stand in other functions."""
+    monkeypatch.chdir(tmp_path)
+    path = make(tmp_path / "a.parquet")
+    for change in (lambda: add_filters(path, ["id"]), lambda: shrink_filters(path, 0.05)):
+        with pytest.raises(bp.OptionError, match=r"dst is a (list|float); expected a path"):
+            change()
+    assert os.listdir(tmp_path) == ["a.parquet"]

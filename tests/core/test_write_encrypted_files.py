@@ -88,7 +88,7 @@ def by_kms(algorithm: str, plaintext_footer: bool, bits: int, *, columns: bool, 
         data_key_length_bits=bits,
     )
     return Case(
-        Encryption.from_kms(encryption, config, kms.client),
+        Encryption.from_kms(config, kms.client, encryption),
         bp.Keys.from_kms(config, kms.client),
         pe.CryptoFactory(kms.client).file_decryption_properties(config),
         (ID, NAME, X) if columns else (ID, NAME, CITY, X, TAG),
@@ -312,7 +312,7 @@ def test_every_file_has_keys_of_its_own_from_a_kms(tmp_path: Path) -> None:
 def test_a_kms_that_refuses_leaves_what_was_there(tmp_path: Path) -> None:
     kms, path = Kms(denied={"k1"}), tmp_path / "a.parquet"
     path.write_bytes(b"old")
-    encryption = Encryption.from_kms(configuration({"k1": ["id"]}), pe.KmsConnectionConfig(), kms.client)
+    encryption = Encryption.from_kms(pe.KmsConnectionConfig(), kms.client, configuration({"k1": ["id"]}))
     with pytest.raises(bp.EncryptionError, match=r"a.parquet: the file is not written: .*'k1'") as caught:
         bp.write_table(TABLE, path, encryption=encryption)
     assert SECRET not in whole_text(caught.value)

@@ -37,6 +37,16 @@ def footer_alone():
 
 def fails():
     raise ValueError({SECRET!r}, {FOOTER_KEY!r})
+
+def exits():
+    import sys
+    sys.exit(3)
+
+def reads_and_prints():
+    import subprocess, sys
+    assert sys.stdin.read() == "" and subprocess.run(["cat"], capture_output=True).stdout == b""
+    print("a line that is no answer")
+    return counted()
 """
 
 
@@ -106,7 +116,8 @@ def test_row_groups_of_a_column_without_its_key_are_kept_and_counted(planner: Pl
 def test_a_wrong_provider_fails_the_query(planner: Planner, home: Path, provider: str) -> None:
     answer = ask(planner, home, provider, 5)
     assert answer["fatal"] is True
-    assert f"key provider '{provider}'" in answer["error"]
+    told = "key provider: expected module:function" if " " in provider else f"key provider '{provider}'"
+    assert told in answer["error"]
 
 
 def test_neither_answers_nor_what_it_prints_nor_the_cache_have_keys_or_values(planner: Planner, home: Path) -> None:
@@ -126,3 +137,14 @@ def test_neither_answers_nor_what_it_prints_nor_the_cache_have_keys_or_values(pl
     assert b"0.parquet" not in cached
     text = " ".join(told) + (home / "stderr").read_text()
     assert reveals(text, FOOTER_KEY, COLUMN_KEY, WRONG_KEY, SECRET.encode()) == []
+
+
+def test_a_provider_may_exit_read_and_print(planner: Planner, home: Path) -> None:
+    """Requests come on the process's standard input and answers go to its output: neither is the provider's."""
+    answer = ask(planner, home, "providers:exits", 5)
+    assert (answer["error"], answer["fatal"]) == (
+        "key provider 'providers:exits' raised SystemExit; call it in Python to see why",
+        True,
+    )
+    plan = ask(planner, home, "providers:reads_and_prints", 5)["plan"]
+    assert plan["numRowGroupsRead"] == 0

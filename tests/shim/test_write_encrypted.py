@@ -86,3 +86,24 @@ def test_filters_of_encrypted_columns_are_encrypted_and_found(
     plain = bp.SplitBlockBloomFilter.empty(size // 32)
     plain.insert(xxh64_int64(np.array(values)))
     assert plain.to_bytes()[:64] not in file.read_bytes()
+
+
+def test_a_key_provider_of_a_write_is_refused_where_nothing_is_encrypted(
+    shim: SparkSession, tmp_path: Path, kms: dict[str, str]
+) -> None:
+    """Who names one believes that it encrypts; of the session's, which is for its reads as well, it is not known."""
+    frame = shim.range(0, 20, 1, 1)
+    path = str(tmp_path / "t")
+    write = frame.write.format("bloomparquet").option("keyProvider", PROVIDER)
+    with pytest.raises(Exception, match="option keyProvider is for reading and encrypts nothing"):
+        write.save(path)
+    assert not list(tmp_path.rglob("*.parquet"))
+    with conf(shim, kms):
+        with pytest.raises(Exception, match="option keyProvider is for reading and encrypts nothing"):
+            write.mode("overwrite").save(path)
+        frame.write.format("bloomparquet").options(**KEYS, keyProvider=PROVIDER).mode("overwrite").save(path)
+        (file,) = Path(path).glob("*.parquet")
+        assert file.read_bytes()[:4] == b"PARE"
+    with conf(shim, {"spark.datasource.bloomparquet.keyProvider": PROVIDER}):
+        frame.write.format("bloomparquet").save(str(tmp_path / "plain"))
+    assert len(list((tmp_path / "plain").glob("*.parquet"))) == 1

@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 
 import bloomparquet as bp
-from bloomparquet.errors import OptionError, UnsupportedError
+from bloomparquet.errors import OptionError, PlanError, UnsupportedError
 from bloomparquet.writing.retrofit import AddFilters
 from pyspark_bloomparquet import key_provider, spread
 from pyspark_bloomparquet.key_provider import provided_keys
 from pyspark_bloomparquet.options import Options, PlannerOptions
 from pyspark_bloomparquet.write_options import WriteOptions, refuse_sessions_encryption
+from pyspark_bloomparquet.writer import make_writer
 
 Provider = Callable[[str], str]
 
@@ -28,7 +30,7 @@ Provider = Callable[[str], str]
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provider:
     """Makes a module whose function `keys` does what it is given, and names that function."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(key_provider, "_kept", {})
+    monkeypatch.setattr(key_provider, "_asked", {})
 
     def make(body: str) -> str:
         name = f"provider_{len(list(tmp_path.iterdir()))}_{tmp_path.name}"
@@ -75,6 +77,29 @@ def test_a_provider_that_failed_is_asked_again(provider: Provider) -> None:
         provided_keys(name)
     assert "secret" not in str(raised.value)
     assert provided_keys(name) == bp.Keys(b"k" * 16)
+
+
+@pytest.mark.parametrize("body", ["sys.exit(3)", "raise BaseException('a secret')", "raise asyncio.CancelledError"])
+def test_a_provider_that_wants_to_end_the_process_is_an_error(provider: Provider, body: str) -> None:
+    name = provider(f"import sys, asyncio; {body}")
+    with pytest.raises(OptionError, match=r"raised (SystemExit|BaseException|CancelledError)") as raised:
+        provided_keys(name)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_provider_that_hangs_is_waited_for_together_and_not_for_long(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = provider("calls.append(1); time.sleep(1.0); return bp.Keys(b'k' * 16)")
+    for _ in range(2):
+        with pytest.raises(PlanError, match=r"has not answered for 0 seconds; it is waited for no more"):
+            provided_keys(name, patience=0.2)
+    began = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: began + 5)
+    with pytest.raises(PlanError):
+        provided_keys(name, patience=5)
+    assert provided_keys(name) == bp.Keys(b"k" * 16)
+    assert calls(name) == 1
 
 
 def test_a_module_that_is_not_found_is_told_with_where_it_was_looked_for(provider: Provider) -> None:
@@ -145,3 +170,18 @@ def test_a_provider_that_an_executor_lacks_is_told_in_the_outcome_of_its_files(t
     assert outcome.error is not None
     assert f"{path}: on {socket.gethostname()}: key provider 'nobodys:keys' cannot be imported" in outcome.error
     assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize("plaintext_footer", [True, False])
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_nothing_is_written_in_plain_text_where_encrypted_files_lie(
+    overwrite: bool, plaintext_footer: bool, tmp_path: Path
+) -> None:
+    """What the session says of encryption a Python data source may not see; the files it can."""
+    encryption = bp.Encryption(bp.Keys(b"k" * 16), plaintext_footer=plaintext_footer)
+    (tmp_path / "day=1").mkdir()
+    bp.write_table(pa.table({"x": [1]}), tmp_path / "day=1" / "a.parquet", encryption=encryption)
+    schema = StructType([StructField("x", LongType())])
+    with pytest.raises(UnsupportedError, match=r"there are encrypted files .* and the Python data source writes none"):
+        make_writer(WriteOptions.parse({"path": str(tmp_path)}), schema, overwrite)
+    assert [path.name for path in tmp_path.rglob("*")] == ["day=1", "a.parquet"]

@@ -176,4 +176,4 @@ def encryption(footer: str = "kf", columns: dict[str, list[str]] | None = None, 
 
     given = {"column_keys": columns} if columns else {}
     configuration = EncryptionConfiguration(footer, uniform_encryption=not columns, **given, **options)
-    return Encryption.from_kms(configuration, None, Client)
+    return Encryption.from_kms(None, Client, configuration)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, LimitError
 from bloomparquet.format.chunks import ChunkFields, ChunkTemplates
 from bloomparquet.format.crypto import Module
 from bloomparquet.format.layout import Layout, layout_of, schema_of, without_row_groups
@@ -24,12 +25,13 @@ from bloomparquet.format.sealed import ChunkCipher, FileCrypto, open_footer, req
 from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
 from bloomparquet.format.thrift import CompactReader
 from bloomparquet.format.tree import Tree, read_tree, write_tree
-from bloomparquet.storage import FileInfo, ReadCount, Storage
+from bloomparquet.storage import FileInfo, ReadCount, Storage, in_threads
 
 _METADATA = b"\x3c"  # field 3, where none stands before it: a struct
 _TAIL_GUESS = 16 * 1024
 _MOST_TAIL = 256 * 1024
 _FIRST_FILES = 16
+_KEYS_AT_ONCE = 8
 _FILES_AT_ONCE = 512  # bounds the memory that tails take
 
 
@@ -161,7 +163,8 @@ def read_footers(
         # The footers of a data set are of similar sizes: the first few say how much of the others to read.
         some = files[at : at + (_FILES_AT_ONCE if at else _FIRST_FILES)]
         tails = read_tails(storage, some, expected, count)
-        footers += [_parse_or_skip(storage, *pair, skip_corrupt, locked) for pair in zip(some, tails, strict=True)]
+        work = partial(_parse_or_skip, storage, skip_corrupt, locked)
+        footers += in_threads(_threads_for_keys(storage), work, list(zip(some, tails, strict=True)))
         seen = sorted(len(raw) for raw in tails if isinstance(raw, bytes))
         if seen:  # a few that are far larger than the others had better be read twice
             usual = seen[len(seen) * 7 // 8]
@@ -170,13 +173,37 @@ def read_footers(
     return footers
 
 
+def _threads_for_keys(storage: Storage) -> int:
+    """How many keys are worth asking for at once: a key management service may take long for each, and each file may
+    have one of its own."""
+    return _KEYS_AT_ONCE if storage.keys is not None and storage.keys.retriever is not None else 1
+
+
+def ask_for_keys(storage: Storage, footers: Sequence[Footer], leaf: int) -> list[KeyRetrievalError | None]:
+    """Have the keys to a column of many files, where they have to be asked for, for when its chunks are read; and the
+    refusals, so that nobody need be asked again."""
+
+    def ask(footer: Footer) -> KeyRetrievalError | None:
+        if footer.crypto is not None and footer.rows:
+            try:
+                footer.chunk_cipher(0, leaf)
+            except KeyRetrievalError as error:
+                return error
+            except (EncryptionError, FormatError):  # told when the chunks are read
+                pass
+        return None
+
+    threads = _threads_for_keys(storage)
+    return list(in_threads(threads, ask, footers)) if threads > 1 else [None] * len(footers)
+
+
 def _parse_or_skip(
     storage: Storage,
-    file: FileInfo,
-    raw: bytes | FormatError,
     skip_corrupt: bool,
     locked: dict[FileInfo, EncryptionError] | None,
+    tail: tuple[FileInfo, bytes | FormatError],
 ) -> Footer | None:
+    file, raw = tail
     try:
         return _parse(storage, file.path, raw)
     except FormatError:

@@ -27,6 +27,7 @@ from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.format.sealed_pages import OpenedChunk, open_chunk
 from bloomparquet.format.tails import MAGIC
 from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
+from bloomparquet.names import shown
 from bloomparquet.storage import ReadCount, Storage, read_ranges
 
 _BEFORE = len(MAGIC)
@@ -137,7 +138,7 @@ class Images:
         return _Stored(leaf, fields, cipher, metadata, extent)
 
     def _named(self, error: BloomParquetError, row_group: int, leaf: LeafColumn) -> BloomParquetError:
-        return type(error)(f"{self._path}: row group {row_group}, column {'.'.join(leaf.path)}: {error}")
+        return type(error)(f"{self._path}: row group {row_group}, column {shown(leaf.path)}: {error}")
 
     def _metadata(self, columns: list[Tree], rows: int) -> pq.FileMetaData:
         group = Tree()

@@ -15,6 +15,7 @@ from bloomparquet.format.crypto import SIGNATURE_BYTES, Algorithm, Cipher, Modul
 from bloomparquet.format.schema import PHYSICAL_TYPES, LeafColumn
 from bloomparquet.format.thrift import CompactReader, Struct
 from bloomparquet.keys import Keys, missing_key
+from bloomparquet.names import shown
 
 if TYPE_CHECKING:
     from bloomparquet.format.chunks import ChunkFields
@@ -92,7 +93,7 @@ class FileCrypto:
 
     def _make(self, path: tuple[str, ...], metadata: bytes | None) -> Cipher:
         if self._keys is None:
-            raise missing_key(f"the key of column {'.'.join(path)}" if path else "the footer key")
+            raise missing_key(f"the key of column {shown(path)}" if path else "the footer key")
         aad = self.algorithm.file_aad(self._keys.aad_prefix)
         key = self._keys.column_key(path, metadata) if path else self._keys.footer_key(metadata)
         return Cipher(key, aad, supplied=self.algorithm.supply_aad_prefix)
@@ -121,7 +122,15 @@ def open_footer(raw: bytes, storage: Storage, path: str) -> tuple[bytes, FileCry
     """
     algorithm, metadata, size = parse_file_crypto(raw)
     crypto = FileCrypto(algorithm, metadata, storage.keys, storage, path, encrypted_footer=True)
-    return crypto.footer().open(memoryview(raw)[size:], Module.FOOTER), crypto
+    cipher = crypto.footer()
+    try:
+        return cipher.open(memoryview(raw)[size:], Module.FOOTER), crypto
+    except EncryptionError as error:
+        if algorithm.file_unique:
+            raise
+        raise EncryptionError(
+            f"{error}; it has no identifier, like files that DuckDB encrypts, which are not as the specification says"
+        ) from None
 
 
 def verified(

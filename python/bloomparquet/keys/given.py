@@ -49,10 +49,11 @@ class Keys:
     own, by dotted name or path (a group's name stands for all columns in it), all of 16, 24 or 32 bytes.
 
     A key that is not among them is asked of `retriever`, which is called with the key metadata that the file has for
-    it. `aad_prefix` is needed for files that were written with one that they do not hold; of files that hold theirs,
-    it is what theirs must be. Files that are not encrypted are taken as they are, and so are columns; with
-    ``allow_plaintext_files=False`` such a file does not open, nor does a column that `columns` names and that has no
-    key of its own, so that nobody can take the encryption away unnoticed. Two of equal content are equal. Raises
+    it, by several threads at once. A footer in plain text is verified where there is the footer key, and otherwise
+    taken as it is. `aad_prefix` is needed for files that were written with one that they do not hold; of files that
+    hold theirs, it is what theirs must be. Files that are not encrypted are taken as they are, and so are columns;
+    with ``allow_plaintext_files=False`` such a file does not open, nor does a column that `columns` names and that has
+    no key of its own, so that nobody can take the encryption away unnoticed. Two of equal content are equal. Raises
     OptionError for what is no key.
     """
 
@@ -203,7 +204,9 @@ class FileKeys:
             key = self._retrieve(metadata)
         except EncryptionError as error:
             raise KeyRetrievalError(f"{what} could not be retrieved: {error}") from None
-        except Exception as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
             if isinstance(error, OSError) and isinstance(self._keys.retriever, FileRetriever):
                 raise  # of reading what lies beside the file
             raise KeyRetrievalError(
@@ -237,15 +240,18 @@ def load_keys(provider: str) -> Keys:
 
     Raises OptionError where there is no such function, and where what it returns is no :class:`Keys`.
     """
-    what = f"key provider {provider!r}"
     module, _, name = provider.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
-        raise OptionError(f"{what}: expected module:function, such as company.keys:for_events")
+        # Without what it is: somebody may have given a key.
+        raise OptionError("key provider: expected module:function, such as company.keys:for_events")
+    what = f"key provider {provider!r}"
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise OptionError(f"{what} cannot be imported: there is no module {error.name}") from None
-    except Exception as error:  # noqa: BLE001 - whatever the user's module raises
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever the user's module raises, exits and panics among it
         raise OptionError(f"{what}: importing {module} raised {type(error).__name__}") from None
     try:
         function = attrgetter(name)(imported)
@@ -255,7 +261,9 @@ def load_keys(provider: str) -> Keys:
         raise OptionError(f"{what} is a {type(function).__name__}; expected a function")
     try:
         keys = function()
-    except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever the user's function raises
         raise OptionError(f"{what} raised {type(error).__name__}; call it in Python to see why") from None
     if not isinstance(keys, Keys):
         raise OptionError(f"{what} returned a {type(keys).__name__}; expected bloomparquet.Keys")

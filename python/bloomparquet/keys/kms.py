@@ -87,7 +87,9 @@ class Connection:
         try:
             answer = getattr(client, f"{verb}_key")(*arguments)
             answer = answer.encode() if isinstance(answer, str) else answer
-        except Exception as error:  # noqa: BLE001 - whatever the user's client raises
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever the user's client raises
             raise EncryptionError(
                 f"the KMS did not {verb} a key by master key {shown(master_key_id)}: "
                 f"{type(client).__name__}.{verb}_key raised {type(error).__name__}"
@@ -110,7 +112,9 @@ class Connection:
                     custom_kms_conf=dict(self.custom),
                 )
             )
-        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever the user's function raises
             raise EncryptionError(
                 f"the KMS cannot be reached: kms_client_factory raised {type(error).__name__}"
             ) from None

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import EncryptionError, FormatError, KeyRetrievalError
 from bloomparquet.format.chunks import NOTHING, ChunkFields
-from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.format.footer import Footer, ask_for_keys, read_footers
 from bloomparquet.format.layout import Layout
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.format.sealed import ChunkCipher
+from bloomparquet.names import shown
 from bloomparquet.pruning.bounds import Bounds, bounds_of
 from bloomparquet.pruning.filters import Filters
 from bloomparquet.pruning.learnt import Learnt
@@ -201,7 +202,7 @@ class RowGroups:
         members = self.members(key[0])
         file = self.file[members]
         filters = Filters(
-            self.paths, file, self.index[members], ".".join(leaf.path), arrays.offset, arrays.length,
+            self.paths, file, self.index[members], shown(leaf.path), arrays.offset, arrays.length,
             self.arrays.limit[file], arrays.filled, arrays.learnt, arrays.ciphers,
         )  # fmt: skip
         return ColumnChunks(leaf, layout, members, arrays.bounds, arrays.nulls, arrays.values, filters)
@@ -297,15 +298,16 @@ class RowGroups:
         same_place = _limit(self.files[place], footer) == self.arrays.limit[place]
         return same_layout and same_place and footer.rows == tuple(rows.tolist())
 
-    def _open(self, place: int, footer: Footer, leaf: LeafColumn, opened: _Opened) -> None:
-        """Append the chunks of one file to `opened`."""
+    def _open(
+        self, place: int, footer: Footer, leaf: LeafColumn, refused: KeyRetrievalError | None, opened: _Opened
+    ) -> None:
+        """Append the chunks of one file to `opened`. A key that was `refused` is not asked for again."""
         row_groups = range(len(footer.rows))
         try:
             if footer.crypto is None:
                 with suppress(EncryptionError):  # of a chunk that is encrypted although its file is not
                     opened.fields.extend([footer.read_chunk(i, leaf.index) for i in row_groups])
                     return
-            refused: KeyRetrievalError | None = None  # a key is asked for once, and not by every row group
             for i in row_groups:
                 try:
                     if refused is not None:
@@ -315,7 +317,7 @@ class RowGroups:
                         opened.ciphers[len(opened.fields)] = cipher
                 except EncryptionError as error:
                     refused = error if isinstance(error, KeyRetrievalError) else None
-                    told = f"{self.paths[place]}: row group {i}, column {'.'.join(leaf.path)}: {error}"
+                    told = f"{self.paths[place]}: row group {i}, column {shown(leaf.path)}: {error}"
                     opened.locked[len(opened.fields)] = type(error)(told)
                     fields = NOTHING
                 opened.fields.append(fields)
@@ -333,9 +335,10 @@ class RowGroups:
     def _extract(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> ColumnArrays:
         places = list(dict.fromkeys(self.file[self.members(layout)].tolist()))
         footers = self.read_footers(places, reads)
+        refusals = ask_for_keys(self.storage, footers, leaf.index)
         opened = _Opened([], {}, {})
-        for place, footer in zip(places, footers, strict=True):
-            self._open(place, footer, leaf, opened)
+        for place, footer, refused in zip(places, footers, refusals, strict=True):
+            self._open(place, footer, leaf, refused, opened)
         chunks = opened.fields
         values, nulls, offset, length = (
             np.array([UNKNOWN if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in range(4)

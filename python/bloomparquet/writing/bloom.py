@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bloomparquet.encoding import family_of
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError, nearest
 from bloomparquet.format.schema import FileSchema, LeafColumn, SchemaNode
+from bloomparquet.names import shown
 from bloomparquet.predicate import Column
 from bloomparquet.pruning.binding import readings
 from bloomparquet.sbbf import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value
@@ -82,7 +83,7 @@ def choose(
             raise
         reason = refusal(leaf, named=True)
         if reason is not None:
-            raise UnsupportedError(f"{path}: column {'.'.join(leaf.path)} ({leaf.describe()}) {reason}")
+            raise UnsupportedError(f"{path}: column {shown(leaf.path)} ({leaf.describe()}) {reason}")
         chosen[leaf.index] = wanted
     return chosen
 

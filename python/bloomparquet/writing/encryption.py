@@ -61,15 +61,15 @@ class Encryption:
 
     @classmethod
     def from_kms(
-        cls, encryption_configuration: Any, kms_connection_config: Any, kms_client_factory: Callable[[Any], Any]
+        cls, kms_connection_config: Any, kms_client_factory: Callable[[Any], Any], encryption_config: Any
     ) -> Encryption:
         """By keys that are made anew for each file and wrapped by master keys that a KMS has.
 
-        Takes what ``pyarrow.parquet.encryption`` takes: an ``EncryptionConfiguration``, a ``KmsConnectionConfig`` (or
-        None) and a function of one to a ``KmsClient``; ``CryptoFactory`` reads what is written. Raises OptionError for
-        what is none of these or does not go together, UnsupportedError for key material outside the file.
+        Takes what ``pyarrow.parquet.encryption`` takes: a ``KmsConnectionConfig`` (or None), a function of one to a
+        ``KmsClient``, and an ``EncryptionConfiguration``; ``CryptoFactory`` reads what is written. Raises OptionError
+        for what is none of these or does not go together, UnsupportedError for key material outside the file.
         """
-        wrapping = Wrapping(kms_connection_config, kms_client_factory, encryption_configuration)
+        wrapping = Wrapping(kms_connection_config, kms_client_factory, encryption_config)
         made = cls.__new__(cls)
         made._algorithm = ALGORITHMS[wrapping.counter_mode_pages]
         made._plaintext_footer, made._store_aad_prefix = wrapping.plaintext_footer, True

@@ -15,6 +15,7 @@ from bloomparquet.format.bloom import MAX_HEADER_BYTES, MAX_SEALED_HEADER_BYTES,
 from bloomparquet.format.crypto import OVERHEAD, Module, module_size
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.sealed import ChunkCipher
+from bloomparquet.names import shown
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
 from bloomparquet.writing.rewrite import Extent
@@ -179,4 +180,4 @@ def _module_size(head: memoryview) -> int:
 
 
 def _name(file: FileInfo, footer: Footer, place: Place) -> str:
-    return f"{file.path}: row group {place[0]}, column {'.'.join(footer.layout.schema.leaves[place[1]].path)}"
+    return f"{file.path}: row group {place[0]}, column {shown(footer.layout.schema.leaves[place[1]].path)}"

@@ -263,7 +263,9 @@ def jobs_of(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any 
         return dataset.storage, [Job(file) for file in once.values()]
     if not isinstance(src, str) and isinstance(src, Sequence):
         raise OptionError("dst is for one src, a file or a directory; give one, or no dst")
-    storage, target = open_storage(str(dst), filesystem)
+    if not isinstance(dst, str | os.PathLike):
+        raise OptionError(f"dst is a {type(dst).__name__}; expected a path, and columns as bloom=")
+    storage, target = open_storage(os.fspath(dst), filesystem)
     _, root = open_storage(str(src), filesystem)
     if len(dataset.files) == 1 and dataset.files[0].path == root:
         into = target.endswith("/") or storage.is_directory(target)

@@ -19,6 +19,7 @@ from bloomparquet.format.schema import LeafColumn
 from bloomparquet.format.sealed_pages import seal_chunk
 from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC
 from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
+from bloomparquet.names import shown
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.writing.arrow_file import filters_in, footer_of
 from bloomparquet.writing.encryption import FileEncryption
@@ -107,7 +108,7 @@ class SealedFile:
         try:
             self._seal_pages(file, ordinal, leaf, require_chunk(chunk))
         except BloomParquetError as error:
-            where = f"{self._path}: row group {ordinal}, column {'.'.join(leaf.path)}"
+            where = f"{self._path}: row group {ordinal}, column {shown(leaf.path)}"
             raise type(error)(f"{where}: {error}") from error
         chunk.put(2, thrift.I64, 0)
         for struct, fields in ((chunk, (4, 5, 6, 7)), (chunk[METADATA], (10, BLOOM_OFFSET, BLOOM_LENGTH))):

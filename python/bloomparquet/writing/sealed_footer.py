@@ -23,6 +23,7 @@ from bloomparquet.format.sealed import ChunkCipher, FileCrypto
 from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC
 from bloomparquet.format.tree import Tree, read_tree, write_tree
 from bloomparquet.keys.material import parse_metadata
+from bloomparquet.names import shown
 
 METADATA, CRYPTO_METADATA, SEALED_METADATA = 3, 8, 9
 """Fields of ColumnChunk."""
@@ -37,7 +38,7 @@ Place = tuple[int, int]
 """A column chunk: row group and leaf."""
 
 
-@dataclass
+@dataclass(repr=False)
 class OpenFooter:
     """The footer of the file at `path`, to be changed: `tree`, and the `metadata` of each chunk that was opened, which
     is the tree's own where that is in plain text. `ciphers` are those of the chunks that are encrypted; `closed` are
@@ -66,7 +67,7 @@ class OpenFooter:
             tree, _ = read_tree(footer.raw)
             for row_group, group in enumerate(row_groups(tree)):
                 for leaf, chunk in zip(footer.layout.schema.leaves, column_chunks(group), strict=True):
-                    where = f"{path}: row group {row_group}, column {'.'.join(leaf.path)}"
+                    where = f"{path}: row group {row_group}, column {shown(leaf.path)}"
                     place = row_group, leaf.index
                     require_own(chunk)
                     if not is_encrypted(chunk):

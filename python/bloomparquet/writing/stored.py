@@ -25,6 +25,7 @@ from bloomparquet.format.plain import append_chunk, chunk_extent, chunk_metadata
 from bloomparquet.format.schema import LeafColumn, SchemaNode
 from bloomparquet.format.tails import MAGIC
 from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
+from bloomparquet.names import shown
 from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
 from bloomparquet.writing.bloom import Bloom
@@ -56,7 +57,7 @@ def filter_chunk(
     except (BloomParquetError, pa.ArrowException) as error:
         what = next(iter(str(error).splitlines()), type(error).__name__)
         kind = type(error) if isinstance(error, BloomParquetError) else FormatError
-        raise kind(f"{file.path}: row group {row_group}, column {'.'.join(leaf.path)}: {what}") from error
+        raise kind(f"{file.path}: row group {row_group}, column {shown(leaf.path)}: {what}") from error
 
 
 def _filter_chunk(

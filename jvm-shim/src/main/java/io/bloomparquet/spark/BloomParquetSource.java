@@ -91,6 +91,7 @@ public final class BloomParquetSource extends ParquetFileFormat implements Table
       scala.collection.immutable.Map<String, String> options,
       StructType dataSchema) {
     Map<String, String> all = OptionLayers.of(sessionOptions(session), Scala.map(options));
+    KeyProviderRule.check(OptionLayers.of(Scala.map(options)), sessionOptions(session), job.getConfiguration());
     BloomWriteOptions filters = BloomWriteOptions.of(all, dataSchema);
     filters.applyTo(job.getConfiguration());
     boolean commits = OverwriteRule.isSparksOwn(session, job.getConfiguration());

@@ -124,12 +124,14 @@ final class PlanResult {
     if (!planned()) {
       return "not planned: " + notPlanned;
     }
+    long whole = count("numFilesNotUnderstood");
     return String.format(
         Locale.ROOT,
-        "%d of %d row groups (%d skipped by statistics, %d by Bloom filter)",
+        "%d of %d row groups (%d skipped by statistics, %d by Bloom filter)%s",
         count("numRowGroupsRead"),
         count("numRowGroupsTotal"),
         count("numRowGroupsSkippedByStatistics"),
-        count("numRowGroupsSkippedByBloomFilter"));
+        count("numRowGroupsSkippedByBloomFilter"),
+        whole == 0 ? "" : ", and " + whole + " files whole");
   }
 }
