@@ -1,0 +1,109 @@
+"""The columns of an ORC file: a tree, flattened in the order of their numbers.
+
+Source: ORC specification, "Type Information".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from bloomparquet.errors import FormatError
+
+
+class Kind(IntEnum):
+    """The kinds of a column."""
+
+    BOOLEAN = 0
+    BYTE = 1
+    SHORT = 2
+    INT = 3
+    LONG = 4
+    FLOAT = 5
+    DOUBLE = 6
+    STRING = 7
+    BINARY = 8
+    TIMESTAMP = 9
+    LIST = 10
+    MAP = 11
+    STRUCT = 12
+    UNION = 13
+    DECIMAL = 14
+    DATE = 15
+    VARCHAR = 16
+    CHAR = 17
+    TIMESTAMP_INSTANT = 18
+    GEOMETRY = 19
+    GEOGRAPHY = 20
+
+
+@dataclass(frozen=True, slots=True)
+class OrcType:
+    """One column. `kind` is a number without a name where it is not known here; `names` are those of a struct's
+    `children`, which are column numbers."""
+
+    kind: int
+    children: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    maximum_length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+def fields(types: Sequence[OrcType]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The path and the number of every column that has one value per row: below the root through structs only, the
+    structs themselves included."""
+    pending: list[tuple[tuple[str, ...], int]] = [((), 0)]
+    while pending:
+        path, column = pending.pop()
+        if column:
+            yield path, column
+        found = types[column]
+        if found.kind == Kind.STRUCT:
+            named = zip(found.names, found.children, strict=True)
+            pending += reversed([((*path, name), child) for name, child in named])
+
+
+def parse_types(found_types: Sequence[Any]) -> tuple[OrcType, ...]:
+    """The columns of a footer's Type messages. Raises FormatError where they are no tree."""
+    count = len(found_types)
+    if not count:
+        raise FormatError("it has no types")
+    parents: set[int] = set()
+    types: list[OrcType] = []
+    for column, found in enumerate(found_types):
+        if len(found.subtypes) > count or len(found.field_names) > count:
+            raise FormatError(f"type {column} has more children than the file has columns ({count})")
+        if not found.HasField("kind"):
+            raise FormatError(f"type {column} has no kind")
+        kind, children = found.kind, tuple(found.subtypes)
+        for child in children:
+            if not column < child < count or child in parents:
+                raise FormatError(f"type {column} has the child {child}; expected one of {column + 1} to {count - 1}")
+            parents.add(child)
+        expected = {Kind.LIST: 1, Kind.MAP: 2, Kind.STRUCT: len(found.field_names)}.get(kind, len(children))
+        if len(children) != expected:
+            raise FormatError(f"type {column} is a {Kind(kind).name} of {len(children)} children; expected {expected}")
+        types.append(
+            OrcType(
+                kind=Kind(kind) if kind in Kind._value2member_map_ else kind,
+                children=children,
+                names=tuple(map(text, found.field_names)) if kind == Kind.STRUCT else (),
+                maximum_length=found.maximum_length if found.HasField("maximum_length") else None,
+                precision=found.precision if found.HasField("precision") else None,
+                scale=found.scale if found.HasField("scale") else None,
+                attributes={text(pair.key): text(pair.value) for pair in found.attributes},
+            )
+        )
+    return tuple(types)
+
+
+def text(data: bytes) -> str:
+    """`data` as UTF-8. Raises FormatError."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{data[:50]!r} is no UTF-8 text: {error.reason}") from error

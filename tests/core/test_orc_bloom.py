@@ -1,0 +1,192 @@
+"""ORC's filter: the published vectors bit for bit, and what holds for every filter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomparquet.errors import FormatError, LimitError, OptionError, UnsupportedError
+from bloomparquet.orc import messages
+from bloomparquet.orc.bloom import (
+    MAX_HASH_FUNCTIONS,
+    OrcBloomFilter,
+    bit_positions,
+    check_filters,
+    hash_bytes,
+    hash_doubles,
+    hash_longs,
+    optimal_size,
+)
+
+TALE = (
+    b"It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness, "
+    b"it was the epoch of belief, it was the epoch of incredulity, it was the season of Light, it was the season of "
+    b"Darkness, it was the spring of hope, it was the winter of despair, we had everything before us, we had nothing "
+    b"before us, we were all going direct to Heaven, we were all going direct the other way."
+)
+
+
+def longs(*values: int) -> np.ndarray:
+    return hash_longs(np.array(values, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, 0),
+        (-1, 6614246905173314819),
+        (-2, -5218250166726157773),
+        (-3, 1396019780946710816),
+        (-9223372036854775805, 3691278333958578070),
+        (-9223372036854775807, -9102499068535824902),
+        (790302201, 1499534499340523007),
+        (18000000000, -1097054448615658549),
+        (9223372036064673413, -4986173376161118712),
+    ],
+)
+def test_integers_hash_as_published(value: int, expected: int) -> None:
+    assert longs(value).view(np.int64) == [expected]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
+def test_narrow_integers_are_widened_with_their_sign(dtype: type) -> None:
+    assert (hash_longs(np.array([-5, 5], dtype)) == longs(-5, 5)).all()
+
+
+def test_bytes_hash_as_published() -> None:
+    assert hash_bytes([TALE]).view(np.int64) == [305830725663368540]
+
+
+@pytest.mark.parametrize(
+    ("hashes", "expected"),
+    [
+        (longs(1), [567, 288, 246, 306, 228]),
+        (longs(11), [228, 285, 342, 399, 456]),
+        (longs(0), [0, 0, 0, 0, 0]),
+        (longs(-1), [120, 308, 335, 108, 535]),
+        (longs(-1111), [572, 680, 818, 434, 232]),
+        (hash_doubles(np.array([1.1])), [522, 692, 12, 370, 753]),
+        (hash_doubles(np.array([111.111])), [831, 252, 583, 500, 335]),
+        (hash_doubles(np.array([0.0])), [0, 0, 0, 0, 0]),
+        (hash_doubles(np.array([-1111.1111])), [308, 346, 384, 422, 371]),
+        (hash_bytes([b""]), [656, 807, 480, 151, 304]),
+        (hash_bytes([b"english"]), [576, 221, 68, 729, 392]),
+        (hash_bytes(["中国字".encode()]), [602, 636, 44, 362, 318]),
+    ],
+)
+def test_bits_are_as_published(hashes: np.ndarray, expected: list[int]) -> None:
+    bits, k = optimal_size(128, 0.05)
+    assert (bits, k) == (832, 5)
+    assert bit_positions(hashes, k, bits).tolist() == [expected]
+
+
+def test_floats_hash_as_the_doubles_they_are() -> None:
+    assert hash_doubles(np.array([0.1], np.float32)) == hash_doubles(np.array([float(np.float32(0.1))]))
+    assert hash_doubles(np.array([0.1], np.float32)) != hash_doubles(np.array([0.1]))
+    assert hash_doubles(np.array([0.0])) != hash_doubles(np.array([-0.0]))
+
+
+@given(st.lists(st.binary(max_size=70), max_size=80))
+def test_many_byte_strings_hash_as_each_alone(values: list[bytes]) -> None:
+    assert hash_bytes(values).tolist() == [int(hash_bytes([value])[0]) for value in values]
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=200), st.integers(1, 300), st.integers(1, 12))
+def test_what_was_inserted_is_never_denied(values: list[int], words: int, k: int) -> None:
+    made = OrcBloomFilter(k, np.zeros(words, np.uint64))
+    made.insert(longs(*values))
+    assert made.check(longs(*values)).all()
+    for utf8 in (True, False):
+        message = messages.BloomFilter.FromString(made.to_message(utf8=utf8).SerializeToString())
+        again = OrcBloomFilter.from_message(message, utf8=utf8)
+        assert again.k == k
+        assert (again.words == made.words).all()
+
+
+def test_32_bit_numbers_wrap_and_negative_ones_are_inverted() -> None:
+    rng = np.random.default_rng(3)
+    hashes = rng.integers(0, 2**64, 500, np.uint64)
+    for hashed, found in zip(hashes.tolist(), bit_positions(hashes, 40, 6400).tolist(), strict=True):
+        lower, upper = hashed & 0xFFFFFFFF, hashed >> 32
+        for i, bit in enumerate(found, 1):
+            combined = (lower + i * upper) & 0xFFFFFFFF
+            signed = combined - 2**32 if combined >= 2**31 else combined
+            assert bit == (~signed if signed < 0 else signed) % 6400
+
+
+def test_the_words_are_little_endian_bytes() -> None:
+    made = OrcBloomFilter(1, np.array([0x8040201008040201, 0x7FBFDFEFF7FBFDFE], np.uint64))
+    assert made.to_message().utf8bitset == bytes([1, 2, 4, 8, 16, 32, 64, 128, 254, 253, 251, 247, 239, 223, 191, 127])
+    assert list(made.to_message(utf8=False).bitset) == [0x8040201008040201, 0x7FBFDFEFF7FBFDFE]
+
+
+def test_absent_values_are_mostly_denied_and_the_estimates_say_how_many() -> None:
+    made = OrcBloomFilter.for_ndv(10_000, 0.05)
+    assert (made.bits, made.k) == (62400, 4)
+    made.insert(longs(*range(10_000)))
+    wrong = made.check(longs(*range(10_000, 60_000))).mean()
+    assert wrong == pytest.approx(0.05, rel=0.15)
+    assert made.estimated_fpp == pytest.approx(wrong, rel=0.15)
+    assert made.estimated_ndv == pytest.approx(10_000, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("ndv", "fpp", "expected"), [(0, 0.5, (64, 44)), (10_000, 0.01, (95872, 7)), (1, 0.9, (64, 44))]
+)
+def test_sizes_are_those_of_orc_java(ndv: int, fpp: float, expected: tuple[int, int]) -> None:
+    assert optimal_size(ndv, fpp) == expected
+
+
+@pytest.mark.parametrize("fpp", [0.0, 1.0, -1.0, float("nan")])
+def test_a_probability_that_is_none_is_an_option_error(fpp: float) -> None:
+    with pytest.raises(OptionError, match="fpp"):
+        optimal_size(10, fpp)
+
+
+def test_a_size_beyond_32_bits_is_a_limit_error() -> None:
+    with pytest.raises(LimitError, match="at most"):
+        optimal_size(10**12, 0.01)
+
+
+def test_many_filters_of_different_sizes_answer_as_each_alone() -> None:
+    filters = [OrcBloomFilter.for_ndv(50, fpp) for fpp in (0.01, 0.2, 0.01)]
+    for i, each in enumerate(filters):
+        each.insert(longs(*range(i * 50, i * 50 + 50)))
+    hashes = longs(*range(150)).reshape(15, 10)
+    found = check_filters(filters, hashes)
+    assert found.shape == (3, 15, 10)
+    assert all((found[i] == each.check(hashes)).all() for i, each in enumerate(filters))
+    assert check_filters([], hashes).shape == (0, 15, 10)
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (messages.BloomFilter(num_hash_functions=0, utf8bitset=bytes(8)), FormatError),
+        (messages.BloomFilter(utf8bitset=bytes(8)), FormatError),
+        (messages.BloomFilter(num_hash_functions=3), FormatError),
+        (messages.BloomFilter(num_hash_functions=3, utf8bitset=bytes(12)), FormatError),
+        (messages.BloomFilter(num_hash_functions=3, bitset=[1]), UnsupportedError),
+        (messages.BloomFilter(num_hash_functions=MAX_HASH_FUNCTIONS + 1, utf8bitset=bytes(8)), LimitError),
+    ],
+)
+def test_a_filter_that_none_can_be_is_an_error(message: object, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        OrcBloomFilter.from_message(message, utf8=True)
+
+
+def test_a_filter_with_more_to_it_than_is_known_is_refused() -> None:
+    # Before the first release: expected entries, fpp (which looks like a word of bits), and the bits as varints.
+    raw = bytes.fromhex("08904e119a9999999999a93f188002")
+    with pytest.raises(UnsupportedError, match="layout"):
+        OrcBloomFilter.from_message(messages.BloomFilter.FromString(raw), utf8=False)
+
+
+def test_a_filter_that_was_read_can_be_added_to() -> None:
+    read = bytes(104)
+    made = OrcBloomFilter(5, np.frombuffer(read, np.uint64))
+    made.insert(longs(5))
+    assert made.check(longs(5)).all()
+    assert read == bytes(104)

@@ -1,0 +1,133 @@
+"""Damaged ORC files: only errors of this package come out, little memory goes in, and it does not take long."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pytest
+
+from bloomparquet.errors import BloomParquetError, FormatError
+from bloomparquet.orc.indexes import (
+    Place,
+    RowGroupFilters,
+    StripeIndexes,
+    read_filters,
+    read_statistics,
+    read_stripes,
+)
+from bloomparquet.orc.tail import Tail, read_tails
+from bloomparquet.storage import ReadCount
+from tests.support.orc import listed
+
+CHANGES = 400  # for each codec
+MOST_MEMORY = 16 * 1024 * 1024
+TABLE = pa.table({"a": pa.array(range(300)), "b": [f"text {i}" for i in range(300)]})
+
+
+def written(path: Path, codec: str) -> bytes:
+    orc.write_table(
+        TABLE,
+        path,
+        compression=codec,
+        bloom_filter_columns=[1, 2],
+        bloom_filter_fpp=0.1,
+        row_index_stride=100,
+    )
+    return path.read_bytes()
+
+
+def outcomes(path: Path) -> list[object]:
+    """Everything that can be read of the file, errors in their places."""
+    storage, files = listed(path)
+    (tail,) = read_tails(storage, files, ReadCount())
+    if not isinstance(tail, Tail):
+        return [tail]
+    columns = range(1, min(len(tail.types), 3))
+    found: list[object] = []
+    try:
+        found += tail.file_statistics(columns)
+        for stripe in range(min(len(tail.stripes), 4)):
+            found += tail.stripe_statistics(stripe, columns)
+    except BloomParquetError as error:
+        found.append(error)
+    places = [Place(0, stripe) for stripe in range(min(len(tail.stripes), 4))]
+    stripes = read_stripes(storage, [tail], places, ReadCount())
+    wanted = [(stripe, column) for stripe in stripes if isinstance(stripe, StripeIndexes) for column in columns]
+    return [
+        *found,
+        *stripes,
+        *read_statistics(storage, wanted, ReadCount()),
+        *read_filters(storage, wanted, ReadCount()),
+    ]
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
+def test_changed_bytes_give_errors_of_this_package_or_another_reading(tmp_path: Path, codec: str) -> None:
+    path = tmp_path / "f.orc"
+    raw = written(path, codec)
+    assert not any(isinstance(each, Exception) for each in outcomes(path))
+    rng = random.Random(codec)
+    errors = 0
+    if codec == "uncompressed":  # it makes everything several times slower
+        tracemalloc.start()
+    for _ in range(CHANGES):
+        bad = bytearray(raw)
+        # Most of a small file is filters; the tail is where lengths and counts are.
+        low = rng.choice([3, len(raw) - 400, len(raw) - 60])
+        for _ in range(rng.randint(1, 3)):
+            bad[rng.randrange(low, len(raw))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+        path.write_bytes(bad)
+        for each in outcomes(path):
+            if isinstance(each, Exception):
+                assert isinstance(each, BloomParquetError)
+                assert str(path) in str(each)
+                errors += 1
+            if isinstance(each, RowGroupFilters):
+                assert len(each.filters) <= 1000
+    assert errors > CHANGES / 5
+    if tracemalloc.is_tracing():
+        assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib"])
+def test_a_file_cut_short_is_never_taken_for_a_whole_one(tmp_path: Path, codec: str) -> None:
+    path = tmp_path / "f.orc"
+    raw = written(path, codec)
+    for size in [*range(0, len(raw), 37), *range(len(raw) - 80, len(raw))]:
+        path.write_bytes(raw[:size])
+        (found,) = outcomes(path)
+        assert isinstance(found, FormatError)
+        assert str(path) in str(found)
+
+
+def test_a_missing_beginning_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "f.orc"
+    raw = written(path, "zlib")
+    path.write_bytes(raw[500:])
+    (found,) = outcomes(path)
+    assert isinstance(found, FormatError)
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_a_format_error(tmp_path: Path) -> None:
+    path = tmp_path / "f.orc"
+    raw = written(path, "zlib")
+    storage, files = listed(path)
+    path.write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(FormatError, match="truncated or changed"):
+        read_tails(storage, files, ReadCount())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_is_no_orc_file(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    for i in range(200):
+        (tmp_path / f"{i:03}").write_bytes(rng.randbytes(rng.randrange(600)))
+    storage, files = listed(tmp_path)
+    found = read_tails(storage, files, ReadCount())
+    assert len(found) == 200
+    assert all(isinstance(each, BloomParquetError) for each in found)

@@ -1,0 +1,441 @@
+"""Tails and stripe footers as they are forged here: what is said of a file, and what is refused by which error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, UnsupportedError
+from bloomparquet.orc import indexes, messages
+from bloomparquet.orc.bloom import OrcBloomFilter, hash_longs
+from bloomparquet.orc.hashed import usable_bounds, why_bounds_unusable, why_filters_unusable
+from bloomparquet.orc.indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX, RowGroupFilters
+from bloomparquet.orc.schema import Kind
+from bloomparquet.orc.statistics import Statistics, StatisticsKind, parse_statistics
+from bloomparquet.orc.tail import Tail, read_tails
+from bloomparquet.storage import ReadCount
+from tests.support.orc import OrcFile, forge, listed, result
+
+
+def tail_of(path: Path) -> Tail:
+    storage, files = listed(path)
+    (found,) = read_tails(storage, files, ReadCount())
+    tail: Tail = result(found)
+    return tail
+
+
+def row_index(groups: int = 1, values: int = 10) -> bytes:
+    index = messages.RowIndex()
+    for _ in range(groups):
+        statistics = messages.ColumnStatistics(number_of_values=values, has_null=False)
+        statistics.int_statistics.minimum, statistics.int_statistics.maximum = -3, 7
+        index.entry.add(statistics=statistics.SerializeToString())
+    data: bytes = index.SerializeToString()
+    return data
+
+
+def filters(*made: OrcBloomFilter, utf8: bool = True) -> bytes:
+    data: bytes = messages.BloomFilterIndex(
+        bloom_filter=[each.to_message(utf8=utf8) for each in made]
+    ).SerializeToString()
+    return data
+
+
+def filled(*values: int) -> OrcBloomFilter:
+    made = OrcBloomFilter.for_ndv(10, 0.001)
+    made.insert(hash_longs(np.array(values)))
+    return made
+
+
+@pytest.mark.parametrize("utf8", [True, False])
+def test_both_kinds_of_streams_are_read(tmp_path: Path, utf8: bool) -> None:
+    kind = BLOOM_FILTER_UTF8 if utf8 else BLOOM_FILTER
+    file = OrcFile.open(
+        forge(tmp_path / "f", {(ROW_INDEX, 1): row_index(), (kind, 1): filters(filled(1, 2), utf8=utf8)})
+    )
+    found = file.filters("c0")
+    assert found is not None
+    assert (found.utf8, found.encoding, len(found.filters)) == (utf8, 1, 1)
+    assert found.filters[0].check(hash_longs(np.array([1, 2, 3]))).tolist() == [True, True, False]
+    assert file.statistics("c0") == (Statistics(StatisticsKind.INTEGER, 10, False, -3, 7),)
+    assert why_filters_unusable(file.tail, 1, found) is None
+
+
+def test_the_utf8_stream_is_preferred(tmp_path: Path) -> None:
+    streams = {(BLOOM_FILTER, 1): filters(filled(1), utf8=False), (BLOOM_FILTER_UTF8, 1): filters(filled(2))}
+    found = OrcFile.open(forge(tmp_path / "f", streams)).filters("c0")
+    assert found is not None
+    assert found.utf8
+    assert found.filters[0].check(hash_longs(np.array([1, 2]))).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("stream", "error", "says"),
+    [
+        (b"", FormatError, "there are 0 of them"),
+        (filters(filled(1), filled(2)), FormatError, "there are 2 of them; expected 1"),
+        (messages.BloomFilterIndex(bloom_filter=[messages.BloomFilter()]).SerializeToString(), FormatError, "0 hash"),
+        (
+            messages.BloomFilterIndex(bloom_filter=[messages.BloomFilter(num_hash_functions=2)]).SerializeToString(),
+            FormatError,
+            "0 bits",
+        ),
+        (
+            messages.BloomFilterIndex(
+                bloom_filter=[messages.BloomFilter(num_hash_functions=2**31, utf8bitset=bytes(8))]
+            ).SerializeToString(),
+            LimitError,
+            "hash functions",
+        ),
+        (filters(filled(1), utf8=False), UnsupportedError, "layout"),
+        (b"\x0a\xff\xff\xff\xff\x0f", FormatError, "cut short"),
+        (b"\x0a" + b"\xff" * 11, FormatError, "ten bytes"),
+        (b"\x0b\x0c", FormatError, "wire type 3"),
+    ],
+)
+def test_filters_that_cannot_be_are_errors_that_name_their_place(
+    tmp_path: Path, stream: bytes, error: type[Exception], says: str
+) -> None:
+    file = OrcFile.open(forge(tmp_path / "f", {(BLOOM_FILTER_UTF8, 1): stream}))
+    with pytest.raises(error, match=says) as raised:
+        file.filters("c0")
+    assert f"{tmp_path / 'f'}: the Bloom filters of column 1 in stripe 0" in str(raised.value)
+
+
+@pytest.mark.parametrize("groups", [0, 2, 50])
+def test_a_wrong_number_of_row_index_entries_is_a_format_error(tmp_path: Path, groups: int) -> None:
+    file = OrcFile.open(forge(tmp_path / "f", {(ROW_INDEX, 1): row_index(groups) or b"\x10\x00"}))
+    with pytest.raises(FormatError, match=f"there are {groups} of them; expected 1"):
+        file.statistics("c0")
+
+
+def test_an_entry_without_statistics_says_nothing(tmp_path: Path) -> None:
+    file = OrcFile.open(forge(tmp_path / "f", {(ROW_INDEX, 1): b"\x0a\x00"}))
+    assert file.statistics("c0") == (None,)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 10, 11, 2**63])
+def test_row_groups_are_counted_by_rows_and_stride(tmp_path: Path, rows: int) -> None:
+    tail = tail_of(forge(tmp_path / "f", {}, rows=rows))
+    assert tail.row_groups(0) == -(-rows // 10)
+    assert tail_of(forge(tmp_path / "g", {}, rows=rows, stride=0)).row_groups(0) == 0
+
+
+def longer_stream(message: Any) -> None:
+    message.streams[0].length = 2**40
+
+
+def many_streams(message: Any) -> None:
+    for _ in range(2):
+        message.streams.add(kind=ROW_INDEX, column=1, length=0)
+
+
+def data_beyond_the_stripe(message: Any) -> None:
+    message.streams.add(kind=1, column=1, length=2**63)
+
+
+def too_many_encodings(message: Any) -> None:
+    for _ in range(5):
+        message.columns.add()
+
+
+@pytest.mark.parametrize("change", [longer_stream, many_streams, data_beyond_the_stripe, too_many_encodings])
+def test_a_stripe_footer_that_lies_is_a_format_error(tmp_path: Path, change: Callable[[Any], None]) -> None:
+    with pytest.raises(FormatError, match="the footer of stripe 0"):
+        OrcFile.open(forge(tmp_path / "f", {(ROW_INDEX, 1): row_index()}, stripe_footer=change))
+
+
+def test_an_index_among_the_data_is_a_format_error(tmp_path: Path) -> None:
+    def footer(message: Any) -> None:
+        message.stripes[0].data_length, message.stripes[0].index_length = message.stripes[0].index_length, 0
+
+    with pytest.raises(FormatError, match="whose indexes have 0"):
+        OrcFile.open(forge(tmp_path / "f", {(ROW_INDEX, 1): row_index()}, footer=footer))
+
+
+def stripe_at(**values: int) -> Callable[[Any], None]:
+    def change(footer: Any) -> None:
+        for name, value in values.items():
+            setattr(footer.stripes[0], name, value)
+
+    return change
+
+
+def typed(change: Callable[[Any], None]) -> Callable[[Any], None]:
+    return lambda footer: change(footer.types)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (stripe_at(offset=2**63), FormatError, "stripe 0 claims"),
+        (stripe_at(index_length=2**64 - 1), FormatError, "stripe 0 claims"),
+        (stripe_at(footer_length=2**40), FormatError, "stripe 0 claims"),
+        (lambda footer: footer.ClearField("types"), FormatError, "no types"),
+        (typed(lambda types: types[0].MergeFrom(types[0])), FormatError, "has the child 1; expected"),
+        (typed(lambda types: types[0].subtypes.extend([2**32 - 1] * 9)), FormatError, "more children"),
+        (typed(lambda types: types[1].subtypes.append(0)), FormatError, "has the child 0; expected"),
+        (typed(lambda types: types[0].field_names.append(b"x")), FormatError, "STRUCT of 1 children; expected 2"),
+        (typed(lambda types: types[1].ClearField("kind")), FormatError, "no kind"),
+        (typed(lambda types: types[0].field_names.__setitem__(0, b"\xff")), FormatError, "UTF-8"),
+        (lambda footer: setattr(footer, "encryption", b"\x0a\x00"), EncryptionError, "encrypted columns"),
+        (lambda footer: setattr(footer, "encryption", b""), EncryptionError, "encrypted columns"),
+    ],
+)
+def test_a_footer_that_lies_is_an_error_that_names_the_file(
+    tmp_path: Path, change: Callable[[Any], None], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says) as raised:
+        tail_of(forge(tmp_path / "file.orc", {}, footer=change))
+    assert str(tmp_path / "file.orc") in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "says"),
+    [
+        ({"footer_length": 2**63}, FormatError, "claims a footer"),
+        ({"metadata_length": 2**40}, FormatError, "claims a footer"),
+        ({"compression": 17}, UnsupportedError, "number 17"),
+        ({"compression": 3}, UnsupportedError, "LZO"),
+        ({"compression": 1, "compression_block_size": 0}, FormatError, "block size of 0"),
+        ({"compression": 1, "compression_block_size": 2**23}, FormatError, "block size"),
+        ({"compression": 1}, FormatError, "chunk"),
+    ],
+)
+def test_a_postscript_that_lies_is_an_error(
+    tmp_path: Path, values: dict[str, int], error: type[Exception], says: str
+) -> None:
+    def change(postscript: Any) -> None:
+        for name, value in values.items():
+            setattr(postscript, name, value)
+
+    with pytest.raises(error, match=says):
+        tail_of(forge(tmp_path / "f", {}, postscript=change))
+
+
+@pytest.mark.parametrize("content", [b"", b"O", b"ORC", b"hello, world", b"PAR1" * 20, bytes(300), b"\xff" * 300])
+def test_what_is_no_orc_file_is_named_by_the_error_and_others_are_read(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a").write_bytes(content)
+    forge(tmp_path / "b", {})
+    storage, files = listed(tmp_path)
+    bad, good = read_tails(storage, files, ReadCount())
+    assert isinstance(bad, FormatError)
+    assert str(tmp_path / "a") in str(bad)
+    assert isinstance(good, Tail)
+
+
+def test_an_old_file_has_its_magic_in_front_only(tmp_path: Path) -> None:
+    path = forge(tmp_path / "f", {}, postscript=lambda message: message.ClearField("magic"))
+    assert tail_of(path).rows == 10
+    path.write_bytes(b"XRC" + path.read_bytes()[3:])
+    with pytest.raises(FormatError, match="neither of its ends"):
+        tail_of(path)
+
+
+def test_a_tail_beyond_the_first_read_is_read_again(tmp_path: Path) -> None:
+    def change(footer: Any) -> None:
+        footer.metadata.add(name=b"note", value=b"x" * 100_000)
+
+    path = forge(tmp_path / "f", {}, footer=change)
+    storage, files = listed(path)
+    count = ReadCount()
+    (tail,) = read_tails(storage, files, count)
+    assert isinstance(tail, Tail)
+    assert count.requests == 2
+    assert tail.user_metadata == {"note": b"x" * 100_000}
+
+
+def test_fields_that_are_not_known_survive() -> None:
+    raw = messages.Footer(number_of_rows=3).SerializeToString() + b"\xc2\x3e\x03abc"
+    assert messages.parse(messages.Footer, raw, "it").SerializeToString() == raw
+
+
+def test_more_elements_than_any_file_has_are_a_limit_error() -> None:
+    with pytest.raises(LimitError, match="fields"):
+        messages.parse(messages.Footer, b"\x22\x00" * (messages.MAX_ELEMENTS + 1), "it")
+
+
+def test_statistics_of_stripes_must_be_as_many_as_stripes_and_columns(tmp_path: Path) -> None:
+    def metadata(stripes: int, columns: int) -> bytes:
+        message = messages.Metadata()
+        for _ in range(stripes):
+            each = message.stripe_stats.add()
+            for _ in range(columns):
+                each.col_stats.add(number_of_values=4)
+        data: bytes = message.SerializeToString()
+        return data
+
+    assert tail_of(forge(tmp_path / "f", {})).stripe_statistics(0, [1]) == [None]
+    (found,) = tail_of(forge(tmp_path / "f", {}, statistics=metadata(1, 2))).stripe_statistics(0, [1])
+    assert found == Statistics(StatisticsKind.NONE, 4)
+    for stripes, columns in ((2, 2), (1, 1), (1, 3)):
+        with pytest.raises(FormatError, match="expected"):
+            tail_of(forge(tmp_path / "f", {}, statistics=metadata(stripes, columns))).stripe_statistics(0, [1])
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (messages.ColumnStatistics(), (StatisticsKind.NONE, None, None)),
+        (messages.ColumnStatistics(int_statistics={}), (StatisticsKind.INTEGER, None, None)),
+        (
+            messages.ColumnStatistics(string_statistics={"lower_bound": b"a", "upper_bound": b"\xff"}),
+            (StatisticsKind.STRING, b"a", b"\xff"),
+        ),
+        (
+            messages.ColumnStatistics(double_statistics={"minimum": float("nan"), "maximum": 1.0}),
+            (StatisticsKind.DOUBLE, None, None),
+        ),
+        (
+            messages.ColumnStatistics(timestamp_statistics={"minimum": 3, "maximum": 4}),
+            (StatisticsKind.TIMESTAMP, None, None),
+        ),
+        (
+            messages.ColumnStatistics(timestamp_statistics={"minimum_utc": 10**12, "maximum_utc": 10**12}),
+            (StatisticsKind.TIMESTAMP, 10**18, 10**18 + 999_999),
+        ),
+        (
+            messages.ColumnStatistics(
+                timestamp_statistics={
+                    "minimum_utc": 10**12,
+                    "maximum_utc": 10**12,
+                    "minimum_nanos": 8,
+                    "maximum_nanos": 10,
+                }
+            ),
+            (StatisticsKind.TIMESTAMP, 10**18 + 7, 10**18 + 9),
+        ),
+    ],
+)
+def test_what_statistics_do_not_say_is_none(message: Any, expected: tuple[Any, ...]) -> None:
+    found = parse_statistics(message.SerializeToString(), "it")
+    assert (found.kind, found.minimum, found.maximum) == expected
+    assert (found.values, found.has_null) == (None, None)
+
+
+@pytest.mark.parametrize("text", [b"", b"abc", b"NaN", b"Infinity", b"\xff"])
+def test_a_decimal_bound_that_is_no_number_is_a_format_error(text: bytes) -> None:
+    message = messages.ColumnStatistics(decimal_statistics={"minimum": text})
+    with pytest.raises(FormatError, match="decimal number"):
+        parse_statistics(message.SerializeToString(), "it")
+
+
+def test_statistics_of_two_kinds_are_a_format_error() -> None:
+    message = messages.ColumnStatistics(int_statistics={"minimum": 1}, date_statistics={"minimum": 1})
+    with pytest.raises(FormatError, match="two kinds"):
+        parse_statistics(message.SerializeToString(), "it")
+
+
+def with_writer(path: Path, kind: Kind, writer: int, release: str | None, version: int, formats: list[int]) -> Tail:
+    def footer(message: Any) -> None:
+        message.writer = writer
+        message.ClearField("software_version")
+        if release is not None:
+            message.software_version = release.encode()
+
+    def postscript(message: Any) -> None:
+        message.writer_version = version
+        message.version[:] = formats
+
+    return tail_of(forge(path, {}, kinds=[kind], footer=footer, postscript=postscript))
+
+
+@pytest.mark.parametrize(
+    ("kind", "writer", "release", "version", "formats", "usable"),
+    [
+        (Kind.LONG, 0, None, 0, [0, 12], True),
+        (Kind.STRING, 0, None, 0, [0, 12], True),
+        (Kind.LONG, 1, None, 6, [0, 12], False),
+        (Kind.LONG, 1, "1.6.0", 6, [0, 12], False),
+        (Kind.LONG, 1, "1.6.11", 6, [0, 12], False),
+        (Kind.LONG, 1, "1.6.11-SNAPSHOT", 6, [0, 12], False),
+        (Kind.LONG, 1, "1.7.0", 6, [0, 12], False),
+        (Kind.LONG, 1, "1.6.12", 6, [0, 12], True),
+        (Kind.LONG, 1, "1.7.1-SNAPSHOT", 6, [0, 12], True),
+        (Kind.LONG, 1, "2.2.2", 6, [0, 12], True),
+        (Kind.BYTE, 1, "2.2.2", 6, [0, 12], False),
+        (Kind.CHAR, 1, "2.2.2", 6, [0, 12], False),
+        (Kind.FLOAT, 1, "2.2.2", 6, [0, 12], False),
+        (Kind.BYTE, 0, "2.3.0", 9, [0, 12], True),
+        (Kind.CHAR, 0, "2.3.0", 9, [0, 12], True),
+        (Kind.BOOLEAN, 0, "2.3.0", 9, [0, 12], False),
+        (Kind.GEOMETRY, 0, "2.3.0", 9, [0, 12], False),
+        (Kind.LONG, 2, "1", 6, [0, 12], False),
+        (Kind.LONG, 4, "470", 6, [0, 12], False),
+        (Kind.TIMESTAMP, 0, None, 5, [0, 12], False),
+        (Kind.TIMESTAMP, 0, None, 6, [0, 12], True),
+        (Kind.DECIMAL, 0, None, 9, [0, 12], False),
+        (Kind.DECIMAL, 0, "1.7.0", 9, [0, 12], True),
+        (Kind.DECIMAL, 0, "1.7.0", 9, [1, 9999], False),
+    ],
+)
+def test_filters_are_believed_by_writer_release_and_kind(
+    tmp_path: Path, kind: Kind, writer: int, release: str | None, version: int, formats: list[int], usable: bool
+) -> None:
+    tail = with_writer(tmp_path / "f", kind, writer, release, version, formats)
+    assert (why_filters_unusable(tail, 1) is None) == usable
+
+
+@pytest.mark.parametrize(
+    ("kind", "utf8", "encoding", "usable"),
+    [
+        (Kind.LONG, False, 0, True),
+        (Kind.BINARY, False, 0, True),
+        (Kind.STRING, False, 1, False),
+        (Kind.DECIMAL, False, 1, False),
+        (Kind.TIMESTAMP, False, 1, False),
+        (Kind.TIMESTAMP, True, 0, False),
+        (Kind.TIMESTAMP, True, 1, True),
+        (Kind.STRING, True, 0, True),
+        (Kind.LONG, True, 2, False),
+    ],
+)
+def test_filters_are_believed_by_stream_and_encoding(
+    tmp_path: Path, kind: Kind, utf8: bool, encoding: int, usable: bool
+) -> None:
+    tail = with_writer(tmp_path / "f", kind, 0, "2.3.0", 9, [0, 12])
+    assert (why_filters_unusable(tail, 1, RowGroupFilters(utf8, encoding, ())) is None) == usable
+
+
+def test_bounds_are_believed_by_writer_and_kind(tmp_path: Path) -> None:
+    for kind, version, usable in (
+        (Kind.DECIMAL, 6, False),
+        (Kind.DECIMAL, 7, True),
+        (Kind.TIMESTAMP, 5, False),
+        (Kind.TIMESTAMP, 6, True),
+        (Kind.STRING, 0, False),
+        (Kind.STRING, 1, True),
+        (Kind.LONG, 0, True),
+    ):
+        tail = with_writer(tmp_path / "f", kind, 0, None, version, [0, 12])
+        assert (why_bounds_unusable(tail, 1) is None) == usable
+        bounds = usable_bounds(tail, 1, Statistics(StatisticsKind.INTEGER, minimum=1, maximum=2))
+        assert bounds == ((1, 2) if usable else (None, None))
+
+
+def test_bounds_of_floats_are_rounded_as_the_values_are(tmp_path: Path) -> None:
+    tail = with_writer(tmp_path / "f", Kind.FLOAT, 1, "2.2.2", 6, [0, 12])
+    found = usable_bounds(tail, 1, Statistics(StatisticsKind.DOUBLE, minimum=0.7, maximum=0.1))
+    assert found == (float(np.float32(0.7)), float(np.float32(0.1)))
+
+
+def test_a_stream_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OrcFile.open(forge(tmp_path / "f", {(ROW_INDEX, 1): row_index()}))
+    monkeypatch.setattr(indexes, "MAX_STREAM", 5)
+    count = ReadCount()
+    (found,) = indexes.read_statistics(file.storage, [(file.stripes[0], 1)], count)
+    assert isinstance(found, LimitError)
+    assert count.requests == 0
+
+
+def test_what_is_wrong_with_one_column_does_not_touch_another(tmp_path: Path) -> None:
+    streams = {(ROW_INDEX, 1): b"\xff", (ROW_INDEX, 2): row_index()}
+    file = OrcFile.open(forge(tmp_path / "f", streams, kinds=[Kind.LONG, Kind.LONG]))
+    found = indexes.read_statistics(file.storage, [(file.stripes[0], column) for column in (1, 2, 1)], ReadCount())
+    assert isinstance(found[0], BloomParquetError)
+    assert found[1] == (Statistics(StatisticsKind.INTEGER, 10, False, -3, 7),)
+    assert isinstance(found[2], BloomParquetError)

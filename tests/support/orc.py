@@ -1,0 +1,153 @@
+"""ORC files for tests: what is in real ones, by row group, and forged ones, made of any index that one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc as orc
+
+from bloomparquet.errors import BloomParquetError
+from bloomparquet.orc import messages
+from bloomparquet.orc.bloom import Hashes, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.hashed import decimal_text, timestamp_millis
+from bloomparquet.orc.indexes import Place, RowGroupFilters, StripeIndexes, read_filters, read_statistics, read_stripes
+from bloomparquet.orc.schema import Kind, fields
+from bloomparquet.orc.statistics import Statistics
+from bloomparquet.orc.tail import Tail, read_tails
+from bloomparquet.storage import FileInfo, ReadCount, Storage, open_storage
+
+BYTES = (Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.BINARY, Kind.DECIMAL)
+FLOATS = (Kind.FLOAT, Kind.DOUBLE)
+TIMESTAMPS = (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT)
+
+
+def listed(path: Path | str) -> tuple[Storage, list[FileInfo]]:
+    storage, inner = open_storage(str(path))
+    return storage, storage.list_files(inner, recursive=True)
+
+
+def result(found: Any) -> Any:
+    """What was found, where it is no error."""
+    if isinstance(found, BloomParquetError):
+        raise found
+    return found
+
+
+@dataclass
+class OrcFile:
+    """One file with its tail and the indexes of its stripes."""
+
+    path: str
+    storage: Storage
+    tail: Tail
+    stripes: list[StripeIndexes]
+
+    @classmethod
+    def open(cls, path: Path | str) -> OrcFile:
+        storage, files = listed(path)
+        (tail,) = map(result, read_tails(storage, files, ReadCount()))
+        places = [Place(0, stripe) for stripe in range(len(tail.stripes))]
+        return cls(str(path), storage, tail, list(map(result, read_stripes(storage, [tail], places, ReadCount()))))
+
+    def column(self, name: str) -> int:
+        return dict(fields(self.tail.types))[tuple(name.split("."))]
+
+    def filters(self, name: str, stripe: int = 0) -> RowGroupFilters | None:
+        wanted = [(self.stripes[stripe], self.column(name))]
+        found: RowGroupFilters | None = result(read_filters(self.storage, wanted, ReadCount())[0])
+        return found
+
+    def statistics(self, name: str, stripe: int = 0) -> tuple[Statistics | None, ...]:
+        wanted = [(self.stripes[stripe], self.column(name))]
+        found: tuple[Statistics | None, ...] = result(read_statistics(self.storage, wanted, ReadCount())[0])
+        return found
+
+    def row_groups(self, name: str, stripe: int) -> list[list[Any]]:
+        """The values of a column that are not null, by row group, as they are hashed: numbers and bytes, timestamps in
+        nanoseconds."""
+        kind = self.tail.types[self.column(name)].kind
+        values = plain_values(orc.ORCFile(self.path).read_stripe(stripe, columns=[name]).column(0), kind)
+        stride = self.tail.row_index_stride
+        parts = [values[at : at + stride] for at in range(0, len(values), stride)]
+        return [[value for value in part if value is not None] for part in parts]
+
+
+def plain_values(column: pa.Array, kind: int) -> list[Any]:
+    if kind in TIMESTAMPS:
+        return list(column.cast(pa.timestamp("ns")).cast(pa.int64()).to_pylist())
+    if kind == Kind.DATE:
+        return list(column.cast(pa.int32()).to_pylist())
+    if kind == Kind.DECIMAL:
+        return [None if value is None else decimal_text(value) for value in column.to_pylist()]
+    return [value.encode() if isinstance(value, str) else value for value in column.to_pylist()]
+
+
+def candidates(value: Any, kind: int) -> Hashes:
+    """Every hash by which a filter may know a value."""
+    if kind in BYTES:
+        return hash_bytes([value])
+    if kind in FLOATS:
+        return hash_doubles(np.array([value]))
+    return hash_longs(np.array(timestamp_millis(value, value) if kind in TIMESTAMPS else [value], np.int64))
+
+
+def tally(file: OrcFile, name: str) -> tuple[int, int, int, int]:
+    """How many values their row group's filter holds, of how many; and the same for values of other row groups."""
+    kind = file.tail.types[file.column(name)].kind
+    held = written = taken = absent = 0
+    for stripe in range(len(file.stripes)):
+        found = file.filters(name, stripe)
+        assert found is not None
+        groups = file.row_groups(name, stripe)
+        every = {value for group in groups for value in group}
+        for group, each in zip(groups, found.filters, strict=True):
+            held += sum(bool(each.check(candidates(value, kind)).any()) for value in group)
+            written += len(group)
+            others = every - set(group)
+            taken += sum(bool(each.check(candidates(value, kind)).any()) for value in others)
+            absent += len(others)
+    return held, written, taken, absent
+
+
+def forge(
+    path: Path,
+    streams: Mapping[tuple[int, int], bytes],
+    *,
+    kinds: Sequence[int] = (Kind.LONG,),
+    rows: int = 10,
+    stride: int = 10,
+    stripe_footer: Callable[[Any], None] = lambda _: None,
+    footer: Callable[[Any], None] = lambda _: None,
+    postscript: Callable[[Any], None] = lambda _: None,
+    statistics: bytes = b"",
+) -> Path:
+    """A file without compression, of one stripe without data, whose index streams are these, by kind and column. The
+    callables change the messages before they are written. `statistics` is the Metadata message."""
+    body = b"ORC" + b"".join(streams.values())
+    at_end = messages.StripeFooter()
+    for (kind, column), data in streams.items():
+        at_end.streams.add(kind=kind, column=column, length=len(data))
+    for _ in range(len(kinds) + 1):
+        at_end.columns.add(bloom_encoding=1)
+    stripe_footer(at_end)
+    stripe_end = at_end.SerializeToString()
+    tail = messages.Footer(number_of_rows=rows, row_index_stride=stride, writer=0, software_version=b"2.3.0")
+    tail.stripes.add(offset=3, index_length=len(body) - 3, footer_length=len(stripe_end), number_of_rows=rows)
+    names = [f"c{i}".encode() for i in range(len(kinds))]
+    tail.types.add(kind=Kind.STRUCT, subtypes=range(1, len(kinds) + 1), field_names=names)
+    for kind in kinds:
+        tail.types.add(kind=kind)
+    footer(tail)
+    data = tail.SerializeToString()
+    last = messages.PostScript(
+        footer_length=len(data), metadata_length=len(statistics), version=[0, 12], writer_version=9, magic=b"ORC"
+    )
+    postscript(last)
+    end = last.SerializeToString()
+    path.write_bytes(body + stripe_end + statistics + data + end + bytes([len(end)]))
+    return path
