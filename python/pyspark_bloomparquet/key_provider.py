@@ -12,11 +12,14 @@ import importlib.util
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from bloomparquet.errors import OptionError, PlanError
+from bloomparquet.errors import EncryptionError, OptionError, PlanError
 from bloomparquet.keys import Keys, load_keys
 
 _SECONDS_KEPT = 600.0
+_SECONDS_TRUSTED = 5.0  # also where it opens nothing
 _WHERE_FOUND = (
     "on PYTHONPATH, and among the files that --py-files or SparkContext.addPyFile ships; the jar's planner also in "
     "spark.bloomparquet.pythonPath; none of them sees a notebook, or the program itself"
@@ -30,7 +33,7 @@ class _Answer:
     """What a provider gives, when it does: one thread asks, and any number may wait."""
 
     def __init__(self, provider: str) -> None:
-        self._provider = provider
+        self.provider = provider
         self._keys: Keys | None = None
         self._error: OptionError | None = None
         self._done = threading.Event()
@@ -38,6 +41,11 @@ class _Answer:
         self._until = self._began + _SECONDS_KEPT
         # Not the thread of who waits: a provider that hangs must not take those with it that plan other queries.
         threading.Thread(target=self._ask, name=f"key provider {provider}", daemon=True).start()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is some time ago that the provider was asked."""
+        return time.monotonic() - self._began > _SECONDS_TRUSTED
 
     @property
     def is_over(self) -> bool:
@@ -48,7 +56,7 @@ class _Answer:
         left = None if patience is None else max(self._began + patience - time.monotonic(), 0.0)
         if not self._done.wait(left):
             raise PlanError(
-                f"key provider {self._provider!r} has not answered for {patience:.0f} seconds; it is waited for no more"
+                f"key provider {self.provider!r} has not answered for {patience:.0f} seconds; it is waited for no more"
             )
         if self._keys is None:
             raise OptionError(*(self._error.args if self._error else ()))
@@ -56,11 +64,11 @@ class _Answer:
 
     def _ask(self) -> None:
         try:
-            self._keys = _load(self._provider)
+            self._keys = _load(self.provider)
         except OptionError as error:
             self._error = error
         except BaseException as error:  # noqa: BLE001 - who waits is to be told
-            self._error = OptionError(f"key provider {self._provider!r} raised {type(error).__name__}")
+            self._error = OptionError(f"key provider {self.provider!r} raised {type(error).__name__}")
         self._until = time.monotonic() + (_SECONDS_KEPT if self._keys is not None else 0.0)
         self._done.set()
 
@@ -73,11 +81,33 @@ def provided_keys(provider: str | None, patience: float | None = None) -> Keys |
     """
     if provider is None:
         return None
+    if not isinstance(provider, str):
+        raise OptionError(
+            f"key provider is a {type(provider).__name__}; expected the name of a function: module:function"
+        )
     with _lock:
         answer = _asked.get(provider)
         if answer is None or answer.is_over:
             answer = _asked[provider] = _Answer(provider)
     return answer.keys(patience)
+
+
+def doubt(provider: str | None) -> None:
+    """What `provider` gave has not opened everything: it is to be asked again, unless it was asked just now."""
+    with _lock:
+        answer = _asked.get(provider or "")
+        if answer is not None and answer.is_settled:
+            del _asked[answer.provider]
+
+
+@contextmanager
+def doubted(provider: str | None) -> Iterator[None]:
+    """The provider is doubted where something does not open within."""
+    try:
+        yield
+    except EncryptionError:
+        doubt(provider)
+        raise
 
 
 def _load(provider: str) -> Keys:

@@ -37,7 +37,7 @@ from bloomparquet.pruning.plan import KEPT, ScanPlan
 from bloomparquet.pruning.rowgroups import is_unchanged
 from bloomparquet.storage import FileInfo, Storage, open_storage
 from pyspark_bloomparquet.frames import integer_bits, read_frame, to_predicate, write_frame
-from pyspark_bloomparquet.key_provider import provided_keys
+from pyspark_bloomparquet.key_provider import doubt, provided_keys
 from pyspark_bloomparquet.options import PlannerOptions
 
 VERSION = 1
@@ -136,6 +136,8 @@ class Worker:
                 integer_bits=integer_bits(request["predicate"]),
                 keys=provided_keys(options.key_provider, patience=_PATIENCE_WITH_PROVIDERS),
             )
+            if any(isinstance(error, EncryptionError) for error in found.errors):
+                doubt(options.key_provider)
             return summarize(found, warnings)
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))

@@ -18,7 +18,7 @@ import pyspark
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from bloomparquet.errors import OptionError, PlanError, UnsupportedError
+from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
 from bloomparquet.literals import coerce
 from bloomparquet.predicate import And, Comparison, Membership, Not, Or, Predicate
 from bloomparquet.pruning.binding import NoLeaf, bind, partition_of
@@ -27,6 +27,7 @@ from bloomparquet.pruning.planner import plan
 from bloomparquet.where import parse_where
 from pyspark_bloomparquet.batches import arrow_schema
 from pyspark_bloomparquet.filters import filters_stay_in_their_scan, to_predicate
+from pyspark_bloomparquet.key_provider import doubt
 from pyspark_bloomparquet.splits import Piece, Split, make_splits
 from pyspark_bloomparquet.table import Table
 from pyspark_bloomparquet.types import resolve
@@ -83,6 +84,8 @@ class BloomParquetReader(DataSourceReader):
         """Plan: the row groups that may hold rows, as splits. On the driver, once for each query plan."""
         table = Table(self.options)
         found = self._plan(table)
+        if any(isinstance(error, EncryptionError) for error in found.errors):
+            doubt(self.options.key_provider)
         if found.locked:  # their rows may match, and nobody here can read them
             raise found.errors[0]
         if (

@@ -21,7 +21,7 @@ from bloomparquet.storage import FileInfo, ReadCount, open_storage, with_keys
 from bloomparquet.unify import cast, readable, rebuild
 from pyspark_bloomparquet import legacy
 from pyspark_bloomparquet.batches import arrow_schema, to_spark_batch
-from pyspark_bloomparquet.key_provider import provided_keys
+from pyspark_bloomparquet.key_provider import doubted, provided_keys
 from pyspark_bloomparquet.types import resolve
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ _SESSION_ZONE = "spark.sql.session.timeZone"
 def read_split(split: Split, schema: StructType, options: Options) -> Iterator[pa.RecordBatch]:
     """The rows of `split` for which its `where` is TRUE, with the columns of `schema`. Errors name the file."""
     storage = with_keys(open_storage(options.paths[0])[0], provided_keys(options.key_provider))
-    for part in split.files:
-        yield from _read_part(storage, part, split, schema, options)
+    with doubted(options.key_provider):
+        for part in split.files:
+            yield from _read_part(storage, part, split, schema, options)
 
 
 def _read_part(

@@ -54,7 +54,9 @@ class ScanSummary:
         from bloomparquet.pruning.plan import tell_row_groups
 
         told = tell_row_groups(self.kept, self.total, self.skipped)
-        return f"{told}; {self.whole_files} files read whole, unplanned" if self.whole_files else told
+        if not self.whole_files:
+            return told
+        return f"{told}; {self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned"
 
 
 def jar_path() -> Path:

@@ -20,7 +20,7 @@ from bloomparquet.literals import find_zone
 from bloomparquet.partitions import infer_type
 from bloomparquet.storage import FileInfo, ReadCount
 from pyspark_bloomparquet import types
-from pyspark_bloomparquet.key_provider import provided_keys
+from pyspark_bloomparquet.key_provider import doubted, provided_keys
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -99,9 +99,10 @@ class Table:
         files = sorted(self.dataset.files, key=lambda file: file.path)
         distinct: dict[object, tuple[FileInfo, Footer]] = {}
         for some in [files] if self.options.merge_schema else ([file] for file in files):
-            footers = read_footers(
-                self.dataset.storage, some, ReadCount(), skip_corrupt=self.options.ignore_corrupt_files
-            )
+            with doubted(self.options.key_provider):
+                footers = read_footers(
+                    self.dataset.storage, some, ReadCount(), skip_corrupt=self.options.ignore_corrupt_files
+                )
             for file, footer in zip(some, footers, strict=True):
                 if footer is not None:
                     key = id(footer.layout.schema), footer.key_values.get(types.SPARK_SCHEMA_KEY)

@@ -20,6 +20,7 @@ from bloomparquet.writing.retrofit import AddFilters
 from pyspark_bloomparquet import key_provider, spread
 from pyspark_bloomparquet.key_provider import provided_keys
 from pyspark_bloomparquet.options import Options, PlannerOptions
+from pyspark_bloomparquet.table import Table
 from pyspark_bloomparquet.write_options import WriteOptions, refuse_sessions_encryption
 from pyspark_bloomparquet.writer import make_writer
 
@@ -100,6 +101,25 @@ def test_a_provider_that_hangs_is_waited_for_together_and_not_for_long(
         provided_keys(name, patience=5)
     assert provided_keys(name) == bp.Keys(b"k" * 16)
     assert calls(name) == 1
+
+
+def test_a_provider_whose_keys_open_nothing_is_asked_again_and_not_at_once(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a rotation of keys, or where it was wrong once."""
+    name = provider("calls.append(1); return bp.Keys((b'x' if len(calls) < 2 else b'k') * 16)")
+    bp.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet", encryption=bp.Keys(b"k" * 16))
+    options = Options.parse({"path": str(tmp_path / "a.parquet"), "keyProvider": name})
+    began = time.monotonic()
+    for _ in range(2):
+        with pytest.raises(bp.EncryptionError, match="the key is wrong"):
+            Table(options).schema()
+    assert calls(name) == 1
+    monkeypatch.setattr(time, "monotonic", lambda: began + 6)
+    with pytest.raises(bp.EncryptionError):
+        Table(options).schema()
+    assert Table(options).schema().fieldNames() == ["x"]
+    assert calls(name) == 2
 
 
 def test_a_module_that_is_not_found_is_told_with_where_it_was_looked_for(provider: Provider) -> None:
