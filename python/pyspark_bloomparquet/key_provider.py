@@ -14,12 +14,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError
 from bloomparquet.keys import Keys, load_keys
 
 _SECONDS_KEPT = 600.0
-_SECONDS_TRUSTED = 5.0  # also where it opens nothing
+_SECONDS_TRUSTED = 5.0  # also where it opens nothing; twice as long each time that this was of no use
+_SPARKS_FILES = "userFiles-"
 _WHERE_FOUND = (
     "on PYTHONPATH, and among the files that --py-files or SparkContext.addPyFile ships; the jar's planner also in "
     "spark.bloomparquet.pythonPath; none of them sees a notebook, or the program itself"
@@ -27,6 +29,7 @@ _WHERE_FOUND = (
 
 _lock = threading.Lock()
 _asked: dict[str, _Answer] = {}
+_trusted: dict[str, float] = {}  # seconds
 
 
 class _Answer:
@@ -43,9 +46,9 @@ class _Answer:
         threading.Thread(target=self._ask, name=f"key provider {provider}", daemon=True).start()
 
     @property
-    def is_settled(self) -> bool:
-        """Whether it is some time ago that the provider was asked."""
-        return time.monotonic() - self._began > _SECONDS_TRUSTED
+    def age(self) -> float:
+        """The seconds since the provider was asked."""
+        return time.monotonic() - self._began
 
     @property
     def is_over(self) -> bool:
@@ -96,7 +99,8 @@ def doubt(provider: str | None) -> None:
     """What `provider` gave has not opened everything: it is to be asked again, unless it was asked just now."""
     with _lock:
         answer = _asked.get(provider or "")
-        if answer is not None and answer.is_settled:
+        if answer is not None and answer.age > (trusted := _trusted.get(answer.provider, _SECONDS_TRUSTED)):
+            _trusted[answer.provider] = min(2 * trusted, _SECONDS_KEPT)
             del _asked[answer.provider]
 
 
@@ -112,12 +116,21 @@ def doubted(provider: str | None) -> Iterator[None]:
 
 def _load(provider: str) -> Keys:
     importlib.invalidate_caches()  # the module may have been shipped since this process began
+    if _is_missing(provider):
+        sys.path += [archive for archive in _shipped_archives() if archive not in sys.path]
     try:
         return load_keys(provider)
     except OptionError as error:
         if _is_missing(provider):
             raise OptionError(f"{error}; {sys.executable} looks for modules {_WHERE_FOUND}") from None
         raise
+
+
+def _shipped_archives() -> list[str]:
+    """The archives that Spark has shipped to where modules are looked for; it adds them itself in its own processes
+    only."""
+    places = [Path(place) for place in sys.path if Path(place).name.startswith(_SPARKS_FILES)]
+    return sorted(str(file) for place in places for kind in ("*.zip", "*.egg") for file in place.glob(kind))
 
 
 def _is_missing(provider: str) -> bool:

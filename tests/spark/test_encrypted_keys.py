@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provider:
     """Makes a module whose function `keys` does what it is given, and names that function."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(key_provider, "_asked", {})
+    monkeypatch.setattr(key_provider, "_trusted", {})
 
     def make(body: str) -> str:
         name = f"provider_{len(list(tmp_path.iterdir()))}_{tmp_path.name}"
@@ -120,6 +122,31 @@ def test_a_provider_whose_keys_open_nothing_is_asked_again_and_not_at_once(
         Table(options).schema()
     assert Table(options).schema().fieldNames() == ["x"]
     assert calls(name) == 2
+
+
+def test_a_provider_that_never_has_the_keys_is_asked_less_and_less(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = provider("calls.append(1); return bp.Keys(b'k' * 16)")
+    began = time.monotonic()
+    for seconds in range(0, 120, 3):
+        monkeypatch.setattr(time, "monotonic", lambda now=began + seconds: now)
+        provided_keys(name)
+        key_provider.doubt(name)
+    assert 3 <= calls(name) <= 5
+
+
+def test_a_module_in_an_archive_that_spark_has_shipped_is_found(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of which the planner knows only the directory."""
+    home = tmp_path / "userFiles-1"
+    home.mkdir()
+    monkeypatch.syspath_prepend(str(home))
+    with zipfile.ZipFile(home / "company.zip", "w") as archive:
+        archive.writestr("shipped_company/__init__.py", "")
+        archive.writestr("shipped_company/keys.py", "import bloomparquet as bp\ndef all(): return bp.Keys(b'k' * 16)\n")
+    assert provided_keys("shipped_company.keys:all") == bp.Keys(b"k" * 16)
 
 
 def test_a_module_that_is_not_found_is_told_with_where_it_was_looked_for(provider: Provider) -> None:

@@ -50,12 +50,7 @@ record PythonCommand(String interpreter, String path) {
   /** Where a driver has what {@code addPyFile} ships: what executors can import, the planner can. */
   private static String shipped() {
     String root = SparkFiles.getRootDirectory();
-    if (root.equals(".")) { // of a process that has no such place
-      return "";
-    }
-    String[] archives = new File(root).list((directory, name) -> name.endsWith(".zip") || name.endsWith(".egg"));
-    Stream<String> paths = Stream.of(archives == null ? new String[0] : archives).map(name -> root + File.separator + name);
-    return Stream.concat(Stream.of(root), paths).collect(Collectors.joining(File.pathSeparator));
+    return root.equals(".") ? "" : root; // of a process that has no such place
   }
 
   private static String env(String name) {
