@@ -132,13 +132,18 @@ def test_bounds_that_are_nan_exclude_nothing(parquet_testing_dir: Path) -> None:
         "uniform_encryption.parquet.encrypted",
     ],
 )
-def test_encrypted_files_are_named_as_such(parquet_testing_dir: Path, name: str) -> None:
+def test_encrypted_files_are_kept_and_read_with_their_keys_alone(parquet_testing_dir: Path, name: str) -> None:
     path = str(parquet_testing_dir / name)
-    for attempt in (
-        lambda: bp.plan(path),
-        lambda: bp.plan(path, bp.Eq("double_field", 0.5)),
-        lambda: bp.inspect(path),
-        lambda: bp.read_table(path),
-    ):
+    keys = bp.Keys(b"0123456789012345", {"double_field": b"1234567890123450", "float_field": b"1234567890123451"})
+    absent = bp.Eq("double_field", -1.0)
+    plan = bp.plan(path, absent)
+    assert (plan.total, plan.kept, len(plan.errors)) == (1, 1, 1)
+    assert name in str(plan.errors[0])
+    for attempt in (lambda: bp.inspect(path), lambda: bp.read_table(path)):
         with pytest.raises(bp.EncryptionError, match=name):
             attempt()
+    plan = bp.plan(path, absent, keys=keys)
+    assert (plan.total, plan.errors) == (1, ())
+    found = bp.read_table(path, keys=keys).column("double_field").to_pylist()
+    assert len(found) in (50, 2_000)
+    assert bp.read_table(path, bp.Eq("double_field", found[7]), keys=keys).num_rows == 1
