@@ -262,16 +262,12 @@ def _planning(where: str | None, timezone: str, ignore_case: bool, strict: bool,
 def _typed(path: str | list[str], column: str, text: str, keys: Keys | None) -> Any:
     """`text` as a value of the kind that the column has in the first file with it; other kinds stay text."""
     import bloomparquet as bp
-    from bloomparquet.encoding import family_of
-    from bloomparquet.format.schema import LeafColumn
-    from bloomparquet.pruning.binding import bind, readings
+    from bloomparquet.inspection import kind_of
 
-    layouts = bp.plan(path, keys=keys).table.layouts
-    bound = (bind(layout.schema, name, case_sensitive=True) for layout in layouts for name in readings((column,)))
-    leaf = next((found for found in bound if isinstance(found, LeafColumn)), None)
-    if leaf is None:
+    found = kind_of(path, column, keys=keys)
+    if found is None:
         return text
-    family = family_of(leaf.node)
+    family, kind = found
     try:
         if family == "integer":
             return int(text)
@@ -282,7 +278,7 @@ def _typed(path: str | list[str], column: str, text: str, keys: Keys | None) -> 
         if family == "binary":
             return bytes.fromhex(text[2:]) if text.startswith(("0x", "0X")) else text.encode()
     except (ValueError, ArithmeticError):
-        raise bp.PlanError(f"--value {text!r} is not a value of column {column} ({leaf.describe()})") from None
+        raise bp.PlanError(f"--value {text!r} is not a value of column {column} ({kind})") from None
     return text
 
 

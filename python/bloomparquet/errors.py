@@ -1,7 +1,7 @@
 """The exceptions of this package, and the "did you mean" they share.
 
     BloomParquetError
-    ├── FormatError         bytes that are not what the format says
+    ├── FormatError         bytes that are not what the format says (NotParquetError: of another format, or of none)
     ├── UnsupportedError    well-formed, but nothing here can use it
     ├── LimitError          a size or count beyond what is sane or allowed
     ├── EncryptionError     a key, or what it should have opened (MissingKeyError, KeyRetrievalError: it did not come)
@@ -23,6 +23,10 @@ class BloomParquetError(Exception):
 
 class FormatError(BloomParquetError):
     """The bytes are not what the Parquet (or ORC) specification says they are."""
+
+
+class NotParquetError(FormatError):
+    """A file does not end as Parquet files do."""
 
 
 class UnsupportedError(BloomParquetError):

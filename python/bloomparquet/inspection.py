@@ -4,26 +4,30 @@ error."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from bloomparquet.dataset import Dataset, Paths
-from bloomparquet.encoding import encode_values
-from bloomparquet.errors import PlanError, UnsupportedError
+from bloomparquet.encoding import encode_values, family_of
+from bloomparquet.errors import EncryptionError, NotParquetError, PlanError, UnsupportedError
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.keys import Keys
+from bloomparquet.literals import Family, normalize_value
 from bloomparquet.names import names_of, shown
 from bloomparquet.predicate import Column, IsNull
 from bloomparquet.predicate import columns as columns_of
-from bloomparquet.pruning.binding import bind, resolve, unknown_column
+from bloomparquet.pruning.binding import bind, readings, resolve, unknown_column, unknown_name
 from bloomparquet.pruning.filters import Question
 from bloomparquet.pruning.planner import cache
 from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
 from bloomparquet.pruning.verdict import Verdict
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import ReadCount
+
+if TYPE_CHECKING:
+    from bloomparquet.orc.inspection import OrcFiles
 
 _SCHEMA = pa.schema(
     [
@@ -32,6 +36,8 @@ _SCHEMA = pa.schema(
         ("estimated_ndv", pa.float64()), ("estimated_fpp", pa.float64()),
     ]
 )  # fmt: skip
+_NO_NULL = "NULL is never in a Bloom filter; probe for a value, or plan with IS NULL"
+_ORC_SCHEMA = _SCHEMA.insert(2, pa.field("stripe", pa.int32())).append(pa.field("unusable", pa.string()))
 
 
 class Probe(NamedTuple):
@@ -50,9 +56,16 @@ def inspect(
     Columns: file, row_group, column, type, rows (of the row group), offset (of the filter in the file), bytes (of the
     bitset), bits_set, estimated_ndv (from the bits), estimated_fpp (the chance that a value which is absent is not
     excluded). Reads every bitset whole. Raises FormatError, UnsupportedError or LimitError for a filter that cannot
-    be used, EncryptionError for a column that does not open, PlanError for one that is not there.
+    be used, EncryptionError for a column that does not open, PlanError for one that is not there, and for files of
+    Parquet and of ORC together.
+
+    Of ORC files there are two columns more: stripe, which the row group belongs to (row groups are counted within the
+    file, over all stripes), and unusable: why the filters of this writer prove nothing for this column; null where they
+    do. offset is then that of the stream with all filters of a column in a stripe.
     """
     dataset, table = _open(path, filesystem, keys)
+    if not isinstance(table, RowGroups):
+        return _inspect_orc(table, columns)
     rows = [row for chunks in _chunks(table, columns) for row in _describe(dataset, table, chunks)]
     rows.sort(key=lambda row: (row[0], row[1]))
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
@@ -71,13 +84,16 @@ def probe(
     in file order.
 
     Raises :class:`PlanError` for a column that is not there or a value of the wrong kind, :class:`UnsupportedError`
-    where it cannot be told which bytes the value has in the column (or when the value is None), and what
-    :func:`inspect` raises.
+    where it cannot be told which bytes the value has in the column, or where ORC filters are there but prove nothing,
+    and what :func:`inspect` raises. Row groups of ORC are counted as there. A TIMESTAMP of ORC is a reading of a clock:
+    the value is taken for one, and for a moment by the writer's clock as well.
     """
     if value is None:
-        raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with IS NULL")
+        raise PlanError(_NO_NULL)
     dataset, table = _open(path, filesystem, keys)
     name = (column,) if isinstance(column, str) else column
+    if not isinstance(table, RowGroups):
+        return _probe_orc(table, name, value, timezone)
     schemas = [layout.schema for layout in table.layouts]
     test, unknown = resolve(IsNull(name), schemas, (), case_sensitive=True)
     if unknown:
@@ -106,9 +122,62 @@ def probe(
     return [Probe(table.paths[file], index, verdict) for file, index, verdict in places]
 
 
-def _open(path: Paths, filesystem: Any, keys: Keys | None) -> tuple[Dataset, RowGroups]:
+def kind_of(path: Paths, column: str, *, keys: Keys | None = None) -> tuple[Family, str] | None:
+    """What kind of value `column` compares with in the first file that has it, and its type for a message; None where
+    none has, or as a group."""
+    _, table = _open(path, None, keys)
+    if not isinstance(table, RowGroups):
+        from bloomparquet.orc import encoding as orc_encoding
+
+        found = next((kind for name in readings((column,)) if (kind := table.type_of(name)) is not None), None)
+        return None if found is None else (orc_encoding.family_of(found), found.describe())
+    bound = (bind(layout.schema, name, case_sensitive=True) for layout in table.layouts for name in readings((column,)))
+    leaf = next((found for found in bound if isinstance(found, LeafColumn)), None)
+    return None if leaf is None else (family_of(leaf.node), leaf.describe())
+
+
+def _open(path: Paths, filesystem: Any, keys: Keys | None) -> tuple[Dataset, RowGroups | OrcFiles]:
     dataset = Dataset.open(path, filesystem=filesystem, keys=keys)
-    return dataset, cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
+    try:
+        return dataset, cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
+    except NotParquetError:
+        # Imported here, because who has no ORC files shall not wait for it.
+        from bloomparquet.orc.inspection import OrcFiles
+        from bloomparquet.orc.tail import are_orc
+
+        orc = are_orc(dataset.storage, dataset.files, ReadCount())
+        if not any(orc):
+            raise
+    first = dataset.files[orc.index(True)].path
+    if not all(orc):
+        other = dataset.files[orc.index(False)].path
+        raise PlanError(f"{first} is an ORC file, and {other} is none; expected files of one format: ask of each apart")
+    if keys is not None and not keys.allow_plaintext_files:
+        raise EncryptionError(f"{first}: the file is in plain text, which the keys do not allow; is it the right file?")
+    return dataset, OrcFiles(dataset.storage, dataset.files)
+
+
+def _inspect_orc(files: OrcFiles, columns: Sequence[str | Column] | None) -> pa.Table:
+    wanted = None if columns is None else set(columns)
+    names = files.leaf_names()
+    for name in wanted or ():
+        if name not in names:
+            raise unknown_name((name,) if isinstance(name, str) else name, files.names())
+    rows = sorted(files.describe(wanted), key=lambda row: (row.file, row.row_group))
+    return pa.Table.from_pylist([row._asdict() for row in rows], _ORC_SCHEMA)
+
+
+def _probe_orc(files: OrcFiles, column: Column, value: Any, timezone: str) -> list[Probe]:
+    value = normalize_value(value)
+    if value is None:
+        raise PlanError(_NO_NULL)
+    path = files.choose(readings(column))
+    if path is None:
+        raise unknown_name(column, files.names())
+    return [
+        Probe(file, row_group, Verdict.MIGHT_MATCH if found else Verdict.CANNOT_MATCH)
+        for file, row_group, found in files.probe(path, value, timezone)
+    ]
 
 
 def _chunks(table: RowGroups, wanted: Sequence[str | Column] | None) -> Iterator[ColumnChunks]:

@@ -116,23 +116,22 @@ def filters_to_rich(filters: pa.Table) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in filters.column_names:
-        text = name in ("file", "column", "type")
+    names = [name for name in filters.column_names if name != "unusable" or filters[name].null_count < len(filters)]
+    for name in names:
+        text = name in ("file", "column", "type", "unusable")
         table.add_column(name.replace("_", " "), justify="left" if text else "right", overflow="fold", no_wrap=not text)
     base = _common(filters["file"].unique().to_pylist())
     for row in filters.to_pylist():
-        table.add_row(
-            _escape(row["file"][len(base) :]),
-            str(row["row_group"]),
-            _escape(row["column"]),
-            row["type"],
-            f"{row['rows']:,}",
-            f"{row['offset']:,}",
-            f"{row['bytes']:,}",
-            f"{row['bits_set']:,}",
-            f"{row['estimated_ndv']:,.0f}",
-            f"{100 * row['estimated_fpp']:.4f} %",
-        )
+        shown = {
+            "file": _escape(row["file"][len(base) :]),
+            "row_group": str(row["row_group"]),
+            "estimated_ndv": f"{row['estimated_ndv']:,.0f}",
+            "estimated_fpp": f"{100 * row['estimated_fpp']:.4f} %",
+        }
+        for name in names:
+            found = row[name]
+            shown.setdefault(name, f"{found:,}" if isinstance(found, int) else _escape(str(found or "")))
+        table.add_row(*map(shown.__getitem__, names))
     return table
 
 

@@ -41,12 +41,13 @@ def _imported(file: Path) -> set[str]:
 FILES = {str(file.relative_to(ROOT).with_suffix("")).replace("/", "."): file for file in ROOT.rglob("*.py")}
 
 
-def test_the_core_imports_without_spark() -> None:
+def test_the_core_imports_without_spark_and_without_orc() -> None:
     code = (
         "import sys\n"
         "for name in ('pyspark', 'py4j'): sys.modules[name] = None\n"
         "import bloomparquet, bloomparquet.cli, bloomparquet.report, bloomparquet.scan\n"
         "assert not [name for name in sys.modules if name.startswith('pyspark_bloomparquet')]\n"
+        "assert not [name for name in sys.modules if name.startswith('bloomparquet.orc')]\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent, check=False)
     assert done.returncode == 0, done.stderr
@@ -67,6 +68,17 @@ def test_what_is_at_the_bottom_imports_only_what_is_below_it(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in FILES if name.startswith("format.")])
 def test_bytes_know_nothing_of_values_and_predicates(name: str) -> None:
     assert {found.split(".")[0] for found in _imported(FILES[name])} <= {"errors", "names", "keys", "storage", "format"}
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("orc.")])
+def test_orc_knows_nothing_of_predicates_and_plans(name: str) -> None:
+    assert {found.split(".")[0] for found in _imported(FILES[name])} <= {
+        "errors",
+        "names",
+        "literals",
+        "storage",
+        "orc",
+    }
 
 
 def test_storage_knows_nothing_of_parquet() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import FormatError, NotParquetError
 from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
 
 MAGIC = b"PAR1"
@@ -37,7 +37,7 @@ def read_tails(
         tail = bytes(buffer[end - TRAILER : end])
         needed = int.from_bytes(tail[:4], "little") + TRAILER
         if tail[-4:] not in (MAGIC, ENCRYPTED_MAGIC):
-            tails[i] = FormatError(
+            tails[i] = NotParquetError(
                 f"{paths[i]}: not a Parquet file, or cut short: its last 4 bytes are {tail[-4:]!r}; expected {MAGIC!r}"
             )
         elif needed + len(MAGIC) > sizes[i]:

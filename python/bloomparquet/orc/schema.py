@@ -39,6 +39,12 @@ class Kind(IntEnum):
     GEOGRAPHY = 20
 
 
+COMPOUND = frozenset({Kind.LIST, Kind.MAP, Kind.STRUCT, Kind.UNION})
+"""Kinds of columns that have no values of their own."""
+
+_WITHIN = {Kind.LIST: ("_elem",), Kind.MAP: ("_key", "_value")}
+
+
 @dataclass(frozen=True, slots=True)
 class OrcType:
     """One column. `kind` is a number without a name where it is not known here; `names` are those of a struct's
@@ -51,6 +57,13 @@ class OrcType:
     precision: int | None = None
     scale: int | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        """The type for a message: ``LONG``, ``DECIMAL (9, 2)``, ``CHAR (5)``."""
+        name = self.kind.name if isinstance(self.kind, Kind) else f"kind {self.kind}"
+        if self.kind == Kind.DECIMAL:
+            return f"{name} ({self.precision}, {self.scale})"
+        return f"{name} ({self.maximum_length})" if self.kind in (Kind.CHAR, Kind.VARCHAR) else name
 
 
 def fields(types: Sequence[OrcType]) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -65,6 +78,32 @@ def fields(types: Sequence[OrcType]) -> Iterator[tuple[tuple[str, ...], int]]:
         if found.kind == Kind.STRUCT:
             named = zip(found.names, found.children, strict=True)
             pending += reversed([((*path, name), child) for name, child in named])
+
+
+def paths(types: Sequence[OrcType]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The number and the path of every column below the root. What is within lists, maps and unions is called as ORC's
+    tools call it: ``_elem``, ``_key``, ``_value``, and its number in a union."""
+    pending: list[tuple[tuple[str, ...], int]] = [((), 0)]
+    while pending:
+        path, column = pending.pop()
+        if column:
+            yield column, path
+        found = types[column]
+        names = _WITHIN.get(found.kind) if found.kind != Kind.STRUCT else found.names  # type: ignore[call-overload]
+        named = zip(names or map(str, range(len(found.children))), found.children, strict=True)
+        pending += reversed([((*path, name), child) for name, child in named])
+
+
+def columns_at(types: Sequence[OrcType], path: Sequence[str]) -> list[int] | None:
+    """The columns that have this path, through structs only; several where names are not unique. None where it leads
+    into a list, a map or a union."""
+    found = [0]
+    for name in path:
+        if any(types[column].kind != Kind.STRUCT and types[column].children for column in found):
+            return None
+        within = [pair for column in found for pair in zip(types[column].names, types[column].children, strict=False)]
+        found = [child for other, child in within if other == name]
+    return found
 
 
 def parse_types(found_types: Sequence[Any]) -> tuple[OrcType, ...]:

@@ -180,6 +180,15 @@ def read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) ->
     return tails
 
 
+def are_orc(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[bool]:
+    """Which of `files` begin as ORC files do; one request each."""
+    some = [i for i, file in enumerate(files) if file.size > len(MAGIC)]
+    found = [False] * len(files)
+    for i, head in zip(some, _read_heads(storage, [files[i] for i in some], count), strict=True):
+        found[i] = head == MAGIC
+    return found
+
+
 def _read_some(
     storage: Storage, files: Sequence[FileInfo], expected: int, count: ReadCount
 ) -> list[Tail | BloomParquetError]:

@@ -120,8 +120,14 @@ def partition_of(names: Sequence[str], column: Column, *, case_sensitive: bool) 
 
 def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Sequence[str]) -> PlanError:
     """The error for a column that no file and no partition directory has, with the nearest name."""
-    names = dict.fromkeys([*(".".join(leaf.path) for schema in schemas for leaf in schema.leaves), *partitions])
-    listed = ", ".join(list(names)[:20]) + (", …" if len(names) > 20 else "")
+    leaves = (".".join(leaf.path) for schema in schemas for leaf in schema.leaves)
+    return unknown_name(column, dict.fromkeys([*leaves, *partitions]))
+
+
+def unknown_name(column: Column, names: Iterable[str]) -> PlanError:
+    """The same, where `names` are those that there are, each once."""
+    names = list(names)
+    listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
     name = ".".join(column)
     return PlanError(f"column {name!r} is in none of the files{nearest(name, names)}; the columns are {listed}")
 

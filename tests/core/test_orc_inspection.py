@@ -1,0 +1,435 @@
+"""Filters of ORC files looked at, and asked alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc as orc
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.orc import messages
+from bloomparquet.orc.bloom import Hashes, OrcBloomFilter, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.encoding import encode_value
+from bloomparquet.orc.indexes import BLOOM_FILTER_UTF8, read_stripes
+from bloomparquet.orc.schema import Kind, OrcType
+from tests.core.test_orc_files import TABLE
+from tests.support.commands import Run
+from tests.support.core import watch_reads
+from tests.support.files import write as write_parquet
+from tests.support.orc import forge
+
+STRIPE, STRIDE = 300, 100
+MAYBE, ABSENT = bp.Verdict.MIGHT_MATCH, bp.Verdict.CANNOT_MATCH
+CATALYST = "spark.sql.catalyst.type"
+
+
+def write(path: Path, table: pa.Table, **options: Any) -> str:
+    """Stripes of 300 rows, row groups of 100, and a filter for every column, nested ones too."""
+    given = {"bloom_filter_columns": list(range(1, 40)), "bloom_filter_fpp": 0.001, "row_index_stride": STRIDE}
+    orc.write_table(table, path, stripe_size=1, batch_size=STRIPE, **{**given, **options})
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write(tmp_path_factory.mktemp("orc") / "all", TABLE, bloom_filter_columns=list(range(1, 16)))
+
+
+def plain(column: pa.ChunkedArray) -> list[Any]:
+    if column.type == pa.timestamp("ns"):
+        return [None if not value.is_valid else np.datetime64(value.value, "ns") for value in column]
+    return list(column.to_pylist())
+
+
+def maybe(path: str | Path, value: Any, column: str = "c0", timezone: str = "UTC") -> list[int]:
+    answers = bp.probe(path, column=column, value=value, timezone=timezone)
+    assert [answer.row_group for answer in answers] == list(range(len(answers)))
+    return [answer.row_group for answer in answers if answer.verdict is MAYBE]
+
+
+def index(*groups: Hashes) -> bytes:
+    """A stream of filters that hold these hashes."""
+    found = messages.BloomFilterIndex()
+    for hashes in groups:
+        bloom = OrcBloomFilter.for_ndv(1000, 1e-9)
+        bloom.insert(hashes)
+        found.bloom_filter.append(bloom.to_message())
+    return bytes(found.SerializeToString())
+
+
+def java(path: Path, kind: int, *groups: Hashes, zone: str = "UTC", **attributes: Any) -> Path:
+    """A file as ORC Java has them, of one column and a row group for each of `groups`."""
+
+    def footer(message: Any) -> None:
+        found = message.types[1]
+        for key, value in attributes.items():
+            if key == "spark":
+                found.attributes.add(key=CATALYST.encode(), value=value.encode())
+            else:
+                setattr(found, key, value)
+
+    def stripe_footer(message: Any) -> None:
+        message.writer_timezone = zone.encode()
+
+    streams = {(BLOOM_FILTER_UTF8, 1): index(*groups)}
+    return forge(path, streams, kinds=[kind], rows=10 * len(groups), footer=footer, stripe_footer=stripe_footer)
+
+
+def longs(*values: int) -> Hashes:
+    return hash_longs(np.array(values, np.int64))
+
+
+@pytest.mark.parametrize("name", TABLE.column_names)
+def test_no_row_group_denies_a_value_that_it_holds_and_most_deny_others(written: str, name: str) -> None:
+    read = orc.read_table(written, columns=[name])[name]
+    groups = TABLE.num_rows // STRIDE
+    asked = held = 0
+    for values in (plain(TABLE[name]), plain(read)):
+        for row in range(0, TABLE.num_rows, 53):
+            value = values[row]
+            if value is not None:
+                answers = bp.probe(written, column=name, value=value)
+                assert len(answers) == groups
+                assert answers[row // STRIDE].verdict is MAYBE, value
+                held += sum(answer.verdict is MAYBE for answer in answers)
+                asked += 1
+    assert asked > 40
+    assert held <= asked * (groups if name == "near" else 1.3)
+
+
+def test_inspect_has_one_row_for_each_filter(written: str) -> None:
+    table = bp.inspect(written, columns=["i64", "short", "instant"])
+    assert table.column_names[:4] == ["file", "row_group", "stripe", "column"]
+    rows = table.to_pylist()
+    assert [(row["row_group"], row["column"]) for row in rows] == [
+        (i, name) for i in range(15) for name in ("i64", "instant", "short")
+    ]
+    data = Path(written).read_bytes()
+    for row in rows:
+        assert (row["file"], row["stripe"], row["rows"]) == (written, row["row_group"] // 3, STRIDE)
+        assert row["type"] == {"i64": "LONG", "short": "DECIMAL (9, 2)", "instant": "TIMESTAMP_INSTANT"}[row["column"]]
+        assert 0 < row["offset"] < len(data)
+        assert row["bits_set"] <= row["bytes"] * 8
+        assert row["estimated_ndv"] == pytest.approx(86, rel=0.1)
+        assert row["estimated_fpp"] < 0.002
+        assert row["unusable"] is None
+
+
+def test_the_last_row_group_of_a_stripe_is_as_long_as_it_is(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", pa.table({"a": list(range(550))}))
+    assert bp.inspect(path)["rows"].to_pylist() == [100, 100, 100, 100, 100, 50]
+    assert [maybe(path, value, "a") for value in (1, 299, 300, 549)] == [[0], [2], [3], [5]]
+
+
+def test_columns_within_structs_are_asked_and_those_within_lists_are_only_shown(tmp_path: Path) -> None:
+    inner = [{"x": i, "a.b": None if i % 2 else i, "l": [i, -i]} for i in range(200)]
+    path = write(tmp_path / "x", pa.table({"st": inner, "m": pa.array([[(1, 2)]] * 200, pa.map_("int32", "int64"))}))
+    shown = set(bp.inspect(path)["column"].to_pylist())
+    assert {"st.x", "st.a.b", "st.l._elem", "m._key", "m._value"} == shown
+    assert set(bp.inspect(path, columns=["st"])["column"].to_pylist()) == {"st.x", "st.a.b", "st.l._elem"}
+    assert maybe(path, 7, "st.x") == [0]
+    assert [a.verdict for a in bp.probe(path, column=("st", "a.b"), value=102)] == [ABSENT, MAYBE]
+    assert [a.verdict for a in bp.probe(path, column=("st", "a.b"), value=103)] == [ABSENT, ABSENT]
+    for column in ("st", "st.l", ("st", "l", "_elem"), ("m", "_key")):
+        assert {a.verdict for a in bp.probe(path, column=column, value=10**9)} == {MAYBE}
+    with pytest.raises(bp.PlanError, match=r"'st\.xx'.*did you mean 'st\.x'"):
+        bp.probe(path, column="st.xx", value=1)
+    with pytest.raises(bp.PlanError, match=r"'st\.xx'"):
+        bp.inspect(path, columns=["st.xx"])
+
+
+def test_a_name_with_dots_is_the_column_of_that_name_in_all_files(tmp_path: Path) -> None:
+    write(tmp_path / "0", pa.table({"a": [{"b": 1}]}))
+    assert [a.verdict for a in bp.probe(tmp_path, column="a.b", value=5)] == [ABSENT]
+    write(tmp_path / "1", pa.table({"a.b": [2]}))
+    assert [a.verdict for a in bp.probe(tmp_path, column="a.b", value=5)] == [MAYBE, ABSENT]
+
+
+def test_a_column_that_is_there_twice_or_not_at_all_might_hold_anything(tmp_path: Path) -> None:
+    def footer(message: Any) -> None:
+        message.types[0].field_names[:] = [b"a", b"a"]
+
+    kinds = [Kind.LONG, Kind.LONG]
+    for name, change in (("0", footer), ("1", lambda _: None)):
+        forge(tmp_path / name, {(BLOOM_FILTER_UTF8, 1): index(longs(1))}, kinds=kinds, footer=change)
+    assert [answer.verdict for answer in bp.probe(tmp_path, column="a", value=5)] == [MAYBE, MAYBE]
+    assert [answer.verdict for answer in bp.probe(tmp_path, column="c0", value=5)] == [MAYBE, ABSENT]
+
+
+def test_what_has_no_filter_or_no_row_group_might_match(tmp_path: Path) -> None:
+    path = write(tmp_path / "0", pa.table({"a": list(range(400))}), bloom_filter_columns=[])
+    assert maybe(path, 10**9, "a") == maybe(path, 2**70, "a") == [0, 1, 2, 3]
+    assert bp.inspect(path).num_rows == 0
+    assert maybe(forge(tmp_path / "1", {}, stride=0), 5) == [0]
+    assert bp.probe(forge(tmp_path / "2", {}, rows=0), column="c0", value=5) == []
+    assert bp.probe(write(tmp_path / "3", pa.table({"a": pa.array([], pa.int64())})), column="a", value=5) == []
+
+
+def test_row_groups_of_nulls_hold_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", pa.table({"a": pa.array([None] * 100 + [1] * 100, pa.int64())}))
+    assert maybe(path, 1, "a") == [1]
+
+
+def test_questions_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
+    table = pa.table({"x": [1.0], "i": [1], "s": ["a"], "t": [dt.datetime(2024, 1, 1)], "b": [True], "d": [Decimal(1)]})
+    path = write(tmp_path / "f", table.append_column("day", pa.array([1], pa.date32())))
+    for column, value, told in [
+        ("x", None, "NULL"), ("x", np.datetime64("NaT"), "NULL"), ("x", "text", "x"), ("i", "1", "i"), ("s", 1, "s"),
+        ("s", b"a", "s"), ("b", 1, "b"), ("xx", 1, "xx"), ("day", 5, "day"), ("t", "2024-01-01 00:00:00Z", "offset"),
+    ]:  # fmt: skip
+        with pytest.raises(bp.PlanError, match=told):
+            bp.probe(path, column=column, value=value)
+    for column, value in [
+        ("x", float("nan")), ("i", float("nan")), ("i", 2.0**60), ("i", Decimal("1.00000000000000000000000001")),
+        ("d", float("nan")), ("b", True), ("day", dt.date(1582, 10, 20)), ("t", dt.datetime(1899, 1, 1)),
+    ]:  # fmt: skip
+        with pytest.raises(bp.UnsupportedError, match=rf"f: column {column} \(.*cannot be told"):
+            bp.probe(path, column=column, value=value)
+
+
+def test_values_that_no_row_can_hold_are_absent(tmp_path: Path) -> None:
+    table = pa.table({"x": [1.0], "i": [1], "d": [Decimal(1)]})
+    path = write(tmp_path / "f", table)
+    for column, value in [("i", 2**63), ("i", -(2**70)), ("i", 1.5), ("x", 2**53 + 1), ("d", float("inf"))]:
+        assert maybe(path, value, column) == []
+    for column, value in [("i", 1.0), ("i", Decimal("1.0")), ("x", 1), ("d", 1.0), ("d", 1), ("i", np.int8(1))]:
+        assert maybe(path, value, column) == [0]
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, -0.0, Decimal("0.00")])
+def test_both_zeros_are_found(tmp_path: Path, zero: Any) -> None:
+    path = write(tmp_path / "f", pa.table({"x": [-0.0] * 100 + [0.0] * 100 + [1.0] * 100}))
+    assert maybe(path, zero, "x") == [0, 1]
+
+
+def test_floats_of_java_are_asked_as_doubles_of_what_is_stored(tmp_path: Path) -> None:
+    stored = float(np.float32(0.1))
+    path = java(tmp_path / "f", Kind.FLOAT, hash_doubles(np.array([stored, -0.0])))
+    assert maybe(path, stored) == maybe(path, 0) == [0]
+    assert maybe(path, 0.1) == maybe(path, 1e300) == []
+
+
+@pytest.mark.parametrize("value", ["ab", "ab ", "ab   ", "ab       "])
+def test_char_is_padded_whatever_spaces_the_value_ends_with(tmp_path: Path, value: str) -> None:
+    path = java(tmp_path / "f", Kind.CHAR, hash_bytes([b"ab   "]), hash_bytes([b"abcde", b"     "]), maximum_length=5)
+    assert maybe(path, value) == [0]
+    assert maybe(path, "") == maybe(path, "abcde") == [1]
+
+
+def test_integers_of_java_are_found_whatever_the_width_of_their_type(tmp_path: Path) -> None:
+    for kind in (Kind.BYTE, Kind.SHORT, Kind.INT):
+        path = java(tmp_path / "f", kind, longs(5, 70_000), longs(-1))
+        assert (maybe(path, 5), maybe(path, 70_000), maybe(path, -1)) == ([0], [0], [1])
+
+
+def test_timestamps_are_readings_of_the_writers_clock_and_moments_by_it(tmp_path: Path) -> None:
+    millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
+    path = java(tmp_path / "f", Kind.TIMESTAMP, longs(millis), zone="Asia/Tokyo", spark="timestamp")
+    assert maybe(path, dt.datetime(2024, 5, 17, 12)) == [0]
+    assert maybe(path, "2024-05-17 03:00:00") == [0]  # in UTC, when it was 12 in Tokyo
+    assert maybe(path, "2024-05-17 05:00:00", timezone="Europe/Berlin") == [0]
+    assert maybe(path, "2024-05-17 12:00:00", timezone="Europe/Berlin") == [0]
+    assert maybe(path, "2024-05-17 06:00:00") == maybe(path, "2024-05-17 12:00:01") == []
+    assert maybe(java(tmp_path / "f", Kind.TIMESTAMP, longs(-1_000), zone="Etc/UTC"), "1969-12-31 23:59:59") == [0]
+    nowhere = [
+        java(tmp_path / "g", Kind.TIMESTAMP, longs(0), zone="Mars"),
+        forge(tmp_path / "h", {(BLOOM_FILTER_UTF8, 1): index(longs(0))}, kinds=[Kind.TIMESTAMP]),
+    ]
+    for path in nowhere:
+        with pytest.raises(bp.UnsupportedError, match="cannot be told"):
+            bp.probe(path, column="c0", value="2024-05-17")
+
+
+def test_stripes_of_one_file_may_have_clocks_of_their_own(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_zones(*arguments: Any) -> list[Any]:
+        found: list[Any] = read_stripes(*arguments)
+        return [replace(each, writer_timezone=f"Etc/GMT-{9 + i}") for i, each in enumerate(found)]
+
+    monkeypatch.setattr("bloomparquet.orc.inspection.read_stripes", in_zones)
+    for stripe in range(5):
+        row = STRIPE * stripe + 1
+        value = TABLE["micros"][row].as_py() - dt.timedelta(hours=9 + stripe)
+        assert row // STRIDE in maybe(written, value, "micros")
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "America/Mexico_City"])
+@pytest.mark.parametrize("day", ["2024-03-31", "2024-04-07", "2024-07-01", "2024-10-27"])
+def test_timestamps_of_zones_whose_rules_change_are_found_an_hour_off(zone: str, day: str) -> None:
+    def hashes(clock: dt.datetime) -> Any:
+        return encode_value(OrcType(Kind.TIMESTAMP), clock, timezone="UTC", writer_timezone=zone, column="t")
+
+    clock = dt.datetime.fromisoformat(f"{day} 02:30")
+    for hours in (-1, 0, 1):
+        written = clock.replace(tzinfo=dt.timezone.utc) + dt.timedelta(hours=hours)
+        assert longs(int(written.timestamp()) * 1000)[0] in hashes(clock)
+    if zone == "Australia/Lord_Howe" and day == "2024-04-07":
+        assert longs(int(dt.datetime(2024, 4, 7, 3, tzinfo=dt.timezone.utc).timestamp()) * 1000)[0] in hashes(clock)
+    assert hashes(dt.datetime(1969, 12, 31)) is None
+    assert hashes(dt.datetime(9999, 12, 31)) is None
+
+
+def test_moments_are_found_whatever_zone_the_value_is_of(tmp_path: Path) -> None:
+    millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
+    path = java(tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(millis), zone="Asia/Tokyo")
+    assert maybe(path, "2024-05-17 12:00:00Z") == maybe(path, "2024-05-17 21:00:00+09:00") == [0]
+    assert maybe(path, "2024-05-17 14:00:00", timezone="Europe/Berlin") == [0]
+    assert maybe(path, "2024-05-17 14:00:00") == []
+
+
+def test_moments_before_1970_are_found_whichever_way_their_last_digits_were_cut(tmp_path: Path) -> None:
+    path = java(tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(-2_000_000_001), longs(-2_000_000_000), longs(-2_000_001))
+    assert maybe(path, "1969-12-08 20:26:40") == [0, 1]
+
+
+def test_each_file_is_asked_by_its_own_type_and_clock(tmp_path: Path) -> None:
+    (tmp_path / "types").mkdir()
+    for i, (kind, hashes) in enumerate(
+        [(Kind.LONG, longs(5)), (Kind.DECIMAL, hash_bytes([b"5"])), (Kind.INT, longs(5))]
+    ):
+        java(tmp_path / "types" / str(i), kind, hashes)
+    assert [answer.verdict for answer in bp.probe(tmp_path / "types", column="c0", value=5)] == [MAYBE] * 3
+    (tmp_path / "zones").mkdir()
+    noon = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
+    for i, hours in enumerate([0, 9, -5]):
+        zone = f"Etc/GMT{-hours:+}"
+        java(tmp_path / "zones" / str(i), Kind.TIMESTAMP, longs(noon + hours * 3_600_000), zone=zone)
+    answers = bp.probe(tmp_path / "zones", column="c0", value="2024-05-17 14:00:00", timezone="Europe/Berlin")
+    assert [answer.verdict for answer in answers] == [MAYBE] * 3
+
+
+def test_sparks_types_over_others_are_asked_as_what_they_are(tmp_path: Path) -> None:
+    moment = dt.datetime(2024, 5, 17, 12, 0, 0, 7)
+    micros = (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
+    path = java(tmp_path / "f", Kind.LONG, longs(micros), spark="timestamp_ntz")
+    assert maybe(path, moment) == maybe(path, moment, timezone="Asia/Tokyo") == [0]
+    assert maybe(path, moment + dt.timedelta(microseconds=1)) == maybe(path, "2024-05-17 12:00:00.000007001") == []
+    with pytest.raises(bp.PlanError, match="timestamp"):
+        bp.probe(path, column="c0", value=micros)
+    assert maybe(java(tmp_path / "g", Kind.STRING, hash_bytes([b"a"]), spark="string"), "b") == []
+    for kind, spark, value in [
+        (Kind.STRING, "string collate UTF8_LCASE", "A"), (Kind.STRING, "char(5)", "a"), (Kind.LONG, "interval day", 1),
+    ]:  # fmt: skip
+        with pytest.raises(bp.UnsupportedError, match="cannot be told"):
+            bp.probe(java(tmp_path / "h", kind, longs(1), spark=spark), column="c0", value=value)
+
+
+def test_filters_that_prove_nothing_are_an_error_to_ask_and_are_shown_as_such(orc_examples_dir: Path) -> None:
+    path = orc_examples_dir / "bad_bloom_filter_1.6.0.orc"
+    table = orc.read_table(path)
+    assert 18_000_000_000 in table["id"].to_pylist()
+    for name in table.column_names:
+        for value in table[name].to_pylist():
+            with pytest.raises(bp.UnsupportedError, match=rf"1\.6\.0\.orc: .*column {name} prove nothing: .*ORC-1024"):
+                bp.probe(path, column=name, value=value)
+    rows = bp.inspect(path).to_pylist()
+    assert rows
+    assert all("ORC-1024" in row["unusable"] for row in rows)
+
+
+def test_filters_that_cannot_be_read_are_errors(orc_examples_dir: Path, tmp_path: Path) -> None:
+    old = orc_examples_dir / "over1k_bloom.orc"
+    bad = messages.BloomFilterIndex()
+    bad.bloom_filter.add(num_hash_functions=3, utf8bitset=b"1234567")
+    damaged = forge(tmp_path / "f", {(BLOOM_FILTER_UTF8, 1): bad.SerializeToString()})
+    looks: list[Callable[[Path, str], Any]] = [
+        lambda path, _: bp.inspect(path),
+        lambda path, name: bp.probe(path, column=name, value=1),
+    ]
+    for look in looks:
+        with pytest.raises(bp.UnsupportedError, match="layout"):
+            look(old, "_col3")
+        with pytest.raises(bp.FormatError, match="7 bytes"):
+            look(damaged, "c0")
+
+
+def test_a_file_that_claims_too_many_row_groups_is_an_error(tmp_path: Path) -> None:
+    for look in (bp.inspect, lambda path: bp.probe(path, column="c0", value=1)):
+        with pytest.raises(bp.LimitError, match="row groups"):
+            look(forge(tmp_path / "f", {}, rows=10**15, stride=1))
+
+
+def test_types_that_the_cpp_writer_garbles_are_shown_and_not_asked(tmp_path: Path) -> None:
+    tiny = pa.array([5] + [100] * 99, pa.int8())
+    path = write(tmp_path / "f", pa.table({"tiny": tiny, "real": tiny.cast(pa.float32())}))
+    assert all("not the values" in row["unusable"] for row in bp.inspect(path).to_pylist())
+    for name in ("tiny", "real"):
+        with pytest.raises(bp.UnsupportedError, match=f"column {name} prove nothing"):
+            bp.probe(path, column=name, value=5)
+    path = write(tmp_path / "g", pa.table({"tiny": tiny}), bloom_filter_columns=[])
+    assert maybe(path, 5, "tiny") == [0]
+
+
+@pytest.mark.parametrize("parquet", ["a.orc", "z.orc"])
+def test_files_of_two_formats_are_an_error_that_names_one_of_each(tmp_path: Path, parquet: str) -> None:
+    inner = write(tmp_path / "m.parquet", pa.table({"a": [1]}))
+    outer = write_parquet(tmp_path / parquet, {"a": [1]}, ["a"])
+    for look in (bp.inspect, lambda path: bp.probe(path, column="a", value=1)):
+        with pytest.raises(bp.PlanError, match="one format") as raised:
+            look(tmp_path)
+        assert inner in str(raised.value)
+        assert outer in str(raised.value)
+
+
+def test_the_format_is_told_by_the_bytes_and_costs_parquet_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_parquet(tmp_path / "x.orc", {"a": list(range(90_000))}, ["a"])
+    reads = watch_reads(monkeypatch)
+    assert bp.inspect(path)["file"].to_pylist() == [path]
+    assert maybe(path, 1, "a") == [0]
+    footer, header, bitset, block = reads.of(path)
+    assert sum(footer) == Path(path).stat().st_size
+    assert header[0] > 0
+    assert bitset[1] > 2**16
+    assert block[1] == 32
+    assert maybe(write(tmp_path / "f.parquet", pa.table({"a": [1]})), 1, "a") == [0]
+
+
+def test_what_is_of_neither_format_is_told_as_before(tmp_path: Path) -> None:
+    for data in (b"x" * 100, b"ORC", b""):
+        (tmp_path / "f").write_bytes(data)
+        with pytest.raises(bp.FormatError, match=r"Parquet|empty"):
+            bp.inspect(str(tmp_path / "f"))
+    (tmp_path / "f").write_bytes(b"ORC" + b"x" * 100)
+    with pytest.raises(bp.FormatError, match="not an ORC file"):
+        bp.inspect(str(tmp_path / "f"))
+
+
+def test_keys_that_allow_no_plain_files_refuse_those_of_orc(tmp_path: Path) -> None:
+    path = write(tmp_path / "f", pa.table({"a": [1]}))
+    keys = bp.Keys(footer=bytes(16))
+    if keys.allow_plaintext_files:
+        keys = bp.Keys(footer=bytes(16), allow_plaintext_files=False)
+    with pytest.raises(bp.EncryptionError, match="plain text"):
+        bp.inspect(path, keys=keys)
+
+
+def test_the_command_line_takes_values_as_text(run: Run, written: str) -> None:
+    for name in ("i64", "f64", "text", "day", "short", "micros", "instant"):
+        value = next(value for value in TABLE[name].to_pylist()[710:] if value is not None)
+        result = run("probe", written, "--column", name, "--value", str(value))
+        assert result.code == 0, result
+        assert f"maybe in {written}, row group 7" in result.out.replace("\n", "")
+    assert run("probe", written, "--column", "i64", "--value", "5").code == 3
+    assert "not a value of column i64 (LONG)" in run("probe", written, "--column", "i64", "--value", "x").err
+    blob = next(value for value in TABLE["blob"].to_pylist() if value is not None)
+    assert run("probe", written, "--column", "blob", "--value", "0x" + blob.hex()).code == 0
+
+
+def test_the_command_line_lists_filters(run: Run, written: str, tmp_path: Path) -> None:
+    lines = run("inspect", written, "--json").lines()
+    assert len(lines) == 15 * 15
+    assert {line["stripe"] for line in lines} == set(range(5))
+    text = run("inspect", written).out
+    assert "stripe" in text
+    assert "unusable" not in text
+    path = write(tmp_path / "f", pa.table({"tiny": pa.array([5], pa.int8())}))
+    assert "unusable" in run("inspect", path).out
