@@ -9,10 +9,11 @@ Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from time import monotonic
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,6 +33,9 @@ _TAIL_GUESS = 16 * 1024
 _MOST_TAIL = 256 * 1024
 _FIRST_FILES = 16
 _KEYS_AT_ONCE = 8
+_SLOW_SECONDS, _SLOW_KEYS = 0.005, 3  # threads cost more than what is not so slow, so often
+_Job = TypeVar("_Job")
+_Done = TypeVar("_Done")
 _FILES_AT_ONCE = 512  # bounds the memory that tails take
 
 
@@ -163,8 +167,7 @@ def read_footers(
         # The footers of a data set are of similar sizes: the first few say how much of the others to read.
         some = files[at : at + (_FILES_AT_ONCE if at else _FIRST_FILES)]
         tails = read_tails(storage, some, expected, count)
-        work = partial(_parse_or_skip, storage, skip_corrupt, locked)
-        footers += in_threads(_threads_for_keys(storage), work, list(zip(some, tails, strict=True)))
+        footers += _each(storage, partial(_parse_or_skip, storage, skip_corrupt, locked), list(zip(some, tails)))
         seen = sorted(len(raw) for raw in tails if isinstance(raw, bytes))
         if seen:  # a few that are far larger than the others had better be read twice
             usual = seen[len(seen) * 7 // 8]
@@ -173,10 +176,20 @@ def read_footers(
     return footers
 
 
-def _threads_for_keys(storage: Storage) -> int:
-    """How many keys are worth asking for at once: a key management service may take long for each, and each file may
-    have one of its own."""
-    return _KEYS_AT_ONCE if storage.keys is not None and storage.keys.retriever is not None else 1
+def _each(storage: Storage, work: Callable[[_Job], _Done], jobs: Sequence[_Job]) -> list[_Done]:
+    """The results of `work`, which may have to ask for keys. A key management service may take long for each, and each
+    file may have one of its own: where it is slow, several are asked for at once."""
+    if storage.keys is None or storage.keys.retriever is None:
+        return list(map(work, jobs))
+    done: list[_Done] = []
+    slow = 0
+    for job in jobs:
+        began = monotonic()
+        done.append(work(job))
+        slow += monotonic() - began > _SLOW_SECONDS
+        if slow == _SLOW_KEYS:
+            break
+    return [*done, *in_threads(_KEYS_AT_ONCE, work, jobs[len(done) :])]
 
 
 def ask_for_keys(storage: Storage, footers: Sequence[Footer], leaf: int) -> list[KeyRetrievalError | None]:
@@ -193,8 +206,7 @@ def ask_for_keys(storage: Storage, footers: Sequence[Footer], leaf: int) -> list
                 pass
         return None
 
-    threads = _threads_for_keys(storage)
-    return list(in_threads(threads, ask, footers)) if threads > 1 else [None] * len(footers)
+    return _each(storage, ask, footers)
 
 
 def _parse_or_skip(
