@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from bloomparquet.dataset import Dataset
 from bloomparquet.encoding import family_of
 from bloomparquet.errors import BloomParquetError, EncryptionError
-from bloomparquet.format.bloom import MAX_HEADER_BYTES, MAX_SEALED_HEADER_BYTES, parse_headers
-from bloomparquet.format.crypto import OVERHEAD
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.layout import WriterTraits
 from bloomparquet.format.schema import LeafColumn
@@ -300,18 +298,13 @@ def _filter_sizes(
     file = np.array([table.file[columns[i].places[chunk]] for i, chunk in unknown], np.int64)
     offset = np.array([columns[i].offset[chunk] for i, chunk in unknown], np.int64)
     seals = Seals([_cipher(columns[i], chunk) for i, chunk in unknown], len(unknown))
-    room = np.minimum(table.arrays.limit[file] - offset, np.where(seals.on, MAX_SEALED_HEADER_BYTES, MAX_HEADER_BYTES))
+    room = np.minimum(table.arrays.limit[file] - offset, seals.header_room)
     inside = np.flatnonzero((offset >= 4) & (room > BYTES_PER_BLOCK))
     ranges = read_ranges(dataset.storage, table.paths, file[inside], offset[inside], room[inside], count)
-    heads = np.zeros((len(inside), MAX_HEADER_BYTES), np.uint8)
-    head_sizes = np.minimum(room[inside], MAX_HEADER_BYTES)
-    for row, (start, size) in enumerate(zip(ranges.starts.tolist(), head_sizes.tolist(), strict=True)):
-        heads[row, :size] = ranges.buffer[start : start + size]
-    modules, _ = seals.open_headers(inside, ranges, room[inside], heads, head_sizes)
-    headers, bitsets, _ = parse_headers(heads, head_sizes)
-    found = np.where(modules > 0, modules + OVERHEAD, headers) + bitsets
-    for which, size in zip(inside[headers > 0].tolist(), found[headers > 0].tolist(), strict=True):
-        sizes[unknown[which]] = size
+    headers = seals.headers(inside, ranges, room[inside])
+    for which, taken, stored in zip(inside.tolist(), headers.taken.tolist(), headers.stored.tolist(), strict=True):
+        if taken:
+            sizes[unknown[which]] = taken + stored
     return sizes
 
 

@@ -92,7 +92,7 @@ def test_every_byte_of_a_header_and_many_of_a_bitset(plaintext_footer: bool, tmp
     assert bp.plan(file.path, "a = 7", keys=KEYS).kept == 0
     for at in [*range(start, middle + 20), *range(middle + 20, end, 37), end - 1]:
         file.altered(at, bytes([file.content[at] ^ (1 << at % 8)]))
-        with pytest.raises((bp.EncryptionError, bp.FormatError), match=r"x\.parquet: row group 1, column a"):
+        with pytest.raises(bp.EncryptionError, match=r"x\.parquet: row group 1, column a"):
             bp.inspect(file.path, columns=["a"], keys=KEYS)
         planner.cache.clear()
         plan = bp.plan(file.path, "a = 7", keys=KEYS)

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
-from bloomparquet.format.bloom import MAX_HEADER_BYTES, parse_headers
+from bloomparquet.format.bloom import MAX_HEADER_BYTES
 from bloomparquet.format.sealed import ChunkCipher
-from bloomparquet.pruning.fetched import any_set, as_blocks, first_bytes
+from bloomparquet.pruning.fetched import any_set, as_blocks
 from bloomparquet.pruning.learnt import ABSENT, BROKEN, READY, RESIDENT_BYTES, UNREAD, Learnt, pairs
 from bloomparquet.pruning.seals import Seals
 from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter, block_index, block_mask, check_blocks
@@ -175,14 +175,10 @@ class Filters:
         self, storage: Storage, which: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount
     ) -> None:
         ranges = read_ranges(storage, self._paths, self._file[which], self.offset[which], size, count)
-        heads, head_sizes = first_bytes(ranges, size), np.minimum(size, MAX_HEADER_BYTES)
-        modules, locked = self._seals.open_headers(which, ranges, size, heads, head_sizes)
-        header_bytes, num_bytes, errors = parse_headers(heads, head_sizes)
-        for row, error in {**errors, **locked}.items():
+        header_bytes, stored, num_bytes, errors = self._seals.headers(which, ranges, size)
+        for row, error in errors.items():
             self._break(int(which[row]), error)
         read = header_bytes > 0
-        header_bytes = np.where(read & (modules > 0), modules, header_bytes)
-        stored = num_bytes + self._seals.overhead(which)
         announced = self.length[which]
         end = self.offset[which] + header_bytes + stored
         for row in np.flatnonzero(read & (end > self._limit[which])).tolist():

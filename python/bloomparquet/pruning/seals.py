@@ -7,15 +7,27 @@ Source: parquet-format ``BloomFilter.md`` ("Encryption"), ``Encryption.md`` (sec
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, FormatError
-from bloomparquet.format.bloom import MAX_HEADER_BYTES, MAX_SEALED_HEADER_BYTES
+from bloomparquet.errors import BloomParquetError, EncryptionError
+from bloomparquet.format.bloom import MAX_HEADER_BYTES, MAX_SEALED_HEADER_BYTES, parse_headers
 from bloomparquet.format.crypto import OVERHEAD, Module, module_size
 from bloomparquet.format.sealed import ChunkCipher
+from bloomparquet.pruning.fetched import first_bytes
 from bloomparquet.storage import Ranges
+
+
+class Headers(NamedTuple):
+    """What n headers say, all of shape (n,): the bytes that each takes in its file, 0 where it cannot be used; those
+    that its bitset takes there; and those that the bitset has. `errors` says by place why headers cannot be used."""
+
+    taken: NDArray[np.int64]
+    stored: NDArray[np.int64]
+    num_bytes: NDArray[np.int64]
+    errors: dict[int, BloomParquetError]
 
 
 class Seals:
@@ -30,35 +42,36 @@ class Seals:
         """How many bytes each bitset takes more in its file than in memory."""
         return np.where(self.on[chunks], OVERHEAD, 0)
 
-    def open_headers(
-        self,
-        chunks: NDArray[np.int64],
-        ranges: Ranges,
-        sizes: NDArray[np.int64],
-        heads: NDArray[np.uint8],
-        head_sizes: NDArray[np.int64],
-    ) -> tuple[NDArray[np.int64], dict[int, BloomParquetError]]:
-        """The headers of the filters of `chunks`, of which ``sizes[i]`` bytes begin at ``ranges.starts[i]``: of those
-        that are encrypted, ``heads[i]`` and ``head_sizes[i]`` become what is in them, nothing where they do not open.
-        Gives the bytes that each takes in its file, 0 for one in plain text, and the errors by row."""
+    @property
+    def header_room(self) -> NDArray[np.int64]:
+        """How many bytes are enough for each header, shape (n,)."""
+        return np.where(self.on, MAX_SEALED_HEADER_BYTES, MAX_HEADER_BYTES)
+
+    def headers(self, chunks: NDArray[np.int64], ranges: Ranges, sizes: NDArray[np.int64]) -> Headers:
+        """The headers of the filters of `chunks`, of which ``sizes[i]`` bytes begin at ``ranges.starts[i]``."""
+        heads, head_sizes = first_bytes(ranges, sizes), np.minimum(sizes, MAX_HEADER_BYTES)
         modules = np.zeros(len(chunks), np.int64)
-        errors: dict[int, BloomParquetError] = {}
+        locked: dict[int, BloomParquetError] = {}
         for row in np.flatnonzero(self.on[chunks]).tolist():
             heads[row] = head_sizes[row] = 0
             start = ranges.starts[row]
             try:
                 header, modules[row] = self._header(int(chunks[row]), ranges.buffer[start : start + sizes[row]])
             except BloomParquetError as error:
-                errors[row] = error
+                locked[row] = error
             else:
                 heads[row, : len(header)] = header
                 head_sizes[row] = len(header)
-        return modules, errors
+        taken, num_bytes, errors = parse_headers(heads, head_sizes)
+        taken = np.where((taken > 0) & (modules > 0), modules, taken)
+        return Headers(taken, num_bytes + self.overhead(chunks), num_bytes, {**errors, **locked})
 
     def _header(self, chunk: int, data: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
         size = module_size(data.data)
         if size > min(len(data), MAX_SEALED_HEADER_BYTES):
-            raise FormatError(f"its encrypted header claims {size} bytes; expected {MAX_SEALED_HEADER_BYTES} at most")
+            raise EncryptionError(
+                f"its encrypted header claims {size} bytes; expected {MAX_SEALED_HEADER_BYTES} at most"
+            )
         header = self._cipher(chunk).open(data.data[:size], Module.BLOOM_FILTER_HEADER)
         return np.frombuffer(header, np.uint8)[:MAX_HEADER_BYTES], size
 

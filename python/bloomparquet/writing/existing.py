@@ -5,17 +5,17 @@ Filters of encrypted columns are opened where the column's key is at hand; of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
-from bloomparquet.format.bloom import MAX_HEADER_BYTES, MAX_SEALED_HEADER_BYTES, parse_headers
-from bloomparquet.format.crypto import OVERHEAD, Module, module_size
+from bloomparquet.errors import EncryptionError, FormatError
+from bloomparquet.format.crypto import Module
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.sealed import ChunkCipher
 from bloomparquet.names import shown
+from bloomparquet.pruning.seals import Seals
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, ReadCount, Storage, read_ranges
 from bloomparquet.writing.rewrite import Extent
@@ -56,18 +56,17 @@ def find_filters(
             )
     places, ciphers = list(told), [cipher for _, cipher in told.values()]
     start = np.array([offset for offset, _ in told.values()], np.int64)
-    most = [MAX_HEADER_BYTES if cipher is None else MAX_SEALED_HEADER_BYTES for cipher in ciphers]
-    sizes = np.minimum(end - start, np.array(most, np.int64))
+    seals = Seals(ciphers, len(ciphers))
+    sizes = np.minimum(end - start, seals.header_room)
     ranges = read_ranges(storage, [file.path], np.zeros_like(start), start, sizes, count)
-    extents = zip(ranges.starts.tolist(), sizes.tolist(), strict=True)
-    heads = [ranges.buffer[at : at + size].data for at, size in extents]
-    found, broken = _parsed(heads, ciphers)
-    for i in sorted(broken):
+    headers = seals.headers(np.arange(len(start)), ranges, sizes)
+    for i in sorted(headers.errors):
         if not skip_broken:
-            raise type(broken[i])(f"{_name(file, footer, places[i])}: {broken[i]}") from broken[i]
+            error = headers.errors[i]
+            raise type(error)(f"{_name(file, footer, places[i])}: {error}") from error
     filters = {}
-    for i, (header, bitset) in found.items():
-        at = int(start[i])
+    for i in np.flatnonzero(headers.taken).tolist():
+        at, header, bitset = int(start[i]), int(headers.taken[i]), int(headers.stored[i])
         if at + header + bitset <= end:
             filters[places[i]] = Existing(at, at + header, at + header + bitset, ciphers[i])
         elif not skip_broken:
@@ -95,33 +94,6 @@ def _told(file: FileInfo, footer: Footer) -> dict[Place, tuple[int, ChunkCipher 
             if fields.bloom_offset:
                 found[place] = fields.bloom_offset, cipher
     return found
-
-
-def _parsed(
-    heads: Sequence[memoryview], ciphers: Sequence[ChunkCipher | None]
-) -> tuple[dict[int, tuple[int, int]], dict[int, BloomParquetError]]:
-    """What the headers at the beginning of `heads` and their bitsets take in the file, and the errors of those that
-    cannot be used."""
-    modules: dict[int, int] = {}
-    broken: dict[int, BloomParquetError] = {}
-    plain = np.zeros((len(heads), MAX_HEADER_BYTES), np.uint8)
-    sizes = np.zeros(len(heads), np.int64)
-    for i, (head, cipher) in enumerate(zip(heads, ciphers, strict=True)):
-        opened: bytes | memoryview = head
-        if cipher is not None:
-            try:
-                modules[i] = _module_size(head)
-                opened = cipher.open(head[: modules[i]], Module.BLOOM_FILTER_HEADER)
-            except BloomParquetError as error:
-                broken[i] = error
-                continue
-        sizes[i] = min(len(opened), MAX_HEADER_BYTES)
-        plain[i, : sizes[i]] = np.frombuffer(opened, np.uint8)[: sizes[i]]
-    headers, bitsets, errors = parse_headers(plain, sizes)
-    broken = {**errors, **broken}
-    good = [i for i in range(len(heads)) if i not in broken]
-    sealing = {i: OVERHEAD if i in modules else 0 for i in good}
-    return {i: (modules.get(i, int(headers[i])), int(bitsets[i]) + sealing[i]) for i in good}, broken
 
 
 def is_open(footer: Footer, place: Place) -> bool:
@@ -168,15 +140,6 @@ def replaced(file: FileInfo, footer: Footer, old: Mapping[Place, Existing], chan
             )
         reach[goes] = max(reach[goes], (found.end, place))
     return [old[place].extent for place in changed if place in old]
-
-
-def _module_size(head: memoryview) -> int:
-    size = module_size(head)
-    if size > len(head):
-        raise EncryptionError(
-            f"the Bloom filter's header claims {size} bytes; expected {MAX_SEALED_HEADER_BYTES} at most"
-        )
-    return size
 
 
 def _name(file: FileInfo, footer: Footer, place: Place) -> str:
