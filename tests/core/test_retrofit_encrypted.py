@@ -1,27 +1,44 @@
 """Filters added to encrypted files, and made smaller in them: encrypted where their columns are, with all else as it
-was, and nothing harmed where a key is missing."""
+was."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
 from bloomparquet.format import thrift
 from bloomparquet.format.crypto import Module
 from bloomparquet.format.tree import read_tree, write_tree
-from bloomparquet.storage import LocalStorage, with_keys
 from bloomparquet.writing.encryption import Encryption
-from bloomparquet.writing.retrofit import AddFilters, Job, add_filters, change_file, shrink_filters
+from bloomparquet.writing.retrofit import add_filters, shrink_filters
 from bloomparquet.writing.sealed_footer import OpenFooter
 from tests.support.kill import every_point, killed_at
-from tests.support.kms import Kms, Writer, configuration, reveals, whole_text
+from tests.support.kms import Kms, Writer, configuration
+from tests.support.retrofit_encrypted import (
+    ALL,
+    BLOOM,
+    CITY,
+    FOOTERS,
+    GROUPS,
+    ID,
+    IDS,
+    LARGE,
+    NAME,
+    ROWS,
+    TABLE,
+    WITHOUT_NAME,
+    N,
+    X,
+    assert_filters_hold_all,
+    assert_hidden,
+    data_end,
+    less_filters,
+    others,
+    write,
+)
 from tests.support.sealed import (
     BLOOM_LENGTH,
     BLOOM_OFFSET,
@@ -30,80 +47,9 @@ from tests.support.sealed import (
     bitsets,
     chunks,
     footer_of,
-    hashes,
     metadata,
-    seen,
-    windows,
     written,
 )
-from tests.support.stored import lacking
-
-ROWS, GROUPS = 300, 3
-N = ROWS * GROUPS
-IDS = np.random.default_rng(3).choice(1 << 50, N, replace=False) * 2
-TABLE = pa.table({
-    "id": IDS,
-    "name": pa.array([f"secret name {i}" if i % 9 else None for i in IDS]),
-    "city": pa.array([f"city {i * 7919 % 1009}" for i in range(N)]),
-    "st": pa.array([{"x": int(i) ^ 0x5555} for i in IDS]),
-})  # fmt: skip
-ID, NAME, CITY, X = range(4)  # leaves
-BLOOM = ["id", "name", "city", "st.x"]
-FOOTER, FIRST, SECOND = b"the-footer's-key", b"key-of-column-id", b"names'-very-key!"
-ALL = bp.Keys(FOOTER, {"id": FIRST, "name": SECOND})
-WITHOUT_NAME = bp.Keys(FOOTER, {"id": FIRST})
-WITHOUT_FOOTER = bp.Keys(None, {"id": FIRST, "name": SECOND})
-LARGE = bp.Bloom(0.01, ndv=20_000)
-
-FOOTERS = pytest.mark.parametrize("plaintext_footer", [False, True], ids=["sealed", "signed"])
-
-
-def write(path: Path, bloom: Any = None, *, keys: bp.Keys = ALL, plaintext_footer: bool = False, **options: Any) -> str:
-    options = {
-        "row_group_size": ROWS,
-        "write_page_index": True,
-        "data_page_size": 500,
-        "write_batch_size": 64,
-        "compression": "none",
-    } | options
-    encryption = Encryption(keys, plaintext_footer=plaintext_footer)
-    bp.write_table(TABLE, path, bloom=bloom, encryption=encryption, **options)
-    return str(path)
-
-
-def data_end(path: str, keys: bp.Keys) -> int:
-    """Where the footer begins."""
-    return Path(path).stat().st_size - footer_of(path, keys).size
-
-
-def assert_filters_hold_all(path: str, keys: bp.Keys, leaves: set[int]) -> dict[tuple[int, int], bytes]:
-    found = bitsets(path, keys)
-    assert {leaf for _, leaf in found} == leaves
-    assert len(found) == GROUPS * len(leaves)
-    for (row_group, leaf), bitset in found.items():
-        assert not lacking(bitset, hashes(TABLE, row_group, ROWS)[leaf])
-    return found
-
-
-def assert_hidden(told: bytes, filters: dict[tuple[int, int], bytes], plain: set[int] = frozenset({CITY, X})) -> None:  # type: ignore[assignment]
-    """Of the filters of encrypted columns nothing can be read; those of the `plain` ones are there."""
-    for (_, leaf), bitset in filters.items():
-        found = list(windows(bitset))
-        assert seen(told, found) == (found if leaf in plain else [])
-
-
-def others(path: str, keys: bp.Keys, leaves: set[int]) -> dict[tuple[int, int], bytes]:
-    """The ColumnChunks of all but `leaves`, byte for byte."""
-    return {place: write_tree(chunk) for place, chunk in chunks(path, keys).items() if place[1] not in leaves}
-
-
-def less_filters(path: str, keys: bp.Keys) -> dict[tuple[int, int], bytes]:
-    """The metadata of all chunks, without what it says of filters."""
-    found = metadata(path, keys)
-    for tree in found.values():
-        tree.drop(BLOOM_OFFSET)
-        tree.drop(BLOOM_LENGTH)
-    return {place: write_tree(tree) for place, tree in found.items()}
 
 
 @pytest.mark.parametrize("algorithm", ["AES_GCM_V1", "AES_GCM_CTR_V1"])
@@ -318,210 +264,6 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
     for group, place in zip(read_tree(footer_of(path, ALL).raw)[0][4], [(i, 0) for i in range(GROUPS)], strict=True):
         first = metadata(path, ALL)[place]
         assert group[5] == (first.get(11) or first[9])
-
-
-@FOOTERS
-def test_columns_without_a_key_stay_as_they_are(tmp_path: Path, plaintext_footer: bool) -> None:
-    path = write(tmp_path / "a.parquet", ["name"], plaintext_footer=plaintext_footer)
-    before, end, rest, old = (
-        Path(path).read_bytes(),
-        data_end(path, ALL),
-        others(path, ALL, {ID, X}),
-        bitsets(path, ALL),
-    )
-    (outcome,) = add_filters(path, bloom=["id", "st.x"], keys=WITHOUT_NAME)
-    assert outcome.filters == 6
-    assert Path(path).read_bytes()[:end] == before[:end]
-    assert others(path, WITHOUT_NAME, {ID, X}) == rest
-    found = assert_filters_hold_all(path, ALL, {ID, NAME, X})
-    assert {place: found[place] for place in old} == old
-    assert bp.read_table(path, keys=ALL).equals(TABLE)
-
-
-def test_old_filters_stay_where_nothing_can_be_moved(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE))
-    before, end, rest = Path(path).read_bytes(), data_end(path, ALL), others(path, ALL, {ID})
-    add_filters(path, bloom="id", replace=True, keys=WITHOUT_NAME)
-    assert Path(path).read_bytes()[:end] == before[:end]
-    assert others(path, ALL, {ID}) == rest
-    found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
-    assert len(found[0, ID]) < len(found[0, NAME])
-    assert_page_indexes_open(path, ALL)
-    shrink_filters(path, keys=ALL)
-    assert Path(path).stat().st_size > GROUPS * (1 << 15), "nobody knows any more what lies there"
-    assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda path, keys: shrink_filters(path, keys=keys), "would not get smaller.*give the keys of all columns"),
-        (lambda path, keys: shrink_filters(path, keys=keys, dry_run=True), "would not get smaller"),
-        (
-            lambda path, keys: add_filters(path, bloom="name", keys=keys),
-            "row group 0, column name: .*the key of column",
-        ),
-        (
-            lambda path, keys: add_filters(path, bloom=["id", "name"], replace=True, keys=keys),
-            "column name: .*the key of",
-        ),
-    ],
-)
-def test_what_takes_a_key_that_is_missing_is_an_error_and_changes_nothing(
-    tmp_path: Path, change: Callable[[str, bp.Keys], Any], message: str
-) -> None:
-    path = write(tmp_path / "a.parquet", dict.fromkeys(["id", "city"], LARGE))
-    before = Path(path).read_bytes()
-    with pytest.raises(bp.EncryptionError, match=message) as caught:
-        change(path, WITHOUT_NAME)
-    assert "a.parquet" in str(caught.value)
-    assert reveals(whole_text(caught.value), FOOTER, FIRST) == []
-    assert Path(path).read_bytes() == before
-    assert os.listdir(tmp_path) == ["a.parquet"]
-
-
-@pytest.mark.parametrize("keys", [WITHOUT_FOOTER, None, bp.Keys(retriever=lambda _: FOOTER)])
-@FOOTERS
-def test_without_the_footer_key_nothing_changes(tmp_path: Path, keys: bp.Keys | None, plaintext_footer: bool) -> None:
-    path = write(tmp_path / "a.parquet", {"city": LARGE}, plaintext_footer=plaintext_footer)
-    before = Path(path).read_bytes()
-    for change in (
-        lambda: add_filters(path, bloom="id", keys=keys),
-        lambda: add_filters(path, tmp_path / "copy", bloom="id", keys=keys),
-        lambda: shrink_filters(path, keys=keys),
-        lambda: shrink_filters(path, keys=keys, in_place_footer=True),
-    ):
-        with pytest.raises(bp.EncryptionError, match=r"a.parquet: the file .* and is left as it is.*footer"):
-            change()
-    (outcome,) = add_filters(path, bloom="id", keys=keys, on_error="report")
-    assert outcome.action == "failed"
-    assert Path(path).read_bytes() == before
-    assert os.listdir(tmp_path) == ["a.parquet"]
-
-
-def test_every_column_means_those_whose_keys_are_at_hand(tmp_path: Path) -> None:
-    (tmp_path / "t").mkdir()
-    for name, keys in (("a", ALL), ("b", bp.Keys(FOOTER, {"name": SECOND}))):
-        write(tmp_path / "t" / f"{name}.parquet", keys=keys)
-    outcomes = add_filters(tmp_path / "t", bloom="*", keys=WITHOUT_NAME)
-    assert [outcome.action for outcome in outcomes] == ["added", "added"]
-    for outcome, keys in zip(outcomes, (ALL, bp.Keys(FOOTER, {"name": SECOND})), strict=True):
-        columns = [column.column for column in outcome.columns]
-        assert "id" in columns
-        assert "name" not in columns
-        assert bp.read_table(outcome.path, keys=keys).equals(TABLE)
-
-
-def test_columns_that_nobody_named_are_passed_over_where_their_key_is_missing(tmp_path: Path) -> None:
-    """As in a process that has fewer keys than the one in which columns were chosen."""
-    path = write(tmp_path / "a.parquet")
-    storage = with_keys(LocalStorage(), WITHOUT_NAME)
-    job = Job(storage.list_files(path, recursive=False)[0])
-    both = {("id",): bp.Bloom(), ("name",): bp.Bloom()}
-    with pytest.raises(bp.EncryptionError, match="column name"):
-        change_file(AddFilters(both, unasked=frozenset({("id",)})), storage, storage, job)
-    outcome = change_file(AddFilters(both, unasked=frozenset({("name",)})), storage, storage, job)
-    assert [column.column for column in outcome.columns] == ["id"]
-    assert_filters_hold_all(path, ALL, {ID})
-
-
-def test_a_key_that_is_refused_is_not_asked_for_in_every_row_group(tmp_path: Path) -> None:
-    how = Encryption(ALL, footer_key_metadata=b"f", column_key_metadata={"id": b"one", "name": b"two"})
-    asked: dict[int, list[bytes]] = {}
-    for rows in (90, 9):
-        path, calls = tmp_path / f"{rows}.parquet", asked.setdefault(rows, [])
-        bp.write_table(TABLE.slice(0, 90), path, bloom=["id", "name"], row_group_size=rows, encryption=how)
-
-        def retrieve(metadata: bytes, calls: list[bytes] = calls) -> bytes:
-            calls.append(metadata)
-            if metadata == b"two":
-                raise PermissionError
-            return {b"f": FOOTER, b"one": FIRST}[metadata]
-
-        add_filters(path, bloom={"id": LARGE}, replace=True, keys=bp.Keys(retriever=retrieve))
-    assert asked[9] == asked[90]
-    assert b"two" in asked[9]
-
-
-def test_a_wrong_key_of_a_column_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE))
-    before, wrong = Path(path).read_bytes(), bp.Keys(FOOTER, {"id": FIRST, "name": b"another's-a-key!"})
-    for change in (
-        lambda: shrink_filters(path, keys=wrong),
-        lambda: add_filters(path, bloom="name", keys=wrong),
-        lambda: add_filters(path, bloom="id", replace=True, keys=wrong),
-    ):
-        with pytest.raises(bp.EncryptionError, match=r"row group 0, column name: .* the key is wrong"):
-            change()
-    assert Path(path).read_bytes() == before
-
-
-@pytest.mark.parametrize("what", ["header", "bitset", "row groups", "columns", "longer header"])
-def test_filters_that_were_altered_are_an_error_and_are_made_anew_on_request(tmp_path: Path, what: str) -> None:
-    path = write(tmp_path / "a.parquet", BLOOM, keys=bp.Keys(FOOTER))
-    keys, found = bp.Keys(FOOTER), metadata(path, bp.Keys(FOOTER))
-    data = bytearray(Path(path).read_bytes())
-    good = bitsets(path, keys)
-    (start, length), (other, _), (third, _) = (
-        (found[place][BLOOM_OFFSET], found[place][BLOOM_LENGTH]) for place in ((0, ID), (1, ID), (0, X))
-    )
-    swapped = {"row groups": other, "columns": third}.get(what)
-    if swapped is not None:
-        one, two = data[start : start + length], data[swapped : swapped + length]
-        data[start : start + length], data[swapped : swapped + length] = two, one
-    elif what == "longer header":
-        data[start : start + 2] = b"\xff\xff"
-    else:
-        data[start + (20 if what == "header" else length - 20)] ^= 1
-    Path(path).write_bytes(data)
-    with pytest.raises(bp.EncryptionError, match="row group 0, column id"):
-        shrink_filters(path, keys=keys)
-    assert Path(path).read_bytes() == data
-    add_filters(path, bloom=BLOOM, replace=True, keys=keys)
-    assert bitsets(path, keys) == good
-    assert bp.read_table(path, keys=keys).equals(TABLE)
-
-
-@FOOTERS
-def test_files_that_were_altered_anywhere_are_never_harmed_further(tmp_path: Path, plaintext_footer: bool) -> None:
-    """Each run fails and changes nothing, or what could be read can be read, and what could not cannot."""
-    path = write(tmp_path / "a.parquet", {"id": LARGE, "city": bp.Bloom()}, plaintext_footer=plaintext_footer)
-    data, random = Path(path).read_bytes(), np.random.default_rng(11)
-    filters = [found[BLOOM_OFFSET] for found in metadata(path, ALL).values() if BLOOM_OFFSET in found]
-    indexes = min(chunk[6] for chunk in chunks(path, ALL).values())
-    bounds = [
-        (4, indexes), (indexes, min(filters)), (min(filters), min(filters) + 60), (data_end(path, ALL), len(data))
-    ]  # fmt: skip
-    ends = set()
-    for i in range(20):
-        altered = bytearray(data)
-        altered[random.integers(*bounds[i % len(bounds)])] ^= 1 << int(random.integers(8))
-        Path(path).write_bytes(altered)
-        try:
-            if i % 8 < 4:
-                shrink_filters(path, keys=ALL)
-            else:
-                add_filters(path, bloom=["name", "id"], replace=True, keys=ALL)
-        except bp.BloomParquetError:
-            assert Path(path).read_bytes() == altered
-            ends.add("failed")
-        else:
-            now = _readable(path)
-            Path(path).write_bytes(altered)
-            assert now == _readable(path)
-            ends.add("done")
-    assert ends == {"failed", "done"}
-
-
-def _readable(path: str) -> list[Any]:
-    """What each column holds, or the kind of error that reading it is."""
-    found: list[Any] = []
-    for name in TABLE.column_names:
-        try:
-            found.append(bp.read_table(path, columns=[name], keys=ALL))
-        except bp.BloomParquetError as error:  # noqa: PERF203
-            found.append(type(error))
-    return found
 
 
 @FOOTERS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,14 +131,6 @@ def test_a_read_behind_the_end_names_the_file_and_both_places(name: str, files: 
 def test_a_file_that_vanished_is_reported_as_the_system_does(name: str) -> None:
     with pytest.raises(FileNotFoundError):
         read(storages()[name], ["/nowhere/at all.bin"], [(0, 0, 1)])
-
-
-@pytest.fixture
-def memory() -> Iterator[Any]:
-    filesystem = fsspec.filesystem("memory")
-    yield filesystem
-    filesystem.store.clear()
-    filesystem.pseudo_dirs[:] = [""]
 
 
 def fill(write: Any) -> None:

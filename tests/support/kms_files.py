@@ -1,0 +1,60 @@
+"""Files whose keys a key management service has, and a clock for what is kept of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet.encryption as pe
+
+from bloomparquet.keys import Keys
+from bloomparquet.keys.wrapping import Wrapping
+from tests.support.kms import Kms, Writer, configuration
+
+TABLE = pa.table({"id": list(range(100)), "name": [f"n{i}" for i in range(100)], "open": [i / 7 for i in range(100)]})
+COLUMNS = {"of_ids": ["id"], "of_names": ["name"]}
+
+
+def keys(kms: Kms, **options: Any) -> Keys:
+    return Keys.from_kms(None, kms.client, **options)
+
+
+def beside(path: str | Path) -> Path:
+    return Path(path).parent / f"_KEY_MATERIAL_FOR_{Path(path).name}.json"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def material(wrapping: Wrapping, master_key_id: str = "footer", *, is_footer: bool = False) -> dict[str, Any]:
+    """The key metadata of a new key, as the JSON that it is."""
+    found: dict[str, Any] = json.loads(wrapping.new_key(master_key_id, is_footer=is_footer)[1])
+    return found
+
+
+def external(kms: Kms, folder: Path, name: str = "a.parquet") -> str:
+    return Writer(kms).write(TABLE, folder / name, configuration(COLUMNS, internal_key_material=False))
+
+
+class Strange(pe.KmsClient):  # type: ignore[misc]
+    """A client that answers with whatever it was made with."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> Any:
+        return self._answer
+
+    unwrap_key = wrap_key
+
+
+def answering(answer: Any, config: Any) -> Strange:
+    return Strange(answer)
