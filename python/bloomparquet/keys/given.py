@@ -51,10 +51,10 @@ class Keys:
     A key that is not among them is asked of `retriever`, which is called with the key metadata that the file has for
     it, by several threads at once. A footer in plain text is verified where there is the footer key, and otherwise
     taken as it is. `aad_prefix`, one for all files, is needed for those that were written with one that they do not
-    hold; of files that hold theirs, it is what theirs must be. Files that are not encrypted are taken as they are, and so are columns;
-    with ``allow_plaintext_files=False`` such a file does not open, nor does a column that `columns` names and that has
-    no key of its own, so that nobody can take the encryption away unnoticed. Two of equal content are equal. Raises
-    OptionError for what is no key.
+    hold; of files that hold theirs, it is what theirs must be. Files that are not encrypted are taken as they are, and
+    so are columns; with ``allow_plaintext_files=False`` such a file does not open, nor does a column that `columns`
+    names and that has no key of its own, so that nobody can take the encryption away unnoticed. Two of equal content
+    are equal. Raises OptionError for what is no key.
     """
 
     __slots__ = ("_aad_prefix", "_allow_plaintext_files", "_columns", "_footer", "_retriever")
