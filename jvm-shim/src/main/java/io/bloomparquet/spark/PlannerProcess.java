@@ -177,7 +177,9 @@ final class PlannerProcess {
 
   private void end(Throwable error) {
     process.destroy();
-    String how = error instanceof EOFException ? "ended" : "sent what is no answer (" + inShort(error) + ")";
+    // A pipe fails, also by our own closing it after a write failed, because nobody is at its other end.
+    boolean pipe = error instanceof IOException && !(error instanceof JsonProcessingException);
+    String how = pipe ? "ended" : "sent what is no answer (" + inShort(error) + ")";
     try {
       how += process.waitFor(5, TimeUnit.SECONDS) ? " with exit code " + process.exitValue() : "";
     } catch (InterruptedException interrupted) {
@@ -208,7 +210,7 @@ final class PlannerProcess {
   private static byte[] frame(DataInputStream stream) throws IOException {
     int length = stream.readInt();
     if (length < 0 || length > LARGEST_FRAME) {
-      throw new IOException("a frame of " + length + " bytes");
+      throw new IllegalStateException("a frame of " + length + " bytes");
     }
     byte[] bytes = stream.readNBytes(length); // grows by what really comes
     if (bytes.length < length) {
