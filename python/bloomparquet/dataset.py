@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.fs
@@ -17,6 +17,7 @@ from bloomparquet.storage import FileInfo, Storage, is_glob, is_hidden, open_sto
 
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike]
+Format = Literal["parquet", "orc"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Dataset:
 
     `partition_names` are the hive columns, outermost first, and ``partition_values[i]`` the raw text of each for
     ``files[i]`` (None is Hive's null directory). Their types are `partition_types`, or those that Spark infers.
+    `format` is what the files are known to be; None leaves that to their magic numbers.
     """
 
     storage: Storage
@@ -32,6 +34,7 @@ class Dataset:
     partition_names: tuple[str, ...]
     partition_values: tuple[tuple[str | None, ...], ...]
     partition_types: tuple[pa.DataType, ...] | None = None
+    format: Format | None = None
 
     @classmethod
     def open(
@@ -80,7 +83,7 @@ class Dataset:
         if not files:
             raise PlanError(
                 f"{', '.join(os.fspath(item) for item in given)}: no data files here; "
-                "expected Parquet files (names that begin with _ or . do not count)"
+                "expected Parquet or ORC files (names that begin with _ or . do not count)"
             )
         names = _one_set_of_names(files, partitions)
         raw_values = tuple(tuple(value for _, value in values) for values in partitions)

@@ -112,21 +112,30 @@ def encode_values(
     `timezone` is the zone of naive datetimes; None says that a naive datetime is never comparable with a UTC-adjusted
     column. Raises :class:`PlanError` for a value of another kind than the column's.
     """
+    if leaf.node.physical_type == "INT96":
+        canonical = None if _hidden_encoding(leaf, traits) else _canonical(leaf, values, timezone)
+        return None if canonical is None else _encode_int96(canonical, traits)
+    keys = place_values(leaf, values, traits, timezone)
+    return None if keys is None else Encoded(keys, _hash(leaf.node, keys))
+
+
+def place_values(
+    leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None
+) -> NDArray[Any] | None:
+    """The ``keys`` of :func:`encode_values`, without their hashes; not of INT96."""
     if _hidden_encoding(leaf, traits):
         return None
     canonical = _canonical(leaf, values, timezone)
     if canonical is None:
         return None
     if family_of(leaf.node) == "float":
-        return _encode_floats(leaf, canonical)
-    if leaf.node.physical_type == "INT96":
-        return _encode_int96(canonical, traits)
+        return _float_keys(leaf.node, canonical)
     places = _places(leaf, canonical)
     if places is None:
         return None
     if leaf.node.physical_type == "BYTE_ARRAY" or family_of(leaf.node) in ("uuid", "binary"):
-        return _encode_bytes(leaf, places)
-    return _encode_integers(leaf, places)
+        return _bytes_keys(leaf.node, places)
+    return _integer_keys(leaf.node, places)
 
 
 def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: str | None) -> Point | None:
@@ -176,7 +185,7 @@ def order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[A
         values: list[Any] = [value if value is not None and ok else b"" for value, ok in zip(raw, usable, strict=True)]
         if family == "decimal":
             values = [int.from_bytes(value, "big", signed=True) for value in values]
-        return _objects(values), usable
+        return objects(values), usable
     packed = b"".join(
         value if value is not None and ok else bytes(width) for value, ok in zip(raw, usable, strict=True)
     )
@@ -262,8 +271,7 @@ def _places(leaf: LeafColumn, canonical: Sequence[Any]) -> Sequence[Any] | None:
     return canonical
 
 
-def _encode_integers(leaf: LeafColumn, places: Sequence[Any]) -> Encoded:
-    node = leaf.node
+def _integer_keys(node: SchemaNode, places: Sequence[Any]) -> NDArray[Any]:
     low, high = _physical_range(node)
     try:
         keys = np.array(places, np.int64 if low else np.uint64) if set(map(type, places)) == {int} else None
@@ -272,43 +280,53 @@ def _encode_integers(leaf: LeafColumn, places: Sequence[Any]) -> Encoded:
     if keys is None or high > 2**64 or bool(((keys < low) | (keys > high)).any()):
         fitting = [int(place) for place in places if _is_whole(place) and low <= place <= high]
         keys = (
-            _objects(fitting) if high >= 2**64 or low < -(2**63) else np.array(fitting, np.int64 if low else np.uint64)
+            objects(fitting) if high >= 2**64 or low < -(2**63) else np.array(fitting, np.int64 if low else np.uint64)
         )
-    keys = np.unique(keys)
-    if node.physical_type == "BOOLEAN":
-        return Encoded(keys, None)  # parquet-java leaves the filters of BOOLEAN columns empty
-    if node.physical_type == "INT32":
-        return Encoded(keys, hashing.xxh64_int32(keys.astype(np.uint32)))
-    if node.physical_type == "INT64":
-        return Encoded(keys, hashing.xxh64_int64(keys.astype(np.uint64)))
-    width = node.type_length or 0
-    return Encoded(keys, hashing.xxh64_bytes([int(key).to_bytes(width, "big", signed=True) for key in keys]))
+    return np.unique(keys)
 
 
-def _encode_bytes(leaf: LeafColumn, places: Sequence[bytes]) -> Encoded:
-    if leaf.node.physical_type == "FIXED_LEN_BYTE_ARRAY":
-        places = [value for value in places if len(value) == leaf.node.type_length]
-    distinct = sorted(set(places))
-    return Encoded(_objects(distinct), hashing.xxh64_bytes(distinct))
+def _bytes_keys(node: SchemaNode, places: Sequence[bytes]) -> NDArray[Any]:
+    if node.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        places = [value for value in places if len(value) == node.type_length]
+    return objects(sorted(set(places)))
 
 
-def _encode_floats(leaf: LeafColumn, canonical: Sequence[Any]) -> Encoded | None:
+def _float_keys(node: SchemaNode, canonical: Sequence[Any]) -> NDArray[Any] | None:
     if any(_is_nan(value) for value in canonical):
         return None  # NaN has many bit patterns, and Spark holds them all equal
-    stored_as: np.dtype[Any] = _FLOATS.get(leaf.node.physical_type or "", np.dtype("<f2"))
+    stored_as = _float_type(node)
     with np.errstate(over="ignore"):
         exact = {value for value in canonical if isinstance(value, float) and float(stored_as.type(value)) == value}
     ordered = sorted(exact)
     if 0.0 in exact:
         zero = ordered.index(0.0)
         ordered[zero : zero + 1] = [-0.0, 0.0]
-    keys = np.array(ordered, np.float64)
-    stored = keys.astype(stored_as)
-    if stored_as.itemsize == 8:
-        return Encoded(keys, hashing.xxh64_int64(stored))
-    if stored_as.itemsize == 4:
-        return Encoded(keys, hashing.xxh64_int32(stored))
-    return Encoded(keys, hashing.xxh64_fixed(stored.view(np.uint8).reshape(-1, stored_as.itemsize)))
+    return np.array(ordered, np.float64)
+
+
+def _float_type(node: SchemaNode) -> np.dtype[Any]:
+    return _FLOATS.get(node.physical_type or "", np.dtype("<f2"))
+
+
+def _hash(node: SchemaNode, keys: NDArray[Any]) -> NDArray[np.uint64] | None:
+    family = family_of(node)
+    if family == "float":
+        stored = keys.astype(_float_type(node))
+        if stored.itemsize == 8:
+            return hashing.xxh64_int64(stored)
+        if stored.itemsize == 4:
+            return hashing.xxh64_int32(stored)
+        return hashing.xxh64_fixed(stored.view(np.uint8).reshape(-1, stored.itemsize))
+    if node.physical_type == "BYTE_ARRAY" or family in ("uuid", "binary"):
+        return hashing.xxh64_bytes(keys.tolist())
+    if node.physical_type == "BOOLEAN":
+        return None  # parquet-java leaves the filters of BOOLEAN columns empty
+    if node.physical_type == "INT32":
+        return hashing.xxh64_int32(keys.astype(np.uint32))
+    if node.physical_type == "INT64":
+        return hashing.xxh64_int64(keys.astype(np.uint64))
+    width = node.type_length or 0
+    return hashing.xxh64_bytes([int(key).to_bytes(width, "big", signed=True) for key in keys])
 
 
 def _encode_int96(canonical: Sequence[int], traits: WriterTraits) -> Encoded | None:
@@ -320,7 +338,7 @@ def _encode_int96(canonical: Sequence[int], traits: WriterTraits) -> Encoded | N
     for value in sorted({value for value in canonical if value % 1000 == 0}):
         day, nanoseconds = divmod(value, _DAY_NS)
         stored.append((value, nanoseconds.to_bytes(8, "little") + (day + _JULIAN_EPOCH_DAY).to_bytes(4, "little")))
-    return Encoded(_objects([value for value, _ in stored]), hashing.xxh64_bytes([raw for _, raw in stored]))
+    return Encoded(objects([value for value, _ in stored]), hashing.xxh64_bytes([raw for _, raw in stored]))
 
 
 def _physical_range(node: SchemaNode) -> tuple[int, int]:
@@ -365,7 +383,8 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
+def objects(values: Sequence[Any]) -> NDArray[Any]:
+    """`values` as an array of objects, whatever numpy would make of them."""
     array = np.empty(len(values), object)
     array[:] = values
     return array

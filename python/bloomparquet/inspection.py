@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.encoding import encode_values, family_of
-from bloomparquet.errors import EncryptionError, NotParquetError, PlanError, UnsupportedError
+from bloomparquet.errors import NotParquetError, PlanError, UnsupportedError
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.keys import Keys
 from bloomparquet.literals import Family, normalize_value
@@ -143,17 +143,10 @@ def _open(path: Paths, filesystem: Any, keys: Keys | None) -> tuple[Dataset, Row
     except NotParquetError:
         # Imported here, because who has no ORC files shall not wait for it.
         from bloomparquet.orc.inspection import OrcFiles
-        from bloomparquet.orc.tail import are_orc
+        from bloomparquet.pruning.orc.cache import require_orc
 
-        orc = are_orc(dataset.storage, dataset.files, ReadCount())
-        if not any(orc):
+        if not require_orc(dataset, dataset.files, ReadCount()):
             raise
-    first = dataset.files[orc.index(True)].path
-    if not all(orc):
-        other = dataset.files[orc.index(False)].path
-        raise PlanError(f"{first} is an ORC file, and {other} is none; expected files of one format: ask of each apart")
-    if keys is not None and not keys.allow_plaintext_files:
-        raise EncryptionError(f"{first}: the file is in plain text, which the keys do not allow; is it the right file?")
     return dataset, OrcFiles(dataset.storage, dataset.files)
 
 

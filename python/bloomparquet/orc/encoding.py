@@ -1,25 +1,31 @@
-"""A query's value and a file's column → every hash by which a filter of that column may know the value, or "cannot
-tell".
+"""A query's values and a file's column → where they stand in the column's order, and every hash by which a filter of it
+may know them; or "cannot tell".
 
 The dangerous file: a hash too few denies a row that is there. So where writers or readers differ, the hashes of all of
 them are asked for, and where it is not known what was hashed, the answer is None. What decides is always the *file's*
 column; what its writer hashes of it is told by :mod:`bloomparquet.orc.hashed`.
 
-No range of a type is relied upon, but that of the 64 bits that are hashed: Java stores what it is given in a SMALLINT.
+What a value is among the values of a column does not hang on the format: that is left to
+:mod:`bloomparquet.encoding`, which is asked for the column that a Parquet file would have instead. No range of a type
+is relied upon, but that of the 64 bits that are hashed: Java stores what it is given in a SMALLINT. The exception are
+timestamps, which ORC has beyond all 64-bit nanoseconds, and by the clocks of writers.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bloomparquet.encoding import Encoded, Point, objects, place_values
+from bloomparquet.encoding import encode_point as place_point
 from bloomparquet.errors import PlanError
+from bloomparquet.format.layout import WriterTraits
+from bloomparquet.format.schema import Annotation, LeafColumn, SchemaNode
 from bloomparquet.literals import NANOSECONDS, Family, coerce, find_zone
 from bloomparquet.orc.bloom import Hashes, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.hashed import char_text, decimal_text, timestamp_millis
@@ -39,6 +45,24 @@ _SAME: dict[Family, frozenset[str]] = {
 }
 """Types of Spark whose values are equal where what is stored is: not intervals, and no text with a collation."""
 
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_WIDTHS: dict[int, int] = {Kind.BYTE: 0, Kind.SHORT: 1, Kind.INT: 2, Kind.LONG: 3}
+_SHOWN_AS: dict[int, str] = {
+    Kind.BOOLEAN: "boolean", Kind.FLOAT: "float", Kind.DOUBLE: "double", Kind.STRING: "string", Kind.VARCHAR: "string",
+    Kind.CHAR: "string", Kind.BINARY: "binary", Kind.DATE: "date", Kind.TIMESTAMP: "timestamp",
+    Kind.TIMESTAMP_INSTANT: "timestamp",
+}  # fmt: skip
+
+_STORED: dict[Family, tuple[str, Annotation | None]] = {
+    "integer": ("INT64", None),
+    "timestamp_ntz": ("INT64", Annotation("TIMESTAMP", "us", adjusted_to_utc=False)),
+    "date": ("INT32", Annotation("DATE")),
+    "string": ("BYTE_ARRAY", Annotation("STRING")),
+    "binary": ("BYTE_ARRAY", None),
+}
+_PLAIN = WriterTraits(spark=False, legacy_int96=False, altered_text=False, column_orders=())
+_DECIMAL_BYTES = 16  # of 38 digits
+
 _MICROSECOND = 1_000
 _DAY = dt.timedelta(days=1)
 _HOUR_NS = 3_600 * NANOSECONDS
@@ -48,7 +72,7 @@ _EPOCH_DAY = _EPOCH.toordinal()
 
 # Older values may stand in the file in the hybrid Julian calendar, or by a zone's local mean time, and readers shift
 # them: what one calendar has and the other has not (5 to 14 October 1582), by ten days more.
-_OLDEST_DATE = dt.date(1582, 10, 26)
+_OLDEST_DAY = dt.date(1582, 10, 26).toordinal() - _EPOCH_DAY
 _OLDEST_TIMESTAMP = (dt.datetime(1900, 1, 2) - _EPOCH) // dt.timedelta(seconds=1) * NANOSECONDS
 
 
@@ -62,109 +86,190 @@ def family_of(found: OrcType) -> Family:
     return family if same is None or spark is None or spark.partition("(")[0] in same else "other"
 
 
+def is_shown_as(found: OrcType, shown_as: str) -> bool:
+    """Whether a reader that shows the column as a type of Spark shows every value as what it is.
+
+    Readers of ORC convert whatever they are asked to, with losses. Wider integers lose nothing.
+    """
+    width = _WIDTHS.get(found.kind)
+    if width is not None and family_of(found) == "integer":
+        return shown_as in _INTEGERS[width:]
+    if found.kind == Kind.DECIMAL:
+        return shown_as == f"decimal({found.precision},{found.scale})"
+    if family_of(found) == "timestamp_ntz" and found.kind == Kind.LONG:
+        return shown_as == _SPARK_NTZ
+    return family_of(found) != "other" and shown_as == _SHOWN_AS.get(found.kind)
+
+
+def encode_values(
+    found: OrcType,
+    values: Sequence[Any],
+    *,
+    timezone: str | None,
+    writer_timezones: Collection[str | None],
+    column: str,
+) -> Encoded | None:
+    """The values of an equality or IN that this column can hold at all, and every hash that filters of it may have of
+    them: a key that has several stands there several times. None where that cannot be told of one of them.
+
+    `timezone` is that of datetimes without one and of the reader's clock, None where it is not known;
+    `writer_timezones` are those of the stripes. A TIMESTAMP is a reading of a clock: which moment it is depends on who
+    reads it, so a value is taken both for that reading and for a moment that the writer's clock shows, and a moment
+    for what either clock shows. Its keys are nanoseconds since 1970 by the clock, as Python's integers. Raises
+    PlanError for a value of another kind than the column's; `column` names it.
+    """
+    if _is_timestamp(found):
+        return _encode_timestamps(found, values, timezone, writer_timezones, column)
+    leaf = _leaf(found, column)
+    keys = None if leaf is None else place_values(leaf, values, _PLAIN, timezone)
+    if keys is None or (found.kind == Kind.DATE and bool((keys < _OLDEST_DAY).any())):
+        return None
+    return Encoded(keys, _hash(found, keys))
+
+
+def encode_point(
+    found: OrcType,
+    value: Any,
+    *,
+    timezone: str | None,
+    writer_timezones: Collection[str | None],
+    column: str,
+    upwards: bool,
+) -> Point | None:
+    """The place of `value` in the order of this column's statistics, for a comparison with what lies above it
+    (`upwards`) or below; None where that cannot be told. The rest is as for :func:`encode_values`."""
+    if _is_timestamp(found):
+        readings = _readings(found, value, timezone, writer_timezones, column)
+        if readings is None or readings[0] < _OLDEST_TIMESTAMP:
+            return None
+        return Point(readings[0 if upwards else -1])
+    leaf = _leaf(found, column)
+    point = None if leaf is None else place_point(leaf, value, _PLAIN, timezone)
+    return None if point is not None and found.kind == Kind.DATE and point.key < _OLDEST_DAY else point
+
+
 def encode_value(
     found: OrcType, value: Any, *, timezone: str, writer_timezone: str | None, column: str
 ) -> Hashes | None:
-    """Every hash under which filters of this column may hold `value`, shape (n,): a filter with none of them proves it
-    absent, and so does every filter where there are none. None when that cannot be told.
+    """The hashes of :func:`encode_values` for one value, shape (n,): a filter with none of them proves it absent, and
+    so does every filter where there are none."""
+    encoded = encode_values(found, [value], timezone=timezone, writer_timezones=[writer_timezone], column=column)
+    return None if encoded is None else encoded.hashes
 
-    `timezone` is that of datetimes without one, `writer_timezone` that of the stripe. A TIMESTAMP is a reading of a
-    clock: which moment it is depends on who reads it, so `value` is taken both for that reading and for a moment
-    that the writer's clock shows. Raises PlanError for a value of another kind than the column's; `column` names it.
-    """
+
+def _is_timestamp(found: OrcType) -> bool:
+    return found.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT)
+
+
+def _leaf(found: OrcType, column: str) -> LeafColumn | None:
+    """The column of Parquet whose values are those of this one."""
     family = family_of(found)
-    if family in ("other", "boolean"):
-        if family == "boolean":
-            coerce(value, family, column=column)
-        return None
-    plain = coerce(value, family, timezone=timezone, column=column)
-    if found.kind == Kind.TIMESTAMP:
-        moment = coerce(value, "timestamp", timezone=timezone, column=column)
-        readings = _clock_readings(plain, moment, writer_timezone)
-        return None if readings is None else _hash_nanoseconds(readings)
-    if family == "timestamp_ntz":
-        # Spark's, as a number of microseconds.
-        return hash_longs(_longs([plain // _MICROSECOND] if plain % _MICROSECOND == 0 else []))
-    if family == "timestamp":
-        return _hash_nanoseconds([plain])
-    if family == "date":
-        return hash_longs(_longs([plain.toordinal() - _EPOCH_DAY])) if plain >= _OLDEST_DATE else None
-    if family == "integer":
-        return _hash_integer(value, plain)
     if family == "float":
-        return _hash_float(plain)
-    return _hash_text(found, plain)
-
-
-def _hash_integer(value: Any, number: Any) -> Hashes | None:
-    if not isinstance(value, int):
-        # A reader that compares as double holds other integers to be equal, and fractions next to an integer.
-        if isinstance(number, float) or abs(number) >= 2**53:
+        node = SchemaNode(column, "OPTIONAL", "FLOAT" if found.kind == Kind.FLOAT else "DOUBLE")
+    elif family == "boolean":
+        node = SchemaNode(column, "OPTIONAL", "BOOLEAN")
+    elif family == "decimal":
+        if found.scale is None:
             return None
-        if isinstance(number, Fraction) and float(number).is_integer():
-            return None
-    return hash_longs(_longs([number] if isinstance(number, int) and -(2**63) <= number < 2**63 else []))
+        annotation = Annotation("DECIMAL", precision=found.precision, scale=found.scale)
+        node = SchemaNode(column, "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", _DECIMAL_BYTES, annotation)
+    elif family in _STORED and not (found.kind == Kind.CHAR and found.maximum_length is None):
+        physical, stored = _STORED[family]
+        node = SchemaNode(column, "OPTIONAL", physical, annotation=stored)
+    else:
+        return None
+    return LeafColumn(0, (column,), node, repeated=False)
 
 
-def _hash_float(number: Any) -> Hashes | None:
-    if not isinstance(number, float):
-        return hash_longs(_longs([]))  # a whole number that no double is
-    if math.isnan(number):
-        return None  # NaN has many bit patterns, and readers hold them all equal
-    return hash_doubles(np.array([-0.0, 0.0] if number == 0 else [number]))
-
-
-def _hash_text(found: OrcType, plain: Any) -> Hashes | None:
-    if found.kind == Kind.DECIMAL:
-        if isinstance(plain, float):
-            return None if math.isnan(plain) else hash_bytes([])
-        return hash_bytes([decimal_text(Decimal(plain))])
+def _hash(found: OrcType, keys: NDArray[Any]) -> Hashes | None:
+    family = family_of(found)
+    if family == "boolean":
+        return None
+    if family == "float":
+        return hash_doubles(keys)
+    if family == "decimal":
+        return hash_bytes([decimal_text(unscaled(key, found.scale or 0)) for key in keys])
     if found.kind == Kind.CHAR:
-        if found.maximum_length is None:
+        return hash_bytes([char_text(key.decode(), found.maximum_length or 0) for key in keys])
+    return hash_bytes(keys.tolist()) if family in ("string", "binary") else hash_longs(keys)
+
+
+def unscaled(key: int, scale: int) -> Decimal:
+    """The decimal number of an unscaled integer, exactly: arithmetic would round it to a context's digits."""
+    return Decimal((int(key < 0), tuple(map(int, str(abs(key)))), -scale))
+
+
+def _encode_timestamps(
+    found: OrcType, values: Sequence[Any], timezone: str | None, writer_timezones: Collection[str | None], column: str
+) -> Encoded | None:
+    pairs: set[tuple[int, int]] = set()
+    for value in values:
+        readings = _readings(found, value, timezone, writer_timezones, column)
+        if readings is None or readings[0] < _OLDEST_TIMESTAMP:
             return None
-        return hash_bytes([char_text(plain, found.maximum_length)])
-    return hash_bytes([plain if isinstance(plain, bytes) else plain.encode()])
+        for reading in readings:
+            # Readers that keep microseconds cut the rest off, which is towards 1970 in some of them.
+            rest = _MICROSECOND - 1 if reading % _MICROSECOND == 0 else 0
+            millis = timestamp_millis(reading - (rest if reading < 0 else 0), reading + rest)
+            pairs.update((reading, each) for each in millis)
+    ordered = sorted(pairs)
+    try:
+        hashes = hash_longs(np.array([millis for _, millis in ordered], np.int64))
+    except OverflowError:
+        return None
+    return Encoded(objects([reading for reading, _ in ordered]), hashes)
 
 
-def _clock_readings(reading: int, moment: int, writer_timezone: str | None) -> list[int] | None:
-    """What the writer's clock may have shown for a TIMESTAMP, in nanoseconds since 1970 by it; None where that is not
-    known.
+def _readings(
+    found: OrcType, value: Any, timezone: str | None, writer_timezones: Collection[str | None], column: str
+) -> list[int] | None:
+    """What may stand in the file for `value`, in nanoseconds since 1970, sorted; None where that is not known."""
+    try:
+        digits = coerce(value, "timestamp_ntz", column=column)
+    except PlanError:
+        digits = None  # it names its zone, unless it is no timestamp at all
+    if timezone is None and (digits is not None or found.kind == Kind.TIMESTAMP):
+        coerce(value, "timestamp", column=column)
+        return None
+    moment = coerce(value, "timestamp", timezone=timezone or "UTC", column=column)
+    if found.kind == Kind.TIMESTAMP_INSTANT:
+        return [moment]
+    assert timezone is not None
+    return _clock_readings(digits, moment, timezone, writer_timezones)
+
+
+def _clock_readings(
+    digits: int | None, moment: int, timezone: str, writer_timezones: Iterable[str | None]
+) -> list[int] | None:
+    """What the writers' clocks may have shown for a TIMESTAMP of these `digits`, or of this `moment`, in nanoseconds
+    since 1970 by them.
 
     What is stored is a moment, and readers make a reading of it by what they know of the zone. Programs of different
     years know different rules of it, and differ by an hour; of the time before 1970 few know the same.
     """
-    if writer_timezone is None:
-        return None
     try:
-        zone = find_zone(writer_timezone)
-        found = {reading, moment + _offset(zone, dt.datetime.fromtimestamp(moment // NANOSECONDS, zone))}
-        if isinstance(zone, dt.timezone) or writer_timezone.startswith("Etc/"):
-            return sorted(found)
-        if any(each < _DAY_NS for each in found):
+        zones = [find_zone(timezone)]
+        for name in writer_timezones:
+            if name is None:
+                return None
+            zones.append(find_zone(name))
+        found = {moment + _offset(zone, dt.datetime.fromtimestamp(moment // NANOSECONDS, zone)) for zone in zones}
+        found |= {digits} if digits is not None else set()
+        changing = [zone for zone in zones if not _is_fixed(zone)]
+        if changing and any(each < _DAY_NS for each in found):
             return None
-        for each in list(found):
+        for each in list(found) if changing else ():
             clock = _EPOCH + dt.timedelta(seconds=each // NANOSECONDS)
-            change = _offset(zone, clock + _DAY) - _offset(zone, clock - _DAY)
-            found |= {each + step for by in (change, _HOUR_NS) for step in (-by, by)}
+            steps = {_HOUR_NS, *(_offset(zone, clock + _DAY) - _offset(zone, clock - _DAY) for zone in changing)}
+            found |= {each + sign * step for step in steps for sign in (-1, 1)}
     except (PlanError, OverflowError, ValueError, OSError):
         return None
     return sorted(found)
 
 
+def _is_fixed(zone: dt.tzinfo) -> bool:
+    return isinstance(zone, dt.timezone) or str(zone).startswith("Etc/") or str(zone) in ("UTC", "GMT")
+
+
 def _offset(zone: dt.tzinfo, clock: dt.datetime) -> int:
     return (zone.utcoffset(clock) or dt.timedelta()) // dt.timedelta(seconds=1) * NANOSECONDS
-
-
-def _hash_nanoseconds(moments: Iterable[int]) -> Hashes | None:
-    millis: set[int] = set()
-    for moment in moments:
-        if moment < _OLDEST_TIMESTAMP:
-            return None
-        # Readers that keep microseconds cut the rest off, which is towards 1970 in some of them.
-        rest = _MICROSECOND - 1 if moment % _MICROSECOND == 0 else 0
-        millis.update(timestamp_millis(moment - (rest if moment < 0 else 0), moment + rest))
-    return hash_longs(_longs(sorted(millis)))
-
-
-def _longs(values: list[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.array(values, np.int64)

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import FormatError, LimitError
+from bloomparquet.format.schema import Annotation, FileSchema, SchemaNode
+from bloomparquet.format.thrift import MAX_DEPTH
 
 
 class Kind(IntEnum):
@@ -60,10 +62,20 @@ class OrcType:
 
     def describe(self) -> str:
         """The type for a message: ``LONG``, ``DECIMAL (9, 2)``, ``CHAR (5)``."""
-        name = self.kind.name if isinstance(self.kind, Kind) else f"kind {self.kind}"
         if self.kind == Kind.DECIMAL:
-            return f"{name} ({self.precision}, {self.scale})"
-        return f"{name} ({self.maximum_length})" if self.kind in (Kind.CHAR, Kind.VARCHAR) else name
+            return f"{self.name} ({self.precision}, {self.scale})"
+        return f"{self.name} ({self.maximum_length})" if self.kind in (Kind.CHAR, Kind.VARCHAR) else self.name
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What two equal types have in common, to look it up by."""
+        attributes = tuple(sorted(self.attributes.items()))
+        return self.kind, self.children, self.names, self.maximum_length, self.precision, self.scale, attributes
+
+    @property
+    def name(self) -> str:
+        """That of its kind."""
+        return self.kind.name if isinstance(self.kind, Kind) else f"kind {self.kind}"
 
 
 def fields(types: Sequence[OrcType]) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -104,6 +116,34 @@ def columns_at(types: Sequence[OrcType], path: Sequence[str]) -> list[int] | Non
         within = [pair for column in found for pair in zip(types[column].names, types[column].children, strict=False)]
         found = [child for other, child in within if other == name]
     return found
+
+
+def file_schema(types: Sequence[OrcType]) -> tuple[FileSchema, tuple[int, ...]]:
+    """The columns as a tree of nodes, in which predicates find them by name; and the numbers of its leaves, in their
+    order.
+
+    A leaf's ``physical_type`` is the name of its kind. Structs are groups; a list, a map and a union are groups with
+    an annotation, whose children are REPEATED. Raises LimitError for a tree that is too deep.
+    """
+    columns: list[int] = []
+
+    def build(column: int, name: str, repetition: str, depth: int) -> SchemaNode:
+        found = types[column]
+        if depth > MAX_DEPTH:
+            raise LimitError(f"the types nest deeper than {MAX_DEPTH} levels")
+        if found.kind not in COMPOUND:
+            columns.append(column)
+            return SchemaNode(name, repetition, found.name)
+        names = found.names if found.kind == Kind.STRUCT else [str(i) for i in range(len(found.children))]
+        below = "OPTIONAL" if found.kind == Kind.STRUCT else "REPEATED"
+        named = zip(names, found.children, strict=True)
+        children = tuple([build(child, each, below, depth + 1) for each, child in named])
+        annotation = None if found.kind == Kind.STRUCT else Annotation(found.name)
+        return SchemaNode(name, repetition, annotation=annotation, children=children)
+
+    root = build(0, "", "REQUIRED", 0)
+    # A root that is no struct has no columns.
+    return (FileSchema(root), tuple(columns)) if root.children else (FileSchema(SchemaNode("", "REQUIRED")), ())
 
 
 def parse_types(found_types: Sequence[Any]) -> tuple[OrcType, ...]:

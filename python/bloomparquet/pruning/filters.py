@@ -105,6 +105,11 @@ class Filters:
             return result, int(np.count_nonzero(self._state[chunks] == BROKEN))
 
     @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which chunks have a filter, by their footers."""
+        return self.offset >= 0
+
+    @property
     def locked(self) -> list[BloomParquetError]:
         """Why chunks cannot be looked into of which it is not even known whether they have filters."""
         return [error for chunk, error in self.errors.items() if self.offset[chunk] < 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bloomparquet.dataset import Dataset
 from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.predicate import Predicate
-from bloomparquet.pruning.rowgroups import RowGroups
+from bloomparquet.pruning.evidence import Table, Unit
 from bloomparquet.pruning.verdict import Reason
 from bloomparquet.storage import FileInfo, ReadCount
 
@@ -22,16 +22,26 @@ KEPT = 0
 REASONS: tuple[Reason | None, ...] = (None, Reason.PARTITION, Reason.STATISTICS, Reason.BLOOM)
 
 
-def tell_row_groups(kept: int, total: int, skipped: Counter[str]) -> str:
+class Inside(NamedTuple):
+    """The row groups within stripes: how many there are, how many of them might match, and how many are excluded by
+    statistics (of theirs, or of the stripe that they are in) and by Bloom filters."""
+
+    total: int
+    kept: int
+    by_statistics: int
+    by_bloom: int
+
+
+def tell_units(kept: int, total: int, skipped: Counter[str], unit: Unit = "row group") -> str:
     """``3 of 256 row groups kept; 90 skipped by statistics, 163 by Bloom filter``."""
     names = {Reason.STATISTICS.value: "by statistics", Reason.BLOOM.value: "by Bloom filter"}
     reasons = ", ".join(f"{skipped[reason]} {name}" for reason, name in names.items() if skipped[reason])
-    return f"{kept} of {total} row groups kept; {reasons.replace(' ', ' skipped ', 1) or 'none skipped'}"
+    return f"{kept} of {total} {unit}s kept; {reasons.replace(' ', ' skipped ', 1) or 'none skipped'}"
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """One row group of a plan.
+    """One row group of a plan; or of ORC files one stripe, which is what can be read of them.
 
     `start` and `length` are bytes in the file. A file that its partition values exclude is never opened: it stands in
     a plan as one entry whose `index` and `rows` are None and whose extent is the whole file; so does one that is
@@ -53,6 +63,8 @@ class ScanPlan:
 
     ``total = kept + skipped.total()``. `errors` are the filters that could not be used, and of encrypted files the
     columns and the footers that did not open (all that they are about is kept).
+    The units of a plan over ORC files are stripes: `total`, `kept`, `skipped` and :attr:`row_groups` are of them, and
+    `inside` (None for Parquet) counts the row groups within them.
     `requests` counts all reads that planning made, of footers and of filters; `bloom_bytes_read` the bytes of
     filters. Everything is computed; the objects of :attr:`row_groups` are made when they are looked at.
     """
@@ -61,13 +73,19 @@ class ScanPlan:
     where: Predicate | None
     seconds: float
     errors: tuple[BloomParquetError, ...]
-    table: RowGroups = field(repr=False)
+    table: Table = field(repr=False)
     codes: NDArray[np.uint8] = field(repr=False)  # per row group of `table`, a place in REASONS
     excluded: tuple[FileInfo, ...] = field(repr=False)  # by partition values; not in `table`
     file_places: NDArray[np.int64] = field(repr=False)  # per file of `table`, its place in `dataset.files`
     footer_reads: ReadCount
     filter_reads: ReadCount
     locked: Mapping[FileInfo, EncryptionError]  # encrypted, and why they did not open; not in `table`
+    inside: Inside | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """What is read or skipped as a whole: ``"row group"``, or of ORC files ``"stripe"``."""
+        return self.table.unit
 
     @property
     def total(self) -> int:
@@ -139,7 +157,9 @@ class ScanPlan:
         )
 
     def __repr__(self) -> str:
-        told = [tell_row_groups(self.kept - len(self.locked), len(self.table), self.skipped)]
+        told = [tell_units(self.kept - len(self.locked), len(self.table), self.skipped, self.unit)]
+        if self.inside is not None:
+            told.append(f"{self.inside.kept} of {self.inside.total} row groups inside might match")
         if self.locked:
             told.append(f"{len(self.locked)} files did not open, and are kept whole")
         if self.excluded:

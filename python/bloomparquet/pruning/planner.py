@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from bloomparquet.dataset import Dataset, PathLike, Paths
 from bloomparquet.encoding import Encoded
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
-from bloomparquet.format.schema import LeafColumn
+from bloomparquet.format.schema import FileSchema, LeafColumn
 from bloomparquet.keys import Keys
 from bloomparquet.predicate import Column, IsNull, Not, Predicate, columns, normalize
-from bloomparquet.pruning import statistics
+from bloomparquet.pruning import statistics, tables
 from bloomparquet.pruning.binding import NoLeaf, bind, gather, partition_of, resolve, unknown_column
-from bloomparquet.pruning.cache import FooterCache
+from bloomparquet.pruning.evidence import Chunks, ShownAs, Table
 from bloomparquet.pruning.filters import Question
-from bloomparquet.pruning.plan import KEPT, REASONS, ScanPlan
-from bloomparquet.pruning.rowgroups import ColumnChunks, ColumnKey, RowGroups
+from bloomparquet.pruning.plan import KEPT, REASONS, Inside, ScanPlan
+from bloomparquet.pruning.tables import open_table
 from bloomparquet.pruning.verdict import Reason, Verdicts, might_match
 from bloomparquet.residual import mask
 from bloomparquet.storage import FileInfo, ReadCount
@@ -34,8 +34,8 @@ Where = str | Sequence[Any] | Predicate | None
 
 OnFilterError = Literal["keep", "fail"]
 
-cache = FooterCache()
-"""Shared by all plans of this process; ``cache.clear()`` forgets it, ``cache.use_disk()`` shares it with others."""
+
+cache = tables.cache
 
 
 def plan(
@@ -51,7 +51,7 @@ def plan(
     skip_corrupt: bool = False,
     strict: bool = True,
     exact_names: bool = False,
-    integer_bits: Mapping[Column, int] | None = None,
+    shown_as: ShownAs | None = None,
     keys: Keys | None = None,
 ) -> ScanPlan:
     """Which row groups at `path` might hold rows for which `where` is TRUE. Reads footers and filters, never data.
@@ -63,9 +63,12 @@ def plan(
     `timezone` is the zone of timestamps that name none. `on_filter_error` says what a filter that cannot be used
     does: ``"keep"`` its row group and warn, or ``"fail"``. `skip_corrupt` passes over files whose footer is damaged.
     `strict` makes an unknown column or a literal of the wrong kind an error; without it such a condition excludes
-    nothing. With `exact_names`, dots in a name are part of it, and never lead into a struct. `integer_bits` says of
-    integer columns how wide (8 to 64) the type is that a reader shows them as: of a file with wider integers it may
-    show the low bits alone, so nothing is excluded there.
+    nothing. With `exact_names`, dots in a name are part of it, and never lead into a struct. `shown_as` says which
+    types a reader shows columns as (``bigint``, ``decimal(10,2)``), where it may be another than the file's: of wider
+    integers it may show the low bits alone, and readers of ORC convert what they like, so nothing is excluded there.
+
+    Of ORC files the units are stripes, and evidence is about the row groups within them: a stripe is skipped when all
+    of them are. `timezone` is then also that of the reader's clock: a TIMESTAMP of ORC is what a clock showed.
 
     `keys` open encrypted files. What does not open excludes nothing: of a column without its key every row group is
     kept, and of a file whose footer is locked the whole; both are among the plan's errors, as for `on_filter_error`.
@@ -82,7 +85,7 @@ def plan(
         if isinstance(path, Dataset)
         else Dataset.open(path, filesystem=filesystem, recursive=recursive, base_path=base_path, keys=keys)
     )
-    rules = _Rules(timezone, case_sensitive, strict, integer_bits or {})
+    rules = _Rules(timezone, case_sensitive, strict, shown_as or {})
     normal = None if predicate is None else normalize(predicate)
     partitions = _PartitionEvidence(dataset, rules)
     n_files = len(dataset.files)
@@ -93,30 +96,25 @@ def plan(
     footer_reads, filter_reads = ReadCount(), ReadCount()
     files = dataset.files if wanted.all() else [dataset.files[i] for i in places.tolist()]
     locked: dict[FileInfo, EncryptionError] = {}
-    table = cache.row_groups(dataset.storage, files, footer_reads, skip_corrupt=skip_corrupt, locked=locked)
+    table = open_table(dataset, files, footer_reads, skip_corrupt=skip_corrupt, locked=locked)
     if len(table.files) != len(files):
         readable = {file: i for i, file in enumerate(table.files)}
         places = np.array([place for place in places.tolist() if dataset.files[place] in readable], np.int64)
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     codes = np.full(len(table), KEPT, np.uint8)
+    inside: Inside | None = None
     unusable = _Unusable(on_filter_error, locked.values())
     if predicate is not None:
-        schemas = [layout.schema for layout in table.layouts]
+        schemas = list(table.schemas)
         names = {"case_sensitive": case_sensitive, "exact": exact_names}
         predicate, unknown = resolve(predicate, schemas, dataset.partition_names, **names)
         if unknown and strict and not locked:  # a file that does not open may have the column
-            schemas += cache.schemas(dataset.storage, excluded, footer_reads)
+            schemas += _schemas(dataset, excluded, footer_reads)
             predicate, unknown = resolve(predicate, schemas, dataset.partition_names, **names)
             if unknown:
                 raise unknown_column(unknown[0], schemas, dataset.partition_names)
-        evidence = _FooterEvidence(table, partitions, places, rules, frozenset(unknown), footer_reads, unusable)
-        normal = gather(normalize(predicate))
-        alive = might_match(normal, table.rows > 0, evidence.judge)
-        codes[~alive] = REASONS.index(Reason.STATISTICS)
-        if evidence.equalities:
-            filters = _FilterEvidence(evidence, dataset, filter_reads, unusable)
-            kept = might_match(normal, alive, filters.judge)
-            codes[alive & ~kept] = REASONS.index(Reason.BLOOM)
+        judge = _Judge(partitions, places, rules, frozenset(unknown), footer_reads, filter_reads, unusable)
+        codes, inside = judge.codes(gather(normalize(predicate)), table, dataset)
     return ScanPlan(
         dataset,
         predicate,
@@ -129,7 +127,13 @@ def plan(
         footer_reads,
         filter_reads,
         locked,
+        inside,
     )
+
+
+def _schemas(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount) -> list[FileSchema]:
+    """The distinct schemas of `files`; those that are damaged or do not open have none."""
+    return list(open_table(dataset, files, reads, skip_corrupt=True, locked={}).schemas) if files else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ class _Rules:
     timezone: str | None
     case_sensitive: bool
     strict: bool
-    integer_bits: Mapping[Column, int]
+    shown_as: ShownAs
 
 
 class _PartitionEvidence:
@@ -192,29 +196,67 @@ class _Unusable:
 class _Equality:
     """An equality over the chunks of one layout, as filters can answer it."""
 
-    chunks: ColumnChunks
+    chunks: Chunks
     encoded: Encoded
+
+
+class _Judge:
+    """The order in which evidence is asked for: of whole units, of what they consist of, and then of filters."""
+
+    def __init__(
+        self,
+        partitions: _PartitionEvidence,
+        places: NDArray[np.int64],
+        rules: _Rules,
+        unknown: frozenset[Column],
+        footer_reads: ReadCount,
+        filter_reads: ReadCount,
+        unusable: _Unusable,
+    ) -> None:
+        self.partitions, self.places, self.rules, self.unknown = partitions, places, rules, unknown
+        self.footer_reads, self.filter_reads, self.unusable = footer_reads, filter_reads, unusable
+
+    def codes(self, normal: Predicate, table: Table, dataset: Dataset) -> tuple[NDArray[np.uint8], Inside | None]:
+        """Per unit of `table` a place in REASONS, for a predicate in negation normal form."""
+        evidence = _FooterEvidence(table, self)
+        alive = might_match(normal, table.rows > 0, evidence.judge)
+        parts = table.within(np.flatnonzero(alive))
+        if parts is None:
+            return _codes(alive, self._kept(normal, evidence, alive, dataset)), None
+        evidence = _FooterEvidence(parts, self)
+        alive_parts = might_match(normal, parts.rows > 0, evidence.judge)
+        kept_parts = self._kept(normal, evidence, alive_parts, dataset)
+        alive, kept = np.zeros((2, len(table)), np.bool_)
+        alive[parts.of[alive_parts]] = True
+        kept[parts.of[kept_parts]] = True
+        n_alive, n_kept = int(np.count_nonzero(alive_parts)), int(np.count_nonzero(kept_parts))
+        return _codes(alive, kept), Inside(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
+
+    def _kept(self, normal: Predicate, evidence: _FooterEvidence, alive: Verdicts, dataset: Dataset) -> Verdicts:
+        """Those of the `alive` that their filters do not exclude."""
+        if not evidence.equalities:
+            return alive
+        filters = _FilterEvidence(evidence, dataset, self.filter_reads, self.unusable)
+        return might_match(normal, alive, filters.judge)
+
+
+def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
+    codes = np.full(len(alive), KEPT, np.uint8)
+    codes[~alive] = REASONS.index(Reason.STATISTICS)
+    codes[alive & ~kept] = REASONS.index(Reason.BLOOM)
+    return codes
 
 
 class _FooterEvidence:
     """What partition values, null counts and bounds say of each leaf. Remembers per leaf, for the filters' turn."""
 
-    def __init__(
-        self,
-        table: RowGroups,
-        partitions: _PartitionEvidence,
-        places: NDArray[np.int64],
-        rules: _Rules,
-        unknown: frozenset[Column],
-        reads: ReadCount,
-        unusable: _Unusable,
-    ) -> None:
+    def __init__(self, table: Table, judge: _Judge) -> None:
         self.table = table
         self.verdicts: dict[int, Verdicts] = {}
         self.equalities: dict[int, list[_Equality]] = {}
-        self._partitions, self._places, self._rules, self._unknown = partitions, places, rules, unknown
-        self._reads, self._unusable = reads, unusable
-        self._asked: dict[ColumnKey, ColumnChunks] = {}  # the table need not keep them
+        self._partitions, self._places, self._rules = judge.partitions, judge.places, judge.rules
+        self._unknown, self._reads, self._unusable = judge.unknown, judge.footer_reads, judge.unusable
+        self._asked: dict[tuple[int, int], Chunks] = {}  # the table need not keep them
 
     def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
         verdicts = self.verdicts.get(id(leaf))
@@ -229,31 +271,33 @@ class _FooterEvidence:
         verdicts = np.ones(len(self.table), np.bool_)
         if _column(leaf) in self._unknown:
             return verdicts
-        for i, layout in enumerate(self.table.layouts):
-            found = bind(layout.schema, _column(leaf), case_sensitive=self._rules.case_sensitive)
-            if found is NoLeaf.ABSENT:
-                verdicts[self.table.members(i)] = isinstance(
-                    leaf, IsNull | Not
-                )  # Not of a null-safe equality; all rows are null
-            elif not isinstance(found, NoLeaf) and _fits(found, self._rules.integer_bits.get(_column(leaf))):
-                self._judge_chunks(leaf, self._chunks(i, found), verdicts)
+        for i, schema in enumerate(self.table.schemas):
+            found = bind(schema, _column(leaf), case_sensitive=self._rules.case_sensitive)
+            here = None if isinstance(found, NoLeaf) else found
+            if found is NoLeaf.UNKNOWN or not self.table.shows(i, here, self._rules.shown_as.get(_column(leaf))):
+                continue
+            if here is None:
+                # Not is that of a null-safe equality; all rows are null.
+                verdicts[self.table.members(i)] = isinstance(leaf, IsNull | Not)
+            else:
+                self._judge_chunks(leaf, self._chunks(i, here), verdicts)
         return verdicts
 
-    def _chunks(self, layout: int, leaf: LeafColumn) -> ColumnChunks:
+    def _chunks(self, layout: int, leaf: LeafColumn) -> Chunks:
         key = layout, leaf.index
         if key not in self._asked:
             self._asked[key] = self.table.chunks(layout, leaf, self._reads)
         return self._asked[key]
 
-    def _judge_chunks(self, leaf: Predicate, chunks: ColumnChunks, verdicts: Verdicts) -> None:
-        self._unusable.add(chunks.filters.locked)
+    def _judge_chunks(self, leaf: Predicate, chunks: Chunks, verdicts: Verdicts) -> None:
+        self._unusable.add(chunks.unreadable)
         try:
             verdicts[chunks.members], encoded = statistics.judge(leaf, chunks, self._rules.timezone)
         except PlanError:
             if self._rules.strict:
                 raise
             return
-        if encoded is not None and encoded.hashes is not None and (chunks.filters.offset >= 0).any():
+        if encoded is not None and encoded.hashes is not None and chunks.filters.present.any():
             self.equalities.setdefault(id(leaf), []).append(_Equality(chunks, encoded))
 
 
@@ -281,7 +325,7 @@ class _FilterEvidence:
     def _ask(self, equality: _Equality, verdicts: Verdicts) -> None:
         chunks, encoded = equality.chunks, equality.encoded
         assert encoded.hashes is not None
-        which = np.flatnonzero(verdicts[chunks.members] & (chunks.filters.offset >= 0))
+        which = np.flatnonzero(verdicts[chunks.members] & chunks.filters.present)
         if len(which) == 0:
             return
         first, last = statistics.candidates(encoded, chunks.bounds, len(chunks.members))
@@ -291,16 +335,6 @@ class _FilterEvidence:
         verdicts[chunks.members[which]] = found
         if unusable:
             self._unusable.add(chunks.filters.errors[i] for i in which.tolist() if i in chunks.filters.errors)
-
-
-def _fits(leaf: LeafColumn, bits: int | None) -> bool:
-    """Whether signed integers of so many bits hold every value of an integer column."""
-    if bits is None or leaf.node.physical_type not in ("INT32", "INT64"):
-        return True
-    annotation = leaf.node.annotation
-    if annotation is None or annotation.bit_width is None or annotation.signed is None:
-        return bits >= (64 if leaf.node.physical_type == "INT64" else 32)
-    return bits > annotation.bit_width - annotation.signed
 
 
 def _column(leaf: Predicate) -> Column:

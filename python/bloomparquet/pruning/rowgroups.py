@@ -13,17 +13,19 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import EncryptionError, FormatError, KeyRetrievalError
+from bloomparquet.encoding import Encoded, Point, encode_point, encode_values, family_of
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError
 from bloomparquet.format.chunks import NOTHING, ChunkFields
 from bloomparquet.format.footer import Footer, ask_for_keys, read_footers
 from bloomparquet.format.layout import Layout
-from bloomparquet.format.schema import LeafColumn
+from bloomparquet.format.schema import FileSchema, LeafColumn
 from bloomparquet.format.sealed import ChunkCipher
+from bloomparquet.literals import Family
 from bloomparquet.names import shown
 from bloomparquet.pruning.bounds import Bounds, bounds_of
 from bloomparquet.pruning.filters import Filters
@@ -31,6 +33,8 @@ from bloomparquet.pruning.learnt import Learnt
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 UNKNOWN = -1
+
+_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 ColumnKey = tuple[int, int]
 """A column of a table: the place of its layout, and of its leaf therein."""
@@ -51,6 +55,20 @@ class ColumnChunks:
     nulls: NDArray[np.int64]
     values: NDArray[np.int64]
     filters: Filters
+
+    @property
+    def family(self) -> Family:
+        return family_of(self.leaf.node)
+
+    @property
+    def unreadable(self) -> list[BloomParquetError]:
+        return self.filters.locked
+
+    def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
+        return encode_values(self.leaf, values, self.layout.traits, timezone)
+
+    def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
+        return encode_point(self.leaf, value, self.layout.traits, timezone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +143,8 @@ class RowGroups:
     """The row groups of `files`, in file order: `file` (place of the file), `index` (within the file) and `rows`,
     each of shape (n,). Safe to use from several threads."""
 
+    unit: Literal["row group"] = "row group"
+
     def __init__(
         self,
         storage: Storage,
@@ -173,8 +193,27 @@ class RowGroups:
         """The place of each file."""
         return {file: i for i, file in enumerate(self.files)}
 
+    @property
+    def schemas(self) -> list[FileSchema]:
+        """Of each layout."""
+        return [layout.schema for layout in self.layouts]
+
     def members(self, layout: int) -> NDArray[np.int64]:
         return self._members[layout]
+
+    def shows(self, layout: int, leaf: LeafColumn | None, shown_as: str | None) -> bool:
+        """Whether a reader that shows the column as that type (None: as the file's own) shows what is stored: of wider
+        integers it may show the low bits alone."""
+        bits = _INTEGER_BITS.get(shown_as or "")
+        if bits is None or leaf is None or leaf.node.physical_type not in ("INT32", "INT64"):
+            return True
+        annotation = leaf.node.annotation
+        if annotation is None or annotation.bit_width is None or annotation.signed is None:
+            return bits >= (64 if leaf.node.physical_type == "INT64" else 32)
+        return bits > annotation.bit_width - annotation.signed
+
+    def within(self, units: NDArray[np.int64]) -> None:
+        """None: all evidence is about whole row groups."""
 
     def chunks(self, layout: int, leaf: LeafColumn, reads: ReadCount | None = None) -> ColumnChunks:
         """The chunks of `leaf` in the row groups whose files have ``layouts[layout]``.

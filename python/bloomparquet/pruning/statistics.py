@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.encoding import Encoded, Point, encode_point, encode_values, family_of
+from bloomparquet.encoding import Encoded, Point
 from bloomparquet.predicate import (
     Eq,
     EqNullSafe,
@@ -33,7 +33,7 @@ from bloomparquet.predicate import (
     StartsWith,
 )
 from bloomparquet.pruning.bounds import Bounds
-from bloomparquet.pruning.rowgroups import ColumnChunks
+from bloomparquet.pruning.evidence import Chunks
 from bloomparquet.pruning.verdict import Verdicts
 
 _Compare = Callable[[Any, Any], Any]
@@ -58,7 +58,7 @@ def candidates(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDArray
     return first, last
 
 
-def judge(leaf: Predicate, chunks: ColumnChunks, timezone: str | None) -> tuple[Verdicts, Encoded | None]:
+def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Encoded | None]:
     """Verdicts of shape (n,) for the n `chunks`; beside them the encoded values when `leaf` is an equality that
     filters can answer.
 
@@ -80,7 +80,7 @@ def judge(leaf: Predicate, chunks: ColumnChunks, timezone: str | None) -> tuple[
         return has_values & _prefix(leaf, chunks, timezone), None
     values = equality_values(leaf)
     if values is not None or isinstance(leaf, NotIn | NotEq):
-        encoded = encode_values(chunks.leaf, _compared_values(leaf), chunks.layout.traits, timezone)
+        encoded = chunks.encode(_compared_values(leaf), timezone)
         if encoded is None:
             return has_values, None
         if values is None:
@@ -98,22 +98,22 @@ def _compared_values(leaf: Predicate) -> tuple[Any, ...]:
     return (leaf.value,)
 
 
-def _other_than(encoded: Encoded, chunks: ColumnChunks) -> Verdicts:
+def _other_than(encoded: Encoded, chunks: Chunks) -> Verdicts:
     """Excluded only where every value is one and the same, and that one is ruled out."""
     bounds = chunks.bounds
-    if bounds is None or family_of(chunks.leaf.node) == "float":
+    if bounds is None or chunks.family == "float":
         return np.ones(len(chunks.members), np.bool_)
     first, last = candidates(encoded, bounds, len(chunks.members))
     constant = np.asarray(bounds.lower == bounds.upper, np.bool_)
     return ~(bounds.known & constant & (first < last))
 
 
-def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: ColumnChunks, timezone: str | None) -> Verdicts:
+def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: Chunks, timezone: str | None) -> Verdicts:
     keep = np.ones(len(chunks.members), np.bool_)
-    point = encode_point(chunks.leaf, leaf.value, chunks.layout.traits, timezone)
-    bounds = chunks.bounds
     upwards = isinstance(leaf, Gt | GtEq)
-    if point is None or bounds is None or (upwards and family_of(chunks.leaf.node) == "float"):
+    point = chunks.point(leaf.value, timezone, upwards=upwards)
+    bounds = chunks.bounds
+    if point is None or bounds is None or (upwards and chunks.family == "float"):
         return keep
     edge = bounds.upper if upwards else bounds.lower
     known = bounds.known
@@ -135,14 +135,14 @@ def _operator(leaf: Lt | LtEq | Gt | GtEq, point: Point) -> _Compare:
     return operator.ge if inclusive else operator.gt
 
 
-def _prefix_bounds(leaf: StartsWith, chunks: ColumnChunks, timezone: str | None) -> tuple[Bounds, bytes] | None:
-    if chunks.bounds is None or family_of(chunks.leaf.node) not in ("string", "binary"):
+def _prefix_bounds(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> tuple[Bounds, bytes] | None:
+    if chunks.bounds is None or chunks.family not in ("string", "binary"):
         return None
-    point = encode_point(chunks.leaf, leaf.prefix, chunks.layout.traits, timezone)
+    point = chunks.point(leaf.prefix, timezone, upwards=True)
     return (chunks.bounds, point.key) if point is not None and isinstance(point.key, bytes) else None
 
 
-def _prefix(leaf: StartsWith, chunks: ColumnChunks, timezone: str | None) -> Verdicts:
+def _prefix(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> Verdicts:
     keep = np.ones(len(chunks.members), np.bool_)
     found = _prefix_bounds(leaf, chunks, timezone)
     if found is not None:
@@ -152,7 +152,7 @@ def _prefix(leaf: StartsWith, chunks: ColumnChunks, timezone: str | None) -> Ver
     return keep
 
 
-def _outside_prefix(leaf: StartsWith, chunks: ColumnChunks, timezone: str | None) -> Verdicts:
+def _outside_prefix(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> Verdicts:
     """Excluded where both bounds begin with the prefix: then so does everything between them."""
     keep = np.ones(len(chunks.members), np.bool_)
     found = _prefix_bounds(leaf, chunks, timezone)

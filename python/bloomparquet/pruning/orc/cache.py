@@ -1,0 +1,130 @@
+"""Tails of ORC files that did not change are neither read nor arranged again in this process.
+
+What is kept are the tails, by file, and whole :class:`Stripes` (with what queries have read of indexes and filters),
+by the set of files. A file's identity is its path, size and modification time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from bloomparquet.dataset import Dataset
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, PlanError
+from bloomparquet.orc.messages import MAX_ELEMENTS
+from bloomparquet.orc.schema import file_schema
+from bloomparquet.orc.tail import Tail, are_orc, read_tails
+from bloomparquet.pruning.orc.table import Stripes
+from bloomparquet.pruning.rowgroups import are_unchanged
+from bloomparquet.storage import FileInfo, ReadCount, Storage
+
+_KEPT_BYTES = 512 * 1024 * 1024
+_KEPT_TABLES = 16
+_MOST_ROWS = 1 << 48
+
+
+def require_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount) -> bool:
+    """Whether `files` are ORC, by their first bytes; False where none is. Raises PlanError where some are,
+    EncryptionError where the keys at hand allow no plain file."""
+    orc = are_orc(dataset.storage, files, reads)
+    if not any(orc):
+        return False
+    first = files[orc.index(True)].path
+    if not all(orc):
+        other = files[orc.index(False)].path
+        raise PlanError(f"{first} is an ORC file, and {other} is none; expected files of one format: ask of each apart")
+    keys = dataset.storage.keys
+    if keys is not None and not keys.allow_plaintext_files:
+        raise EncryptionError(f"{first}: the file is in plain text, which the keys do not allow; is it the right file?")
+    return True
+
+
+class StripeCache:
+    """Stripes by the files that they lie in; safe to use from several threads; bounded by what it holds."""
+
+    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
+        self._kept_bytes = kept_bytes
+        self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], Stripes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def stripes(
+        self,
+        storage: Storage,
+        files: Sequence[FileInfo],
+        reads: ReadCount,
+        *,
+        skip_corrupt: bool,
+        locked: dict[FileInfo, EncryptionError] | None = None,
+    ) -> Stripes:
+        """The stripes of `files`; reads the tails that are not known.
+
+        `skip_corrupt` passes over files that are damaged, or of a compression that is not known; `locked` takes those
+        with encrypted columns. Otherwise they are errors, as for :func:`bloomparquet.orc.tail.read_tails`.
+        """
+        key = (storage.key, tuple(files))
+        with self._lock:
+            table = self._tables.get(key)
+            if table is not None:
+                self._tables.move_to_end(key)
+                return table
+            known = {f: t for other, held in self._tables.items() if other[0] == storage.key
+                     for f, t in zip(held.files, held.tails, strict=True)}  # fmt: skip
+        unread = [file for file in files if not file.mtime_ns or file not in known]
+        found: dict[FileInfo, Tail | BloomParquetError] = {file: known[file] for file in files if file in known}
+        found.update(zip(unread, map(_bounded, read_tails(storage, unread, reads)), strict=True))
+        tails: list[Tail] = []
+        kept: list[FileInfo] = []
+        for file in files:
+            tail = found[file]
+            if isinstance(tail, Tail):
+                kept.append(file)
+                tails.append(tail)
+            elif isinstance(tail, EncryptionError) and locked is not None:
+                locked[file] = tail
+            elif not skip_corrupt:
+                raise tail
+        table = Stripes(storage, tuple(kept), tails)
+        if all(are_unchanged(storage, unread)):
+            self._remember((storage.key, tuple(kept)), table)
+        return table
+
+    def knows(self, storage: Storage, files: Sequence[FileInfo]) -> bool:
+        """Whether all of these files are known to be ORC."""
+        with self._lock:
+            return (storage.key, tuple(files)) in self._tables
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._tables.clear()
+
+    def _remember(self, key: tuple[str, tuple[FileInfo, ...]], table: Stripes) -> None:
+        with self._lock:
+            self._tables[key] = table
+            while len(self._tables) > 1 and (
+                len(self._tables) > _KEPT_TABLES
+                or sum(each.kept_bytes for each in self._tables.values()) > self._kept_bytes
+            ):
+                self._tables.popitem(last=False)
+
+
+def _bounded(tail: Tail | BloomParquetError) -> Tail | BloomParquetError:
+    """`tail`, or why arrays of what it claims would be too large, or its columns are no tree that can be walked."""
+    if isinstance(tail, BloomParquetError):
+        return tail
+    rows = sum(stripe.rows for stripe in tail.stripes)
+    if rows > _MOST_ROWS:
+        return FormatError(f"{tail.path}: its stripes claim {rows} rows; it is damaged")
+    groups = sum(max(tail.row_groups(stripe), 1) for stripe in range(len(tail.stripes)))
+    if groups > MAX_ELEMENTS:
+        return LimitError(f"{tail.path}: the file claims {groups} row groups; at most {MAX_ELEMENTS} are read")
+    try:
+        file_schema(tail.types)
+    except BloomParquetError as error:
+        return type(error)(f"{tail.path}: {error}")
+    return tail
+
+
+cache = StripeCache()
+"""Shared by all plans of this process."""

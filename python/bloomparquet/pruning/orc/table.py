@@ -1,0 +1,371 @@
+"""The stripes of ORC files, and the row groups within them, as tables that plans ask for evidence.
+
+Cheapest evidence first: the tails of files have the statistics of stripes; only where those exclude nothing are a
+stripe's footer, then the row index of the columns that are asked for, and then their filters read. What was read is
+kept, as arrays, as long as the table.
+
+Source: ORC specification, "Stripes", "Row Group Index".
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.errors import BloomParquetError
+from bloomparquet.format.schema import FileSchema, LeafColumn
+from bloomparquet.names import shown
+from bloomparquet.orc.encoding import is_shown_as
+from bloomparquet.orc.hashed import why_filters_unusable
+from bloomparquet.orc.indexes import Place, StripeIndexes, read_statistics, read_stripes
+from bloomparquet.orc.schema import Kind, file_schema
+from bloomparquet.orc.statistics import Statistics
+from bloomparquet.orc.tail import Tail
+from bloomparquet.pruning.bounds import Bounds
+from bloomparquet.pruning.evidence import ChunkFilters
+from bloomparquet.pruning.filters import Question
+from bloomparquet.pruning.orc.columns import ColumnArrays, OrcChunks
+from bloomparquet.pruning.orc.filters import FilterStore
+from bloomparquet.storage import FileInfo, ReadCount, Storage
+
+_PLACEHOLDER = "_col"
+
+ColumnKey = tuple[int, int]
+"""A column of a table: the place of its layout, and of its leaf therein."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What files of one writer and schema share: `tail` is that of one of them, ``columns[i]`` the column number of the
+    i-th leaf. Files without names (Hive calls all columns ``_col0``, ``_col1``, …) are read by position."""
+
+    tail: Tail
+    schema: FileSchema
+    columns: tuple[int, ...]
+
+    @property
+    def is_by_position(self) -> bool:
+        names = [child.name for child in self.schema.root.children]
+        return bool(names) and all(name.startswith(_PLACEHOLDER) for name in names)
+
+
+class NoFilters:
+    """Those of n chunks that have none."""
+
+    def __init__(self, n: int) -> None:
+        self.present = np.zeros(n, np.bool_)
+        self.errors: dict[int, BloomParquetError] = {}
+
+    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
+        return np.ones(len(question.chunks), np.bool_), 0
+
+
+@dataclass
+class _IndexColumn:
+    """A column in all row groups of a table, as far as its indexes were read: `loaded` (stripes,). Where a row index
+    says nothing, the stripe's statistics do. `errors` by stripe."""
+
+    arrays: ColumnArrays
+    filters: FilterStore
+    loaded: NDArray[np.bool_]
+    errors: dict[int, BloomParquetError] = field(default_factory=dict)
+
+
+class Stripes:
+    """The stripes of `files`, in file order: `file` (place of the file), `index` (within the file) and `rows`, each of
+    shape (n,). ``tails[i]`` is that of ``files[i]``. Safe to use from several threads."""
+
+    unit: Literal["stripe"] = "stripe"
+
+    def __init__(self, storage: Storage, files: Sequence[FileInfo], tails: Sequence[Tail]) -> None:
+        self.storage, self.files, self.tails = storage, files, tails
+        self.paths = [file.path for file in files]
+        counts = np.array([len(tail.stripes) for tail in tails], np.int64)
+        self.file = np.repeat(np.arange(len(files)), counts)
+        first = np.cumsum(counts) - counts
+        self.index = np.arange(len(self.file)) - first[self.file]
+        every = [stripe for tail in tails for stripe in tail.stripes]
+        self.rows = np.array([stripe.rows for stripe in every], np.int64)
+        self._offset = np.array([stripe.offset for stripe in every], np.int64)
+        self._length = np.array([stripe.length for stripe in every], np.int64)
+        self.stride = np.array([tail.row_index_stride for tail in tails], np.int64)[self.file]
+        # A stripe without an index counts as one row group.
+        self.stride[self.stride == 0] = np.maximum(self.rows, 1)[self.stride == 0]
+        groups = -(-self.rows // self.stride)
+        self.first_group = np.concatenate(([0], np.cumsum(groups)))
+        self.layouts: list[Layout] = []
+        self._layout = np.array(self._find_layouts(), np.int64)[self.file] if tails else np.empty(0, np.int64)
+        self._members = [np.flatnonzero(self._layout == i) for i in range(len(self.layouts))]
+        self._footers: dict[int, StripeIndexes] = {}
+        self._unread: dict[int, BloomParquetError] = {}  # footers of stripes, and why not
+        self._columns: dict[ColumnKey, tuple[ColumnArrays, list[BloomParquetError]]] = {}
+        self._indexes: dict[ColumnKey, _IndexColumn] = {}
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+    @property
+    def schemas(self) -> list[FileSchema]:
+        return [layout.schema for layout in self.layouts]
+
+    def members(self, layout: int) -> NDArray[np.int64]:
+        return self._members[layout]
+
+    def shows(self, layout: int, leaf: LeafColumn | None, shown_as: str | None) -> bool:
+        """Whether a reader that shows the column as that type shows what is stored: readers of ORC convert types, and
+        Spark takes the columns of files without names by their positions."""
+        found = self.layouts[layout]
+        if found.is_by_position:
+            return False
+        return leaf is None or shown_as is None or is_shown_as(found.tail.types[found.columns[leaf.index]], shown_as)
+
+    def extent(self, unit: int) -> tuple[int, int]:
+        return int(self._offset[unit]), int(self._length[unit])
+
+    def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self._offset[units], self._length[units]
+
+    def within(self, units: NDArray[np.int64]) -> RowGroupsWithin:
+        """The row groups of the stripes `units`."""
+        return RowGroupsWithin(self, units)
+
+    def chunks(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
+        """`leaf` in :meth:`members`, by the statistics of stripes. What cannot be read is unknown."""
+        members = self._members[layout]
+        arrays, errors = self.stripe_column(layout, leaf)
+        zones = self.zones(layout, leaf, members, reads)
+        return self._as_chunks(
+            layout, leaf, members, arrays, self.rows[members], zones, NoFilters(len(members)), errors
+        )
+
+    def stripe_column(self, layout: int, leaf: LeafColumn) -> tuple[ColumnArrays, list[BloomParquetError]]:
+        """What the statistics of the stripes with a layout say, and why some say nothing."""
+        with self._lock:
+            key = layout, leaf.index
+            if key not in self._columns:
+                self._columns[key] = self._read_stripe_column(layout, leaf)
+            return self._columns[key]
+
+    def index_column(self, layout: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount) -> _IndexColumn:
+        """A column's row groups, those of `stripes` (which have this layout) read."""
+        with self._lock:
+            key = layout, leaf.index
+            if key not in self._indexes:
+                self._indexes[key] = self._new_index_column(layout, leaf)
+            column = self._indexes[key]
+            self._load(column, layout, leaf, stripes[~column.loaded[stripes]], reads)
+            return column
+
+    def zones(
+        self, layout: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
+    ) -> list[str | None] | None:
+        """The zones of the writers' clocks, by stripe, None where it is not told; None where the column needs none."""
+        found = self.layouts[layout]
+        if found.tail.types[found.columns[leaf.index]].kind != Kind.TIMESTAMP:
+            return None
+        footers = self.footers(stripes, reads)
+        return [None if footer is None else footer.writer_timezone for footer in footers]
+
+    def footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> list[StripeIndexes | None]:
+        """The footers of `stripes`; None for one that is damaged."""
+        with self._lock:
+            missing = [i for i in stripes.tolist() if i not in self._footers and i not in self._unread]
+            places = [Place(int(self.file[i]), int(self.index[i])) for i in missing]
+            for i, found in zip(missing, read_stripes(self.storage, self.tails, places, reads), strict=True):
+                if isinstance(found, BloomParquetError):
+                    self._unread[i] = found
+                else:
+                    self._footers[i] = found
+            return [self._footers.get(i) for i in stripes.tolist()]
+
+    @property
+    def kept_bytes(self) -> int:
+        """About what this takes of memory."""
+        tails = sum(len(tail.footer) + len(tail.stored_metadata) for tail in self.tails)
+        columns = sum(8 * 5 * len(column.arrays.nulls) + column.filters.kept_bytes for column in self._indexes.values())
+        return tails + columns + 8 * 8 * len(self)
+
+    def _find_layouts(self) -> list[int]:
+        """The place of each file's layout; the layouts are noted."""
+        numbers: dict[object, int] = {}
+        found = []
+        for tail in self.tails:
+            writer = tail.writer, tail.writer_version, tail.software_version, tail.file_version, tail.calendar
+            key = tuple(each.key for each in tail.types), writer
+            if key not in numbers:
+                numbers[key] = len(self.layouts)
+                self.layouts.append(Layout(tail, *file_schema(tail.types)))
+            found.append(numbers[key])
+        return found
+
+    def _column_of(self, layout: int, leaf: LeafColumn) -> int:
+        return self.layouts[layout].columns[leaf.index]
+
+    def _read_stripe_column(self, layout: int, leaf: LeafColumn) -> tuple[ColumnArrays, list[BloomParquetError]]:
+        members, column = self._members[layout], self._column_of(layout, leaf)
+        arrays = ColumnArrays.unknown(self.layouts[layout].tail.types[column], len(members))
+        errors: dict[int, BloomParquetError] = {}
+        for i, stripe in enumerate(members.tolist()):
+            place = int(self.file[stripe])
+            if place in errors:
+                continue
+            try:
+                found = self.tails[place].stripe_statistics(int(self.index[stripe]), [column])
+            except BloomParquetError as error:
+                errors[place] = error
+            else:
+                arrays.put(i, self.tails[place], column, found, self.rows[stripe : stripe + 1], len(leaf.path) == 1)
+        return arrays, list(errors.values())
+
+    def _new_index_column(self, layout: int, leaf: LeafColumn) -> _IndexColumn:
+        members, column = self._members[layout], self._column_of(layout, leaf)
+        by_stripe, _ = self.stripe_column(layout, leaf)
+        n = int(self.first_group[-1])
+        arrays = ColumnArrays.unknown(self.layouts[layout].tail.types[column], n)
+        within = self.within(members)
+        place = np.searchsorted(members, within.of)
+        of, at = by_stripe.take(place), within.at
+        arrays.lower[at], arrays.upper[at], arrays.known[at], arrays.sound[at] = of.lower, of.upper, of.known, of.sound
+        none, every = of.nulls == 0, of.nulls == self.rows[within.of]
+        arrays.nulls[at[none]] = 0
+        arrays.nulls[at[every]] = within.rows[every]
+        tail = self.layouts[layout].tail
+        filters = FilterStore(
+            self.storage, column, shown(leaf.path), self.first_group, self._footers,
+            lambda stripe, found: why_filters_unusable(tail, column, found),
+        )  # fmt: skip
+        return _IndexColumn(arrays, filters, np.zeros(len(self), np.bool_))
+
+    def _load(
+        self, column: _IndexColumn, layout: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
+    ) -> None:
+        number, footers = self._column_of(layout, leaf), self.footers(stripes, reads)
+        readable = [(i, footer) for i, footer in zip(stripes.tolist(), footers, strict=True) if footer is not None]
+        column.errors |= {i: self._unread[i] for i in stripes.tolist() if i in self._unread}
+        found = read_statistics(self.storage, [(footer, number) for _, footer in readable], reads)
+        for (i, _), statistics in zip(readable, found, strict=True):
+            if isinstance(statistics, BloomParquetError):
+                column.errors[i] = statistics
+            elif statistics is not None:
+                self._put(column, i, leaf, number, statistics)
+        column.loaded[stripes] = True
+
+    def _put(
+        self, column: _IndexColumn, stripe: int, leaf: LeafColumn, number: int, found: Sequence[Statistics | None]
+    ) -> None:
+        rows = self.within(np.array([stripe])).rows
+        tail = self.tails[self.file[stripe]]
+        column.arrays.put(int(self.first_group[stripe]), tail, number, found, rows, len(leaf.path) == 1)
+
+    def _as_chunks(
+        self,
+        layout: int,
+        leaf: LeafColumn,
+        members: NDArray[np.int64],
+        arrays: ColumnArrays,
+        rows: NDArray[np.int64],
+        zones: Sequence[str | None] | None,
+        filters: ChunkFilters,
+        errors: Sequence[BloomParquetError],
+    ) -> OrcChunks:
+        known = arrays.known
+        if zones is not None:
+            known = known & np.array([zone is not None for zone in zones], np.bool_)
+        bounds = Bounds(arrays.lower, arrays.upper, known) if known.any() else None
+        found = self.layouts[layout].tail.types[self._column_of(layout, leaf)]
+        every = frozenset(zone for zone in zones or () if zone is not None)
+        return OrcChunks(shown(leaf.path), found, members, bounds, arrays.nulls, rows, filters, errors, every)
+
+
+class RowGroupsWithin:
+    """The row groups of some stripes of a table, in their order; see :class:`bloomparquet.pruning.evidence.Parts`.
+
+    ``at[i]`` is the place of row group i among those of the whole table.
+    """
+
+    unit: Literal["row group"] = "row group"
+
+    def __init__(self, stripes: Stripes, units: NDArray[np.int64]) -> None:
+        self.stripes, self.files, self.paths = stripes, stripes.files, stripes.paths
+        counts = np.diff(stripes.first_group)[units]
+        self.total = int(stripes.first_group[-1])
+        self.of = np.repeat(units, counts)
+        within = np.arange(len(self.of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        self.at = stripes.first_group[self.of] + within
+        self.file = stripes.file[self.of]
+        self.index = within
+        self.rows = np.minimum(stripes.stride[self.of], stripes.rows[self.of] - within * stripes.stride[self.of])
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    @property
+    def schemas(self) -> list[FileSchema]:
+        return self.stripes.schemas
+
+    def members(self, layout: int) -> NDArray[np.int64]:
+        return np.flatnonzero(self.stripes._layout[self.of] == layout)
+
+    def shows(self, layout: int, leaf: LeafColumn | None, shown_as: str | None) -> bool:
+        return self.stripes.shows(layout, leaf, shown_as)
+
+    def extent(self, unit: int) -> tuple[int, int]:
+        return self.stripes.extent(int(self.of[unit]))
+
+    def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self.stripes.extents_of(self.of[units])
+
+    def within(self, units: NDArray[np.int64]) -> None:
+        """None: there is nothing smaller."""
+
+    def chunks(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
+        """`leaf` in :meth:`members`, by row indexes and filters. What cannot be read is unknown."""
+        table, members = self.stripes, self.members(layout)
+        of, at = self.of[members], self.at[members]
+        stripes = np.unique(of)
+        column = table.index_column(layout, leaf, stripes, reads)
+        arrays, rows = column.arrays.take(at), self.rows[members]
+        by_stripe = table.zones(layout, leaf, stripes, reads)
+        places = np.searchsorted(stripes, of)
+        zones = None if by_stripe is None else [by_stripe[i] for i in places.tolist()]
+        found = table.layouts[layout]
+        present = np.zeros(len(members), np.bool_)
+        if why_filters_unusable(found.tail, found.columns[leaf.index]) is None:
+            has = np.array([column.filters.has(stripe) for stripe in stripes.tolist()], np.bool_)
+            present = has[places] & arrays.sound if len(stripes) else present
+        if zones is not None:
+            present &= np.array([zone is not None for zone in zones], np.bool_)
+        filled = (arrays.nulls >= 0) & (arrays.nulls < rows)
+        filters = _Filters(column.filters, at, of, present, filled)
+        errors = [column.errors[stripe] for stripe in stripes.tolist() if stripe in column.errors]
+        return table._as_chunks(layout, leaf, members, arrays, rows, zones, filters, errors)
+
+
+class _Filters:
+    """The filters of n row groups, given by their places in the table and their stripes."""
+
+    def __init__(
+        self,
+        store: FilterStore,
+        at: NDArray[np.int64],
+        of: NDArray[np.int64],
+        present: NDArray[np.bool_],
+        filled: NDArray[np.bool_],
+    ) -> None:
+        self._store, self._at, self._of, self.present, self._filled = store, at, of, present, filled
+        self.errors: dict[int, BloomParquetError] = {}
+
+    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
+        chunks = question.chunks
+        found = self._store.check(self._at[chunks], self._of[chunks], self._filled[chunks], question)
+        for chunk in chunks.tolist():
+            error = self._store.errors.get(int(self._at[chunk]))
+            if error is not None:
+                self.errors[chunk] = error
+        return found, sum(chunk in self.errors for chunk in chunks.tolist())
