@@ -220,7 +220,7 @@ def test_a_timestamp_may_have_been_rounded_either_way(first: int, last: int, exp
     assert timestamp_millis(first, last) == expected
 
 
-def test_tails_of_many_files_come_by_one_request_each(tmp_path: Path) -> None:
+def test_tails_come_by_one_request_each_and_the_footers_of_last_stripes_with_them(tmp_path: Path) -> None:
     for i in range(40):
         orc.write_table(pa.table({"a": [i, None]}), tmp_path / f"{i:02}.orc")
     storage, files = listed(tmp_path)
@@ -229,6 +229,10 @@ def test_tails_of_many_files_come_by_one_request_each(tmp_path: Path) -> None:
     assert count.requests == 40
     assert [tail.file_statistics([1])[0].minimum for tail in tails] == list(range(40))  # type: ignore[union-attr]
     places = [Place(i, 0) for i in range(40)]
+    assert len(read_stripes(storage, tails, places, count)) == 40  # type: ignore[arg-type]
+    assert count.requests == 40
+    for tail in tails:
+        object.__setattr__(tail, "last_stripe_footer", None)
     assert len(read_stripes(storage, tails, places, count)) == 40  # type: ignore[arg-type]
     assert count.requests == 80
 

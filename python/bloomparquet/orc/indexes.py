@@ -84,16 +84,22 @@ def read_stripes(
     storage: Storage, tails: Sequence[Tail], places: Sequence[Place], count: ReadCount
 ) -> list[StripeIndexes | BloomParquetError]:
     """Where the indexes of each stripe of `places` are, or what is wrong with its footer. ``tails[place.file]`` is its
-    file's."""
+    file's. The footers that came with tails are not read again."""
     stripes = [tails[place.file].stripes[place.stripe] for place in places]
-    wanted = [(place.file, Stream(each.footer_offset, each.footer_length)) for place, each in zip(places, stripes)]
-    raws = _read(storage, [tail.path for tail in tails], wanted, count)
-
+    raws: list[bytes | BloomParquetError | None] = [
+        tails[place.file].last_stripe_footer if place.stripe == len(tails[place.file].stripes) - 1 else None
+        for place in places
+    ]
+    unread = [i for i, raw in enumerate(raws) if raw is None]
+    wanted = [(places[i].file, Stream(stripes[i].footer_offset, stripes[i].footer_length)) for i in unread]
+    for i, raw in zip(unread, _read(storage, [tail.path for tail in tails], wanted, count), strict=True):
+        raws[i] = raw
     return [
         _result(
             f"{tails[place.file].path}: the footer of stripe {place.stripe}", raw, _parse_stripe_footer, tails, place
         )
         for place, raw in zip(places, raws, strict=True)
+        if raw is not None
     ]
 
 

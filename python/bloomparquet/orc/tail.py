@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
@@ -96,7 +96,7 @@ class Tail:
     `types` are the columns by their numbers, 0 the root. `row_index_stride` is the rows of a row group, 0 where there
     are no row groups. `writer` and `writer_version` are :class:`Writer` and :class:`WriterVersion` where those know
     them; `software_version` is the release that wrote the file, where it says so. `size` are the tail's bytes at the
-    end of the file.
+    end of the file. `last_stripe_footer` is what stands before them, as it is stored, where it came with the tail.
     """
 
     path: str
@@ -114,6 +114,7 @@ class Tail:
     size: int
     footer: bytes = field(repr=False)
     stored_metadata: bytes = field(repr=False)
+    last_stripe_footer: bytes | None = field(default=None, repr=False)
 
     def row_groups(self, stripe: int) -> int:
         """How many row groups a stripe has; 0 where the file has no row indexes."""
@@ -210,7 +211,7 @@ def _read_some(
         if isinstance(size, BloomParquetError):
             tails[i] = size
         elif needed[i]:
-            tails[i] = _parsed(files[i], found[i][-size:])
+            tails[i] = _parsed(files[i], found[i], size)
     return tails
 
 
@@ -222,11 +223,18 @@ def _checked(file: FileInfo, end: bytes) -> int | BloomParquetError:
         return error
 
 
-def _parsed(file: FileInfo, raw: bytes) -> Tail | BloomParquetError:
+def _parsed(file: FileInfo, end: bytes, size: int) -> Tail | BloomParquetError:
+    """The tail of so many bytes at the `end` of the file."""
     try:
-        return parse_tail(file, raw)
+        tail = parse_tail(file, end[-size:])
     except BloomParquetError as error:
         return error
+    if tail.stripes:
+        last = tail.stripes[-1]
+        at = last.footer_offset - (file.size - len(end))
+        if at >= 0:
+            return replace(tail, last_stripe_footer=end[at : at + last.footer_length])
+    return tail
 
 
 def _read_ends(storage: Storage, files: Sequence[FileInfo], sizes: Sequence[int], count: ReadCount) -> list[bytes]:

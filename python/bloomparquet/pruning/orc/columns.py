@@ -142,7 +142,7 @@ def _order_of(found: OrcType) -> _Order | None:
 
 
 def _nulls(statistics: Statistics, rows: int, top: bool) -> int:
-    """How many of the rows are null. Within a struct they are where the struct is, which is no null of the column's own."""
+    """How many of the rows are null; within a struct also where the struct is, which is no null of the column's own."""
     values = statistics.values
     if values is None or values > rows:
         return UNKNOWN
