@@ -21,6 +21,8 @@ from tests.bench.measure import Row
 _SMALLER = Shape(files=1_000, row_groups=4, rows=5_000)
 _LARGER = Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
 _ENCRYPTED = Shape(files=100, row_groups=4, rows=5_000)
+_ORC = Shape(files=1_000, row_groups=4, rows=5_000, fpp=0.001, format="orc")
+_QUICK_ORC = Shape(files=100, row_groups=4, rows=5_000, fpp=0.001, format="orc")
 _QUICK_SMALLER = Shape(files=100, row_groups=4, rows=5_000)
 _QUICK_LARGER = Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
 
@@ -34,6 +36,7 @@ _NOTES = {
     "unless it says cold; the operating system holds the files in its cache",
     "spark": "all columns of the rows, in one session on two threads, files listed before; first query: of a new "
     "session, from the load to the rows",
+    "orc": "as for spark; a stripe for each file",
     "writing": "filters on two of ten columns, random integers and URLs; all but Spark flush what they write",
     "encrypted": "ids that are absent; cold and warm as for plans, so that a cold one opens every footer and filter",
     "row groups": "spark.read.parquet throughout, a value that is not there, of random integers",
@@ -52,6 +55,7 @@ def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[
         "plan": lambda: plans.plans(many, smaller, larger),
         "lookup": lambda: lookups.lookups(few, smaller),
         "spark": lambda: spark.lookups(few, smaller, larger),
+        "orc": lambda: spark.orc_lookups(few, _QUICK_ORC if quick else _ORC),
         "writing": lambda: writing.writing(few, items // 4),
         "row groups": lambda: rowgroups.lookups(few, items * 25),
         "encrypted": lambda: encrypted.plans(many, _ENCRYPTED),

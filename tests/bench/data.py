@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -28,13 +29,15 @@ _FORMAT = 1  # part of a data set's directory name: a change of what is written 
 
 @dataclass(frozen=True)
 class Shape:
-    """How many files, row groups in each, and rows in each of those. `fpp` sizes the filters."""
+    """How many files, row groups in each, and rows in each of those. `fpp` sizes the filters. A file of ORC is one
+    stripe."""
 
     files: int
     row_groups: int
     rows: int
     fpp: float = 0.01
     strings: bool = True
+    format: str = "parquet"
 
     @property
     def total_row_groups(self) -> int:
@@ -77,7 +80,8 @@ def table(rows: NDArray[np.int64], *, strings: bool = True) -> pa.Table:
 def data_set(shape: Shape) -> Path:
     """The directory that holds `shape`, made if it is not there; a directory of this name is always complete."""
     base = Path(os.environ.get("BENCH_DATA_DIR") or DEFAULT)
-    name = f"v{_FORMAT}-{shape.files}x{shape.row_groups}x{shape.rows}-{shape.fpp:g}" + (
+    prefix = "" if shape.format == "parquet" else f"{shape.format}-"
+    name = f"{prefix}v{_FORMAT}-{shape.files}x{shape.row_groups}x{shape.rows}-{shape.fpp:g}" + (
         "-strings" if shape.strings else ""
     )
     root = base / name
@@ -102,20 +106,31 @@ def data_set(shape: Shape) -> Path:
 
 def file_of(root: Path, shape: Shape, row: int) -> str:
     """The path of the file that holds that row."""
-    return str(root / _name(row // (shape.row_groups * shape.rows)))
+    return str(root / _name(shape, row // (shape.row_groups * shape.rows)))
 
 
-def _name(number: int) -> str:
-    return f"part-{number:05}.parquet"
+def _name(shape: Shape, number: int) -> str:
+    return f"part-{number:05}.{shape.format}"
 
 
 def _write(directory: Path, shape: Shape, number: int) -> None:
     per_file = shape.row_groups * shape.rows
     rows = table(np.arange(number * per_file, (number + 1) * per_file), strings=shape.strings)
     filtered = [name for name in ("id", "key") if name in rows.column_names]
+    if shape.format == "orc":
+        columns = [rows.column_names.index(name) + 1 for name in filtered]  # 0 is the row itself
+        orc.write_table(
+            rows,
+            directory / _name(shape, number),
+            compression="zstd",
+            row_index_stride=shape.rows,
+            bloom_filter_columns=columns,
+            bloom_filter_fpp=shape.fpp,
+        )
+        return
     pq.write_table(
         rows,
-        directory / _name(number),
+        directory / _name(shape, number),
         row_group_size=shape.rows,
         use_dictionary=["amount"],
         bloom_filter_options={name: {"ndv": shape.rows, "fpp": shape.fpp} for name in filtered},

@@ -1,4 +1,5 @@
-"""Lookups, joins and scans in Spark: the jar beside ``spark.read.parquet``, with its own Bloom filtering on.
+"""Lookups, joins and scans in Spark: the jar beside ``spark.read.parquet``, with its own Bloom filtering on; and
+lookups in ORC files beside ``spark.read.orc``, with its predicate pushdown.
 
 Beside them an *oracle*: ``spark.read.parquet`` of the one file that holds the key, which is what a reader could do that
 knew the answer. All are asked in one session, of DataFrames that are loaded before, so that no contender lists files;
@@ -29,7 +30,7 @@ from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_
 from tests.bench.plans import Lookups
 from tests.support.spark import start
 
-_OURS, _SPARK, _ORACLE = "bloomparquet", "spark.read.parquet", "oracle: its one file"
+_ORACLE = "oracle: its one file"
 _SMALLER, _LARGER = 1_000, 10_000  # files, that aims are set for
 _KEYS = (10, 1_000, 10_000)
 _JOINED = 10
@@ -51,6 +52,22 @@ def lookups(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+def orc_lookups(rounds: int, shape: Shape) -> Iterator[Row]:
+    """Points and IN over ORC files, in one warm session."""
+    home = Path(tempfile.mkdtemp(prefix="bench-spark-"))
+    try:
+        spark = attach(_start(home))
+        yield from _Session(spark, shape, rounds, home).measure_lookups()
+        spark.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _names(shape: Shape) -> tuple[str, str]:
+    """Our contender and Spark's own."""
+    return f"bloom{shape.format}", f"spark.read.{shape.format}"
+
+
 def _start(home: Path) -> SparkSession:
     spark = start(home, **{"spark.driver.memory": "4g"})
     spark.conf.set("spark.datasource.bloomparquet.cacheDirectory", str(home / "cache"))
@@ -62,9 +79,10 @@ class _Session:
         self._spark, self._shape, self._rounds = spark, shape, rounds
         self._lookups = Lookups(shape)
         root = str(self._lookups.root)
+        self._ours, self._sparks = _names(shape)
         self._frames = {
-            _OURS: spark.read.format("bloomparquet").load(root),
-            _SPARK: spark.read.parquet(root),
+            self._ours: spark.read.format(self._ours).load(root),
+            self._sparks: spark.read.format(shape.format).load(root),
         }
 
         # A table of its own, for Spark prunes by the keys of what it can tell to be small.
@@ -73,14 +91,17 @@ class _Session:
         self._dimension = spark.read.parquet(str(home / f"keys-{shape.files}"))
 
     def measure(self) -> Iterator[Row]:
+        yield from self.measure_lookups()
+        yield from self._compare(f"join with {_JOINED} keys", self._join, [_JOINED] * self._rounds, join=True)
+        yield from self._compare("sum of two columns", _sums, None)
+
+    def measure_lookups(self) -> Iterator[Row]:
         columns = ("id", "key") if self._shape.strings else ("id",)
         for column in columns:
             for hit in (True, False):
                 yield from self._point(column, hit)
         for count in _KEYS:
             yield from self._compare(f"IN of {count:,}", self._within(count), [count] * self._rounds)
-        yield from self._compare(f"join with {_JOINED} keys", self._join, [_JOINED] * self._rounds, join=True)
-        yield from self._compare("sum of two columns", _sums, None)
 
     def _point(self, column: str, hit: bool) -> Iterator[Row]:
         value: Callable[..., Any] = self._lookups.id if column == "id" else self._lookups.key
@@ -93,7 +114,7 @@ class _Session:
             files: dict[int, DataFrame] = {}
 
             def load(number: int) -> None:
-                files[number] = self._spark.read.parquet(self._lookups.path(number))
+                files[number] = self._spark.read.format(self._shape.format).load(self._lookups.path(number))
 
             contenders.append(Contender(_ORACLE, lambda number: ask(files[number], number), before=load))
 
@@ -138,16 +159,17 @@ class _Session:
     def _told(
         self, name: str, timings: dict[str, Timing], *, hit: bool = False, join: bool = False, scan: bool = False
     ) -> Iterator[Row]:
-        ours = timings[_OURS]
+        ours = timings[self._ours]
         for timing in timings.values():
             ratios, aims = {}, []
             if timing is ours:
-                faster = ours.times_faster_than(timings[_SPARK])
-                ratios[_SPARK] = faster
+                faster = ours.times_faster_than(timings[self._sparks])
+                ratios[self._sparks] = faster
                 if hit:
                     ratios[_ORACLE] = ours.times_faster_than(timings[_ORACLE])
                 aims = list(self._aims(faster, ratios.get(_ORACLE), join=join, scan=scan))
-            yield milliseconds("spark", f"{name}, {self._shape.files:,} files", timing, ratios=ratios, aims=tuple(aims))
+            group = "spark" if self._shape.format == "parquet" else self._shape.format
+            yield milliseconds(group, f"{name}, {self._shape.files:,} files", timing, ratios=ratios, aims=tuple(aims))
 
     def _aims(self, faster: float, to_oracle: float | None, *, join: bool, scan: bool) -> Iterator[Aim]:
         if self._shape.files not in (_SMALLER, _LARGER):
@@ -156,11 +178,11 @@ class _Session:
         if to_oracle is not None:
             most, least = (2.0, 15) if large else (1.3, 3)
             yield Aim(f"within {most}x of the oracle", 1 / to_oracle <= most)
-            yield Aim(f">= {least}x faster than {_SPARK}", faster >= least)
+            yield Aim(f">= {least}x faster than {self._sparks}", faster >= least)
         if join and large:
-            yield Aim(f">= 10x faster than {_SPARK}", faster >= 10)
+            yield Aim(f">= 10x faster than {self._sparks}", faster >= 10)
         if scan:
-            yield Aim(f"within 1.03x of {_SPARK}", faster >= 1 / 1.03)
+            yield Aim(f"within 1.03x of {self._sparks}", faster >= 1 / 1.03)
 
 
 def _asking(ask: Callable[[DataFrame, int], Any], frame: DataFrame) -> Callable[[int], Any]:
@@ -174,23 +196,24 @@ def _sums(frame: DataFrame, number: int) -> Any:
 def _first_queries(shape: Shape, home: Path) -> Iterator[Row]:
     """Of sessions that begin: with nothing remembered, with what an earlier session left on disk, and Spark's own."""
     cache = home / f"first-{shape.files}"
+    ours, sparks = _names(shape)
     seconds: dict[str, list[float]] = {}
     for number in range(_FIRST_RUNS):
         shutil.rmtree(cache, ignore_errors=True)
         for name, source in (
-            (_SPARK, "parquet"),
-            (f"{_OURS}, nothing remembered", "bloomparquet"),
-            (f"{_OURS}, second session", "bloomparquet"),
+            (sparks, shape.format),
+            (f"{ours}, nothing remembered", ours),
+            (f"{ours}, second session", ours),
         ):
             seconds.setdefault(name, []).append(_first_query(shape, source, number, home / "session", cache))
     timings = {name: Timing(name, tuple(taken), tuple(taken), None) for name, taken in seconds.items()}
     least = {_SMALLER: 1.0, _LARGER: 3.0}.get(shape.files)
     for name, timing in timings.items():
-        faster = timing.times_faster_than(timings[_SPARK])
+        faster = timing.times_faster_than(timings[sparks])
         aims = ()
-        if name != _SPARK and least is not None:
-            aims = (Aim(f">= {least:g}x as fast as {_SPARK}", faster >= least),)
-        ratios = {} if name == _SPARK else {_SPARK: faster}
+        if name != sparks and least is not None:
+            aims = (Aim(f">= {least:g}x as fast as {sparks}", faster >= least),)
+        ratios = {} if name == sparks else {sparks: faster}
         yield milliseconds("spark", f"first query, {shape.files:,} files", timing, ratios=ratios, aims=aims)
 
 

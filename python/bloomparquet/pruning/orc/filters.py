@@ -51,19 +51,21 @@ class _Block:
         """Whether the filter in each of `rows` may hold one of ``hashes[first[i]:last[i]]``: a growing number of values
         at a time, as a row group that is kept needs no further value."""
         hit = np.zeros(len(rows), np.bool_)
-        low = int(first.min())
-        at = bit_positions(hashes[low : int(last.max())], self.k, self.words.shape[1] * 64)
+        flat, base, low = self.words.reshape(-1), rows * self.words.shape[1], int(first.min())
+        # By function, because half of the values are excluded by each, and need not be asked of the next.
+        at = np.ascontiguousarray(bit_positions(hashes[low : int(last.max())], self.k, self.words.shape[1] * 64).T)
         word, bit = at >> 6, np.uint64(1) << (at & 63).astype(np.uint64)
-        undecided, begin, rounds = np.flatnonzero(first < last), first - low, iter(_ROUNDS)
-        end = last - low
+        undecided, begin, end, rounds = np.flatnonzero(first < last), first - low, last - low, iter(_ROUNDS)
         while len(undecided):
             size = next(rounds, _PAIRS_AT_ONCE)
             until = np.minimum(begin + size, end)
             for some in np.array_split(undecided, len(undecided) * size // _PAIRS_AT_ONCE + 1):
                 row, value = pairs(begin[some], until[some])
                 row = some[row]
-                found = self.words[rows[row][:, np.newaxis], word[value]] & bit[value]
-                hit[row[(found != 0).all(axis=1)]] = True
+                for words, bits in zip(word, bit, strict=True):
+                    found = np.flatnonzero(flat[base[row] + words[value]] & bits[value])
+                    row, value = row[found], value[found]
+                hit[row] = True
             begin = until
             undecided = undecided[~hit[undecided] & (until < end)[undecided]]
         return hit
