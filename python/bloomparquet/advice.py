@@ -6,10 +6,10 @@ is set beside what should be, and the answer is given as a table, for people or 
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,13 +22,13 @@ from bloomparquet.keys import Keys
 from bloomparquet.names import shown
 from bloomparquet.predicate import Column
 from bloomparquet.pruning.binding import partition_of
-from bloomparquet.pruning.planner import cache
-from bloomparquet.pruning.rowgroups import RowGroups
+from bloomparquet.pruning.evidence import Table
+from bloomparquet.pruning.tables import open_table
 from bloomparquet.report import human_bytes
-from bloomparquet.sampling import Sample, TableColumn, Wanted, estimate, table_columns, take_samples
-from bloomparquet.sbbf import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value, smallest_num_bytes
+from bloomparquet.sampling import Sample, Source, TableColumn, Wanted, columns_of, estimate, source_of, take_samples
+from bloomparquet.sbbf import bits_per_value
 from bloomparquet.storage import ReadCount
-from bloomparquet.writing.worth import ColumnFacts, Worth, weigh
+from bloomparquet.writing.worth import ColumnFacts, Worth
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -37,11 +37,12 @@ SAMPLE_BYTES = 64 * 1024 * 1024
 """What is read at most of filters and data, where nothing else is said."""
 
 _DEFAULT_FPP = 0.01
-_HEADER_BYTES = 20
 _OVERSIZED = 3.0  # times what is needed; sizes are powers of two, so this is a factor of four for most
 _USELESS_FPP = 10.0  # times what is asked
 _WIDE = 110  # characters
 _WORTHLESS_FPP = 0.9  # from which on shrinking drops a filter
+
+_NUMBERS = b"bloomparquet.orc_columns"  # in the metadata of advice on ORC files: the numbers of columns by their names
 
 _SCHEMA = pa.schema(
     [
@@ -78,6 +79,10 @@ def advise(
     * advice: ``add``, ``shrink`` (fold filters that are too large), ``replace`` (filters that are too small), ``drop``
       (filters that are empty or full, which shrinking drops), ``keep`` or ``none``; and the reason.
 
+    Of ORC files row groups are those within stripes, of which footers and row indexes are read as well. Their filters
+    are made for all rows of a row group, whatever its values, and only as files are written: ``shrink`` and ``drop``
+    are not advised, filter_bytes is what filters take before compression, and :func:`commands` says how to write them.
+
     `keys` open encrypted files; nothing is advised for a column of which they do not open all row groups.
 
     Raises OptionError for an `fpp` or a `sample` that cannot be, and what :func:`bloomparquet.plan` raises.
@@ -87,39 +92,45 @@ def advise(
         raise OptionError(f"sample is {sample}: expected a number of bytes, 0 or more")
     dataset = Dataset.open(path, filesystem=filesystem, keys=keys)
     count = ReadCount()
-    table = cache.row_groups(dataset.storage, dataset.files, count, skip_corrupt=False)
+    table = open_table(dataset, dataset.files, count, skip_corrupt=False)
     return advise_on(dataset, table, fpp, sample, count)
 
 
-def advise_on(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> pa.Table:
+def advise_on(dataset: Dataset, table: Table, fpp: float, sample: int, count: ReadCount) -> pa.Table:
     """As :func:`advise`, for row groups whose footers were read; `count` grows by what is read of the sample."""
-    rows = [row for _, _, row in _advise_on(dataset, table, fpp, sample, count)]
-    return pa.Table.from_pylist(rows, _SCHEMA)
+    source = source_of(table)
+    rows = [row for _, _, row in _advise_on(dataset, table, source, fpp, sample, count)]
+    numbers = source.column_numbers()
+    schema = _SCHEMA if numbers is None else _SCHEMA.with_metadata({_NUMBERS: json.dumps(numbers)})
+    return pa.Table.from_pylist(rows, schema)
 
 
-def paying_columns(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> list[Column]:
+def paying_columns(dataset: Dataset, table: Table, fpp: float, sample: int, count: ReadCount) -> list[Column]:
     """The columns for which :func:`advise_on` would say that filters pay, whether they are there by now or not."""
-    advised = _advise_on(dataset, table, fpp, sample, count)
+    advised = _advise_on(dataset, table, source_of(table), fpp, sample, count)
     return [column.path for column, worth, _ in advised if worth.pays]
 
 
 def _advise_on(
-    dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount
+    dataset: Dataset, table: Table, source: Source, fpp: float, sample: int, count: ReadCount
 ) -> list[tuple[TableColumn, Worth, dict[str, Any]]]:
-    columns = table_columns(table)
-    wanted = [_wanted(dataset, column, fpp) for column in columns]
-    samples = take_samples(dataset, table, columns, wanted, sample, count)
+    columns = columns_of(table, source)
+    wanted = [_wanted(dataset, source, column, fpp) for column in columns]
+    samples = take_samples(dataset, table, columns, wanted, sample, count, source)
     found = []
     for column, taken in zip(columns, samples, strict=True):
-        facts = estimate(column, taken)
-        worth = _weigh(dataset, column, facts, fpp)
-        row = _row(column, taken, facts, worth, fpp)
+        facts = estimate(column, taken, source)
+        worth = _weigh(dataset, source, column, facts, fpp)
+        row = _row(source, column, taken, facts, worth, fpp)
         found.append((column, worth, dict(zip(_SCHEMA.names, row, strict=True))))
     return found
 
 
 def commands(table: pa.Table, path: Paths, *, fpp: float = _DEFAULT_FPP) -> list[str]:
-    """The command lines that do what the table of :func:`advise` says; none where there is nothing to do."""
+    """The command lines that do what the table of :func:`advise` says, or for ORC two kinds of Python that do; none
+    where there is nothing to do."""
+    if _NUMBERS in (table.schema.metadata or {}):
+        return _writing_anew(table, path, fpp)
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     where = shlex.join(os.fspath(item) for item in given)
     goal = "" if fpp == _DEFAULT_FPP else f" --fpp {fpp:g}"
@@ -137,6 +148,27 @@ def commands(table: pa.Table, path: Paths, *, fpp: float = _DEFAULT_FPP) -> list
     if oversized or "shrink" in by_advice or "drop" in by_advice:
         found.append(f"bloomparquet shrink {where}{goal}")
     return found
+
+
+def _writing_anew(table: pa.Table, path: Paths, fpp: float) -> list[str]:
+    """Ways to write ORC files anew: with all filters that pay, those that are there already as well."""
+    rows = table.to_pylist()
+    if not any(row["advice"] in ("add", "replace") for row in rows):
+        return []
+    names = [row["column"] for row in rows if row["advice"] in ("add", "replace", "keep")]
+    numbers = json.loads(table.schema.metadata[_NUMBERS])
+    given = os.fspath(path) if isinstance(path, str | os.PathLike) else [os.fspath(item) for item in path]
+    wanted = {"bloomColumns": ",".join(names), "bloomFpp": f"{fpp:g}"}
+    options = "".join(f".option({_quoted(name)}, {_quoted(value)})" for name, value in wanted.items())
+    columns = f"bloom_filter_columns={[numbers[name] for name in names]}, bloom_filter_fpp={fpp:g}"
+    return [
+        f'spark.read.format("bloomorc").load({_quoted(given)}).write.format("bloomorc"){options}.save("…")',
+        f'pyarrow.orc.write_table(table, "….orc", {columns})',
+    ]
+
+
+def _quoted(text: str | list[str]) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def advice_to_rich(table: pa.Table) -> RenderableType:
@@ -207,25 +239,30 @@ def _meaning(kind: str) -> str:
     return ", ".join(dict.fromkeys(each.rpartition("(")[2].rstrip(")") for each in kind.split(", ")))
 
 
-def _weigh(dataset: Dataset, column: TableColumn, facts: ColumnFacts, fpp: float) -> Worth:
+def _weigh(dataset: Dataset, source: Source, column: TableColumn, facts: ColumnFacts, fpp: float) -> Worth:
     if len(column.path) == 1 and partition_of(dataset.partition_names, column.path, case_sensitive=False):
         return Worth(False, False, "is a partition column as well, whose directories tell its value")
     if column.locked is not None:
         return Worth(False, False, f"not known, as it is encrypted: {column.locked}")
-    return weigh(column.leaf, column.leaf_traits, facts, fpp=fpp)
+    return source.weigh(column, facts, fpp)
 
 
-def _wanted(dataset: Dataset, column: TableColumn, fpp: float) -> Wanted:
-    if _weigh(dataset, column, estimate(column, Sample()), fpp).needs_ndv:
+def _wanted(dataset: Dataset, source: Source, column: TableColumn, fpp: float) -> Wanted:
+    if _weigh(dataset, source, column, estimate(column, Sample(), source), fpp).needs_ndv:
         return Wanted.VALUES
     return Wanted.FILTERS if (column.offset >= 0).any() else Wanted.NOTHING
 
 
-def _row(column: TableColumn, sample: Sample, facts: ColumnFacts, worth: Worth, fpp: float) -> tuple[Any, ...]:
+def _row(
+    source: Source, column: TableColumn, sample: Sample, facts: ColumnFacts, worth: Worth, fpp: float
+) -> tuple[Any, ...]:
     stored = column.offset >= 0
     now = _bytes_now(column, sample, stored)
-    sizes = np.where(facts.filled > 0, _right_sizes(facts.ndv, fpp), 0) if sample.chunks else None
-    advice, reason = _advise(stored, facts.filled > 0, sample, worth, sizes, now, fpp)
+    sizes = source.right_sizes(column, facts, fpp)
+    if source.column_numbers() is None:
+        advice, reason = _advise(stored, facts.filled > 0, sample, worth, sizes, now, fpp)
+    else:
+        advice, reason = _advise_anew(column, facts.filled > 0, sample, worth, fpp)
     return (
         shown(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
         int(facts.filled.sum()), worth.ndv_per_row_group, worth.ndv, int(stored.sum()), now, worth.min_max_skip,
@@ -256,12 +293,37 @@ def _advise(
     if needed and now > _OVERSIZED * needed:
         return "shrink", f"{reason}; filters are {now / needed:,.0f} times as large as it takes"
     if sample.fpp and np.mean(sample.fpp) > _USELESS_FPP * fpp:
-        says = f"filters that are there say maybe to {100 * np.mean(sample.fpp):.0f} % of absent values"
+        says = _tell_fpp(sample)
         if worth.skips:
             return "replace", f"{reason}; {says}"
         if np.mean(sample.fpp) >= _WORTHLESS_FPP:
             return "drop", f"{reason}; {says}"
     return "keep", reason
+
+
+def _advise_anew(
+    column: TableColumn, holding: NDArray[np.bool_], sample: Sample, worth: Worth, fpp: float
+) -> tuple[str, str]:
+    """As :func:`_advise`, where filters come and go with the files that they are in."""
+    stored = column.offset >= 0
+    reason = _unknown(sample) if worth.needs_ndv else worth.reason
+    if not stored.any():
+        return ("add" if worth.pays else "none"), reason
+    if column.unusable is not None:
+        return ("replace" if worth.pays else "none"), f"{reason}; its filters prove nothing: {column.unusable}"
+    if sample.fpp and sample.empty == len(sample.fpp):
+        told = "its filters are empty over values, so that nobody can trust them"
+        return ("replace" if worth.pays else "none"), f"{reason}; {told}"
+    missing = int((holding & ~stored).sum())
+    if missing and worth.pays:
+        return "add", f"{reason}; {missing:,} of {len(stored):,} have no filter"
+    if worth.skips and sample.fpp and np.mean(sample.fpp) > _USELESS_FPP * fpp:
+        return "replace", f"{reason}; {_tell_fpp(sample)}"
+    return "keep", reason
+
+
+def _tell_fpp(sample: Sample) -> str:
+    return f"filters that are there say maybe to {100 * np.mean(sample.fpp):.0f} % of absent values"
 
 
 def _unknown(sample: Sample) -> str:
@@ -277,32 +339,6 @@ def _bytes_now(column: TableColumn, sample: Sample, stored: NDArray[np.bool_]) -
     untold = int((stored & ~told).sum())
     usual = float(np.mean(sample.sizes)) if sample.sizes else 0.0
     return int(column.length[told].sum()) + round(usual * untold)
-
-
-def _right_sizes(ndv: NDArray[np.float64], fpp: float) -> NDArray[np.int64]:
-    """The bytes, with the header, of filters of the right size for each number of distinct values."""
-    most = _most_values(fpp)
-    power = np.minimum(np.searchsorted(most, np.ceil(ndv), "left"), len(most) - 1)
-    sizes: NDArray[np.int64] = (np.int64(BYTES_PER_BLOCK) << power.astype(np.int64)) + _HEADER_BYTES
-    return sizes
-
-
-@lru_cache(maxsize=8)
-def _most_values(fpp: float) -> NDArray[np.float64]:
-    """The largest number of distinct values that each size of filter is right for, from 32 bytes to 128 MiB."""
-    found = []
-    most = 1
-    for power in range(MAX_BLOCKS.bit_length()):
-        size = BYTES_PER_BLOCK << power
-        low, high = 0, max(2 * most, 64)
-        while smallest_num_bytes(high, fpp) <= size and power < MAX_BLOCKS.bit_length() - 1:
-            high *= 2
-        while high - low > max(1, low >> 12):
-            middle = (low + high) // 2
-            low, high = (middle, high) if smallest_num_bytes(middle, fpp) <= size else (low, middle)
-        most = low
-        found.append(float(low))
-    return np.array(found)
 
 
 def _percent(share: float | None) -> str:

@@ -58,7 +58,7 @@ def _predicate(command: _Command) -> _Command:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="bloomparquet", message="%(package)s %(version)s")
 def cli() -> None:
-    """Read only the Parquet row groups that can hold your rows.
+    """Read only the Parquet row groups and ORC stripes that can hold your rows.
 
     PATH is a file, a directory (with its hive partitions), a quoted glob, or a URL such as s3://bucket/events;
     several may be given.
@@ -69,11 +69,11 @@ def cli() -> None:
 @_paths
 @_predicate
 @click.option("--files", "detail", flag_value="file", help="One line per file.")
-@click.option("--all", "detail", flag_value="all", help="One line per row group, with what excluded it.")
+@click.option("--all", "detail", flag_value="all", help="One line per row group or stripe, with what excluded it.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of detail; 0 for all.")
 @_json
 def plan(path: tuple[str, ...], detail: str | None, limit: int, as_json: bool, **predicate: Any) -> None:
-    """Show which row groups a predicate leaves to read, and what excluded the others. No data page is read."""
+    """Show which row groups or stripes a predicate leaves to read, and what excluded the others. No data is read."""
     import bloomparquet as bp
     from bloomparquet import cli_output, report
 
@@ -164,7 +164,7 @@ def advise(path: tuple[str, ...], fpp: float, sample: int, keys: Keys | None, as
         return
     cli_output.console().print(advice.advice_to_rich(table))
     for command in advice.commands(table, where, fpp=fpp):  # for copying, so not folded to the terminal's width
-        click.echo(command + cli_options.same_keys())
+        click.echo(command + (cli_options.same_keys() if command.startswith("bloomparquet ") else ""))
 
 
 @cli.command()

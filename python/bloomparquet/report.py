@@ -1,7 +1,8 @@
 """A scan plan for people and for programs: as a rich table, as plain text, as JSON values.
 
-A plan's ``repr`` is one line and belongs to the plan. What is here answers the next question, "which row groups, and
-why?", and is kept apart so that planning needs neither rich nor a terminal. Functions here touch no file.
+A plan's ``repr`` is one line and belongs to the plan. What is here answers the next question, "which row groups (of
+ORC: stripes), and why?", and is kept apart so that planning needs neither rich nor a terminal. Functions here touch no
+file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from bloomparquet.pruning.plan import RowGroup, ScanPlan
+    from bloomparquet.pruning.plan import Inside, RowGroup, ScanPlan
 
 #: How each kind of evidence is called in a report, in the order in which it is consulted.
 EVIDENCE = {"partition": "partition values", "statistics": "min/max and null counts", "bloom": "Bloom filters"}
@@ -27,12 +28,15 @@ _UNOPENED = "file"
 def to_json(plan: ScanPlan) -> dict[str, Any]:
     """The whole plan as values that ``json.dumps`` takes: seconds as float, sizes in bytes.
 
-    A file that partition values exclude is one entry of ``row_groups``, whose ``index`` and ``rows`` are None.
+    ``row_groups`` are what ``unit`` says; ``inside`` counts the row groups within stripes, and is None for Parquet. A
+    file that partition values exclude is one entry of ``row_groups``, whose ``index`` and ``rows`` are None.
     """
     return {
+        "unit": plan.unit,
         "total": plan.total,
         "kept": plan.kept,
         "skipped": {reason: plan.skipped[reason] for reason in EVIDENCE},
+        "inside": None if plan.inside is None else _inside(plan.inside),
         "requests": plan.requests,
         "bloom_bytes_read": plan.bloom_bytes_read,
         "seconds": plan.seconds,
@@ -53,26 +57,31 @@ def to_json(plan: ScanPlan) -> dict[str, Any]:
 
 
 def to_rich(plan: ScanPlan, *, detail: str = "kept", limit: int | None = 20) -> RenderableType:
-    """The summary, then `detail`: ``"kept"`` row groups, every ``"file"``, ``"all"`` row groups, or ``"none"``.
+    """The summary, then `detail`: ``"kept"`` row groups (of ORC: stripes), every ``"file"``, ``"all"`` row groups, or
+    ``"none"``.
 
     At most `limit` lines of detail are shown (None: all of them), and what was left out is counted in the last one.
     """
     from rich.console import Group
 
-    parts: list[RenderableType] = [summary(plan), "", _cost(plan)]
+    parts: list[RenderableType] = [summary(plan), ""]
+    if plan.inside is not None:
+        parts.append(_tell_inside(plan.inside))
+    parts.append(_cost(plan))
     parts += [f"[yellow]not usable:[/yellow] {_escape(str(error))}" for error in plan.errors]
     base = _common(group.path for group in plan.row_groups)
     if detail == "file":
-        parts += ["", _files(plan.row_groups, base, limit)]
+        parts += ["", _files(plan.row_groups, plan.unit, base, limit)]
     elif detail == "all":
-        parts += ["", _row_groups(plan.row_groups, base, limit)]
+        parts += ["", _row_groups(plan.row_groups, plan.unit, base, limit)]
     elif detail == "kept" and plan.kept:
-        parts += ["", _row_groups(plan.kept_row_groups(), base, limit)]
+        parts += ["", _row_groups(plan.kept_row_groups(), plan.unit, base, limit)]
     return Group(*parts)
 
 
 def summary(plan: ScanPlan) -> Table:
-    """One line per kind of evidence: what it spared, in row groups, rows and bytes of data; then what is left to read.
+    """One line per kind of evidence: what it spared, in row groups (of ORC: stripes), rows and bytes of data; then what
+    is left to read.
 
     Files that partition values exclude are counted as files: they are not opened, so nobody knows their row groups.
     """
@@ -90,7 +99,7 @@ def summary(plan: ScanPlan) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True, footer_style="bold")
     table.add_column("", footer="total", no_wrap=True)
     totals = {
-        "row groups": f"{_plural(unopened, 'file')} + {opened:,}" if unopened else f"{opened:,}",
+        f"{plan.unit}s": f"{_plural(unopened, 'file')} + {opened:,}" if unopened else f"{opened:,}",
         "rows": f"{rows.total():,}",
         "data": human_bytes(size.total()),
         " ": "",
@@ -156,7 +165,20 @@ def _cost(plan: ScanPlan) -> str:
     return f"Planned in {human_seconds(plan.seconds)}: {_plural(plan.requests, 'request')}, {filters} read."
 
 
-def _files(groups: Sequence[RowGroup], base: str, limit: int | None) -> Table:
+def _inside(inside: Inside) -> dict[str, Any]:
+    skipped = {"statistics": inside.by_statistics, "bloom": inside.by_bloom}
+    return {"total": inside.total, "kept": inside.kept, "skipped": skipped}
+
+
+def _tell_inside(inside: Inside) -> str:
+    """What is known of the row groups within stripes: of a stripe that holds one which might match, all are read."""
+    told = f"Row groups inside: {inside.kept:,} of {inside.total:,} might match"
+    if inside.kept == inside.total:
+        return f"{told}."
+    return f"{told}; statistics exclude {inside.by_statistics:,}, Bloom filters {inside.by_bloom:,}."
+
+
+def _files(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:
     from rich.table import Table
 
     counts: dict[str, Counter[str]] = {}
@@ -167,7 +189,7 @@ def _files(groups: Sequence[RowGroup], base: str, limit: int | None) -> Table:
             unopened.add(group.path)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("file", overflow="fold")
-    for name in ("row groups", "skipped by statistics", "by Bloom filter", "read"):
+    for name in (f"{unit}s", "skipped by statistics", "by Bloom filter", "read"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for path, count in islice(counts.items(), limit):
@@ -182,12 +204,12 @@ def _files(groups: Sequence[RowGroup], base: str, limit: int | None) -> Table:
     return table
 
 
-def _row_groups(groups: Sequence[RowGroup], base: str, limit: int | None) -> Table:
+def _row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("file", overflow="fold")
-    for name in ("row group", "rows", "data"):
+    for name in (unit, "rows", "data"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for group in groups[:limit]:
@@ -199,7 +221,7 @@ def _row_groups(groups: Sequence[RowGroup], base: str, limit: int | None) -> Tab
             "read" if group.kept else f"skipped by {EVIDENCE[group.reason or '']}",
             style="green" if group.kept else "dim",
         )
-    _rest(table, len(groups), limit, "row group")
+    _rest(table, len(groups), limit, unit)
     return table
 
 

@@ -21,10 +21,11 @@ import pyarrow.compute as pc
 
 from bloomparquet import predicate as p
 from bloomparquet.errors import PlanError
-from bloomparquet.literals import NANOSECONDS, Family, coerce, coerce_all
+from bloomparquet.literals import NANOSECONDS, Family, coerce_all
 from bloomparquet.names import find
 from bloomparquet.predicate import Column, Leaf, Membership, Predicate
 
+Convert = Callable[..., list[Any]]  # as :func:`bloomparquet.literals.coerce_all`
 _Test = Callable[[Any], Any]  # a column, ready for comparison → booleans, null where the column is
 
 _UNIT_NS = {"s": NANOSECONDS, "ms": 1_000_000, "us": 1_000, "ns": 1}
@@ -45,10 +46,15 @@ def mask(
 
 
 def bind(
-    predicate: Predicate, schema: pa.Schema, *, timezone: str = "UTC", case_sensitive: bool = True
+    predicate: Predicate,
+    schema: pa.Schema,
+    *,
+    timezone: str = "UTC",
+    case_sensitive: bool = True,
+    convert: Convert = coerce_all,
 ) -> Callable[[pa.RecordBatch | pa.Table], Any]:
-    """`mask` for many batches of one schema: names are looked up and literals converted once, here."""
-    evaluate = _Binder(schema, timezone, case_sensitive).bind(predicate)
+    """`mask` for many batches of one schema: names are looked up and literals converted once, here, by `convert`."""
+    evaluate = _Binder(schema, timezone, case_sensitive, convert).bind(predicate)
 
     def masked(batch: pa.RecordBatch | pa.Table) -> Any:
         found = evaluate(_Rows(batch))
@@ -74,16 +80,13 @@ class _Rows:
             found = _unwrap(self.batch.column(path[0]))
             for index in path[1:]:
                 found = _unwrap(pc.struct_field(found, [index]))
-            kind = _comparable_type(found.type)
-            self.ready[path] = found if found.type == kind else found.cast(kind)
+            self.ready[path] = found.cast(_comparable_type(found.type))
         return self.ready[path]
 
 
 class _Binder:
-    def __init__(self, schema: pa.Schema, timezone: str, case_sensitive: bool) -> None:
-        self.schema = schema
-        self.timezone = timezone
-        self.case_sensitive = case_sensitive
+    def __init__(self, schema: pa.Schema, timezone: str, case_sensitive: bool, convert: Convert) -> None:
+        self.schema, self.timezone, self.case_sensitive, self.convert = schema, timezone, case_sensitive, convert
 
     def bind(self, node: Predicate) -> Callable[[_Rows], Any]:
         if isinstance(node, p.Always):
@@ -124,14 +127,14 @@ class _Binder:
             raise PlanError(f"column {name!r} is of type {kind}, of which only IS NULL and IS NOT NULL can be asked")
         domain = _domain(kind)
         if isinstance(leaf, Membership):
-            values = coerce_all(leaf.values, family, timezone=self.timezone, column=name, kind=str(kind))
+            values = self.convert(leaf.values, family, timezone=self.timezone, column=name, kind=str(kind))
             contains = _contains(domain, values)
             return contains if isinstance(leaf, p.In) else _invert(contains)
         if isinstance(leaf, p.StartsWith) and family not in ("string", "binary"):
             raise PlanError(f"startswith asks for text, but column {name!r} is of type {kind}")
         assert isinstance(leaf, (p.Comparison, p.StartsWith))
         value = leaf.prefix if isinstance(leaf, p.StartsWith) else leaf.value
-        literal = coerce(value, family, timezone=self.timezone, column=name, kind=str(kind))
+        (literal,) = self.convert([value], family, timezone=self.timezone, column=name, kind=str(kind))
         if literal is None:
             return _constant(None)
         if isinstance(leaf, p.StartsWith):
@@ -146,10 +149,8 @@ class _Binder:
 
     def find(self, column: Column) -> tuple[tuple[int, ...], pa.DataType] | None:
         """Where the column is, by the index at each level, and its type; None when there is none."""
-        found = self.descend(column)
-        if found is None and len(column) == 1 and "." in column[0]:
-            found = self.descend(tuple(column[0].split(".")))
-        return found
+        found, dotted = self.descend(column), len(column) == 1 and "." in column[0]
+        return self.descend(tuple(column[0].split("."))) if found is None and dotted else found
 
     def descend(self, column: Column) -> tuple[tuple[int, ...], pa.DataType] | None:
         path: list[int] = []

@@ -11,37 +11,70 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.dataset import Dataset
-from bloomparquet.encoding import family_of
 from bloomparquet.errors import BloomParquetError, EncryptionError
-from bloomparquet.format.footer import Footer
 from bloomparquet.format.layout import WriterTraits
 from bloomparquet.format.schema import LeafColumn
-from bloomparquet.format.sealed import ChunkCipher
-from bloomparquet.format.tails import MAGIC
 from bloomparquet.predicate import Column
 from bloomparquet.pruning.bounds import Bounds
-from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
-from bloomparquet.pruning.seals import Seals
-from bloomparquet.sbbf import BYTES_PER_BLOCK, SplitBlockBloomFilter
-from bloomparquet.storage import ReadCount, in_threads, read_ranges
-from bloomparquet.writing.bloom import Bloom
-from bloomparquet.writing.stored import filter_chunk
-from bloomparquet.writing.worth import ColumnFacts, measure_shared, pool_size
+from bloomparquet.pruning.evidence import Chunks, Table
+from bloomparquet.pruning.rowgroups import RowGroups
+from bloomparquet.storage import ReadCount, in_threads
+from bloomparquet.writing.worth import ColumnFacts, Together, Worth, measure_shared, pool_size
 
 _SAMPLES = 5  # per column
 _TRIED = 64  # chunks among which a small one is looked for, when those drawn are too large
-_FIRST_READ = 20 * 1024  # more than a filter's first read takes; see bloomparquet.pruning.filters
 _FULL = 0.9  # of its bits: so full a filter does not tell how many values are in it
-_MOST_VALUES = 1 << 22
-_KEPT_FPP = 0.003  # of samples while they are held: no larger than their values need, and still exact enough
-_DATA_PAGES = (0, 3)
-_DICTIONARY_ENCODINGS = {2, 8}
+
+
+class Found(NamedTuple):
+    """What a filter tells, one that lies in a file or one made of data: `filter` is one for comparisons, `filled` the
+    share of bits that are set, `fpp` how often it says maybe for nothing."""
+
+    filter: Any
+    ndv: float
+    filled: float
+    fpp: float
+
+
+class Source(Protocol):
+    """What the formats differ in: where the filters and the values of chunks are, and what they cost to read."""
+
+    @property
+    def together(self) -> Together:
+        """What compares two of its filters."""
+
+    def column_numbers(self) -> dict[str, int] | None:
+        """Where filters can only be had by writing the files anew, the numbers of columns by their names; else None."""
+
+    def weigh(self, column: TableColumn, facts: ColumnFacts, fpp: float) -> Worth:
+        """Whether filters of a column pay."""
+
+    def right_sizes(self, column: TableColumn, facts: ColumnFacts, fpp: float) -> NDArray[np.int64] | None:
+        """The bytes that filters take which are as large as they should be, (n,); None where that is not known."""
+
+    def gather(self, path: Column, leaves: Sequence[tuple[int, LeafColumn]]) -> TableColumn:
+        """A column, by its leaf in each layout that has it."""
+
+    def filter_sizes(
+        self, columns: Sequence[TableColumn], drawn: Sequence[NDArray[np.int64]], count: ReadCount
+    ) -> dict[tuple[int, int], int]:
+        """The bytes that the filters of the drawn chunks take, by column and chunk; a damaged one is as good as
+        none."""
+
+    def cost(self, column: TableColumn, chunk: int, filter_size: int | None) -> int:
+        """The bytes that it takes to read a chunk's filter, or without one the data."""
+
+    def read(self, column: TableColumn, chunk: int, stored: bool, count: ReadCount) -> Found | None:
+        """Of the filter that is `stored`, or else of the data; None of a chunk without values."""
+
+    def is_dictionary_encoded(self, column: TableColumn, chunk: int) -> bool:
+        """Whether a chunk says so of all its data."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +82,15 @@ class TableColumn:
     """One leaf column, by its path, over all files that have it; its n chunks are in one order throughout.
 
     `leaves` are its leaf in each layout, of which the types may differ. `places` (n,) are the chunks' places among all
-    row groups. `parts` and `part`, `at` (n,) lead back to where they come from. `locked` is why an encrypted chunk
-    cannot be looked into.
+    row groups. `parts` and `part`, `at` (n,) lead back to where they come from. `offset` (n,) is that of the filter,
+    negative where there is none, and `length` its bytes where they are told. `locked` is why an encrypted chunk cannot
+    be looked into, `unusable` why the filters prove nothing.
     """
 
     path: Column
     leaves: tuple[LeafColumn, ...]
     traits: tuple[WriterTraits, ...]
-    parts: tuple[ColumnChunks, ...]
+    parts: tuple[Chunks, ...]
     part: NDArray[np.int64]
     at: NDArray[np.int64]
     places: NDArray[np.int64]
@@ -67,6 +101,7 @@ class TableColumn:
     bounds: Bounds | None
     comparable: NDArray[np.bool_]  # of the type that most chunks have: values of other types have other bytes
     locked: EncryptionError | None = None
+    unusable: str | None = None
 
     @property
     def leaf(self) -> LeafColumn:
@@ -77,6 +112,11 @@ class TableColumn:
     def leaf_traits(self) -> WriterTraits:
         """Those of the files that `leaf` is of."""
         return self.traits[self._usual]
+
+    @property
+    def usual_part(self) -> Chunks:
+        """The chunks with the type that most chunks have."""
+        return self.parts[self._usual]
 
     @property
     def _usual(self) -> int:
@@ -103,7 +143,7 @@ class Sample:
 
     chunks: list[int] = field(default_factory=list)
     ndv: list[float] = field(default_factory=list)
-    filters: list[SplitBlockBloomFilter] = field(default_factory=list)
+    filters: list[Any] = field(default_factory=list)
     dictionary: list[bool] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     fpp: list[float] = field(default_factory=list)
@@ -112,49 +152,66 @@ class Sample:
     too_large: bool = False
 
 
-def table_columns(table: RowGroups) -> list[TableColumn]:
+def source_of(table: Table) -> Source:
+    """Where the samples of a table of row groups, or of stripes, come from."""
+    if isinstance(table, RowGroups):
+        from bloomparquet.sampling_parquet import ParquetSource
+
+        return ParquetSource(table)
+    # Imported here, because who has no ORC files shall not wait for it.
+    from bloomparquet.sampling_orc import OrcSource
+
+    stripes: Any = table
+    return OrcSource(stripes)
+
+
+def table_columns(table: Table) -> list[TableColumn]:
     """The leaf columns of all files, in the order of the first file's schema; then what only other files have."""
+    return columns_of(table, source_of(table))
+
+
+def columns_of(table: Table, source: Source) -> list[TableColumn]:
+    """As :func:`table_columns`."""
     found: dict[Column, list[tuple[int, LeafColumn]]] = {}
-    for i, layout in enumerate(table.layouts):
-        for leaf in layout.schema.leaves:
+    for i, schema in enumerate(table.schemas):
+        for leaf in schema.leaves:
             found.setdefault(leaf.path, []).append((i, leaf))
-    return [_gather(table, path, leaves) for path, leaves in found.items()]
+    return [source.gather(path, leaves) for path, leaves in found.items()]
 
 
-def _gather(table: RowGroups, path: Column, leaves: Sequence[tuple[int, LeafColumn]]) -> TableColumn:
-    parts = tuple(table.chunks(i, leaf) for i, leaf in leaves)
+def gather(
+    path: Column,
+    leaves: Sequence[LeafColumn],
+    traits: Sequence[WriterTraits],
+    parts: Sequence[Chunks],
+    kinds: Sequence[Any],
+    offset: NDArray[np.int64],
+    length: NDArray[np.int64],
+    **more: Any,
+) -> TableColumn:
+    """One column of `parts`. Their `kinds` are equal where equal values are equal bytes, in one order."""
     counts = [len(chunks.members) for chunks in parts]
     part = np.repeat(np.arange(len(parts)), counts)
-    kinds = [_kind(chunks.leaf) for chunks in parts]
     usual = max(kinds, key=lambda kind: sum(n for n, other in zip(counts, kinds, strict=True) if other == kind))
     return TableColumn(
         path,
-        tuple(leaf for _, leaf in leaves),
-        tuple(table.layouts[i].traits for i, _ in leaves),
-        parts,
+        tuple(leaves),
+        tuple(traits),
+        tuple(parts),
         part,
         np.concatenate([np.arange(n) for n in counts]),
         np.concatenate([chunks.members for chunks in parts]),
         np.concatenate([chunks.values for chunks in parts]),
         np.concatenate([chunks.nulls for chunks in parts]),
-        np.concatenate([chunks.filters.offset for chunks in parts]),
-        np.concatenate([chunks.filters.length for chunks in parts]),
+        offset,
+        length,
         _common_bounds(parts, [kind == usual for kind in kinds]),
         np.array([kind == usual for kind in kinds], np.bool_)[part],
-        next(
-            (error for chunks in parts for error in chunks.filters.locked if isinstance(error, EncryptionError)), None
-        ),
+        **more,
     )
 
 
-def _kind(leaf: LeafColumn) -> tuple[Any, ...]:
-    """Equal for leaves whose equal values are equal bytes, in one order."""
-    node = leaf.node
-    unit = (node.annotation.unit, node.annotation.scale) if node.annotation else None
-    return node.physical_type, node.type_length, family_of(node), unit, leaf.repeated
-
-
-def _common_bounds(parts: Sequence[ColumnChunks], usable: Sequence[bool]) -> Bounds | None:
+def _common_bounds(parts: Sequence[Chunks], usable: Sequence[bool]) -> Bounds | None:
     """The bounds of all parts, unknown for those of another type."""
     first = next((chunks.bounds for chunks, ok in zip(parts, usable, strict=True) if ok and chunks.bounds), None)
     if first is None:
@@ -174,11 +231,12 @@ def _common_bounds(parts: Sequence[ColumnChunks], usable: Sequence[bool]) -> Bou
 
 def take_samples(
     dataset: Dataset,
-    table: RowGroups,
+    table: Table,
     columns: Sequence[TableColumn],
     wanted: Sequence[Wanted],
     most_bytes: int,
     count: ReadCount,
+    source: Source | None = None,
 ) -> list[Sample]:
     """A sample of each of `columns`, of what is `wanted` of it, and what the headers of some filters say.
 
@@ -188,9 +246,10 @@ def take_samples(
 
     A chunk that cannot be read is passed over, and the sample tells why. OSError passes.
     """
+    source = source or source_of(table)
     drawn = [_draw(column) for column in columns]
     before = count.bytes
-    sizes = _filter_sizes(dataset, table, columns, drawn, count)
+    sizes = source.filter_sizes(columns, drawn, count)
     samples = [Sample(sizes=[size for (j, _), size in sizes.items() if j == i]) for i in range(len(columns))]
     drawn = [chunks if what is not Wanted.NOTHING else chunks[:0] for chunks, what in zip(drawn, wanted, strict=True)]
     budget = _Budget(most_bytes - (count.bytes - before))
@@ -203,31 +262,30 @@ def take_samples(
                 size = sizes.get((i, chunk))
                 if size is None and wanted[i] is Wanted.FILTERS:
                     continue
-                cost = _data_bytes(table, column, chunk) if size is None else size + _FIRST_READ
-                asked.append(_Job(i, chunk, size is not None, cost))
+                asked.append(_Job(i, chunk, size is not None, source.cost(column, chunk, size)))
         for job in sorted(asked, key=lambda job: job.cost):
             if budget.take(job.cost):
                 jobs.append(job)
             else:
                 samples[job.column].too_large = True
-    _run(dataset, table, columns, jobs, samples, count)
+    _run(dataset.storage.threads, source, columns, jobs, samples, count)
     again = []
     for i, column in enumerate(columns):
         if samples[i].chunks or not len(drawn[i]) or wanted[i] is Wanted.FILTERS:
             continue
         # Its filters tell nothing, or its chunks are large: one small chunk is better than none.
         tried = _spread(_holding(column), _TRIED)
-        costs = [_data_bytes(table, column, chunk) for chunk in tried.tolist()]
+        costs = [source.cost(column, chunk, None) for chunk in tried.tolist()]
         least = int(np.argmin(costs))
         if budget.take(costs[least]):
             again.append(_Job(i, int(tried[least]), False, costs[least]))
         else:
             samples[i].too_large = True
-    _run(dataset, table, columns, again, samples, count)
+    _run(dataset.storage.threads, source, columns, again, samples, count)
     return samples
 
 
-def estimate(column: TableColumn, sample: Sample) -> ColumnFacts:
+def estimate(column: TableColumn, sample: Sample, source: Source) -> ColumnFacts:
     """What is known of a column, with its sample carried over to the other row groups."""
     facts = ColumnFacts(column.values, column.nulls, column.bounds, np.full(len(column.values), np.nan))
     if not sample.chunks:
@@ -240,7 +298,7 @@ def estimate(column: TableColumn, sample: Sample) -> ColumnFacts:
     every = filled.astype(np.float64) if np.isinf(pool) else -pool * np.expm1(-filled / pool)
     every[sample.chunks] = ndv
     throughout = np.full(len(filled), all(sample.dictionary))
-    shared = measure_shared(column.bounds, sample.chunks, sample.filters)
+    shared = measure_shared(column.bounds, sample.chunks, sample.filters, source.together)
     return ColumnFacts(column.values, column.nulls, column.bounds, every, shared, throughout)
 
 
@@ -278,68 +336,22 @@ def _spread(chunks: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return chunks if len(chunks) <= most else chunks[np.linspace(0, len(chunks) - 1, most).astype(np.int64)]
 
 
-def _filter_sizes(
-    dataset: Dataset,
-    table: RowGroups,
-    columns: Sequence[TableColumn],
-    drawn: Sequence[NDArray[np.int64]],
-    count: ReadCount,
-) -> dict[tuple[int, int], int]:
-    """The bytes, with the header, of the filters that the drawn chunks have, by column and chunk. Older writers tell
-    them only in the filters' headers; a damaged one is as good as none."""
-    sizes: dict[tuple[int, int], int] = {}
-    unknown: list[tuple[int, int]] = []
-    for i, column in enumerate(columns):
-        for chunk in drawn[i].tolist():
-            if column.length[chunk] > 0 and column.offset[chunk] >= 0:
-                sizes[i, chunk] = int(column.length[chunk])
-            elif column.offset[chunk] >= 0:
-                unknown.append((i, chunk))
-    file = np.array([table.file[columns[i].places[chunk]] for i, chunk in unknown], np.int64)
-    offset = np.array([columns[i].offset[chunk] for i, chunk in unknown], np.int64)
-    seals = Seals([_cipher(columns[i], chunk) for i, chunk in unknown], len(unknown))
-    room = np.minimum(table.arrays.limit[file] - offset, seals.header_room)
-    inside = np.flatnonzero((offset >= 4) & (room > BYTES_PER_BLOCK))
-    ranges = read_ranges(dataset.storage, table.paths, file[inside], offset[inside], room[inside], count)
-    headers = seals.headers(inside, ranges, room[inside])
-    for which, taken, stored in zip(inside.tolist(), headers.taken.tolist(), headers.stored.tolist(), strict=True):
-        if taken:
-            sizes[unknown[which]] = taken + stored
-    return sizes
-
-
-def _cipher(column: TableColumn, chunk: int) -> ChunkCipher | None:
-    ciphers = column.parts[int(column.part[chunk])].filters.ciphers
-    return None if ciphers is None else ciphers[int(column.at[chunk])]
-
-
-def _data_bytes(table: RowGroups, column: TableColumn, chunk: int) -> int:
-    footer, row_group = _where(table, column, chunk)
-    leaf = column.leaves[int(column.part[chunk])]
-    return (footer.read_chunk(row_group, leaf.index).compressed_size or 0) + len(MAGIC)
-
-
-def _where(table: RowGroups, column: TableColumn, chunk: int) -> tuple[Footer, int]:
-    place = int(column.places[chunk])
-    return table.footer(int(table.file[place])), int(table.index[place])
-
-
 def _run(
-    dataset: Dataset,
-    table: RowGroups,
+    threads: int,
+    source: Source,
     columns: Sequence[TableColumn],
     jobs: Iterable[_Job],
     samples: Sequence[Sample],
     count: ReadCount,
 ) -> None:
-    def work(job: _Job) -> tuple[_Job, SplitBlockBloomFilter | BloomParquetError | None, ReadCount]:
+    def work(job: _Job) -> tuple[_Job, Found | BloomParquetError | None, ReadCount]:
         reads = ReadCount()
         try:
-            return job, _read(dataset, table, columns[job.column], job, reads), reads
+            return job, source.read(columns[job.column], job.chunk, job.stored, reads), reads
         except BloomParquetError as error:
             return job, error, reads
 
-    for job, found, reads in in_threads(dataset.storage.threads, work, list(jobs)):
+    for job, found, reads in in_threads(threads, work, list(jobs)):
         sample = samples[job.column]
         count.requests += reads.requests
         count.bytes += reads.bytes
@@ -349,37 +361,11 @@ def _run(
         if found is None:
             continue
         if job.stored:
-            sample.fpp.append(found.estimated_fpp)
-            sample.empty += not found.bits_set
-            if not 0 < found.bits_set <= _FULL * 8 * found.num_bytes:  # it was never filled, or far too much
+            sample.fpp.append(found.fpp)
+            sample.empty += not found.filled
+            if not 0 < found.filled <= _FULL:  # it was never filled, or far too much
                 continue
         sample.chunks.append(job.chunk)
-        sample.ndv.append(found.estimated_ndv)
-        sample.filters.append(found.fitted(_KEPT_FPP))
-        sample.dictionary.append(_is_dictionary_encoded(table, columns[job.column], job.chunk))
-
-
-def _read(
-    dataset: Dataset, table: RowGroups, column: TableColumn, job: _Job, count: ReadCount
-) -> SplitBlockBloomFilter | None:
-    part = column.parts[int(column.part[job.chunk])]
-    if job.stored:
-        bitset = part.filters.read(dataset.storage, int(column.at[job.chunk]), count)
-        return None if bitset is None else SplitBlockBloomFilter.from_bytes(bitset.tobytes())
-    footer, row_group = _where(table, column, job.chunk)
-    file = table.files[int(table.file[column.places[job.chunk]])]
-    # Made for as many values as there may be and not made smaller, it tells even few of them exactly.
-    bloom = Bloom(fpp=0.01, ndv=min(int(column.values[job.chunk]), _MOST_VALUES))
-    return filter_chunk(dataset.storage, file, footer, row_group, part.leaf, bloom, count)
-
-
-def _is_dictionary_encoded(table: RowGroups, column: TableColumn, chunk: int) -> bool:
-    """Whether the footer says that all data pages are dictionary encoded (field 13, encoding_stats)."""
-    footer, row_group = _where(table, column, chunk)
-    leaf = column.leaves[int(column.part[chunk])]
-    try:
-        stats = footer.chunk_metadata(row_group, leaf.index).get(13)
-    except BloomParquetError:  # the sample itself is as good as any
-        return False
-    pages = [each for each in stats or () if isinstance(each, dict) and each.get(1) in _DATA_PAGES]
-    return bool(pages) and all(page.get(2) in _DICTIONARY_ENCODINGS for page in pages)
+        sample.ndv.append(found.ndv)
+        sample.filters.append(found.filter)
+        sample.dictionary.append(source.is_dictionary_encoded(columns[job.column], job.chunk))

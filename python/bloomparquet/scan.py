@@ -1,9 +1,14 @@
-"""Reading the rows: the row groups that a plan kept, by pyarrow, filtered to exactly the rows that match."""
+"""Reading the rows: the row groups (of ORC: stripes) that a plan kept, by pyarrow, filtered to exactly the rows that
+match.
+
+What the formats differ in is behind :class:`_Format`; all the rest is :class:`_Scan`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,14 +17,19 @@ from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.errors import EncryptionError, FormatError, PlanError, nearest
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.plain import Images
+from bloomparquet.literals import coerce_all
 from bloomparquet.names import Names, find
 from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.plan import ScanPlan
-from bloomparquet.pruning.planner import Where, cache, plan
-from bloomparquet.pruning.rowgroups import is_unchanged
-from bloomparquet.residual import bind
+from bloomparquet.pruning.planner import Where, plan
+from bloomparquet.pruning.rowgroups import RowGroups, is_unchanged
+from bloomparquet.pruning.tables import open_table
+from bloomparquet.residual import Convert, bind
 from bloomparquet.storage import FileInfo, ReadCount, Storage
-from bloomparquet.unify import as_instants, fit, int96_columns, unify
+from bloomparquet.unify import as_instants, fit, footer_schemas, int96_columns, unify
+
+if TYPE_CHECKING:
+    from bloomparquet.pruning.orc.table import Stripes
 
 BATCH_ROWS = 64 * 1024
 
@@ -32,7 +42,8 @@ def read_table(
     merge_schema: bool = False,
     **planning: Any,
 ) -> pa.Table:
-    """Exactly the rows at `path` for which `where` is TRUE, in file order; other row groups are not read.
+    """Exactly the rows at `path` for which `where` is TRUE, in file order; other row groups (of ORC: stripes) are not
+    read.
 
     `columns` names top-level columns and partition columns, in the order wanted; None takes all, partition columns
     last. As for ``spark.read.parquet`` the first file says what the columns are, whatever `where` is; with
@@ -104,6 +115,83 @@ def _read_opened(
             raise FormatError(f"{path}: row group {row_group}: {what}") from error
 
 
+class _Format(Protocol):
+    """What there is to know of the files of a table before they are read, and how they are read."""
+
+    @property
+    def convert(self) -> Convert:
+        """What makes of literals what they are compared with; see :func:`bloomparquet.residual.bind`."""
+
+    def schemas(self) -> Iterator[pa.Schema]:
+        """The Arrow schemas of the files, in the order in which they first occur."""
+
+    def names(self, place: int) -> list[str]:
+        """The top-level columns of a file, by its place in the table."""
+
+    def read(self, place: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some `columns` of row groups or stripes of a file, one of them in memory at a time."""
+
+
+class _Parquet:
+    def __init__(self, table: RowGroups) -> None:
+        self._table = table
+
+    @property
+    def convert(self) -> Convert:
+        return coerce_all
+
+    def schemas(self) -> Iterator[pa.Schema]:
+        return footer_schemas(self._table.footers)
+
+    def names(self, place: int) -> list[str]:
+        return [node.name for node in self._table.footer(place).layout.schema.root.children]
+
+    def read(self, place: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        storage, file, footer = self._table.storage, self._table.files[place], self._table.footer(place)
+        try:
+            yield from read_row_groups(storage, file.path, footer, units, columns)
+        except EncryptionError:
+            if storage.key != "file" or is_unchanged(file):
+                raise
+            raise _replaced(file) from None
+
+
+class _Orc:
+    def __init__(self, table: Stripes) -> None:
+        self._table = table
+
+    @property
+    def convert(self) -> Convert:
+        from bloomparquet.orc.reading import coerce_all
+
+        return coerce_all
+
+    def schemas(self) -> Iterator[pa.Schema]:
+        from bloomparquet.orc.reading import arrow_schema
+
+        return map(arrow_schema, self._table.tails)
+
+    def names(self, place: int) -> list[str]:
+        return list(self._table.tails[place].types[0].names)
+
+    def read(self, place: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        from bloomparquet.orc.reading import read_stripes
+
+        storage, file = self._table.storage, self._table.files[place]
+        yield from read_stripes(storage, self._table.tails[place], units, columns, batch_rows=BATCH_ROWS)
+        # pyarrow reads the tail anew: of another file it would have read what nobody has judged.
+        if storage.key == "file" and file.mtime_ns and not is_unchanged(file):
+            raise _replaced(file)
+
+
+def _replaced(file: FileInfo) -> FormatError:
+    return FormatError(f"{file.path}: the file was replaced while it was read; read it again")
+
+
+def _format_of(table: Any) -> _Format:
+    return _Parquet(table) if isinstance(table, RowGroups) else _Orc(table)
+
+
 class _Scan:
     """One plan being read: which columns come from where, and what types the result has."""
 
@@ -116,15 +204,16 @@ class _Scan:
         zone = planning.get("timezone", "UTC") or "UTC"
         self._partitions = plan.dataset.partition_table(zone)
         files = plan.dataset.files
-        skip_corrupt = planning.get("skip_corrupt", False)
-        footers = _footers(plan, files, skip_corrupt) if merge_schema else _first_footer(plan, skip_corrupt)
-        shown = self._with_partitions(unify(footers))
+        self._skip_corrupt = planning.get("skip_corrupt", False)
+        # Where nothing was opened, the plan does not know what the files are.
+        self._format = _format_of(plan.table) if plan.table.files else self._open(files[:1])
+        shown = self._with_partitions(unify(self._open(files).schemas() if merge_schema else self._first_schema()))
         self.schema = shown if columns is None else pa.schema([_field(shown, name) for name in columns])
         tops = {column[0] for column in columns_of(plan.where)} if plan.where is not None else set()
         names = Names(tops, self._case_sensitive)
         everything = shown
         if not merge_schema and not names.all_in(shown.names):  # only later files have what is tested
-            others = unify(plan.table.footers, names)
+            others = unify(self._format.schemas(), names)
             everything = pa.schema([*shown, *(field for field in others if field.name not in shown.names)])
         tested = {name for name in everything.names if name in names}
         needed = {*self.schema.names, *tested}
@@ -132,7 +221,22 @@ class _Scan:
         self._stored_names = [name for name in self._read_schema.names if name not in self._partitions.column_names]
         self._matching = None
         if plan.where is not None:
-            self._matching = bind(plan.where, self._read_schema, timezone=zone, case_sensitive=self._case_sensitive)
+            self._matching = bind(
+                plan.where,
+                self._read_schema,
+                timezone=zone,
+                case_sensitive=self._case_sensitive,
+                convert=self._format.convert,
+            )
+
+    def _open(self, files: Sequence[FileInfo]) -> _Format:
+        """Of some files, whether the plan opened them or not."""
+        return _format_of(open_table(self._plan.dataset, files, ReadCount(), skip_corrupt=self._skip_corrupt))
+
+    def _first_schema(self) -> Iterator[pa.Schema]:
+        """That of the first file that has a readable one."""
+        one_by_one = (schema for file in self._plan.dataset.files for schema in self._open([file]).schemas())
+        return islice(one_by_one, 1)
 
     def _with_partitions(self, stored: pa.Schema) -> pa.Schema:
         partitions = Names(self._partitions.column_names, self._case_sensitive)
@@ -140,29 +244,18 @@ class _Scan:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         plan = self._plan
-        for place, row_groups in plan.kept_by_file():
-            file, footer = plan.table.files[place], plan.table.footer(place)
-            present = [node.name for node in footer.layout.schema.root.children]
-            found = (self._stored_as(name, present, file.path) for name in self._stored_names)
+        for place, units in plan.kept_by_file():
+            path = plan.table.paths[place]
+            present = self._format.names(place)
+            found = (self._stored_as(name, present, path) for name in self._stored_names)
             names = [name for name in found if name is not None]
             constants = self._partitions.slice(int(plan.file_places[place]), 1)
-            for batch in self._read(file, footer, row_groups, names):
-                whole = self._conform(batch, constants, file.path)
+            for batch in self._format.read(place, units, names):
+                whole = self._conform(batch, constants, path)
                 if self._matching is not None:
                     whole = whole.filter(self._matching(whole))
                 if whole.num_rows:
                     yield whole.select(self.schema.names)
-
-    def _read(
-        self, file: FileInfo, footer: Footer, row_groups: list[int], names: list[str]
-    ) -> Iterator[pa.RecordBatch]:
-        storage = self._plan.dataset.storage
-        try:
-            yield from read_row_groups(storage, file.path, footer, row_groups, names)
-        except EncryptionError:
-            if storage.key != "file" or is_unchanged(file):
-                raise
-            raise FormatError(f"{file.path}: the file was replaced while it was read; read it again") from None
 
     def _conform(self, batch: pa.RecordBatch, constants: pa.Table, path: str) -> pa.RecordBatch:
         arrays = []
@@ -183,17 +276,6 @@ class _Scan:
         if len(found) > 1:
             raise PlanError(f"{path}: column {name!r} may be any of {', '.join(names[i] for i in found)}")
         return names[found[0]] if found else None
-
-
-def _footers(plan: ScanPlan, files: Sequence[FileInfo], skip_corrupt: bool) -> Sequence[Footer]:
-    """The footers of `files`, whether the plan opened them or not."""
-    return cache.row_groups(plan.dataset.storage, files, ReadCount(), skip_corrupt=skip_corrupt).footers
-
-
-def _first_footer(plan: ScanPlan, skip_corrupt: bool) -> Sequence[Footer]:
-    """That of the first file that has a readable one."""
-    one_by_one = (_footers(plan, [file], skip_corrupt) for file in plan.dataset.files)
-    return next(filter(None, one_by_one), ())
 
 
 def _field(everything: pa.Schema, name: str) -> pa.Field:

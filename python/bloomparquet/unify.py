@@ -6,7 +6,7 @@ only conversions that keep every value and its meaning are made here, and all ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -19,12 +19,10 @@ from bloomparquet.residual import family_of
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
-def unify(footers: Sequence[Footer], names: Names | None = None) -> pa.Schema:
-    """One schema over files, of all columns or of those in `names`; differing types of a column are widened where Arrow
-    can."""
-    distinct = {(footer.layout, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
-    whole = (_arrow_schema(footer) for footer in reversed(distinct.values()))
-    chosen = whole if names is None else (pa.schema([f for f in schema if f.name in names]) for schema in whole)
+def unify(found: Iterable[pa.Schema], names: Names | None = None) -> pa.Schema:
+    """One schema for those of several files, of all columns or of those in `names`; differing types of a column are
+    widened where Arrow can."""
+    chosen = found if names is None else (pa.schema([f for f in schema if f.name in names]) for schema in found)
     schemas = list(dict.fromkeys(chosen))
     if len(schemas) == 1:
         return schemas[0]
@@ -32,6 +30,12 @@ def unify(footers: Sequence[Footer], names: Names | None = None) -> pa.Schema:
         return pa.unify_schemas(map(_decoded, schemas), promote_options="permissive") if schemas else pa.schema([])
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         raise PlanError(f"the files' schemas do not go together: {error}; read them apart") from error
+
+
+def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
+    """The different Arrow schemas of Parquet files, in the order in which they first occur."""
+    distinct = {(footer.layout, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
+    return map(_arrow_schema, reversed(distinct.values()))
 
 
 def _decoded(schema: pa.Schema) -> pa.Schema:

@@ -19,6 +19,7 @@ import bloomparquet as bp
 from bloomparquet import advice, cli_output
 from bloomparquet.advice import advise
 from bloomparquet.pruning.planner import cache
+from bloomparquet.sampling_parquet import right_sizes
 from bloomparquet.sbbf import smallest_num_bytes
 from bloomparquet.storage import ReadCount
 from bloomparquet.writing.retrofit import add_filters, shrink_filters
@@ -163,7 +164,7 @@ def test_the_bytes_are_those_of_filters_of_the_right_size(
 @pytest.mark.parametrize("fpp", [0.3, 0.01, 0.00005])
 def test_right_sizes_agree_with_the_one_function_that_sizes(fpp: float) -> None:
     ndv = np.unique(np.geomspace(1, 3e7, 300).astype(np.int64))
-    sizes = advice._right_sizes(ndv.astype(np.float64), fpp) - 20
+    sizes = right_sizes(ndv.astype(np.float64), fpp) - 20
     expected = np.array([smallest_num_bytes(int(n), fpp) for n in ndv])
     near_a_step = np.array(
         [smallest_num_bytes(int(n * 1.001) + 1, fpp) != smallest_num_bytes(int(n), fpp) for n in ndv]

@@ -62,6 +62,10 @@ _HASHED = _NUMBERS | _STRINGS | _TIMESTAMPS | {Kind.DECIMAL, Kind.BINARY}
 _FORMATS = frozenset({(0, 11), (0, 12)})
 _BAD_CPP = re.compile(r"1\.6\.(\d|10|11)|1\.7\.0")
 _MOST_DECIMAL64_PRECISION = 18
+_LAST_EXACT = {Writer.JAVA: "\ufffd".encode(), Writer.CPP: b"\0"}
+"""What bounds of strings are exact up to. Java notes them as text, in which this stands for bytes that are no UTF-8:
+those of a value, or the code point after the last one there is, by which it raises what it has shortened. C++ compares
+no further than to a NUL, whatever follows."""
 
 
 def why_filters_unusable(tail: Tail, column: int, filters: RowGroupFilters | None = None) -> str | None:
@@ -122,10 +126,23 @@ def usable_bounds(tail: Tail, column: int, statistics: Statistics | None) -> tup
     or not to be believed. NaN may lie outside, and ``statistics.total`` is NaN where there may be one."""
     if statistics is None or why_bounds_unusable(tail, column) is not None:
         return None, None
+    minimum, maximum = statistics.minimum, statistics.maximum
+    if statistics.kind is StatisticsKind.STRING and tail.writer in _LAST_EXACT:
+        last = _LAST_EXACT[tail.writer]
+        return None if minimum is None else minimum.partition(last)[0], _above(maximum, last)
     if tail.types[column].kind != Kind.FLOAT or statistics.kind is not StatisticsKind.DOUBLE:
-        return statistics.minimum, statistics.maximum
+        return minimum, maximum
     # C++ notes the doubles that it was given, and stores what they are rounded to.
-    return _narrowed(statistics.minimum), _narrowed(statistics.maximum)
+    return _narrowed(minimum), _narrowed(maximum)
+
+
+def _above(bound: bytes | None, last: bytes) -> bytes | None:
+    """`bound`, or, where `last` is in it, what is above everything that begins as it does before that; None where that
+    is nothing."""
+    if bound is None or last not in bound:
+        return bound
+    head = bound.partition(last)[0].rstrip(b"\xff")
+    return head[:-1] + bytes([head[-1] + 1]) if head else None
 
 
 def _narrowed(bound: float | None) -> float | None:

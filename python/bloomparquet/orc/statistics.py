@@ -20,6 +20,9 @@ from bloomparquet.orc import messages
 MAX_BYTES = 16 * 1024 * 1024
 """Of one column's statistics; far beyond any, as writers cut strings at 1,024 bytes."""
 
+_MOST_DIGITS = 200
+"""Of a decimal number's text; the longest of any writer has 76 digits."""
+
 _NANOS_PER_MILLI = 1_000_000
 _NANOS_PER_SECOND = 1_000_000_000
 _NANOS_PER_DAY = 86_400 * _NANOS_PER_SECOND
@@ -128,7 +131,8 @@ def _decimal(text: bytes | None, what: str) -> Decimal | None:
     if text is None:
         return None
     try:
-        value = Decimal(text.decode("ascii"))
+        # A million digits would take minutes.
+        value = Decimal(text.decode("ascii") if len(text) <= _MOST_DIGITS else "NaN")
     except (InvalidOperation, ValueError):
         value = Decimal("NaN")
     if not value.is_finite():

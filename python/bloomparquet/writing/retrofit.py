@@ -20,7 +20,7 @@ import numpy as np
 from bloomparquet.advice import SAMPLE_BYTES, paying_columns
 from bloomparquet.dataset import Dataset, PathLike, Paths
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError
-from bloomparquet.format.footer import Footer, read_footers
+from bloomparquet.format.footer import Footer
 from bloomparquet.format.schema import FileSchema
 from bloomparquet.keys import Keys
 from bloomparquet.predicate import Column
@@ -32,6 +32,7 @@ from bloomparquet.writing import tail
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
 from bloomparquet.writing.existing import Existing, find_filters, has_filter, is_open, read_filter, replaced
 from bloomparquet.writing.filling import insert_equals
+from bloomparquet.writing.footers import read_footer
 from bloomparquet.writing.logged import directories_of, require_no_log
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import is_unchanged, replacing, sweep
@@ -287,7 +288,7 @@ def change_file(
             file = storage.list_files(file.path, recursive=False)[0]
         sweep(target_storage, target or file.path)
     count = ReadCount()
-    footer = _read_footer(storage, file, count)
+    footer = read_footer(storage, file, count)
     require_footer_key(file.path, footer)
     if target is not None:
         require_keys_inside(file.path, footer)
@@ -341,16 +342,6 @@ def _reported(
         return FileOutcome(job.file.path, "failed", job.file.size, job.file.size, error=str(error))
 
 
-def _read_footer(storage: Storage, file: FileInfo, count: ReadCount) -> Footer:
-    try:
-        (footer,) = read_footers(storage, [file], count)
-    except EncryptionError as error:
-        why = str(error).removeprefix(f"{file.path}: ")
-        raise type(error)(f"{file.path}: the file does not open and is left as it is: {why}") from error
-    assert footer is not None
-    return footer
-
-
 def _readable(dataset: Dataset) -> RowGroups:
     """The row groups of the files whose footers can be read; the others have their own errors in their turn."""
     storage, count = dataset.storage, ReadCount()
@@ -363,7 +354,7 @@ def _readable(dataset: Dataset) -> RowGroups:
 
 def _has_footer(storage: Storage, file: FileInfo) -> bool:
     try:
-        _read_footer(storage, file, ReadCount())
+        read_footer(storage, file, ReadCount())
     except BloomParquetError:
         return False
     return True
@@ -376,7 +367,7 @@ def _require_somewhere(dataset: Dataset, bloom: Named, spell: Spell) -> None:
     path, schema = "", None
     for file in dataset.files:
         try:
-            schema, path = _read_footer(dataset.storage, file, ReadCount()).layout.schema, file.path
+            schema, path = read_footer(dataset.storage, file, ReadCount()).layout.schema, file.path
         except (BloomParquetError, OSError):
             continue
         there = [

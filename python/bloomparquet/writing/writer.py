@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.dataset import PathLike
-from bloomparquet.errors import OptionError
+from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.keys import Keys
@@ -30,6 +30,7 @@ from bloomparquet.writing.arrow_file import filters_in, footer_of
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
 from bloomparquet.writing.encryption import Encryption, as_encryption
 from bloomparquet.writing.filling import insert_equals, num_bytes_for, sized
+from bloomparquet.writing.footers import WRITE_ORC
 from bloomparquet.writing.outcome import FileOutcome, describe, tell_limits
 from bloomparquet.writing.replace import Output, replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, rewrite
@@ -82,8 +83,9 @@ class ParquetWriter:
     rows. With `encryption` (:class:`bloomparquet.Keys` will do) nothing of an encrypted column leaves the memory in
     plain text, and a row group is held in it as it will be in the file, and encrypted.
 
-    Raises PlanError for a column that is not in `schema`, UnsupportedError for one that cannot carry a useful filter,
-    EncryptionError for more row groups or columns than an encrypted file can have, and where a KMS gives no keys.
+    Raises PlanError for a column that is not in `schema`, UnsupportedError for one that cannot carry a useful filter
+    and for a path that ends with ``.orc``, EncryptionError for more row groups or columns than an encrypted file can
+    have, and where a KMS gives no keys.
     """
 
     def __init__(
@@ -105,6 +107,8 @@ class ParquetWriter:
         if row_group_size < 1 or row_group_bytes < 1:
             raise OptionError(f"a row group of {row_group_size} rows and {row_group_bytes} bytes; expected 1 or more")
         self._path = os.fspath(path)
+        if self._path.endswith(".orc"):
+            raise UnsupportedError(f"{self._path}: this writes Parquet, whatever the file is called; {WRITE_ORC}")
         self._schema, self._rows, self._bytes = schema, row_group_size, row_group_bytes
         asked = by_column(bloom) if bloom is not None else {}
         if encryption is not None and options.get("data_page_version", "1.0") != "1.0":

@@ -117,7 +117,7 @@ class ColumnArrays:
             nulls = _nulls(each, int(rows[i - at]), top)
             if nulls != UNKNOWN:
                 self.nulls[i] = nulls
-            if order is None or each.kind is not order.kind:
+            if order is None or each.kind is not order.kind or _may_hide_nan(each):
                 continue
             lower, upper = (
                 None if bound is None else order.key(bound, found, at_top)
@@ -139,6 +139,13 @@ def _order_of(found: OrcType) -> _Order | None:
         return _SPARKS_NTZ
     # Readers differ in the blanks at the end of a CHAR.
     return None if found.kind == Kind.CHAR else _ORDERS.get(family)
+
+
+def _may_hide_nan(statistics: Statistics) -> bool:
+    """Whether bounds may leave out numbers besides NaN: a row group that begins with NaN has no bounds, and writers
+    take those of the others for the stripe's. Only the sum tells."""
+    total = statistics.total
+    return statistics.kind is StatisticsKind.DOUBLE and (total is None or math.isnan(total))
 
 
 def _nulls(statistics: Statistics, rows: int, top: bool) -> int:

@@ -101,7 +101,7 @@ class FilterStore:
     def has(self, stripe: int) -> bool:
         """Whether a stripe has filters of this column."""
         indexes = self._stripes.get(stripe)
-        return indexes is not None and indexes.filter_kind(self._column) is not None
+        return indexes is not None and indexes.row_groups > 0 and indexes.filter_kind(self._column) is not None
 
     def check(
         self, groups: NDArray[np.int64], stripe: NDArray[np.int64], filled: NDArray[np.bool_], question: Question

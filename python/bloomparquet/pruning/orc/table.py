@@ -34,6 +34,7 @@ from bloomparquet.pruning.orc.filters import FilterStore
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 _PLACEHOLDER = "_col"
+_TRANSACTIONAL = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
 
 ColumnKey = tuple[int, int]
 """A column of a table: the place of its layout, and of its leaf therein."""
@@ -42,16 +43,19 @@ ColumnKey = tuple[int, int]
 @dataclass(frozen=True)
 class Layout:
     """What files of one writer and schema share: `tail` is that of one of them, ``columns[i]`` the column number of the
-    i-th leaf. Files without names (Hive calls all columns ``_col0``, ``_col1``, …) are read by position."""
+    i-th leaf. Columns without names (Hive calls them ``_col0``, ``_col1``, …) are read by position; and of files of
+    Hive's transactional tables ORC's reader takes the columns for those of the struct within."""
 
     tail: Tail
     schema: FileSchema
     columns: tuple[int, ...]
 
     @property
-    def is_by_position(self) -> bool:
+    def is_by_name(self) -> bool:
+        """Whether every reader finds the columns by their names."""
         names = [child.name for child in self.schema.root.children]
-        return bool(names) and all(name.startswith(_PLACEHOLDER) for name in names)
+        placeholders = bool(names) and all(name.startswith(_PLACEHOLDER) for name in names)
+        return not placeholders and {name.lower() for name in names} != _TRANSACTIONAL
 
 
 class NoFilters:
@@ -119,9 +123,9 @@ class Stripes:
 
     def shows(self, layout: int, leaf: LeafColumn | None, shown_as: str | None) -> bool:
         """Whether a reader that shows the column as that type shows what is stored: readers of ORC convert types, and
-        Spark takes the columns of files without names by their positions."""
+        find the columns of some files otherwise than by name."""
         found = self.layouts[layout]
-        if found.is_by_position:
+        if not found.is_by_name:
             return False
         return leaf is None or shown_as is None or is_shown_as(found.tail.types[found.columns[leaf.index]], shown_as)
 

@@ -1,0 +1,107 @@
+"""ORC files by Spark, read without it: the rows of `bloomparquet.read_table` are those of ``spark.read.orc`` with
+pruning off, and all columns show what Spark shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.advice import advise
+from tests.support.advice import by_column
+from tests.support.spark import conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 4000
+COLUMNS = {
+    "id": "id",
+    "tiny": "cast(id % 251 - 125 as tinyint)",
+    "text": "concat('käse ', cast(id % 1000 as string))",
+    "blob": "cast(concat('b', cast(id as string)) as binary)",
+    "real": "cast(id / 8 - 100 as float)",
+    "day": "date_add(date'2000-01-01', cast(id * 17 % 9000 as int))",
+    "moment": "timestamp_micros(1700000000000000 + id * 7919000001)",
+    "clock": "cast(timestamp_micros(1700000000000000 + id * 7919000001) as timestamp_ntz)",
+    "price": "cast((id - 700) / 100 as decimal(9, 2))",
+    "flag": "id % 3 = 0",
+    "place": "named_struct('n', id % 777, 'clock', cast(timestamp_micros(id * 1000001) as timestamp_ntz))",
+    "list": "array(id, id + 1)",
+    "map": "map('k', cast(timestamp_micros(id * 1000001) as timestamp_ntz))",
+}
+BLOOM = "id,tiny,text,blob,real,day,moment,clock,price,place.n"
+
+
+@pytest.fixture(scope="module")
+def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = str(tmp_path_factory.mktemp("orc") / "t")
+    frame = spark.range(0, ROWS, 1, 2).selectExpr(
+        *(f"if(id % 7 = 3 and '{name}' != 'id', null, {text}) as {name}" for name, text in COLUMNS.items())
+    )
+    writer = frame.write.option("orc.bloom.filter.columns", BLOOM).option("orc.row.index.stride", "1000")
+    writer.orc(folder)
+    return folder
+
+
+def test_every_column_shows_what_spark_shows(spark: SparkSession, written: str) -> None:
+    """A moment, which Spark collects as its own machine's clock shows it, and wrote so."""
+    found = bp.read_table(written).sort_by("id")
+    assert found.schema.field("clock").type == pa.timestamp("us")
+    assert found.schema.field("place").type.field("clock").type == pa.timestamp("us")
+    for name in ("moment", "clock"):
+        found = found.set_column(found.schema.names.index(name), name, found[name].cast(pa.timestamp("us")))
+    expected = [row.asDict(recursive=True) for row in spark.read.orc(written).orderBy("id").collect()]
+    for name in COLUMNS:
+        theirs: list[Any] = [row[name] for row in expected]
+        if name == "map":
+            theirs = [None if value is None else list(value.items()) for value in theirs]
+        if name == "blob":
+            theirs = [None if value is None else bytes(value) for value in theirs]
+        assert found[name].to_pylist() == theirs, name
+
+
+PREDICATES = [
+    "id = 1234", "id IN (5, 3999, -1)", "tiny = -100", "text = 'käse 77'", "blob = X'6231323334'", "real = 25.5",
+    "day = DATE '2000-01-18'", "clock = TIMESTAMP_NTZ '2023-11-14 22:13:20'", "price = 12.34", "price < -6.9",
+    "flag AND id < 10", "place.n = 700", "text IS NULL AND id < 100", "NOT (id < 3990)", "clock IS NULL OR id = 8",
+    "tiny = 5 AND text = 'käse 130'",
+]  # fmt: skip
+
+
+def test_rows_are_those_of_spark_without_pruning(spark: SparkSession, written: str) -> None:
+    skipped = 0
+    with conf(spark, {"spark.sql.orc.filterPushdown": "false"}):
+        for where in PREDICATES:
+            ours = where.replace("TIMESTAMP_NTZ", "TIMESTAMP")
+            expected = sorted(row.id for row in spark.read.orc(written).where(where).select("id").collect())
+            assert sorted(bp.read_table(written, ours, columns=["id"])["id"].to_pylist()) == expected, where
+            inside = bp.plan(written, ours).inside
+            assert inside is not None
+            skipped += inside.total - inside.kept
+    assert skipped > 2 * len(PREDICATES)
+
+
+def test_padded_text_is_compared_as_it_is_stored(spark: SparkSession, tmp_path: Path) -> None:
+    folder = str(tmp_path / "c")
+    spark.sql(f"CREATE TABLE padded (id BIGINT, c CHAR(5), v VARCHAR(6)) USING orc LOCATION '{folder}'")
+    try:
+        spark.sql(
+            "INSERT INTO padded SELECT id, concat('c', id % 100), concat('v', id % 100) FROM range(0, 1000, 1, 1)"
+        )
+    finally:
+        spark.sql("DROP TABLE padded")
+    assert bp.read_table(folder, "c = 'c5   '").num_rows == 10
+    assert bp.read_table(folder, "c = 'c5'").num_rows == 0
+    assert bp.read_table(folder, "v = 'v5'").num_rows == 10
+
+
+def test_advice_knows_the_filters_that_java_wrote(written: str) -> None:
+    told = by_column(advise(written))
+    assert [name for name, row in told.items() if row["filters"]] == [*BLOOM.split(",")]
+    assert {row["advice"] for name, row in told.items() if row["filters"]} == {"keep"}
+    assert told["text"]["ndv_per_row_group"] == pytest.approx(860, rel=0.05)
+    assert told["clock"]["type"] == "LONG"
