@@ -62,7 +62,7 @@ _HASHED = _NUMBERS | _STRINGS | _TIMESTAMPS | {Kind.DECIMAL, Kind.BINARY}
 _FORMATS = frozenset({(0, 11), (0, 12)})
 _BAD_CPP = re.compile(r"1\.6\.(\d|10|11)|1\.7\.0")
 _MOST_DECIMAL64_PRECISION = 18
-_LAST_EXACT = {Writer.JAVA: "\ufffd".encode(), Writer.CPP: b"\0"}
+_LAST_EXACT: dict[int, bytes] = {Writer.JAVA: "\ufffd".encode(), Writer.CPP: b"\0"}
 """What bounds of strings are exact up to. Java notes them as text, in which this stands for bytes that are no UTF-8:
 those of a value, or the code point after the last one there is, by which it raises what it has shortened. C++ compares
 no further than to a NUL, whatever follows."""
