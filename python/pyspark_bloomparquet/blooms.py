@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from bloomparquet.errors import OptionError, nearest
@@ -24,7 +24,7 @@ def chosen_blooms(options: WriteOptions, schema: FileSchema) -> BloomSpec | None
     filter serves.
     """
     named = set(_named(options, schema.leaves))
-    every = EVERY_COLUMN in _words(options) or options.enabled.default is True
+    every = EVERY_COLUMN in words(options.bloom_columns) or options.enabled.default is True
     refused: set[Path] = set()
     for key, told in options.enabled.columns.items():
         leaves = _of_key(ENABLED, key, schema.leaves)
@@ -55,36 +55,44 @@ def dictionary_columns(options: WriteOptions, schema: FileSchema) -> bool | list
     return [".".join(leaf.path) for leaf in schema.leaves if told.get(leaf.path, options.dictionary.default)]
 
 
-def _words(options: WriteOptions) -> list[str]:
-    return [] if options.bloom_columns is None else [word.strip() for word in options.bloom_columns.split(",")]
+def words(columns: str | None) -> list[str]:
+    """What the option bloomColumns names."""
+    return [] if columns is None else [word.strip() for word in columns.split(",")]
 
 
-def _named(options: WriteOptions, leaves: Iterable[LeafColumn]) -> Iterable[Path]:
-    leaves = list(leaves)
-    for word in _words(options):
+def _named(options: WriteOptions, leaves: Sequence[LeafColumn]) -> Iterable[Path]:
+    for word in words(options.bloom_columns):
         if word != EVERY_COLUMN:
-            yield _leaf_of(word, str(options.bloom_columns), leaves).path
+            yield leaf_of(word, str(options.bloom_columns), leaves, _refused).path
 
 
-def _leaf_of(word: str, given: str, leaves: list[LeafColumn]) -> LeafColumn:
+def leaf_of(
+    word: str,
+    given: str,
+    leaves: Sequence[LeafColumn],
+    refused: Callable[[LeafColumn], str | None],
+    option: str = "bloomColumns",
+) -> LeafColumn:
+    """The leaf that `option`, which is `given`, names by `word`. OptionError for one that is not there, and for what
+    `refused` has a reason against."""
     found = [leaf for leaf in leaves if _name(leaf) == word] or [
         leaf for leaf in leaves if _name(leaf).lower() == word.lower()
     ]
-    if len(found) == 1 and _refused(found[0]) is None:
+    if len(found) == 1 and refused(found[0]) is None:
         return found[0]
-    choices = [_name(leaf) for leaf in leaves if _refused(leaf) is None]
+    choices = [_name(leaf) for leaf in leaves if refused(leaf) is None]
     below = [leaf for leaf in leaves if _name(leaf).lower().startswith(f"{word.lower()}.")]
     if len(found) > 1:
         problem = f"which is one of several columns: {', '.join(map(_name, found))}"
     elif found:
-        problem = f"which {_refused(found[0])}"
+        problem = f"which {refused(found[0])}"
     elif below:
-        reason = _refused(below[0])
+        reason = refused(below[0])
         problem = "which is a struct; name its fields" if reason is None else f"which {reason}"
     else:
         problem = f"and there is no such column in the files{nearest(word, choices)}"
     raise OptionError(
-        f"option bloomColumns is {given!r} and names {word!r}, {problem}; expected some of: {', '.join(choices)}"
+        f"option {option} is {given!r} and names {word!r}, {problem}; expected some of: {', '.join(choices)}"
     )
 
 

@@ -11,6 +11,9 @@ A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or
 - ``binary``: base64
 - ``date``: days since 1970-01-01
 - ``timestamp``, ``timestamp_ntz``: microseconds since 1970-01-01T00:00, in UTC or of the wall clock
+
+Beside it travels what the columns of its leaves are shown as: ``[[["address", "city"], "string"], …]``, with the names
+that Spark has for types, such as ``bigint`` and ``decimal(10,2)``. Those of the files may be others.
 """
 
 from __future__ import annotations
@@ -24,7 +27,11 @@ from typing import IO, Any
 
 from bloomparquet import predicate as p
 from bloomparquet.errors import FormatError, LimitError, PlanError
+from bloomparquet.literals import find_zone
 from bloomparquet.predicate import Column
+
+COUNTED = {"row group": "numRowGroups", "stripe": "numStripes"}
+"""What the counts of a plan begin with, by its unit: ``numStripesTotal``."""
 
 _LARGEST = 1 << 30
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -71,16 +78,25 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     return build(column, None if value is None else read(value))
 
 
-def integer_bits(node: dict[str, Any]) -> dict[Column, int]:
-    """How wide the integer columns of a predicate are in the table, which the files' need not be."""
-    parts = [*node.get("and", ()), *node.get("or", ()), *([node["not"]] if "not" in node else ())]
-    found: dict[Column, int] = {}
-    for part in parts:
-        found.update(integer_bits(part))
-    kind = node.get("type", "")
-    if kind.startswith("int"):
-        found[tuple(node["column"])] = int(kind[3:])
-    return found
+def to_shown_as(pairs: list[tuple[list[str], str]]) -> dict[Column, str]:
+    """The types as which Spark shows the columns of a predicate, by their paths."""
+    return {tuple(column): kind for column, kind in pairs}
+
+
+def to_clock(zone: str | None, offsets: list[tuple[int, int]]) -> str | None:
+    """`zone`, where its clock is known to show what the reader's does; else None.
+
+    `offsets` are by how many milliseconds the reader's clock is ahead of UTC, at moments in microseconds. What two
+    libraries know of a zone need not be of the same year.
+    """
+    if zone is None:
+        return None
+    try:
+        known = find_zone(zone)
+        shown = ((_instant(moment).astimezone(known).utcoffset(), offset) for moment, offset in offsets)
+        return zone if all(ours == dt.timedelta(milliseconds=theirs) for ours, theirs in shown) else None
+    except (PlanError, OverflowError):
+        return None
 
 
 def _read_part(stream: IO[bytes], *, at_end: bool) -> bytes | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from bloomparquet.errors import OptionError, PlanError, nearest
 from bloomparquet.sbbf import BYTES_PER_BLOCK, MAX_BLOCKS
+from pyspark_bloomparquet.formats import Source
 
 _UNITS = {"": 1, "b": 1, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
 _BYTES = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
@@ -124,7 +125,8 @@ JAR, PYTHON, BOTH = "jar", "Python", "both"
 class Option:
     """One option. `default` is the text that leaving it out stands for, if any; `read` turns text into the value;
     `reader` says whose readers and writers heed it, the jar's or Python's (the others ignore it). An option that is
-    `per_column` may name a column behind a ``#``, as parquet-java has it."""
+    `per_column` may name a column behind a ``#``, as parquet-java has it. `source` is the data source whose alone it
+    is; None: both of them have it."""
 
     name: str
     default: str | None
@@ -132,3 +134,11 @@ class Option:
     doc: str
     reader: str = BOTH
     per_column: bool = False
+    source: Source | None = None
+
+    @property
+    def heeded_by(self) -> str:
+        """`reader` and `source` for a reader of documentation."""
+        if self.source is None:
+            return self.reader
+        return f"`{self.source}`" if self.reader == BOTH else f"`{self.source}`, {self.reader}"

@@ -1,4 +1,5 @@
-"""Every option of ``format("bloomparquet")``: its name, its default, how its text is read, and what the README says.
+"""Every option of ``format("bloomparquet")`` and ``format("bloomorc")``: its name, its default, how its text is read,
+and what the README says.
 
 Spark hands options over as a case-insensitive map of strings with lower-cased keys, and ignores what a source does not
 know. A misspelt option that silently does nothing is the worst kind here (it reads everything), so an unknown name is
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import OptionError, nearest
+from pyspark_bloomparquet.formats import ORC, PARQUET, Source
 from pyspark_bloomparquet.option import (
     JAR,
     PYTHON,
@@ -28,7 +30,7 @@ from pyspark_bloomparquet.option import (
     parse_text,
     parse_zone,
 )
-from pyspark_bloomparquet.write_options import WRITING, is_encryptions, is_parquets
+from pyspark_bloomparquet.write_options import WRITING, is_encryptions, is_of_a_library
 
 if TYPE_CHECKING:
     from bloomparquet.pruning.planner import OnFilterError
@@ -97,6 +99,7 @@ LOADING: tuple[Option, ...] = (
         "Who has the keys of encrypted files: `module:function`, such as `company.keys:for_events`, a function without "
         "parameters that returns `bloomparquet.Keys`. Called in the planner, and without the jar in every Python "
         "worker. Keys themselves are in no option.",
+        source=PARQUET,
     ),
     Option("mergeSchema", "false", parse_flag, "The schema is the union of all files' schemas, not the first file's."),
     Option(
@@ -134,7 +137,7 @@ LOADING: tuple[Option, ...] = (
         "ignoreCorruptFiles",
         "false",
         parse_flag,
-        "Pass over files that are no Parquet, and over the rest of a file that turns out damaged.",
+        "Pass over files that are no Parquet or no ORC, and over the rest of a file that turns out damaged.",
     ),
     Option("ignoreMissingFiles", "false", parse_flag, "Pass over files that are gone when they are to be read."),
     Option(
@@ -147,10 +150,20 @@ LOADING: tuple[Option, ...] = (
         PYTHON,
     ),
     Option(
+        "clockTimeZone",
+        None,
+        parse_zone,
+        "The zone whose clock ORC's TIMESTAMP columns are read by, which store what a clock showed: that of the JVM "
+        "(its property `user.timezone`), as for `spark.read.orc`. If not given, what can be seen of the JVM that this "
+        "is a process of; where that is nothing, an error.",
+        PYTHON,
+        source=ORC,
+    ),
+    Option(
         "maxPartitionBytes",
         "128m",
         parse_bytes,
-        "At most so many bytes of row groups in one task (one row group is never split).",
+        "At most so many bytes of row groups or stripes in one task (one of them is never split).",
         PYTHON,
     ),
     Option(
@@ -173,19 +186,28 @@ OPTIONS: tuple[Option, ...] = (*LOADING, *WRITING)
 _BY_FOLDED = {option.name.lower(): option for option in OPTIONS}
 
 
-def find_option(key: str) -> Option:
-    """The option that Spark's `key` is, whatever its case. OptionError with the nearest name where there is none."""
+def find_option(key: str, source: Source) -> Option:
+    """The option of `source` that Spark's `key` is, whatever its case. OptionError with the nearest name where there is
+    none."""
     setting, mark, _ = key.partition("#")
     option = _BY_FOLDED.get(setting.lower())
+    if option is not None and option.source not in (None, source):
+        raise OptionError(_of_the_other(key, source))
     if option is None or (mark and not option.per_column):
-        raise OptionError(f"bloomparquet has no option {key!r}{nearest(setting, (each.name for each in OPTIONS))}")
+        names = (each.name for each in OPTIONS if each.source in (None, source))
+        raise OptionError(f"{source} has no option {key!r}{nearest(setting, names)}")
     return option
+
+
+def _of_the_other(key: str, source: Source) -> str:
+    return f"{source} has no option {key!r}: that is one of {ORC if source == PARQUET else PARQUET}"
 
 
 @dataclass(frozen=True)
 class Options:
-    """The checked options of one load; None is *not given*."""
+    """The checked options of one load by `source`; None is *not given*."""
 
+    source: Source
     paths: tuple[str, ...]
     where: str | None
     push_filters: str
@@ -202,21 +224,22 @@ class Options:
     ignore_corrupt_files: bool
     ignore_missing_files: bool
     time_zone: str | None
+    clock_time_zone: str | None
     max_partition_bytes: int
     open_cost_in_bytes: int
     min_partition_num: int | None
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> Options:
+    def parse(cls, given: Mapping[str, str], source: Source = PARQUET) -> Options:
         """Check `given`, as Spark hands it over. :class:`OptionError` says what was found and what was expected."""
         values = _defaults(option for option in LOADING if option.reader != JAR)
         for key, text in given.items():
-            if is_encryptions(key):
+            if source == PARQUET and is_encryptions(key):
                 raise OptionError(
                     f"option {key} is for Spark's own reader; the Python data source takes keys by keyProvider, and "
                     "the jar (pyspark_bloomparquet.attach) both"
                 )
-            option = find_option(key)
+            option = find_option(key, source)
             value = option.read(option.name, text)
             if option.name in values:
                 values[option.name] = value
@@ -224,9 +247,9 @@ class Options:
         paths = several or ((path,) if path else ())
         if not paths:
             raise OptionError(
-                'no path was given; expected one, as in spark.read.format("bloomparquet").load("/data/events")'
+                f'no path was given; expected one, as in spark.read.format("{source}").load("/data/events")'
             )
-        return cls(paths=paths, **_as_fields(values))
+        return cls(source=source, paths=paths, **_as_fields(values))
 
 
 @dataclass(frozen=True)
@@ -240,22 +263,25 @@ class PlannerOptions:
     key_provider: str | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> tuple[PlannerOptions, list[str]]:
+    def parse(cls, given: Mapping[str, str], source: Source = PARQUET) -> tuple[PlannerOptions, list[str]]:
         """The options, and what to warn of: a name that Spark does not know is no error there, and a source that reads
         its own files in Spark's place should be no stricter. :class:`OptionError` for a wrong value."""
         from bloomparquet.pruning.disk import default_directory
 
-        heeded = {name.lower(): _BY_FOLDED[name.lower()] for name in _PLANNERS}
+        known = (_BY_FOLDED[name.lower()] for name in _PLANNERS)
+        heeded = {option.name.lower(): option for option in known if option.source in (None, source)}
         values = _defaults(heeded.values())
         warnings = []
         for key, value in given.items():
             option = heeded.get(key.lower())
             if option is not None:
                 values[option.name] = option.read(option.name, value)
-            elif key.lower() not in _BY_FOLDED and key.lower() not in _OF_CATALOGS and not is_parquets(key):
-                guess = nearest(key, (option.name for option in OPTIONS))
+            elif key.lower() in map(str.lower, _PLANNERS):
+                warnings.append(_of_the_other(key, source))
+            elif key.lower() not in _BY_FOLDED and key.lower() not in _OF_CATALOGS and not is_of_a_library(key):
+                guess = nearest(key, (option.name for option in OPTIONS if option.source in (None, source)))
                 if guess:
-                    warnings.append(f"bloomparquet has no option {key!r}{guess}")
+                    warnings.append(f"{source} has no option {key!r}{guess}")
         values["cacheDirectory"] = values["cacheDirectory"] or str(default_directory())
         return cls(**_as_fields(values)), warnings
 
@@ -278,7 +304,7 @@ def _as_fields(values: dict[str, Any]) -> dict[str, Any]:
 def markdown() -> str:
     """The table of all options for the README."""
     rows = [
-        f"| `{each.name}` | {'' if each.default is None else f'`{each.default}`'} | {each.reader} | {each.doc} |"
+        f"| `{each.name}` | {'' if each.default is None else f'`{each.default}`'} | {each.heeded_by} | {each.doc} |"
         for each in OPTIONS
     ]
     return "\n".join(["| option | default | reader | |", "| --- | --- | --- | --- |", *rows])

@@ -3,14 +3,17 @@
 A frame is a length (4 bytes, big-endian) and so many bytes of JSON, then a length and so many bytes of data. Frames
 arrive on standard input and are answered on standard output, in any order, each with the `id` of its request.
 
-A request is ``{"id": 7, "version": 1, "files": 1000, "predicate": …, "caseSensitive": false, "options": {…}}``; its
-data are the files: all sizes and all modification times in milliseconds (8 bytes each, big-endian), then all paths in
-UTF-8, each ended by a zero byte. The predicate's grammar is in :mod:`pyspark_bloomparquet.frames`.
+A request is ``{"id": 7, "version": 2, "format": "parquet", "files": 1000, "predicate": …, "shownAs": …,
+"caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``; its data are the files: all sizes and all
+modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each ended by a zero byte.
+`format` is ``parquet`` or ``orc``; `timeZone` is that of the reader's clock, where it matters and is known, and
+`offsets` are what that clock shows. The grammar of predicates and of `shownAs` is in
+:mod:`pyspark_bloomparquet.frames`.
 
-An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}}``; its data are the byte ranges to read, sorted by
-file: the places of their files in the request, their starts, their lengths (8 bytes each, big-endian). Or it is
-``{"id": 7, "error": "…"}``, with ``"fatal": true`` when the query shall fail by it. While requests wait, ``{"id": 0}``
-is a sign of life.
+An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}}``, over ORC files ``numStripesTotal`` and so on; its
+data are the byte ranges to read, sorted by file: the places of their files in the request, their starts, their lengths
+(8 bytes each, big-endian). Or it is ``{"id": 7, "error": "…"}``, with ``"fatal": true`` when the query shall fail by
+it. While requests wait, ``{"id": 0}`` is a sign of life.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import signal
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Lock, Thread
 from typing import IO, Any
 
@@ -36,15 +40,17 @@ from bloomparquet.pruning.disk import code_fingerprint
 from bloomparquet.pruning.plan import KEPT, ScanPlan
 from bloomparquet.pruning.rowgroups import is_unchanged
 from bloomparquet.storage import FileInfo, Storage, open_storage
-from pyspark_bloomparquet.frames import integer_bits, read_frame, to_predicate, write_frame
+from pyspark_bloomparquet.formats import ORC, PARQUET
+from pyspark_bloomparquet.frames import COUNTED, read_frame, to_clock, to_predicate, to_shown_as, write_frame
 from pyspark_bloomparquet.key_provider import doubt, provided_keys
 from pyspark_bloomparquet.options import PlannerOptions
 
-VERSION = 1
+VERSION = 2
 _THREADS = 4
 _KEPT_LISTINGS = 16
 _SHOWN_ERRORS = 3
 _LONGEST = 500  # characters of an error
+_SOURCES = {"parquet": PARQUET, "orc": ORC}
 _SIGN_SECONDS = 2
 _SECONDS_TO_END = 10
 _PATIENCE_WITH_PROVIDERS = 15.0  # seconds; below what queries wait for their plans
@@ -120,20 +126,25 @@ class Worker:
                     f"the jar speaks version {request.get('version')} of the planner's protocol, this Python package "
                     f"{VERSION}; attach the jar of the same release"
                 )
-            options, warnings = PlannerOptions.parse(request.get("options", {}))
+            if (source := _SOURCES.get(request["format"])) is None:
+                raise PlanError(
+                    f"the planner was asked about files of format {request['format']!r}, which it does not know"
+                )
+            options, warnings = PlannerOptions.parse(request.get("options", {}), source)
             planner.cache.use_disk(options.cache_directory if options.cache else None, options.cache_max_bytes)
             fatal = options.on_filter_error == "fail"
             dataset = self._dataset(listing, request["files"])
             found = planner.plan(
-                dataset,
+                replace(dataset, format=request["format"]),
                 to_predicate(request["predicate"]),
-                timezone=None,  # a timestamp whose meaning hangs on a zone excludes nothing
+                # Without one, a timestamp whose meaning hangs on a zone excludes nothing.
+                timezone=to_clock(request["timeZone"], request["offsets"]),
                 case_sensitive=request["caseSensitive"],
                 on_filter_error=options.on_filter_error,
                 skip_corrupt=True,
                 strict=False,
                 exact_names=True,
-                integer_bits=integer_bits(request["predicate"]),
+                shown_as=to_shown_as(request["shownAs"]),
                 keys=provided_keys(options.key_provider, patience=_PATIENCE_WITH_PROVIDERS),
             )
             if any(isinstance(error, EncryptionError) for error in found.errors):
@@ -231,11 +242,12 @@ def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], byt
             "What is encrypted" if isinstance(found.errors[0], EncryptionError) else "Bloom filters that cannot be used"
         )
         warnings = [*warnings, f"{what}: " + "; ".join(errors[:_SHOWN_ERRORS]) + more]
+    counted = COUNTED[found.unit]
     plan = {
-        "numRowGroupsTotal": len(found.table),
-        "numRowGroupsSkippedByStatistics": skipped["statistics"],
-        "numRowGroupsSkippedByBloomFilter": skipped["bloom"],
-        "numRowGroupsRead": found.kept - len(found.locked),
+        f"{counted}Total": len(found.table),
+        f"{counted}SkippedByStatistics": skipped["statistics"],
+        f"{counted}SkippedByBloomFilter": skipped["bloom"],
+        f"{counted}Read": found.kept - len(found.locked),
         "bloomFilterBytes": found.bloom_bytes_read,
         "planningTimeMs": round(found.seconds * 1000),
         "numFilterErrors": len(errors),
@@ -244,37 +256,43 @@ def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], byt
         "rows": -1 if len(whole) else int(found.table.rows[found.codes == KEPT].sum()),
         "warnings": warnings,
     }
+    if found.inside is not None:
+        plan |= {
+            "numRowGroupsTotal": found.inside.total,
+            "numRowGroupsExcludedByStatistics": found.inside.by_statistics,
+            "numRowGroupsExcludedByBloomFilter": found.inside.by_bloom,
+        }
     return {"plan": plan}, b"".join(part[order].astype(">i8").tobytes() for part in (file, start, length))
 
 
 def ranges(found: ScanPlan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """File (its place in ``found.table.files``), start and length of what is to be read of the files.
 
-    A reader of Spark's takes the row groups whose middle, as parquet-java computes it, lies in its range. So each range
-    holds the middle of the row groups that are kept in it and of no other, whatever a footer says about extents.
+    A reader of Spark's takes the row groups whose middle, as parquet-java computes it, lies in its range; of ORC the
+    stripes whose first byte does (RecordReaderImpl). So each range holds that point of the units that are kept in it
+    and of no other, whatever a footer says about extents.
     """
     table = found.table
     kept = found.codes == KEPT
     some = np.flatnonzero(np.isin(table.file, np.unique(table.file[kept])))
     start, length = table.extents_of(some)
-    file, wanted = table.file[some], kept[some]
-    order = np.lexsort((start + length // 2, file))
-    file, start, length, wanted = file[order], start[order], length[order], wanted[order]
-    middle = start + length // 2
-    # Row groups of one middle (empty ones) are read together or not at all.
-    first = np.flatnonzero(np.append(True, (np.diff(file) != 0) | (np.diff(middle) != 0))) if len(file) else order
+    file, wanted, point = table.file[some], kept[some], start if table.unit == "stripe" else start + length // 2
+    order = np.lexsort((point, file))
+    file, start, length, wanted, point = (each[order] for each in (file, start, length, wanted, point))
+    # Units of one point (empty row groups) are read together or not at all.
+    first = np.flatnonzero(np.append(True, (np.diff(file) != 0) | (np.diff(point) != 0))) if len(file) else order
     if len(first):
         wanted = np.logical_or.reduceat(wanted, first)
         end = np.maximum.reduceat(start + length, first)
         start = np.minimum.reduceat(start, first)
-        file, middle = file[first], middle[first]
+        file, point = file[first], point[first]
         same_before = np.append(False, file[1:] == file[:-1])
         same_after = np.append(file[1:] == file[:-1], False)
-        clear = (start >= 0) & (start <= middle) & (middle < end)
-        clear &= ~(same_before & (np.append(0, middle[:-1]) >= start))
-        clear &= ~(same_after & (np.append(middle[1:], 0) < end))
+        clear = (start >= 0) & (start <= point) & (point < end)
+        clear &= ~(same_before & (np.append(0, point[:-1]) >= start))
+        clear &= ~(same_after & (np.append(point[1:], 0) < end))
         # Ranges that overlap would be harmless, were they not taken for bytes to read.
-        start, end = np.where(clear, start, middle), np.where(clear, end, middle + 1)
+        start, end = np.where(clear, start, point), np.where(clear, end, point + 1)
         file, start, end = file[wanted], start[wanted], end[wanted]
         return file, start, end - start
     return file, start, length

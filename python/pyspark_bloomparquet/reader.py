@@ -1,4 +1,4 @@
-"""The reader behind ``format("bloomparquet")``: plans on the driver, reads on the executors.
+"""The reader behind ``format("bloomparquet")`` and ``"bloomorc"``: plans on the driver, reads on the executors.
 
 There are two classes because Spark refuses a query when a reader *has* ``pushFilters`` while
 ``spark.sql.python.filterPushdown.enabled`` is off, and because on Spark 4.1 to 4.3 filters pushed by one query prune
@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
 from bloomparquet.literals import coerce
 from bloomparquet.predicate import And, Comparison, Membership, Not, Or, Predicate
+from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.binding import NoLeaf, bind, partition_of
 from bloomparquet.pruning.binding import resolve as resolve_columns
 from bloomparquet.pruning.planner import plan
 from bloomparquet.where import parse_where
 from pyspark_bloomparquet.batches import arrow_schema
 from pyspark_bloomparquet.filters import filters_stay_in_their_scan, to_predicate
+from pyspark_bloomparquet.formats import Format, format_of
 from pyspark_bloomparquet.key_provider import doubt
 from pyspark_bloomparquet.splits import Piece, Split, make_splits
 from pyspark_bloomparquet.table import Table
@@ -35,9 +37,11 @@ from pyspark_bloomparquet.types import resolve
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from bloomparquet.predicate import Column
     from bloomparquet.pruning.plan import ScanPlan
     from pyspark_bloomparquet.options import Options
 
+_INSTANTS = ("INT96", "TIMESTAMP", "TIMESTAMP_INSTANT")  # types of files whose columns Spark shows as TIMESTAMP
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -71,7 +75,7 @@ class BloomParquetReader(DataSourceReader):
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        self.options = options
+        self.options, self.format = options, format_of(options)
         self.schema = schema
         self._where = parse_where(options.where)
         self._filters: list[Filter] = []
@@ -81,9 +85,10 @@ class BloomParquetReader(DataSourceReader):
         return {**self.__dict__, "_filters": []}
 
     def partitions(self) -> list[InputPartition]:
-        """Plan: the row groups that may hold rows, as splits. On the driver, once for each query plan."""
+        """Plan: the row groups or stripes that may hold rows, as splits. On the driver, once for each query plan."""
         table = Table(self.options)
-        found = self._plan(table)
+        clock = self.format.files.clock(self.options)
+        found = self._plan(table, clock)
         if any(isinstance(error, EncryptionError) for error in found.errors):
             doubt(self.options.key_provider)
         if found.locked:  # their rows may match, and nobody here can read them
@@ -94,7 +99,7 @@ class BloomParquetReader(DataSourceReader):
             and found.total > 1
             and not filters_stay_in_their_scan()
         ):
-            _warn()
+            _warn(self.format)
         values = table.dataset.partition_values
         pieces = (
             Piece(
@@ -115,6 +120,7 @@ class BloomParquetReader(DataSourceReader):
                 open_cost=self.options.open_cost_in_bytes,
                 min_partitions=self.options.min_partition_num or os.cpu_count() or 1,
                 where=self._resolved_where(found),
+                clock=clock,
             )
         )
         return splits
@@ -130,27 +136,33 @@ class BloomParquetReader(DataSourceReader):
     def _resolved_where(self, found: ScanPlan) -> Predicate | None:
         if self._where is None:
             return None
-        schemas, partitions = [layout.schema for layout in found.table.layouts], found.dataset.partition_names
-        return resolve_columns(self._where, schemas, partitions, case_sensitive=self.options.case_sensitive)[0]
+        names = found.dataset.partition_names
+        return resolve_columns(self._where, found.table.schemas, names, case_sensitive=self.options.case_sensitive)[0]
 
-    def _plan(self, table: Table) -> ScanPlan:
+    def _plan(self, table: Table, clock: str | None) -> ScanPlan:
         options = self.options
         pushed = to_predicate(self._filters, self._plainly_meant(table)) if self._filters else None
         common: dict[str, Any] = {
-            "timezone": options.time_zone,
+            "timezone": clock,
             "case_sensitive": options.case_sensitive,
             "on_filter_error": options.on_filter_error,
             "skip_corrupt": options.ignore_corrupt_files,
         }
-        found = plan(table.dataset, self._where, **common) if pushed is None or self._where is not None else None
-        if found is not None and self._where is not None and options.time_zone is None:
-            _require_zone(self._where, found, table)
+        where = self._where
+        if where is not None:
+            found = plan(table.dataset, where, **common)
+            if options.time_zone is None:
+                _require_zone(where, found, table)
+            meant = self.format.files.for_planning(where, found.table.schemas, table.partition_types, options)
+            if meant is not where:
+                found = plan(table.dataset, meant, **common)
+            where = meant
         if pushed is None:
-            assert found is not None
-            return found
+            return plan(table.dataset, **common) if self._where is None else found
         # Spark's filters fit Spark's types; where a file's type is another, a filter excludes nothing there
         # (strict=False).
-        return plan(table.dataset, pushed if self._where is None else And(self._where, pushed), strict=False, **common)
+        both = pushed if where is None else And(where, pushed)
+        return plan(table.dataset, both, strict=False, shown_as=_shown_as(pushed, self.schema), **common)
 
     def _plainly_meant(self, table: Table) -> StructType:
         """The schema without columns that the plan would take for something else.
@@ -210,15 +222,28 @@ def _holds_instants(column: tuple[str, ...], found: ScanPlan, table: Table) -> b
     partition = partition_of(list(kinds), column[:1], case_sensitive=False)
     if partition is not None and str(kinds[partition]).startswith("timestamp"):
         return True
-    for layout in found.table.layouts:
-        leaf = bind(layout.schema, column, case_sensitive=False)
+    for schema in found.table.schemas:
+        leaf = bind(schema, column, case_sensitive=False)
         if not isinstance(leaf, NoLeaf):
             annotation = leaf.node.annotation
-            if leaf.node.physical_type == "INT96":
+            if leaf.node.physical_type in _INSTANTS:
                 return True
             if annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc:
                 return True
     return False
+
+
+def _shown_as(where: Predicate, schema: StructType) -> dict[Column, str]:
+    """The types that the columns of `where` have in `schema`."""
+    found: dict[Column, str] = {}
+    for column in columns_of(where):
+        kind: DataType | None = schema
+        for name in column:
+            fields = kind.fields if isinstance(kind, StructType) else []
+            kind = next((field.dataType for field in fields if field.name == name), None)
+        if kind is not None:
+            found[column] = kind.simpleString()
+    return found
 
 
 def _names_no_zone(value: Any) -> bool:
@@ -229,12 +254,13 @@ def _names_no_zone(value: Any) -> bool:
     return len(instants) > 1
 
 
-def _warn() -> None:
+def _warn(found: Format) -> None:
     # Python shows a warning from one place once in a process.
     warnings.warn(
-        f"bloomparquet reads every row group: on Spark {pyspark.__version__} a query's filters are no safe ground for "
-        "skipping, because Spark mixes up the filters of different queries over one load. Give the load its predicate, "
-        '.option("where", "id = 1"); or, for a load that serves one query only, .option("pushFilters", "on") with '
-        'spark.sql.python.filterPushdown.enabled=true. .option("pushFilters", "off") is this, without the warning.',
+        f"{found.source} reads every {found.unit}: on Spark {pyspark.__version__} a query's filters are no safe ground "
+        "for skipping, because Spark mixes up the filters of different queries over one load. Give the load its "
+        'predicate, .option("where", "id = 1"); or, for a load that serves one query only, .option("pushFilters", '
+        '"on") with spark.sql.python.filterPushdown.enabled=true. .option("pushFilters", "off") is this, without the '
+        "warning.",
         stacklevel=2,
     )

@@ -1,7 +1,7 @@
 """One split → Arrow batches as Spark expects them. Runs on executors.
 
-A file is read batch by batch and each batch is cast and handed over before the next is decoded: memory holds part of
-one row group.
+A file is read batch by batch, and each batch is cast and handed over before the next is decoded: memory holds part of
+one row group, or one stripe.
 """
 
 from __future__ import annotations
@@ -10,24 +10,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from bloomparquet.errors import FormatError, OptionError
-from bloomparquet.format.footer import Footer, read_footers
 from bloomparquet.partitions import to_array
 from bloomparquet.predicate import columns
 from bloomparquet.residual import mask
-from bloomparquet.scan import read_row_groups
-from bloomparquet.storage import FileInfo, ReadCount, open_storage, with_keys
-from bloomparquet.unify import cast, readable, rebuild
-from pyspark_bloomparquet import legacy
+from bloomparquet.storage import open_storage, with_keys
 from pyspark_bloomparquet.batches import arrow_schema, to_spark_batch
+from pyspark_bloomparquet.formats import format_of
 from pyspark_bloomparquet.key_provider import doubted, provided_keys
 from pyspark_bloomparquet.types import resolve
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
-    from bloomparquet.format.schema import SchemaNode
     from bloomparquet.storage import Storage
     from pyspark_bloomparquet.options import Options
     from pyspark_bloomparquet.splits import FilePart, Split
@@ -69,11 +64,11 @@ class _FileReader:
         schema: StructType,
         options: Options,
     ) -> None:
-        self._storage, self._part, self._schema, self._options = storage, part, schema, options
+        self._part, self._schema, self._options = part, schema, options
         self._where = split.where
-        self._footer = self._read_footer()
-        self._nodes = {node.name: node for node in self._footer.layout.schema.root.children}
         self._raw = dict(zip(split.partition_types, part.values, strict=False))
+        data = StructType([field for field in schema.fields if self._partition(field.name) is None])
+        self._file = format_of(options).files.open(storage, part, data, split.clock, options)
         self._constants = self._typed_constants()
         self._tested = self._find_tested(split.partition_types)
 
@@ -81,9 +76,7 @@ class _FileReader:
         names = list(
             dict.fromkeys([*self._stored_names(), *(found for _, found in self._tested if isinstance(found, str))])
         )
-        old = legacy.columns(self._footer)
-        found = read_row_groups(self._storage, self._part.path, self._footer, self._part.row_groups, names)
-        for batch in found:
+        for batch in self._file.batches(names):
             matching = None if self._where is None else self._matching(batch)
             if matching is not None and not matching.true_count:
                 continue
@@ -92,36 +85,31 @@ class _FileReader:
                 self._schema,
                 self._constants,
                 case_sensitive=self._options.case_sensitive,
-                legacy_calendar=old,
+                legacy_calendar=self._file.old,
                 path=self._part.path,
             )
             # Filtered last: Arrow filters every type that Spark has, but not every one that a file may have.
             yield converted if matching is None else _filter(converted, matching)
 
-    def _read_footer(self) -> Footer:
-        (footer,) = read_footers(self._storage, [FileInfo(self._part.path, self._part.size, 0)], ReadCount())
-        assert footer is not None
-        return footer
+    def _partition(self, name: str) -> str | None:
+        """The partition column that `name` is, as the directories call it; None where it is none."""
+        names = list(self._raw)
+        at = resolve(names, name, case_sensitive=self._options.case_sensitive)
+        return None if at is None else names[at]
 
     def _stored_names(self) -> Iterator[str]:
         """The file's columns that the schema asks for."""
-        names = list(self._nodes)
+        names = self._file.names
         for field in self._schema.fields:
-            if resolve(list(self._raw), field.name, case_sensitive=self._options.case_sensitive) is None:
+            if self._partition(field.name) is None:
                 at = resolve(names, field.name, case_sensitive=self._options.case_sensitive)
                 if at is not None:
                     yield names[at]
 
     def _typed_constants(self) -> dict[str, pa.Scalar]:
         """The partition columns that the schema asks for, each as the type that it has there."""
-        names = list(self._raw)
-        target = arrow_schema(self._schema)
-        constants = {}
-        for field in target:
-            at = resolve(names, field.name, case_sensitive=self._options.case_sensitive)
-            if at is not None:
-                constants[names[at]] = self._constant(names[at], field.type)
-        return constants
+        found = ((self._partition(field.name), field.type) for field in arrow_schema(self._schema))
+        return {name: self._constant(name, kind) for name, kind in found if name is not None}
 
     def _constant(self, name: str, kind: pa.DataType) -> pa.Scalar:
         zone = "UTC"
@@ -132,14 +120,13 @@ class _FileReader:
     def _find_tested(self, partition_types: dict[str, pa.DataType]) -> list[tuple[str, pa.Scalar | str]]:
         """What `where` looks at: the name it is tested by, with a constant, or with the file's column of that name."""
         found: dict[str, pa.Scalar | str] = {}
-        names = list(self._nodes)
+        names = self._file.names
         for column in columns(self._where) if self._where is not None else ():
             top = column[0]
-            constant = resolve(list(self._raw), top, case_sensitive=self._options.case_sensitive)
+            constant = self._partition(top)
             at = resolve(names, top, case_sensitive=self._options.case_sensitive)
             if constant is not None:
-                name = list(self._raw)[constant]
-                found[name] = self._constant(name, partition_types[name])
+                found[constant] = self._constant(constant, partition_types[constant])
             elif at is not None:
                 found[names[at]] = names[at]
             else:  # null here, and not a field of a struct that the name with its dots would find instead
@@ -151,8 +138,7 @@ class _FileReader:
         arrays = []
         for _, source in self._tested:
             if isinstance(source, str):
-                array = batch.column(source)
-                arrays.append(cast(array, _meaning(array.type, self._nodes[source])))
+                arrays.append(self._file.meant(source, batch.column(source)))
             else:
                 arrays.append(pa.repeat(source, batch.num_rows))
         tested = (
@@ -167,11 +153,6 @@ def _filter(batch: pa.RecordBatch, matching: pa.BooleanArray) -> pa.RecordBatch:
     if batch.num_columns:
         return batch.filter(matching)
     return pa.RecordBatch.from_pydict({"rows": pa.nulls(matching.true_count)}).select([])
-
-
-def _meaning(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
-    """The type that planning judged the column by; a duration is the number that Spark sees."""
-    return rebuild(readable(kind, node), lambda leaf: pa.int64() if pa.types.is_duration(leaf) else leaf)
 
 
 def _session_zone(name: str) -> str:

@@ -1,7 +1,8 @@
 """The jar: where it is, and how a Spark session gets it. All that talks to the JVM is in this file.
 
 With the jar, ``format("bloomparquet")`` is read by Spark's own Parquet reader, after a planner in this interpreter has
-said which row groups to read. Without it, it is the Python data source. The rows are the same.
+said which row groups to read; ``format("bloomorc")`` by its ORC reader, and stripes. Without it, they are the Python
+data sources. The rows are the same.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import UnsupportedError
+from pyspark_bloomparquet.frames import COUNTED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from bloomparquet.pruning.evidence import Unit
+    from bloomparquet.pruning.plan import Inside
 
 SUPPORTED = ((4, 1), (4, 2), (4, 3))
 _CLASS = "io.bloomparquet.spark.Shim"
@@ -30,9 +35,10 @@ class ScanSummary:
     """What was planned for one scan of a query.
 
     When nothing was `planned`, `reason` says why, and everything is read. Otherwise ``total = kept + skipped.total()``,
-    in row groups of the files that Spark's partition filters left; `skipped` is by ``"statistics"`` and ``"bloom"``.
-    `whole_files` are not among them: the planner could not look into them, as they are encrypted, damaged or not what
-    was listed, and Spark reads them whole, or says why not.
+    in row groups (of ORC: stripes, as `unit` says) of the files that Spark's partition filters left; `skipped` is by
+    ``"statistics"`` and ``"bloom"``. `inside` counts the row groups within the stripes; None for Parquet. `whole_files`
+    are not among them: the planner could not look into them, as they are encrypted, damaged or not what was listed, and
+    Spark reads them whole, or says why not.
     """
 
     paths: tuple[str, ...]
@@ -47,13 +53,15 @@ class ScanSummary:
     errors: int
     seconds: float
     whole_files: int = 0
+    unit: Unit = "row group"
+    inside: Inside | None = None
 
     def __str__(self) -> str:
         if not self.planned:
             return f"not planned: {self.reason}"
-        from bloomparquet.pruning.plan import tell_row_groups
+        from bloomparquet.pruning.plan import tell_units
 
-        told = tell_row_groups(self.kept, self.total, self.skipped)
+        told = tell_units(self.kept, self.total, self.skipped, self.unit)
         if not self.whole_files:
             return told
         return f"{told}; {self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned"
@@ -65,7 +73,8 @@ def jar_path() -> Path:
     if not path.is_file():
         raise UnsupportedError(
             f"this installation has no jar (expected {path}): it was installed from sources in which make shim had not "
-            'built it. Wheels have it; without it, the Python data source serves format("bloomparquet")'
+            'built it. Wheels have it; without it, the Python data sources serve format("bloomparquet") and '
+            'format("bloomorc")'
         )
     return path
 
@@ -87,10 +96,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 def attach(spark: SparkSession) -> SparkSession:
     """Give a running session the jar, with this interpreter as the planner's, and return the session.
 
-    To call it again does no harm. The planner starts in the background, so that the first query need not wait for its
-    imports. Where the jar cannot work (an unsupported Spark, an installation without it) that is a warning, and
-    ``format("bloomparquet")`` stays the Python data source. Spark Connect has no JVM to attach to:
-    :class:`UnsupportedError`.
+    It serves ``format("bloomparquet")`` and ``format("bloomorc")``. To call it again does no harm. The planner starts
+    in the background, so that the first query need not wait for its imports. Where the jar cannot work (an unsupported
+    Spark, an installation without it) that is a warning, and they stay the Python data sources. Spark Connect has no
+    JVM to attach to: :class:`UnsupportedError`.
     """
     jvm = _jvm_session(spark)
     version = tuple(int(part) for part in spark.version.split(".")[:2])
@@ -98,7 +107,7 @@ def attach(spark: SparkSession) -> SparkSession:
         known = ", ".join(f"{major}.{minor}" for major, minor in SUPPORTED)
         warnings.warn(
             f"bloomparquet's jar works on Spark {known}, this is {spark.version}: "
-            'format("bloomparquet") is served by the Python data source',
+            'format("bloomparquet") and format("bloomorc") are served by the Python data sources',
             stacklevel=2,
         )
         return spark
@@ -130,23 +139,36 @@ def last_plan(frame: DataFrame) -> list[ScanSummary]:
 
 
 def _summary(plan: dict[str, Any]) -> ScanSummary:
+    unit: Unit = plan["unit"]
+    counted = COUNTED[unit]
     return ScanSummary(
         paths=tuple(plan["paths"]),
         where=plan["where"],
         planned=plan["planned"],
         reason=plan.get("reason"),
-        total=plan.get("numRowGroupsTotal", 0),
-        kept=plan.get("numRowGroupsRead", 0),
+        total=plan.get(f"{counted}Total", 0),
+        kept=plan.get(f"{counted}Read", 0),
         skipped=Counter(
-            statistics=plan.get("numRowGroupsSkippedByStatistics", 0),
-            bloom=plan.get("numRowGroupsSkippedByBloomFilter", 0),
+            statistics=plan.get(f"{counted}SkippedByStatistics", 0),
+            bloom=plan.get(f"{counted}SkippedByBloomFilter", 0),
         ),
         bloom_bytes_read=plan.get("bloomFilterBytes", 0),
         requests=plan.get("requests", 0),
         errors=plan.get("numFilterErrors", 0),
         seconds=plan.get("planningTimeMs", 0) / 1000,
         whole_files=plan.get("numFilesNotUnderstood", 0),
+        unit=unit,
+        inside=_inside(plan) if unit == "stripe" and plan["planned"] else None,
     )
+
+
+def _inside(plan: dict[str, Any]) -> Inside:
+    from bloomparquet.pruning.plan import Inside
+
+    total, by_statistics, by_bloom = (
+        plan.get(f"numRowGroups{what}", 0) for what in ("Total", "ExcludedByStatistics", "ExcludedByBloomFilter")
+    )
+    return Inside(total, total - by_statistics - by_bloom, by_statistics, by_bloom)
 
 
 def _settings() -> dict[str, str]:

@@ -15,26 +15,29 @@ from pyspark.sql.types import StructType
 
 from bloomparquet.dataset import Dataset
 from bloomparquet.errors import FormatError, OptionError, UnsupportedError
-from bloomparquet.format.footer import Footer, read_footers
 from bloomparquet.literals import find_zone
 from bloomparquet.partitions import infer_type
-from bloomparquet.storage import FileInfo, ReadCount
+from bloomparquet.storage import FileInfo
 from pyspark_bloomparquet import types
+from pyspark_bloomparquet.formats import format_of
 from pyspark_bloomparquet.key_provider import doubted, provided_keys
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
+    from pyspark_bloomparquet.formats import Described
     from pyspark_bloomparquet.options import Options
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class Table:
-    """The files of one load. It holds listings and footers, so it is made where it is needed and never pickled."""
+    """The files of one load. It holds listings and what files say of themselves, so it is made where it is needed and
+    never pickled."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self._format = format_of(options)
         paths = options.paths if len(options.paths) > 1 else options.paths[0]
         found = Dataset.open(
             paths,
@@ -51,6 +54,7 @@ class Table:
         names = found.partition_names
         self.dataset = dataclasses.replace(
             found,
+            format=self._format.kind,
             partition_types=None if options.infer_partition_types else (pa.string(),) * len(names),
             files=tuple(found.files[i] for i in kept),
             partition_values=tuple(found.partition_values[i] for i in kept),
@@ -73,43 +77,43 @@ class Table:
     @cached_property
     def column_names(self) -> set[str]:
         """The top-level columns of the first file."""
-        (_, footer), *_ = self._footers()
-        return {node.name for node in footer.layout.schema.root.children}
+        (_, first), *_ = self._described()
+        return set(first.names)
 
     @cached_property
     def data_schema(self) -> StructType:
         """The columns that the files have: the first file's, by path as in Spark; with `mergeSchema` those of all."""
-        first, *others = self._footers()
+        first, *others = self._described()
         return reduce(self._merged, others, self._merged(StructType([]), first))
 
-    def _merged(self, before: StructType, found: tuple[FileInfo, Footer]) -> StructType:
-        file, footer = found
+    def _merged(self, before: StructType, found: tuple[FileInfo, Described]) -> StructType:
+        file, described = found
         try:
-            schema = types.file_schema(footer.layout.schema.root, footer.key_values)
-            return types.merge(before, schema, case_sensitive=self.options.case_sensitive)
+            return types.merge(before, described.spark_schema(), case_sensitive=self.options.case_sensitive)
         except UnsupportedError as error:
             raise UnsupportedError(f"{file.path}: {error}") from error
 
     def schema(self) -> StructType:
-        """What ``spark.read.parquet`` would infer: the files' columns, then the partition columns."""
+        """What Spark's own reader would infer: the files' columns, then the partition columns."""
         return types.add_partitions(self.data_schema, self.partition_fields, case_sensitive=self.options.case_sensitive)
 
-    def _footers(self) -> list[tuple[FileInfo, Footer]]:
+    def _described(self) -> list[tuple[FileInfo, Described]]:
         """The files whose schemas count, one for each schema."""
         files = sorted(self.dataset.files, key=lambda file: file.path)
-        distinct: dict[object, tuple[FileInfo, Footer]] = {}
+        distinct: dict[object, tuple[FileInfo, Described]] = {}
         for some in [files] if self.options.merge_schema else ([file] for file in files):
             with doubted(self.options.key_provider):
-                footers = read_footers(
-                    self.dataset.storage, some, ReadCount(), skip_corrupt=self.options.ignore_corrupt_files
+                found = self._format.files.describe(
+                    self.dataset.storage, some, skip_corrupt=self.options.ignore_corrupt_files
                 )
-            for file, footer in zip(some, footers, strict=True):
-                if footer is not None:
-                    key = id(footer.layout.schema), footer.key_values.get(types.SPARK_SCHEMA_KEY)
-                    distinct.setdefault(key, (file, footer))
+            for file, described in zip(some, found, strict=True):
+                if described is not None:
+                    distinct.setdefault(described.key, (file, described))
             if distinct:
                 return list(distinct.values())
-        raise FormatError(f"{', '.join(self.options.paths)}: none of the {len(files)} files is a readable Parquet file")
+        raise FormatError(
+            f"{', '.join(self.options.paths)}: none of the {len(files)} files is a readable {self._format.title} file"
+        )
 
 
 def _wanted(file: FileInfo, options: Options) -> bool:

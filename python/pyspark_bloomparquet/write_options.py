@@ -1,7 +1,7 @@
 """The options of a write: which columns get Bloom filters and how good they are, how files are laid out, and where.
 
-parquet-java's own keys are heeded as far as the writer of Arrow can do what they say. Where they and ours say different
-things of filters, theirs win, as with the jar.
+The own keys of parquet-java and of ORC are heeded as far as the writers of Arrow can do what they say. Where they and
+ours say different things of filters, theirs win, as with the jar.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bloomparquet.errors import OptionError, UnsupportedError
+from pyspark_bloomparquet.formats import ORC, PARQUET, Source
 from pyspark_bloomparquet.option import (
     PYTHON,
     Option,
@@ -25,7 +26,7 @@ from pyspark_bloomparquet.option import (
     parse_text,
 )
 
-_PARQUETS = "parquet."
+_OF_LIBRARIES = ("parquet.", "orc.")
 _ENCRYPTIONS = ("parquet.encryption.", "parquet.crypto.")
 _MASTER_KEYS = ("footer.key", "column.keys", "uniform.key")  # parquet.encryption.…: who names one wants encrypted files
 _CRYPTO_FACTORY = "parquet.crypto.factory.class"
@@ -40,7 +41,14 @@ FPP = "parquet.bloom.filter.fpp"
 MAX_BYTES = "parquet.bloom.filter.max.bytes"
 DICTIONARY = "parquet.enable.dictionary"
 
+ORC_COLUMNS = "orc.bloom.filter.columns"
+ORC_FPP = "orc.bloom.filter.fpp"
+ORC_COMPRESS = "orc.compress"
+ORC_STRIPE = "orc.stripe.size"
+ORC_STRIDE = "orc.row.index.stride"
+
 CODECS = ("none", "uncompressed", "snappy", "gzip", "brotli", "lz4_raw", "zstd")
+ORC_CODECS = ("none", "uncompressed", "snappy", "zlib", "lz4", "zstd")
 
 WRITING: tuple[Option, ...] = (
     Option(
@@ -48,7 +56,7 @@ WRITING: tuple[Option, ...] = (
         None,
         parse_text,
         "When writing: the columns that get a Bloom filter in every row group, such as `user_id,address.city`; or `*` "
-        "for all that min/max and dictionaries serve badly.",
+        "for all that min/max and dictionaries serve badly (of ORC: all that can have one).",
     ),
     Option(
         "bloomFpp",
@@ -61,13 +69,15 @@ WRITING: tuple[Option, ...] = (
         "16m",
         parse_filter_bytes,
         "When writing: the largest filter. Where that makes one worse than `bloomFpp`, a warning says so.",
+        source=PARQUET,
     ),
     Option(
         "compression",
         None,
         parse_text,
-        "When writing: `none`, `snappy`, `gzip`, `zstd`, `brotli` or `lz4_raw`; if not given, `parquet.compression`, "
-        "or what `spark.sql.parquet.compression.codec` is.",
+        "When writing: `none`, `snappy`, `gzip`, `zstd`, `brotli` or `lz4_raw`, and of ORC `none`, `snappy`, `zlib`, "
+        "`zstd` or `lz4`; if not given, `parquet.compression` or `orc.compress`, or what "
+        "`spark.sql.parquet.compression.codec` or `spark.sql.orc.compression.codec` is.",
     ),
     Option(
         "partitionBy",
@@ -99,22 +109,53 @@ WRITING: tuple[Option, ...] = (
         "When writing, as parquet-java has it: `parquet.bloom.filter.enabled#user_id` for one column, without `#` for "
         "all.",
         per_column=True,
+        source=PARQUET,
     ),
-    Option(NDV, None, parse_count, "The same: how many distinct values to make room for.", per_column=True),
-    Option(FPP, None, parse_share, "The same: the share of false positives.", per_column=True),
-    Option(MAX_BYTES, None, parse_filter_bytes, "The same: the largest filter."),
-    Option("parquet.block.size", "128m", parse_bytes, "When writing: the bytes of a row group, as they are in memory."),
-    Option("parquet.block.row.count.limit", "1048576", parse_count, "When writing: the rows of a row group."),
-    Option("parquet.page.size", "1m", parse_bytes, "When writing: the bytes of a data page."),
-    Option("parquet.dictionary.page.size", "1m", parse_bytes, "When writing: the bytes of a dictionary."),
-    Option(DICTIONARY, "true", parse_flag, "When writing: whether to try dictionaries.", per_column=True),
-    Option("parquet.compression", None, parse_text, "See `compression`."),
-    Option("parquet.compression.codec.zstd.level", None, parse_count, "When writing: the effort of `zstd`."),
-    # Every filter written here has the size that its values take, which is what these ask for.
-    Option("parquet.bloom.filter.adaptive.enabled", None, parse_text, "Without the jar, always so."),
     Option(
-        "parquet.bloom.filter.candidates.number", None, parse_text, "Without the jar, of no effect.", per_column=True
+        NDV, None, parse_count, "The same: how many distinct values to make room for.", per_column=True, source=PARQUET
     ),
+    Option(FPP, None, parse_share, "The same: the share of false positives.", per_column=True, source=PARQUET),
+    Option(MAX_BYTES, None, parse_filter_bytes, "The same: the largest filter.", source=PARQUET),
+    Option(
+        "parquet.block.size",
+        "128m",
+        parse_bytes,
+        "When writing: the bytes of a row group, as they are in memory.",
+        source=PARQUET,
+    ),
+    Option(
+        "parquet.block.row.count.limit",
+        "1048576",
+        parse_count,
+        "When writing: the rows of a row group.",
+        source=PARQUET,
+    ),
+    Option("parquet.page.size", "1m", parse_bytes, "When writing: the bytes of a data page.", source=PARQUET),
+    Option(
+        "parquet.dictionary.page.size", "1m", parse_bytes, "When writing: the bytes of a dictionary.", source=PARQUET
+    ),
+    Option(
+        DICTIONARY, "true", parse_flag, "When writing: whether to try dictionaries.", per_column=True, source=PARQUET
+    ),
+    Option("parquet.compression", None, parse_text, "See `compression`.", source=PARQUET),
+    Option(
+        "parquet.compression.codec.zstd.level", None, parse_count, "When writing: the effort of `zstd`.", source=PARQUET
+    ),
+    # Every filter written here has the size that its values take, which is what these ask for.
+    Option("parquet.bloom.filter.adaptive.enabled", None, parse_text, "Without the jar, always so.", source=PARQUET),
+    Option(
+        "parquet.bloom.filter.candidates.number",
+        None,
+        parse_text,
+        "Without the jar, of no effect.",
+        per_column=True,
+        source=PARQUET,
+    ),
+    Option(ORC_COLUMNS, None, parse_names, "When writing, as ORC has it: as `bloomColumns`.", source=ORC),
+    Option(ORC_FPP, None, parse_share, "The same: as `bloomFpp`.", source=ORC),
+    Option(ORC_STRIPE, "64m", parse_bytes, "When writing: the bytes of a stripe, as they are in memory.", source=ORC),
+    Option(ORC_STRIDE, "10000", parse_count, "When writing: the rows of a row group within a stripe.", source=ORC),
+    Option(ORC_COMPRESS, None, parse_text, "See `compression`.", source=ORC),
 )
 _FILE_SCHEME = re.compile(r"^file:(//[^/]*)?(?=/)")
 _MOST_ROWS = 1 << 31
@@ -125,9 +166,9 @@ def is_encryptions(key: str) -> bool:
     return key.lower().startswith(_ENCRYPTIONS)
 
 
-def is_parquets(key: str) -> bool:
-    """Whether `key` is of parquet-java's: there are many more of these than are options here."""
-    return key.lower().startswith(_PARQUETS)
+def is_of_a_library(key: str) -> bool:
+    """Whether `key` is one of parquet-java or of ORC: there are many more of these than are options here."""
+    return key.lower().startswith(_OF_LIBRARIES)
 
 
 @dataclass(frozen=True)
@@ -140,20 +181,28 @@ class ColumnKeys:
 
 
 @dataclass(frozen=True)
-class WriteOptions:
-    """The checked options of one write; None is *not given*. Columns are named as they were, not yet looked for."""
+class TableOptions:
+    """The checked options of one write by `source`, without what is the format's own; None is *not given*. Columns are
+    named as they were, not yet looked for."""
 
+    source: Source
     path: str
     bloom_columns: str | None
     bloom_fpp: float
-    bloom_max_bytes: int
-    max_bytes_option: str
     partition_by: tuple[str, ...] | None
     dynamic_overwrite: bool | None  # None: as the session has it
     if_exists: str
     case_sensitive: bool
     time_zone: str | None
     codec: str | None
+
+
+@dataclass(frozen=True)
+class WriteOptions(TableOptions):
+    """Those of a write of Parquet files."""
+
+    bloom_max_bytes: int
+    max_bytes_option: str
     zstd_level: int | None
     row_group_bytes: int
     row_group_rows: int
@@ -167,43 +216,19 @@ class WriteOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> WriteOptions:
         """Check `given`, as Spark hands it over. :class:`OptionError` says what was found and what was expected."""
-        from pyspark_bloomparquet.options import find_option
-
-        plain: dict[str, Any] = {}
-        columns: dict[str, dict[str, Any]] = {}
         _refuse_encryption(next((f"option {key}" for key in given if is_encryptions(key)), None))
-        for key, text in given.items():
-            option = find_option(key)
-            _, mark, column = key.partition("#")
-            value = option.read(option.name + mark + column, text)
-            if mark:
-                columns.setdefault(option.name, {})[column] = value
-            else:
-                plain[option.name] = value
-        _refuse_what_is_for_loads(plain)
-        values = {
-            option.name: option.read(option.name, option.default) for option in WRITING if option.default is not None
-        }
-        values.update(plain)
+        values, columns = _read(given, PARQUET)
 
         def keys(name: str) -> ColumnKeys:
             return ColumnKeys(values.get(name), columns.get(name, {}))
 
-        overwrite_mode = plain.get("partitionOverwriteMode")
-        codec = plain.get("compression", plain.get("parquet.compression"))
+        codec = values.get("compression", values.get("parquet.compression"))
         return cls(
-            path=_one_path(plain),
-            bloom_columns=plain.get("bloomColumns"),
-            bloom_fpp=values["bloomFpp"],
+            **_of_any_table(values, PARQUET),
+            codec=None if codec is None else check_codec("compression", codec),
             bloom_max_bytes=values.get(MAX_BYTES, values["bloomMaxBytes"]),
             max_bytes_option=MAX_BYTES if MAX_BYTES in values else "bloomMaxBytes",
-            partition_by=plain.get("partitionBy"),
-            dynamic_overwrite=None if overwrite_mode is None else overwrite_mode == "dynamic",
-            if_exists=values["ifExists"],
-            case_sensitive=plain.get("caseSensitive", False),
-            time_zone=plain.get("timeZone"),
-            codec=None if codec is None else check_codec("compression", codec),
-            zstd_level=plain.get("parquet.compression.codec.zstd.level"),
+            zstd_level=values.get("parquet.compression.codec.zstd.level"),
             row_group_bytes=values["parquet.block.size"],
             row_group_rows=min(values["parquet.block.row.count.limit"], _MOST_ROWS),
             page_bytes=values["parquet.page.size"],
@@ -215,15 +240,83 @@ class WriteOptions:
         )
 
 
-def check_codec(name: str, value: str) -> str:
+@dataclass(frozen=True)
+class OrcWriteOptions(TableOptions):
+    """Those of a write of ORC files. `columns_option` is the option that has named the columns with filters."""
+
+    columns_option: str
+    stripe_bytes: int
+    row_index_stride: int
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> OrcWriteOptions:
+        """Check `given`, as Spark hands it over. :class:`OptionError` says what was found and what was expected."""
+        values, _ = _read(given, ORC)
+        common = _of_any_table(values, ORC)
+        if ORC_COLUMNS in values:
+            common["bloom_columns"] = ",".join(values[ORC_COLUMNS])
+        common["bloom_fpp"] = values.get(ORC_FPP, common["bloom_fpp"])
+        codec = values.get("compression", values.get(ORC_COMPRESS))
+        return cls(
+            **common,
+            codec=None if codec is None else check_codec("compression", codec, ORC),
+            columns_option=ORC_COLUMNS if ORC_COLUMNS in values else "bloomColumns",
+            stripe_bytes=values[ORC_STRIPE],
+            row_index_stride=min(values[ORC_STRIDE], _MOST_ROWS),
+        )
+
+
+def parse(given: Mapping[str, str], source: Source) -> TableOptions:
+    """The checked options of a write by `source`."""
+    return WriteOptions.parse(given) if source == PARQUET else OrcWriteOptions.parse(given)
+
+
+def _read(given: Mapping[str, str], source: Source) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The values of options, those not given too where there is a default, and those of options by column."""
+    from pyspark_bloomparquet.options import find_option
+
+    plain: dict[str, Any] = {}
+    columns: dict[str, dict[str, Any]] = {}
+    for key, text in given.items():
+        option = find_option(key, source)
+        _, mark, column = key.partition("#")
+        value = option.read(option.name + mark + column, text)
+        if mark:
+            columns.setdefault(option.name, {})[column] = value
+        else:
+            plain[option.name] = value
+    _refuse_what_is_for_loads(plain)
+    defaults = {
+        option.name: option.read(option.name, option.default) for option in WRITING if option.default is not None
+    }
+    return {**defaults, **plain}, columns
+
+
+def _of_any_table(values: Mapping[str, Any], source: Source) -> dict[str, Any]:
+    """The fields of :class:`TableOptions`, without the codec."""
+    overwrite_mode = values.get("partitionOverwriteMode")
+    return {
+        "source": source,
+        "path": _one_path(values, source),
+        "bloom_columns": values.get("bloomColumns"),
+        "bloom_fpp": values["bloomFpp"],
+        "partition_by": values.get("partitionBy"),
+        "dynamic_overwrite": None if overwrite_mode is None else overwrite_mode == "dynamic",
+        "if_exists": values["ifExists"],
+        "case_sensitive": values.get("caseSensitive", False),
+        "time_zone": values.get("timeZone"),
+    }
+
+
+def check_codec(name: str, value: str, source: Source = PARQUET) -> str:
     """The codec that `value` names, for pyarrow. OptionError, and UnsupportedError for one that pyarrow was built
     without."""
     import pyarrow as pa
 
-    found = one_of(*CODECS)(name, value)
+    found = one_of(*(CODECS if source == PARQUET else ORC_CODECS))(name, value)
     if found in ("none", "uncompressed"):
         return "none"
-    if found != "lz4_raw" and not pa.Codec.is_available(found):
+    if source == PARQUET and found != "lz4_raw" and not pa.Codec.is_available(found):
         raise UnsupportedError(f"option {name} is {value!r}, which pyarrow {pa.__version__} was built without")
     return str(found)
 
@@ -260,12 +353,12 @@ def refuse_sessions_encryption(setting: Callable[[str], str | None]) -> None:
     _refuse_encryption(next((f"the session's {name}" for name in asked), None))
 
 
-def _one_path(given: Mapping[str, Any]) -> str:
+def _one_path(given: Mapping[str, Any], source: Source) -> str:
     paths: Sequence[str] = given.get("paths") or ([given["path"]] if given.get("path") else [])
     if len(paths) != 1:
         found = f"{len(paths)} paths were given" if paths else "no path was given"
         raise OptionError(
-            f'{found}; expected one, as in df.write.format("bloomparquet").mode("append").save("/data/events"). Tables '
+            f'{found}; expected one, as in df.write.format("{source}").mode("append").save("/data/events"). Tables '
             "of the catalog are written with the jar only: Spark tells no Python data source where they are"
         )
     # Hadoop decodes nothing in it, so that what was written is found under the same URL.

@@ -1,4 +1,5 @@
-"""The writer behind ``df.write.format("bloomparquet")`` without the jar: Arrow batches to Parquet files with filters.
+"""The writer behind ``df.write.format("bloomparquet")`` and ``"bloomorc"`` without the jar: Arrow batches to files with
+filters.
 
 Made and checked on the driver, pickled to the tasks, which stage files, and to another process of the driver, which
 commits them (see :mod:`pyspark_bloomparquet.commit`).
@@ -7,8 +8,7 @@ commits them (see :mod:`pyspark_bloomparquet.commit`).
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,32 +17,25 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, UnsupportedError
-from bloomparquet.format.footer import read_footers
+from bloomparquet.errors import BloomParquetError, OptionError, UnsupportedError
 from bloomparquet.partitions import parse_directories
-from bloomparquet.storage import FileInfo, ReadCount, Storage, is_hidden, open_storage
+from bloomparquet.storage import open_storage
 from bloomparquet.writing.logged import require_no_log
-from bloomparquet.writing.writer import ParquetWriter
 from pyspark_bloomparquet.batches import arrow_schema
-from pyspark_bloomparquet.blooms import chosen_blooms, dictionary_columns
 from pyspark_bloomparquet.commit import Overwrite, abandon, begin, commit, is_written
 from pyspark_bloomparquet.directories import check_partition_type, split
-from pyspark_bloomparquet.file_schema import LAYOUT, check_schema, file_schema, fitted, stored_schema
+from pyspark_bloomparquet.formats import format_of
 from pyspark_bloomparquet.places import open_places
 from pyspark_bloomparquet.staging import make_task_directory
-from pyspark_bloomparquet.write_options import HOW_TO_ENCRYPT, check_codec, refuse_sessions_encryption
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from bloomparquet.writing.bloom import BloomSpec
-    from bloomparquet.writing.outcome import FileOutcome
+    from pyspark_bloomparquet.formats import Layout, OpenFile
     from pyspark_bloomparquet.staging import Job
-    from pyspark_bloomparquet.write_options import WriteOptions
+    from pyspark_bloomparquet.write_options import TableOptions
 
 _SESSION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
-_SESSION_CODEC = "spark.sql.parquet.compression.codec"
-_EXTENSIONS = {"none": "", "snappy": ".snappy", "gzip": ".gz", "brotli": ".br", "lz4_raw": ".lz4raw", "zstd": ".zstd"}
 _SORTED_BYTES = 256 << 20  # of Arrow's memory that a task holds to bring the rows of a partition together
 
 
@@ -65,11 +58,12 @@ class Staged(WriterCommitMessage):
     dynamic: bool = False
 
 
-def make_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> BloomParquetWriter:
+def make_writer(options: TableOptions, schema: StructType, overwrite: bool) -> BloomParquetWriter:
     """The writer of one job, when all that can be said without the rows has been checked. On the driver."""
-    check_schema(schema, case_sensitive=options.case_sensitive)
+    files = format_of(options).files
+    files.check(schema, case_sensitive=options.case_sensitive)
     try:
-        columns = file_schema(schema)
+        sparks = arrow_schema(schema)
     except Exception as error:
         raise UnsupportedError(
             f"the DataFrame has a type that Spark hands over to no Python data source: {error}; cast the column"
@@ -77,16 +71,13 @@ def make_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> B
     places, root = open_places(options.path)
     storage, inner = open_storage(options.path)
     require_no_log(storage, [inner])
-    _require_plain(storage, inner, options.path)
+    files.require_plain(storage, inner, options.path)
     existing = None if overwrite else _existing_partitions(options.path)
-    partitions = _partitions(options, columns.names, existing)
-    sparks = arrow_schema(schema)
+    partitions = _partitions(options, sparks.names, existing)
     for place in partitions.places:
-        check_partition_type(columns.names[place], sparks.field(place).type)
-    kept = [i for i in range(len(columns)) if i not in partitions.places]
-    columns = file_schema(type(schema)([schema.fields[i] for i in kept]))
-    stored = stored_schema(columns)
-    blooms, dictionaries = chosen_blooms(options, stored), dictionary_columns(options, stored)
+        check_partition_type(sparks.names[place], sparks.field(place).type)
+    kept = [i for i in range(len(sparks)) if i not in partitions.places]
+    layout = files.layout(options, type(schema)([schema.fields[i] for i in kept]))
     job = begin(options.path)
     skip = False
     if not overwrite and options.if_exists != "append" and is_written(places, root):
@@ -94,24 +85,7 @@ def make_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> B
         if options.if_exists == "error":
             raise _exists(options)
         skip = True
-    return BloomParquetWriter(options, job, columns, kept, partitions, blooms, dictionaries, overwrite, skip)
-
-
-def _require_plain(storage: Storage, inner: str, path: str) -> None:
-    """UnsupportedError where encrypted files lie: whatever the session says of encryption, a Python data source may not
-    see, and what is written here is in plain text. The first file tells."""
-    try:
-        listed = storage.list_files(inner, recursive=True)
-    except FileNotFoundError:
-        return
-    locked: dict[FileInfo, EncryptionError] = {}
-    for file in [file for file in listed if not is_hidden(file.path.rpartition("/")[2])][:1]:
-        (footer,) = read_footers(storage, [file], ReadCount(), skip_corrupt=True, locked=locked)
-        if locked or (footer is not None and footer.crypto is not None):
-            raise UnsupportedError(
-                f"{path}: there are encrypted files ({file.path}), and the Python data source writes none; "
-                f"{HOW_TO_ENCRYPT}"
-            )
+    return BloomParquetWriter(options, job, layout, kept, partitions, overwrite, skip)
 
 
 class BloomParquetWriter(DataSourceArrowWriter):
@@ -119,18 +93,16 @@ class BloomParquetWriter(DataSourceArrowWriter):
 
     def __init__(
         self,
-        options: WriteOptions,
+        options: TableOptions,
         job: Job,
-        schema: pa.Schema,
+        layout: Layout,
         kept: Sequence[int],
         partitions: Partitions,
-        blooms: BloomSpec | None,
-        dictionaries: bool | list[str],
         overwrite: bool,
         skip: bool,
     ) -> None:
-        self.options, self.job, self.schema, self.kept, self.partitions = options, job, schema, list(kept), partitions
-        self.blooms, self.dictionaries, self.overwrite, self.skip = blooms, dictionaries, overwrite, skip
+        self.options, self.job, self.layout, self.kept, self.partitions = options, job, layout, list(kept), partitions
+        self.overwrite, self.skip = overwrite, skip
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one task. On an executor."""
@@ -157,25 +129,12 @@ class BloomParquetWriter(DataSourceArrowWriter):
         done = commit(self.job, moves, whole if self.overwrite else "nothing", only_new=only_new)
         if not done and self.options.if_exists == "error":
             raise _exists(self.options)
-        self._tell_limits([limit for message in staged for limit in message.limited])
+        self.layout.tell([limit for message in staged for limit in message.limited])
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Leave nothing of it. On the driver, when a task has failed for good, or the commit has."""
         if not self.skip:
             abandon(self.job)
-
-    def _tell_limits(self, limited: Sequence[tuple[str, float]]) -> None:
-        worst: dict[str, float] = {}
-        for column, fpp in limited:
-            worst[column] = max(fpp, worst.get(column, 0.0))
-        if worst:
-            told = ", ".join(f"{column} (up to fpp {fpp:.1%})" for column, fpp in sorted(worst.items()))
-            option = self.options.max_bytes_option
-            warnings.warn(
-                f"{self.options.path}: option {option} = {self.options.bloom_max_bytes} makes filters worse than asked "
-                f"for: {told}; allow more bytes, or make row groups smaller (parquet.block.row.count.limit)",
-                stacklevel=2,
-            )
 
 
 class _Task:
@@ -185,15 +144,14 @@ class _Task:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        refuse_sessions_encryption(partial(_session_value, context))
         self._writer = writer
         self._partition = context.partitionId() if context else 0
         self._name = f"{self._partition:05d}-{context.taskAttemptId() if context else 0}"
-        self._codec = writer.options.codec or _session_codec(context)
+        self._codec = writer.layout.codec(partial(_session_value, context))
         self._dynamic = (_session_value(context, _SESSION_OVERWRITE) or "").lower() == "dynamic"
         self._files: list[tuple[str, str]] = []
         self._limited: list[tuple[str, float]] = []
-        self._open: tuple[str, ParquetWriter] | None = None
+        self._open: tuple[str, OpenFile] | None = None
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Staged:
         make_task_directory(self._writer.job, self._name)
@@ -237,7 +195,7 @@ class _Task:
             self._append(directory, self._stored(_taken(batch, rows)))
 
     def _stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return fitted(batch.select(self._writer.kept), self._writer.schema)
+        return self._writer.layout.stored(batch.select(self._writer.kept))
 
     def _append(self, directory: str, batch: pa.RecordBatch) -> None:
         if self._open is None or self._open[0] != directory:
@@ -247,53 +205,25 @@ class _Task:
         self._open[1].write_batch(batch)
 
     def _start(self, directory: str) -> None:
-        writer, options = self._writer, self._writer.options
-        extension = _EXTENSIONS[self._codec]
+        writer = self._writer
         below = f"{directory}/" if directory else ""
         number = sum(os.path.dirname(target) == directory for _, target in self._files)
         counter = f"{'.' if directory else '-'}c{number:03d}"
-        file = f"part-{self._partition:05d}-{writer.job.id}{counter}{extension}.parquet"
+        file = f"part-{self._partition:05d}-{writer.job.id}{counter}{writer.layout.extension(self._codec)}"
         place = make_task_directory(writer.job, self._name, directory)
         self._files.append((f"data/{self._name}/{below}{file}", f"{below}{file}"))
-        storage, _ = open_storage(options.path)
-        opened = ParquetWriter(
-            f"{place}/{file}",
-            writer.schema,
-            bloom=writer.blooms,
-            row_group_size=options.row_group_rows,
-            row_group_bytes=options.row_group_bytes,
-            filesystem=storage.arrow,
-            key_values=_texts(writer.schema.metadata),
-            compression=self._codec,
-            compression_level=options.zstd_level if self._codec == "zstd" else None,
-            use_dictionary=writer.dictionaries,
-            data_page_size=options.page_bytes,
-            dictionary_pagesize_limit=options.dictionary_bytes,
-            **LAYOUT,
-        )
-        self._open = directory, opened
+        storage, _ = open_storage(writer.options.path)
+        self._open = directory, writer.layout.open(f"{place}/{file}", storage, self._codec)
 
     def _finish(self) -> None:
-        if self._open is None:
-            return
-        _, writer = self._open
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the driver says it, once
-            writer.close()
-        self._open = None
-        self._limited += _limits(writer.outcome)
-
-
-def _limits(outcome: FileOutcome) -> list[tuple[str, float]]:
-    return [(column.column, column.fpp) for column in outcome.columns if column.limited]
+        if self._open is not None:
+            _, file = self._open
+            self._limited += file.close()
+            self._open = None
 
 
 def _taken(batch: pa.RecordBatch, rows: Any) -> pa.RecordBatch:
     return batch if len(rows) == batch.num_rows else batch.take(pa.array(rows.astype(np.int64)))
-
-
-def _texts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
-    return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
 
 
 def _session_value(context: Any, name: str) -> str | None:
@@ -301,17 +231,12 @@ def _session_value(context: Any, name: str) -> str | None:
     return None if context is None else context.getLocalProperty(name)
 
 
-def _session_codec(context: Any) -> str:
-    found = _session_value(context, _SESSION_CODEC)
-    return check_codec(_SESSION_CODEC, found) if found else "snappy"
-
-
 def _zone_of(schema: pa.Schema) -> str:
     """The session's time zone, which is that of Spark's batches."""
     return next((field.type.tz for field in schema if pa.types.is_timestamp(field.type) and field.type.tz), "UTC")
 
 
-def _exists(options: WriteOptions) -> BloomParquetError:
+def _exists(options: TableOptions) -> BloomParquetError:
     return BloomParquetError(
         f"{options.path}: there is something already, and the option ifExists is 'error'; write to another path, or "
         "say append or overwrite"
@@ -336,7 +261,7 @@ def _existing_partitions(url: str) -> tuple[str, ...] | None:
     return found.pop() if found else None
 
 
-def _partitions(options: WriteOptions, names: Sequence[str], existing: tuple[str, ...] | None) -> Partitions:
+def _partitions(options: TableOptions, names: Sequence[str], existing: tuple[str, ...] | None) -> Partitions:
     """The partition columns that were asked for, or else those that there are."""
     asked = options.partition_by if options.partition_by is not None else existing or ()
     by_folded = {name if options.case_sensitive else name.lower(): i for i, name in enumerate(names)}

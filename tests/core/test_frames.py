@@ -24,7 +24,7 @@ from bloomparquet.errors import FormatError, LimitError, PlanError
 from bloomparquet.pruning import planner
 from bloomparquet.storage import open_storage
 from pyspark_bloomparquet import planner_worker
-from pyspark_bloomparquet.frames import integer_bits, read_frame, to_predicate, write_frame
+from pyspark_bloomparquet.frames import read_frame, to_predicate, to_shown_as, write_frame
 from pyspark_bloomparquet.planner_worker import parse_listing, ranges, summarize
 from tests.support import files
 from tests.support.core import Field, edit_footer
@@ -262,11 +262,10 @@ print(json.dumps(read_frame(answers)[0]))
     assert "protocol" in json.loads(done.stdout)["error"]
 
 
-def test_integer_columns_tell_how_wide_they_are_in_the_table() -> None:
-    narrow, wide = leaf("=", type="int8", value=1), leaf("in", type="int64", values=[1]) | {"column": ["n"]}
-    node = {"and": [{"not": {"or": [narrow, leaf("=", type="string", value="x") | {"column": ["s"]}]}}, wide]}
-    assert integer_bits(node) == {PATH: 8, ("n",): 64}
-    assert integer_bits(leaf("is null")) == {}
+def test_columns_travel_with_the_types_that_they_are_shown_as() -> None:
+    pairs = json.loads('[[["a", "b.c"], "decimal(10,2)"], [["n"], "bigint"]]')
+    assert to_shown_as(pairs) == {("a", "b.c"): "decimal(10,2)", ("n",): "bigint"}
+    assert to_shown_as([]) == {}
 
 
 @pytest.mark.parametrize("name", ["day=2024-01-01 00%3A00%3A00", "straße #1?", "a%20b"])

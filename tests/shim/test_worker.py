@@ -32,10 +32,14 @@ class Planner:
     def send(self, identity: int, paths: list[Path], predicate: Any, **more: Any) -> None:
         request = {
             "id": identity,
-            "version": 1,
+            "version": 2,
+            "format": "parquet",
             "files": len(paths),
             "predicate": predicate,
+            "shownAs": [[["id"], "bigint"]],
             "caseSensitive": False,
+            "timeZone": None,
+            "offsets": [],
             "options": {"cachedirectory": str(self.cache)},
             **more,
         }
@@ -112,9 +116,10 @@ def test_requests_at_once_are_each_answered(planner: Planner, lake: list[Path]) 
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"version": 2}, "speaks version 2"),
+        ({"version": 1}, "speaks version 1"),
         ({"version": None}, "speaks version None"),
         ({"predicate": None}, ""),
+        ({"format": "csv"}, "format 'csv'"),
         ({"predicate": {"op": "like", "column": ["id"]}}, "does not know"),
         ({"options": {"onfiltererror": "perhaps"}}, "onFilterError is 'perhaps'"),
         ({"options": {"cachemaxbytes": "many"}}, "cacheMaxBytes"),

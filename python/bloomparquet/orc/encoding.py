@@ -62,6 +62,7 @@ _STORED: dict[Family, tuple[str, Annotation | None]] = {
 }
 _PLAIN = WriterTraits(spark=False, legacy_int96=False, altered_text=False, column_orders=())
 _DECIMAL_BYTES = 16  # of 38 digits
+_LONGEST_CHAR = 255  # of Hive and Spark; values are padded to it
 
 _MICROSECOND = 1_000
 _DAY = dt.timedelta(days=1)
@@ -173,7 +174,7 @@ def _leaf(found: OrcType, column: str) -> LeafColumn | None:
             return None
         annotation = Annotation("DECIMAL", precision=found.precision, scale=found.scale)
         node = SchemaNode(column, "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", _DECIMAL_BYTES, annotation)
-    elif family in _STORED and not (found.kind == Kind.CHAR and found.maximum_length is None):
+    elif family in _STORED and not (found.kind == Kind.CHAR and not 0 < (found.maximum_length or 0) <= _LONGEST_CHAR):
         physical, stored = _STORED[family]
         node = SchemaNode(column, "OPTIONAL", physical, annotation=stored)
     else:

@@ -302,6 +302,7 @@ def parse_tail(file: FileInfo, raw: bytes) -> Tail:
         types = parse_types(footer.types)
         body_end = file.size - len(raw)
         stripes = tuple(_stripe(i, found, body_end) for i, found in enumerate(footer.stripes))
+        _require_apart(stripes)
         return Tail(
             path=file.path,
             types=types,
@@ -342,3 +343,14 @@ def _stripe(number: int, found: Any, body_end: int) -> Stripe:
             f"but the stripes of the file end before byte {body_end}"
         )
     return stripe
+
+
+def _require_apart(stripes: Sequence[Stripe]) -> None:
+    """FormatError where two stripes share bytes: a small file could claim any amount of them."""
+    end = 0
+    for stripe in sorted(stripes, key=lambda each: (each.offset, each.length)):
+        if stripe.offset < end:
+            raise FormatError(f"the stripe at byte {stripe.offset} begins within another, which ends at byte {end}")
+        if stripe.rows and not stripe.footer_length:
+            raise FormatError(f"the stripe at byte {stripe.offset} claims {stripe.rows} rows, and has no footer")
+        end = stripe.offset + stripe.length

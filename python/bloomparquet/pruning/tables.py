@@ -46,10 +46,10 @@ def open_table(
     if not is_orc:
         try:
             table = cache.row_groups(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked)
-            if table.files or locked or dataset.format or not _are_orc(dataset, files, reads):
+            if table.files or locked or dataset.format or not _are_orc(dataset, files, reads, skip_corrupt):
                 return table
         except NotParquetError:
-            if dataset.format or not _are_orc(dataset, files, reads):
+            if dataset.format or not _are_orc(dataset, files, reads, skip_corrupt):
                 raise
     # Imported here, because who has no ORC files shall not wait for it.
     from bloomparquet.pruning.orc.cache import cache as orc_cache
@@ -57,10 +57,10 @@ def open_table(
     return orc_cache.stripes(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked)
 
 
-def _are_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount) -> bool:
+def _are_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, skip_corrupt: bool) -> bool:
     from bloomparquet.pruning.orc.cache import require_orc
 
-    if not files or not require_orc(dataset, files, reads):
+    if not files or not require_orc(dataset, files, reads, skip_corrupt=skip_corrupt):
         return False
     with _lock:
         _orc[dataset.storage.key, files[0]] = None

@@ -24,14 +24,14 @@ _KEPT_TABLES = 16
 _MOST_ROWS = 1 << 48
 
 
-def require_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount) -> bool:
-    """Whether `files` are ORC, by their first bytes; False where none is. Raises PlanError where some are,
-    EncryptionError where the keys at hand allow no plain file."""
+def require_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, *, skip_corrupt: bool = False) -> bool:
+    """Whether `files` are ORC, by their first bytes; False where none is. Raises PlanError where only some are (with
+    `skip_corrupt` the others are damaged), EncryptionError where the keys at hand allow no plain file."""
     orc = are_orc(dataset.storage, files, reads)
     if not any(orc):
         return False
     first = files[orc.index(True)].path
-    if not all(orc):
+    if not all(orc) and not skip_corrupt:
         other = files[orc.index(False)].path
         raise PlanError(f"{first} is an ORC file, and {other} is none; expected files of one format: ask of each apart")
     keys = dataset.storage.keys

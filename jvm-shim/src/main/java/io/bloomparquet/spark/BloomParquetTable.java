@@ -27,13 +27,21 @@ final class BloomParquetTable extends PrunedTable {
   }
 
   @Override
-  String sourceName() {
-    return BloomParquetSource.NAME;
+  FileKind kind() {
+    return FileKind.PARQUET;
   }
 
   @Override
   FileScanBuilder newFileScanBuilder(CaseInsensitiveStringMap options) {
     return new ParquetScanBuilder(session(), fileIndex(), schema(), dataSchema(), options);
+  }
+
+  /** With field ids, Spark looks for columns under other names than the planner would. */
+  @Override
+  String doubt(CaseInsensitiveStringMap options) {
+    return session().sessionState().conf().parquetFieldIdReadEnabled() && ParquetUtils.hasFieldIds(schema())
+        ? "columns are found by their ids"
+        : null;
   }
 
   @Override

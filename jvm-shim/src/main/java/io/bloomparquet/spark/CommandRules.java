@@ -46,7 +46,7 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * Commands on these tables, changed just before they run to do what they do on Spark's own tables of Parquet files. For
+ * Commands on these tables, changed just before they run to do what they do on Spark's own tables of files. For
  * these, the code that Spark has for its own sees to it; tables of other providers, as ours are, do not get there.
  */
 final class CommandRules extends Rule<LogicalPlan> {
@@ -70,11 +70,11 @@ final class CommandRules extends Rule<LogicalPlan> {
   public LogicalPlan apply(LogicalPlan plan) {
     if (plan instanceof InsertIntoHadoopFsRelationCommand write) {
       return checked(write);
-    } else if (plan instanceof CreateTable create && isOurs(create.tableSpec())) {
+    } else if (plan instanceof CreateTable create && sourceOf(create.tableSpec()) != null) {
       return created(create);
-    } else if (plan instanceof CreateTableAsSelect create && isOurs(create.tableSpec())) {
+    } else if (plan instanceof CreateTableAsSelect create && sourceOf(create.tableSpec()) != null) {
       return created(create);
-    } else if (plan instanceof ReplaceTableAsSelect replace && isOurs(replace.tableSpec())) {
+    } else if (plan instanceof ReplaceTableAsSelect replace && sourceOf(replace.tableSpec()) != null) {
       return replaced(replace);
     } else if (plan instanceof AddColumns add
         && add.table() instanceof ResolvedTable table
@@ -115,7 +115,7 @@ final class CommandRules extends Rule<LogicalPlan> {
     if (write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite()) {
       OverwriteGuard.check(write.query(), List.of(write.outputPath()), false);
     }
-    if (!(write.fileFormat() instanceof BloomParquetSource source)) {
+    if (!(write.fileFormat() instanceof BloomSource source)) {
       return write;
     }
     Map<String, String> options =
@@ -126,6 +126,7 @@ final class CommandRules extends Rule<LogicalPlan> {
                 : Map.of(),
             Scala.map(write.options()));
     checkOptions(
+        source,
         options,
         write.query().schema(),
         Scala.list(write.partitionColumns()).stream().map(Attribute::name).collect(Collectors.toSet()));
@@ -144,14 +145,15 @@ final class CommandRules extends Rule<LogicalPlan> {
         write.outputColumnNames());
   }
 
-  private static void checkOptions(Map<String, String> options, StructType schema, Set<String> partitions) {
+  private static void checkOptions(
+      BloomSource source, Map<String, String> options, StructType schema, Set<String> partitions) {
     StructField[] inFiles =
         Arrays.stream(schema.fields()).filter(field -> !partitions.contains(field.name())).toArray(StructField[]::new);
-    BloomWriteOptions.of(options, new StructType(inFiles));
+    source.filterOptions(options, new StructType(inFiles));
   }
 
   private static LogicalPlan created(CreateTable create) {
-    List<String> partitions = columns(create.partitioning());
+    List<String> partitions = columns(create.partitioning(), create.tableSpec());
     List<ColumnDefinition> columns = last(Scala.list(create.columns()), ColumnDefinition::name, partitions);
     return new CreateTable(
         create.name(), Scala.seq(columns), create.partitioning(), create.tableSpec(), create.ignoreIfExists());
@@ -218,10 +220,12 @@ final class CommandRules extends Rule<LogicalPlan> {
       Seq<Transform> partitioning,
       TableSpecBase spec,
       scala.collection.immutable.Map<String, String> writeOptions) {
-    List<String> partitions = columns(partitioning);
+    List<String> partitions = columns(partitioning, spec);
+    BloomSource source = sourceOf(spec);
     checkOptions(
+        source,
         OptionLayers.of(
-            new BloomParquetSource().sessionOptions(SparkSession.active()),
+            source.sessionOptions(SparkSession.active()),
             spec instanceof TableSpec given ? Scala.map(given.options()) : Map.of(),
             Scala.map(writeOptions)),
         query.schema(),
@@ -231,14 +235,14 @@ final class CommandRules extends Rule<LogicalPlan> {
     return ordered.equals(output) ? query : new Project(Scala.seq(new ArrayList<NamedExpression>(ordered)), query);
   }
 
-  private static List<String> columns(Seq<Transform> partitioning) {
+  private static List<String> columns(Seq<Transform> partitioning, TableSpecBase spec) {
     List<String> found = new ArrayList<>();
     for (Transform transform : Scala.list(partitioning)) {
       if (transform.name().equals("identity")) {
         found.add(transform.references()[0].fieldNames()[0]);
       } else if (transform.name().endsWith("bucket")) {
         throw new IllegalArgumentException(
-            "tables of " + BloomParquetSource.NAME + " cannot be bucketed; found " + transform.describe());
+            "tables of " + spec.provider().get() + " cannot be bucketed; found " + transform.describe());
       }
     }
     return found;
@@ -281,9 +285,8 @@ final class CommandRules extends Rule<LogicalPlan> {
     return new AddColumns(add.table(), Scala.seq(columns));
   }
 
-  private static boolean isOurs(TableSpecBase spec) {
-    return spec.provider().isDefined()
-        && (spec.provider().get().equalsIgnoreCase(BloomParquetSource.NAME)
-            || spec.provider().get().equals(BloomParquetSource.class.getName()));
+  /** The source of a table that is made; null if it is none of ours. */
+  private static BloomSource sourceOf(TableSpecBase spec) {
+    return spec.provider().isDefined() ? BloomSource.named(spec.provider().get()) : null;
   }
 }

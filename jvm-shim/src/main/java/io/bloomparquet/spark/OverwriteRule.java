@@ -6,8 +6,6 @@ import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
-import org.apache.parquet.hadoop.ParquetOutputCommitter;
-import org.apache.parquet.hadoop.ParquetOutputFormat;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
@@ -36,14 +34,11 @@ final class OverwriteRule extends Rule<LogicalPlan> {
 
   private static final String ALGORITHM = "mapreduce.fileoutputcommitter.algorithm.version";
 
-  /** parquet-java's older name for it. */
-  private static final String SUMMARY = "parquet.enable.summary-metadata";
-
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     if (plan instanceof InsertIntoHadoopFsRelationCommand write) {
-      return write.mode() == SaveMode.Overwrite && write.fileFormat() instanceof BloomParquetSource
-          ? appended(write)
+      return write.mode() == SaveMode.Overwrite && write.fileFormat() instanceof BloomSource source
+          ? appended(write, source)
           : write;
     }
     // The parts of an INSERT into several tables.
@@ -51,12 +46,15 @@ final class OverwriteRule extends Rule<LogicalPlan> {
     return several ? plan.mapChildren(this::apply) : plan;
   }
 
-  private static LogicalPlan appended(InsertIntoHadoopFsRelationCommand write) {
+  private static LogicalPlan appended(InsertIntoHadoopFsRelationCommand write, BloomSource source) {
     SparkSession session = SparkSession.active();
     Configuration conf = session.sessionState().newHadoopConfWithOptions(write.options());
     boolean tracked =
         write.catalogTable().isDefined() && write.catalogTable().get().tracksPartitionsInCatalog();
-    if (tracked || write.ifPartitionNotExists() || !isSparksOwn(session, conf) || !isDirectory(write.outputPath(), conf)) {
+    if (tracked
+        || write.ifPartitionNotExists()
+        || !isSparksOwn(session, source, conf)
+        || !isDirectory(write.outputPath(), conf)) {
       return write;
     }
     String overwritten = write.dynamicPartitionOverwrite() ? PARTITIONS : target(write).toString();
@@ -76,23 +74,12 @@ final class OverwriteRule extends Rule<LogicalPlan> {
   }
 
   /** Whether Spark's own protocol commits, file by file when all tasks are done. */
-  static boolean isSparksOwn(SparkSession session, Configuration conf) {
+  static boolean isSparksOwn(SparkSession session, BloomSource source, Configuration conf) {
     SQLConf settings = session.sessionState().conf();
     return settings.fileCommitProtocolClass().equals(SQLConf.FILE_COMMIT_PROTOCOL_CLASS().defaultValueString())
         && conf.get(SQLConf.OUTPUT_COMMITTER_CLASS().key()) == null
-        && ParquetOutputCommitter.class
-            .getName()
-            .equals(conf.get(SQLConf.PARQUET_OUTPUT_COMMITTER_CLASS().key(), ParquetOutputCommitter.class.getName()))
-        && conf.getInt(ALGORITHM, 1) == 1
-        && !summarizes(conf);
-  }
-
-  /** A summary of all files in the directory is written when the job is committed, while the old ones are still there. */
-  private static boolean summarizes(Configuration conf) {
-    String level = conf.get(ParquetOutputFormat.JOB_SUMMARY_LEVEL);
-    return level == null
-        ? conf.getBoolean(SUMMARY, false)
-        : !level.equalsIgnoreCase(ParquetOutputFormat.JobSummaryLevel.NONE.name());
+        && source.commitsPlainly(conf)
+        && conf.getInt(ALGORITHM, 1) == 1;
   }
 
   private static boolean isDirectory(Path path, Configuration conf) {

@@ -1,7 +1,9 @@
 package io.bloomparquet.spark;
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
@@ -9,16 +11,27 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 public final class PlanMetric implements CustomMetric {
   static final String FAILURES = "numPlanningFailures";
 
-  static final List<PlanMetric> ALL =
-      List.of(
-          new PlanMetric("numRowGroupsTotal", "row groups in the files of the scan"),
-          new PlanMetric("numRowGroupsSkippedByStatistics", "row groups skipped by statistics"),
-          new PlanMetric("numRowGroupsSkippedByBloomFilter", "row groups skipped by Bloom filter"),
-          new PlanMetric("numRowGroupsRead", "row groups kept"),
-          new PlanMetric("bloomFilterBytes", "bytes of Bloom filters read"),
-          new PlanMetric("planningTimeMs", "time of planning row groups (ms)"),
-          new PlanMetric("numFilterErrors", "Bloom filters that could not be used"),
-          new PlanMetric(FAILURES, "plans that failed, so that everything was read"));
+  private static final Map<FileKind, List<PlanMetric>> ALL =
+      Map.of(FileKind.PARQUET, all(FileKind.PARQUET), FileKind.ORC, all(FileKind.ORC));
+
+  private static List<PlanMetric> all(FileKind kind) {
+    String units = kind.unit() + "s";
+    List<PlanMetric> found = new ArrayList<>();
+    found.add(new PlanMetric(kind.count("Total"), units + " in the files of the scan"));
+    found.add(new PlanMetric(kind.count("SkippedByStatistics"), units + " skipped by statistics"));
+    found.add(new PlanMetric(kind.count("SkippedByBloomFilter"), units + " skipped by Bloom filter"));
+    found.add(new PlanMetric(kind.count("Read"), units + " kept"));
+    if (kind == FileKind.ORC) {
+      found.add(new PlanMetric("numRowGroupsTotal", "row groups within the stripes"));
+      found.add(new PlanMetric("numRowGroupsExcludedByStatistics", "row groups without a match by their statistics"));
+      found.add(new PlanMetric("numRowGroupsExcludedByBloomFilter", "row groups without a match by Bloom filter"));
+    }
+    found.add(new PlanMetric("bloomFilterBytes", "bytes of Bloom filters read"));
+    found.add(new PlanMetric("planningTimeMs", "time of planning " + units + " (ms)"));
+    found.add(new PlanMetric("numFilterErrors", "Bloom filters that could not be used"));
+    found.add(new PlanMetric(FAILURES, "plans that failed, so that everything was read"));
+    return List.copyOf(found);
+  }
 
   private final String name;
   private final String description;
@@ -33,8 +46,12 @@ public final class PlanMetric implements CustomMetric {
     this("", "");
   }
 
-  static CustomTaskMetric[] of(PlanResult result) {
-    return ALL.stream()
+  static List<PlanMetric> of(FileKind kind) {
+    return ALL.get(kind);
+  }
+
+  static CustomTaskMetric[] of(FileKind kind, PlanResult result) {
+    return of(kind).stream()
         .map(metric -> value(metric.name, metric.valueIn(result)))
         .toArray(CustomTaskMetric[]::new);
   }

@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.ByteBuffer;
 import java.nio.LongBuffer;
-import java.util.Locale;
 
 /**
  * What the planner answered: the ranges of files to read, sorted by file, and what it found out. Or, without ranges, why
@@ -119,19 +118,8 @@ final class PlanResult {
     return node;
   }
 
-  @Override
-  public String toString() {
-    if (!planned()) {
-      return "not planned: " + notPlanned;
-    }
-    long whole = count("numFilesNotUnderstood");
-    return String.format(
-        Locale.ROOT,
-        "%d of %d row groups (%d skipped by statistics, %d by Bloom filter)%s",
-        count("numRowGroupsRead"),
-        count("numRowGroupsTotal"),
-        count("numRowGroupsSkippedByStatistics"),
-        count("numRowGroupsSkippedByBloomFilter"),
-        whole == 0 ? "" : ", and " + whole + " files whole");
+  /** In short, for EXPLAIN. */
+  String describe(FileKind kind) {
+    return planned() ? kind.describe(told) : "not planned: " + notPlanned;
   }
 }

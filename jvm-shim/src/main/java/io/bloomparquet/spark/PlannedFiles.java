@@ -62,7 +62,7 @@ final class PlannedFiles {
     filters.addAll(RuntimePartitionFilter.all(onPartitions, files.fileIndex().partitionSchema()));
     List<PartitionDirectory> directories =
         Scala.list(files.fileIndex().listFiles(Scala.seq(filters), files.dataFilters()));
-    PlanResult result = Planner.plan(scan.session(), directories, predicate, predicates.caseSensitive(), options);
+    PlanResult result = Planner.plan(scan.session(), directories, predicates, predicate, options);
     return new PlannedFiles(scan, predicate, directories, result);
   }
 

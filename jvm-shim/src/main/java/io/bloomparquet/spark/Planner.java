@@ -25,18 +25,22 @@ final class Planner {
 
   private Planner() {}
 
-  /** @param predicate in {@link PlannerPredicate}'s grammar, or null */
+  /** @param predicate that {@code predicates} made, or null */
   static PlanResult plan(
       SparkSession session,
       List<PartitionDirectory> directories,
+      PlannerPredicate predicates,
       JsonNode predicate,
-      boolean caseSensitive,
       ScanOptions options) {
+    FileKind kind = predicates.kind();
     if (options.planning() == ScanOptions.Planning.OFF) {
       return PlanResult.none("planning is off");
     }
     if (!PlannerPredicate.isWorthPlanning(predicate)) {
-      return PlanResult.none("no predicate that row groups can be excluded by");
+      return PlanResult.none(
+          predicates.doubt() == null
+              ? "no predicate that " + kind.unit() + "s can be excluded by"
+              : predicates.doubt());
     }
     int files = FileListing.count(directories);
     if (files == 0) {
@@ -47,8 +51,12 @@ final class Planner {
           String.format("%d files are more than maxFilesPlannedOnDriver, %d", files, options.maxFiles()));
     }
     ObjectNode request = JsonNodeFactory.instance.objectNode();
+    request.put("format", kind.format());
     request.set("predicate", predicate);
-    request.put("caseSensitive", caseSensitive);
+    request.set("shownAs", predicates.shownAs(predicate));
+    request.put("caseSensitive", predicates.caseSensitive());
+    // Of Parquet, a timestamp whose meaning hangs on a zone excludes nothing.
+    ReaderZone.tell(kind == FileKind.ORC ? ReaderZone.of(session.sparkContext()) : null, predicate, request);
     ObjectNode given = request.putObject("options");
     options.planner().forEach(given::put);
     try {
@@ -59,7 +67,7 @@ final class Planner {
       if (error.fatal()) {
         throw new IllegalStateException(error.getMessage(), error);
       }
-      tell(error.getMessage() + "; everything is read, as by spark.read.parquet");
+      tell(error.getMessage() + "; everything is read, as by spark.read." + kind.format());
       return PlanResult.failed(error.getMessage());
     }
   }

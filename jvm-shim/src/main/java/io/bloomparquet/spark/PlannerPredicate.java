@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -14,9 +15,7 @@ import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
-import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -46,22 +45,36 @@ final class PlannerPredicate {
   private static final String IS_NOT_NULL = "is not null";
   private static final String CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING";
 
+  private final FileKind kind;
   private final StructType schema;
   private final StructType partitions;
+  private final String doubt;
   private final boolean caseSensitive;
-  private final boolean byName;
 
-  PlannerPredicate(SparkSession session, StructType schema, StructType partitions) {
+  /** @param doubt why the columns may not be those of their names in the files, so that nothing is said of them; or null */
+  PlannerPredicate(
+      SparkSession session, FileKind kind, StructType schema, StructType partitions, String doubt) {
+    this.kind = kind;
     this.schema = schema;
     this.partitions = partitions;
-    SQLConf conf = session.sessionState().conf();
-    caseSensitive = conf.caseSensitiveAnalysis();
-    // With field ids, Spark looks for columns under other names than the planner would.
-    byName = !(conf.parquetFieldIdReadEnabled() && ParquetUtils.hasFieldIds(schema));
+    this.doubt = doubt;
+    caseSensitive = session.sessionState().conf().caseSensitiveAnalysis();
   }
 
-  boolean byName() {
-    return byName;
+  FileKind kind() {
+    return kind;
+  }
+
+  String doubt() {
+    return doubt;
+  }
+
+  /**
+   * The conjuncts of {@code where} that Spark's reader may be told of. ORC's reader believes filters of which some
+   * writers leave values out, so it is told of partitions only.
+   */
+  List<org.apache.spark.sql.catalyst.expressions.Expression> pushable(BoundFilter where) {
+    return where.pushable(partitions, kind == FileKind.PARQUET && doubt == null);
   }
 
   boolean caseSensitive() {
@@ -241,9 +254,22 @@ final class PlannerPredicate {
     return op.equals("in") ? node.set("values", values) : children.length == 2 ? node.set("value", values.get(0)) : null;
   }
 
+  /** The types as which Spark shows the columns of a predicate: {@code [[["address", "city"], "string"], …]}. */
+  ArrayNode shownAs(JsonNode predicate) {
+    Map<JsonNode, String> found = new LinkedHashMap<>();
+    for (JsonNode column : predicate.findValues("column")) {
+      List<String> path = new ArrayList<>();
+      column.forEach(name -> path.add(name.asText()));
+      found.put(column, comparable(path.toArray(String[]::new)).simpleString());
+    }
+    ArrayNode shown = JSON.arrayNode();
+    found.forEach((column, type) -> shown.addArray().add(column).add(type));
+    return shown;
+  }
+
   /** The type of a column in whose files the planner finds what Spark would read; else null. */
   private DataType comparable(String[] path) {
-    if (!byName || find(partitions, path[0]) != null) {
+    if (doubt != null || find(partitions, path[0]) != null) {
       return null;
     }
     DataType type = schema;

@@ -31,7 +31,7 @@ import java.util.concurrent.atomic.AtomicLong;
  */
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
-  private static final int VERSION = 1;
+  private static final int VERSION = 2;
 
   /** Files of the working directory, which is first on the path of such a program, must not shadow modules. */
   private static final String MAIN =

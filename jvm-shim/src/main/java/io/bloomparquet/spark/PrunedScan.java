@@ -69,6 +69,10 @@ final class PrunedScan
     return files;
   }
 
+  FileKind kind() {
+    return predicates.kind();
+  }
+
   /** What is done to the rows that Spark's reader gives; null if nothing. */
   RowShape shape() {
     return shape;
@@ -170,13 +174,13 @@ final class PrunedScan
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return PlanMetric.ALL.toArray(CustomMetric[]::new);
+    return PlanMetric.of(kind()).toArray(CustomMetric[]::new);
   }
 
   @Override
   public CustomTaskMetric[] reportDriverMetrics() {
     PlannedFiles found = latest;
-    return found == null ? new CustomTaskMetric[0] : PlanMetric.of(found.result());
+    return found == null ? new CustomTaskMetric[0] : PlanMetric.of(kind(), found.result());
   }
 
   @Override
@@ -194,7 +198,7 @@ final class PrunedScan
   private String told() {
     PlannedFiles found = latest;
     String asked = PredicateText.of(found == null ? predicate : found.predicate());
-    return found == null ? asked : asked + "; " + found.result();
+    return found == null ? asked : asked + "; " + found.result().describe(kind());
   }
 
   @Override

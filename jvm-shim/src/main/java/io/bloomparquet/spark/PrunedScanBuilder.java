@@ -28,7 +28,6 @@ final class PrunedScanBuilder
   private final SparkSession session;
   private final FileScanBuilder files;
   private final StructType schema;
-  private final StructType partitions;
   private final PlannerPredicate predicates;
   private final ScanOptions options;
   private final BoundFilter where;
@@ -41,24 +40,23 @@ final class PrunedScanBuilder
       SparkSession session,
       FileScanBuilder files,
       StructType schema,
-      StructType partitions,
+      PlannerPredicate predicates,
       ScanOptions options,
       BoundFilter where) {
     this.session = session;
     this.files = files;
     this.schema = schema;
-    this.partitions = partitions;
-    this.predicates = new PlannerPredicate(session, schema, partitions);
+    this.predicates = predicates;
     this.options = options;
     this.where = where;
     this.asked = schema;
-    files.pushFilters(Scala.seq(where.pushable(partitions, predicates.byName())));
+    files.pushFilters(Scala.seq(predicates.pushable(where)));
   }
 
   @Override
   public Seq<Expression> pushFilters(Seq<Expression> pushed) {
     filters = Scala.list(pushed);
-    List<Expression> all = new ArrayList<>(where.pushable(partitions, predicates.byName()));
+    List<Expression> all = new ArrayList<>(predicates.pushable(where));
     all.addAll(filters);
     List<Expression> left = new ArrayList<>(Scala.list(files.pushFilters(Scala.seq(all))));
     left.retainAll(filters);

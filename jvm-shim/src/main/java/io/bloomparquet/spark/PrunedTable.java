@@ -67,11 +67,13 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     this.declared = declared;
   }
 
-  /** The name of the source, such as {@code bloomparquet}. */
-  abstract String sourceName();
+  abstract FileKind kind();
 
   /** Spark's own builder of scans over these files. */
   abstract FileScanBuilder newFileScanBuilder(CaseInsensitiveStringMap options);
+
+  /** Why a reader with these options may not read what the files say by the names of the columns; null if it does. */
+  abstract String doubt(CaseInsensitiveStringMap options);
 
   SparkSession session() {
     return session;
@@ -83,7 +85,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
 
   @Override
   public String name() {
-    return sourceName() + " " + String.join(",", paths);
+    return kind().source() + " " + String.join(",", paths);
   }
 
   @Override
@@ -164,8 +166,9 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     ScanOptions scanOptions = ScanOptions.of(merged);
     BoundFilter where =
         scanOptions.where() == null ? BoundFilter.none(schema()) : BoundFilter.of(session, scanOptions.where(), schema());
-    return new PrunedScanBuilder(
-        session, newFileScanBuilder(merged), schema(), fileIndex().partitionSchema(), scanOptions, where);
+    PlannerPredicate predicates =
+        new PlannerPredicate(session, kind(), schema(), fileIndex().partitionSchema(), doubt(merged));
+    return new PrunedScanBuilder(session, newFileScanBuilder(merged), schema(), predicates, scanOptions, where);
   }
 
   /** A DataFrame outlives an INSERT into its table. */
@@ -216,7 +219,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     Map<String, String> merged =
         OptionLayers.of(
             options.asCaseSensitiveMap(), TablePaths.without(info.options()).asCaseSensitiveMap());
-    return new FileWrite(sourceName(), paths, partitioning(), merged);
+    return new FileWrite(kind().source(), paths, partitioning(), merged);
   }
 
   /** The directories and files that the table is made of, qualified. */

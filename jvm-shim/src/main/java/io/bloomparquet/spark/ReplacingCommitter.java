@@ -22,11 +22,11 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.mapreduce.JobContext;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
-import org.apache.parquet.hadoop.ParquetOutputCommitter;
+import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * Commits a job as parquet-java's committer does, and then deletes the files in whose place the new ones are. A job that
+ * Commits a job as Hadoop's committer does, and then deletes the files in whose place the new ones are. A job that
  * fails leaves the old ones as they were and nothing else; one that is killed does so as well, unless it was moving the
  * new files to where they belong or deleting the old ones. Then no file is lost, and some of both are there.
  *
@@ -35,7 +35,7 @@ import org.apache.spark.sql.internal.SQLConf;
  * of a killed one that it had not committed; and the first one to commit removes everything. Where such a job has removed
  * what is ours, there is no {@link JobMark} any more, and this one fails.
  */
-public final class ReplacingCommitter extends ParquetOutputCommitter {
+public final class ReplacingCommitter extends FileOutputCommitter {
   private static final String PARTITIONS = "bloomparquet.overwritten.partitions";
   private static final String TARGET = "bloomparquet.overwritten.path";
   private static final String ATTEMPT = "mapreduce.job.application.attempt.id";

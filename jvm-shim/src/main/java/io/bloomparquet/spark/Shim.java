@@ -38,6 +38,7 @@ public final class Shim {
       ObjectNode node = found.addObject();
       ArrayNode paths = node.putArray("paths");
       Scala.list(scan.files().fileIndex().rootPaths()).forEach(path -> paths.add(path.toString()));
+      node.put("unit", scan.kind().unit());
       node.put("where", planned.predicate() == null ? null : PredicateText.of(planned.predicate()));
       node.setAll(planned.result().toJson());
     }

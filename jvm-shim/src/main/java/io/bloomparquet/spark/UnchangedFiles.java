@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.v2.orc.OrcPartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.SerializableConfiguration;
@@ -34,11 +35,17 @@ record UnchangedFiles(
   private static final long SECOND = 1000;
 
   static UnchangedFiles of(PartitionReaderFactory files, SparkSession session, Set<Path> whole) {
-    Broadcast<SerializableConfiguration> configuration =
-        files instanceof ParquetPartitionReaderFactory parquet
-            ? parquet.broadcastedConf()
-            : SerializableConfiguration.broadcast(session.sparkContext(), session.sessionState().newHadoopConf());
-    return new UnchangedFiles(files, configuration, new HashSet<>(whole));
+    return new UnchangedFiles(files, configuration(files, session), new HashSet<>(whole));
+  }
+
+  /** The one that the files are read with; broadcast anew where it is not known. */
+  private static Broadcast<SerializableConfiguration> configuration(PartitionReaderFactory files, SparkSession session) {
+    if (files instanceof ParquetPartitionReaderFactory parquet) {
+      return parquet.broadcastedConf();
+    }
+    return files instanceof OrcPartitionReaderFactory orc
+        ? orc.broadcastedConf()
+        : SerializableConfiguration.broadcast(session.sparkContext(), session.sessionState().newHadoopConf());
   }
 
   @Override

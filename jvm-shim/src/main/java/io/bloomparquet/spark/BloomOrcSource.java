@@ -1,0 +1,89 @@
+package io.bloomparquet.spark;
+
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.mapreduce.Job;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** ORC files, under the name {@code bloomorc}. */
+public final class BloomOrcSource extends OrcFileFormat implements BloomSource {
+  private static final long serialVersionUID = 1L;
+
+  private final transient Load load = new Load();
+
+  public BloomOrcSource() {
+    BloomSource.looked();
+  }
+
+  @Override
+  public FileKind kind() {
+    return FileKind.ORC;
+  }
+
+  @Override
+  public Load load() {
+    return load;
+  }
+
+  @Override
+  public String shortName() {
+    return kind().source();
+  }
+
+  @Override
+  public String toString() {
+    return kind().source();
+  }
+
+  @Override
+  public PrunedTable newTable(
+      SparkSession session,
+      Map<String, String> properties,
+      CaseInsensitiveStringMap options,
+      StructType given,
+      Transform[] declared) {
+    return new BloomOrcTable(session, properties, options, given, declared);
+  }
+
+  @Override
+  public FilterOptions filterOptions(Map<String, String> options, StructType schema) {
+    return OrcWriteOptions.of(options, schema);
+  }
+
+  @Override
+  public boolean commitsPlainly(Configuration conf) {
+    return true;
+  }
+
+  @Override
+  public OutputWriterFactory prepareWrite(
+      SparkSession session,
+      Job job,
+      scala.collection.immutable.Map<String, String> options,
+      StructType schema) {
+    return prepareWrite(
+        session, job.getConfiguration(), options, schema, () -> super.prepareWrite(session, job, options, schema));
+  }
+
+  @Override
+  public scala.Function1<PartitionedFile, scala.collection.Iterator<InternalRow>> buildReaderWithPartitionValues(
+      SparkSession session,
+      StructType dataSchema,
+      StructType partitionSchema,
+      StructType requiredSchema,
+      scala.collection.immutable.Seq<Filter> filters,
+      scala.collection.immutable.Map<String, String> options,
+      Configuration conf) {
+    refuseCondition(options);
+    return super.buildReaderWithPartitionValues(
+        session, dataSchema, partitionSchema, requiredSchema, filters, options, conf);
+  }
+}

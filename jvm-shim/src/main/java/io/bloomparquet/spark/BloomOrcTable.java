@@ -1,0 +1,85 @@
+package io.bloomparquet.spark;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.orc.OrcConf;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
+import org.apache.spark.sql.execution.datasources.orc.OrcUtils;
+import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
+import org.apache.spark.sql.execution.datasources.v2.orc.OrcScanBuilder;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/** ORC files. */
+final class BloomOrcTable extends PrunedTable {
+  /** Settings by which ORC's reader gives other columns, other values or other parts of a file than a plan is of. */
+  private static final List<OrcConf> DELICATE =
+      List.of(
+          OrcConf.FORCE_POSITIONAL_EVOLUTION,
+          OrcConf.INCLUDE_COLUMNS,
+          OrcConf.MAX_FILE_LENGTH,
+          OrcConf.PROLEPTIC_GREGORIAN,
+          OrcConf.PROLEPTIC_GREGORIAN_DEFAULT);
+
+  BloomOrcTable(
+      SparkSession session,
+      Map<String, String> properties,
+      CaseInsensitiveStringMap options,
+      StructType given,
+      Transform[] declared) {
+    super(session, properties, options, given, declared);
+  }
+
+  @Override
+  FileKind kind() {
+    return FileKind.ORC;
+  }
+
+  @Override
+  FileScanBuilder newFileScanBuilder(CaseInsensitiveStringMap options) {
+    return new OrcScanBuilder(session(), fileIndex(), schema(), dataSchema(), options);
+  }
+
+  @Override
+  String doubt(CaseInsensitiveStringMap options) {
+    Configuration conf = session().sessionState().newHadoopConfWithOptions(Scala.map(options));
+    for (OrcConf each : DELICATE) {
+      String set = conf.get(each.getAttribute());
+      if (set == null && each.getHiveConfName() != null) {
+        set = conf.get(each.getHiveConfName());
+      }
+      if (set != null && !set.trim().equalsIgnoreCase(String.valueOf(each.getDefaultValue()))) {
+        return String.format("%s is %s, by which files are not read as they are", each.getAttribute(), set);
+      }
+    }
+    return null;
+  }
+
+  @Override
+  public Option<StructType> inferSchema(Seq<FileStatus> files) {
+    return OrcUtils.inferSchema(session(), files, Scala.map(options()));
+  }
+
+  @Override
+  public boolean supportsDataType(DataType type) {
+    return new OrcFileFormat().supportDataType(type);
+  }
+
+  @Override
+  public String formatName() {
+    return "ORC";
+  }
+
+  @Override
+  public Class<? extends FileFormat> fallbackFileFormat() {
+    return BloomOrcSource.class;
+  }
+}

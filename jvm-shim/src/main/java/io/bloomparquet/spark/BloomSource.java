@@ -1,0 +1,159 @@
+package io.bloomparquet.spark;
+
+import java.util.Map;
+import java.util.function.Supplier;
+import java.util.stream.Stream;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.catalog.SessionConfigSupport;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Utils$;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
+
+/**
+ * What Spark finds under a name such as {@code bloomparquet}: tables that plan before they are read, and Spark's own file
+ * format for everything else.
+ *
+ * <p>A source is a file format of Spark's as well: that gives writing, streaming and {@code SELECT … FROM
+ * bloomparquet.`path`} to Spark's own code for files. {@code FileDataSourceV2} is not implemented on purpose: Spark replaces
+ * tables of such a provider by plain ones in the catalog, and they would never be planned.
+ */
+interface BloomSource extends TableProvider, SessionConfigSupport {
+
+  /** Of one load: the table of which the schema was inferred, if it was. */
+  final class Load {
+    private PrunedTable inferred;
+  }
+
+  FileKind kind();
+
+  Load load();
+
+  /** See {@link PrunedTable}'s constructor. */
+  PrunedTable newTable(
+      SparkSession session,
+      Map<String, String> properties,
+      CaseInsensitiveStringMap options,
+      StructType given,
+      Transform[] declared);
+
+  /**
+   * The filters of a write. Checks its options, and throws {@link IllegalArgumentException}.
+   *
+   * @param options of the write, of which the keys may have been folded to lower case
+   * @param schema of the files
+   */
+  FilterOptions filterOptions(Map<String, String> options, StructType schema);
+
+  /** Whether the format, as far as it has a say, leaves it to Spark's own committer to commit. */
+  boolean commitsPlainly(Configuration conf);
+
+  /** The source of a name as it is given in {@code format(…)} and {@code USING}; null if it is none of ours. */
+  static BloomSource named(String provider) {
+    return Stream.of(new BloomParquetSource(), new BloomOrcSource())
+        .filter(each -> provider.equalsIgnoreCase(each.kind().source()) || provider.equals(each.getClass().getName()))
+        .findFirst()
+        .orElse(null);
+  }
+
+  /** Spark makes a source whenever it looks up the name; so each session that uses it has the rules. */
+  static void looked() {
+    Option<SparkSession> session = SparkSession.getActiveSession();
+    if (session.isDefined()) {
+      CommandRules.install(session.get());
+    }
+  }
+
+  /** Options may also be given once for a session: {@code spark.datasource.bloomparquet.planning=off}. */
+  @Override
+  default String keyPrefix() {
+    return kind().source();
+  }
+
+  @Override
+  default boolean supportsExternalMetadata() {
+    return true;
+  }
+
+  @Override
+  default StructType inferSchema(CaseInsensitiveStringMap options) {
+    load().inferred = table(options, null, null);
+    return load().inferred.schema();
+  }
+
+  /** The directories say how a table is partitioned, when it is read; so there is nothing to infer before. */
+  @Override
+  default Transform[] inferPartitioning(CaseInsensitiveStringMap options) {
+    return load().inferred == null ? new Transform[0] : load().inferred.partitioning();
+  }
+
+  @Override
+  default Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+    // Spark makes one provider for each load: the files that its schema was inferred from are listed already.
+    PrunedTable inferred = load().inferred;
+    if (inferred != null && inferred.schema().equals(schema)) {
+      return inferred;
+    }
+    boolean ofCatalog = properties.containsKey(TableCatalog.PROP_PROVIDER);
+    return table(new CaseInsensitiveStringMap(properties), schema, ofCatalog ? partitioning : null);
+  }
+
+  private PrunedTable table(CaseInsensitiveStringMap given, StructType schema, Transform[] declared) {
+    SparkSession session = SparkSession.active();
+    Map<String, String> options = OptionLayers.of(sessionOptions(session), given.asCaseSensitiveMap());
+    return newTable(
+        session,
+        TablePaths.without(given).asCaseSensitiveMap(),
+        new CaseInsensitiveStringMap(options),
+        schema,
+        declared);
+  }
+
+  /** Spark adds these in load() and nowhere else. A condition belongs to one load, and is none of a session's. */
+  default Map<String, String> sessionOptions(SparkSession session) {
+    Map<String, String> found =
+        OptionLayers.of(
+            Scala.map(DataSourceV2Utils$.MODULE$.extractSessionConfigs(this, session.sessionState().conf())));
+    found.remove("where");
+    return found;
+  }
+
+  /**
+   * Has a job write the filters that its options ask for, and commit as they say.
+   *
+   * @param conf of the job
+   * @param sparks prepares the job to write by Spark's own format
+   */
+  default OutputWriterFactory prepareWrite(
+      SparkSession session,
+      Configuration conf,
+      scala.collection.immutable.Map<String, String> options,
+      StructType schema,
+      Supplier<OutputWriterFactory> sparks) {
+    Map<String, String> all = OptionLayers.of(sessionOptions(session), Scala.map(options));
+    FilterOptions filters = filterOptions(all, schema);
+    filters.applyTo(conf);
+    boolean commits = OverwriteRule.isSparksOwn(session, this, conf);
+    OutputWriterFactory writers = filters.writers(sparks.get(), conf);
+    if (commits) {
+      OverwriteRule.prepare(all, conf);
+    }
+    return writers;
+  }
+
+  /** For where Spark reads files without these tables, in streams and path queries: there, nobody applies a condition. */
+  default void refuseCondition(scala.collection.immutable.Map<String, String> options) {
+    if (OptionLayers.of(Scala.map(options)).containsKey("where")) {
+      throw new IllegalArgumentException(
+          String.format(
+              "option where is not for streams and path queries, which are read as plain %s; use .where(…) instead",
+              kind() == FileKind.PARQUET ? "Parquet" : kind().name()));
+    }
+  }
+}

@@ -1,0 +1,159 @@
+package io.bloomparquet.spark;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.orc.OrcConf;
+import org.apache.orc.OrcUtils;
+import org.apache.orc.TypeDescription;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Which columns get Bloom filters, in the words that {@code bloomparquet} has for it: {@code
+ * bloomColumns="user_id,address.city"}, or {@code *}, and {@code bloomFpp=0.01}. They are ORC's own, one for each row group
+ * and column, of the size that {@code orc.row.index.stride} different values take at that share of false positives.
+ *
+ * <p>ORC's own options {@code orc.bloom.filter.columns} and {@code orc.bloom.filter.fpp} pass; to say a thing in both ways
+ * is an error.
+ */
+final class OrcWriteOptions implements FilterOptions {
+  private static final String COLUMNS = OrcConf.BLOOM_FILTER_COLUMNS.getAttribute();
+  private static final String FPP = OrcConf.BLOOM_FILTER_FPP.getAttribute();
+  private static final String EVERY = "*";
+  private static final String WITHOUT_FILTERS = "0.11";
+
+  private final Set<String> chosen = new TreeSet<>();
+  private final String fpp;
+
+  private OrcWriteOptions(Map<String, String> options, StructType schema) {
+    Map<String, String> given = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+    given.putAll(options);
+    given.keySet().forEach(OrcWriteOptions::check);
+    fpp = given.get("bloomFpp");
+    if (fpp != null) {
+      WrittenColumns.fpp("bloomFpp", fpp);
+      if (given.containsKey(FPP)) {
+        throw new IllegalArgumentException(
+            String.format(
+                "options bloomFpp is '%s' and %s is '%s'; expected one of them: ORC has one share of false positives for "
+                    + "all columns",
+                fpp, FPP, given.get(FPP)));
+      }
+    }
+    if (given.containsKey("bloomColumns")) {
+      findable(schema)
+          .choose(
+              given.get("bloomColumns"),
+              leaf -> leaf.refused() == null && leaf.lookedUp(),
+              (leaf, optional) -> choose(leaf, optional, given));
+    }
+  }
+
+  /**
+   * Checks the options too, and throws {@link IllegalArgumentException}.
+   *
+   * @param options of a write, of which the keys may have been folded to lower case
+   * @param schema of the files
+   */
+  static OrcWriteOptions of(Map<String, String> options, StructType schema) {
+    return new OrcWriteOptions(options, schema);
+  }
+
+  private static void check(String option) {
+    String name = option.toLowerCase(Locale.ROOT);
+    if (name.equals("keyprovider")) {
+      throw new IllegalArgumentException("option keyProvider is for encrypted Parquet; these files would be in plain text");
+    }
+    if (name.startsWith("bloomfpp#")) {
+      throw refused(option, "ORC has one share of false positives for all columns: set bloomFpp");
+    }
+    for (String sized : List.of("bloommaxbytes", "bloomndv")) {
+      if (name.equals(sized) || name.startsWith(sized + "#")) {
+        throw refused(
+            option, "ORC makes room for orc.row.index.stride values in each filter: set that, or bloomFpp");
+      }
+    }
+    if (name.startsWith("parquet.bloom.filter.")) {
+      throw refused(option, "it is for Parquet: set bloomColumns and bloomFpp");
+    }
+  }
+
+  private static IllegalArgumentException refused(String option, String why) {
+    return new IllegalArgumentException("option " + option + " is not for filters of ORC; " + why);
+  }
+
+  /** The columns; of those that ORC's writer does not find by their names, with that reason. */
+  private static WrittenColumns findable(StructType schema) {
+    WrittenColumns columns = WrittenColumns.of(schema);
+    TypeDescription type = org.apache.spark.sql.execution.datasources.orc.OrcUtils.orcTypeDescription(schema);
+    List<Integer> ids = new ArrayList<>();
+    leaves(type, ids);
+    Iterator<Integer> id = ids.iterator();
+    return columns.changed(
+        leaf -> {
+          boolean[] only = new boolean[type.getMaximumId() + 1];
+          only[id.next()] = true;
+          return leaf.refused() != null || Arrays.equals(OrcUtils.includeColumns(leaf.path(), type), only)
+              ? leaf
+              : leaf.refused(
+                  "has a name that ORC's writer takes for another: it divides names at dots and commas, and knows no case");
+        });
+  }
+
+  /** As {@link WrittenColumns} has them. */
+  private static void leaves(TypeDescription type, List<Integer> ids) {
+    if (type.getChildren() == null) {
+      ids.add(type.getId());
+    } else {
+      type.getChildren().forEach(child -> leaves(child, ids));
+    }
+  }
+
+  private void choose(WrittenColumns.Leaf leaf, boolean optional, Map<String, String> given) {
+    String own = given.getOrDefault(COLUMNS, "");
+    if (Arrays.stream(own.split(",")).anyMatch(each -> each.trim().equalsIgnoreCase(leaf.path()))) {
+      if (optional) {
+        return;
+      }
+      throw new IllegalArgumentException(
+          String.format(
+              "options bloomColumns is '%s' and %s is '%s', and both name '%s'; expected one of them to",
+              given.get("bloomColumns"), COLUMNS, own, leaf.path()));
+    }
+    chosen.add(leaf.path());
+  }
+
+  @Override
+  public void applyTo(Configuration conf) {
+    if (fpp != null) {
+      conf.set(FPP, fpp.trim());
+    }
+    if (chosen.isEmpty()) {
+      return;
+    }
+    if (!OrcConf.ENABLE_INDEXES.getBoolean(conf)
+        || OrcConf.ROW_INDEX_STRIDE.getLong(conf) == 0
+        || OrcConf.WRITE_FORMAT.getString(conf).equals(WITHOUT_FILTERS)) {
+      throw new IllegalArgumentException(
+          String.format(
+              "option bloomColumns asks for filters, and files are to be written without: %s is %s, %s is %d and %s is %s",
+              OrcConf.ENABLE_INDEXES.getAttribute(),
+              OrcConf.ENABLE_INDEXES.getBoolean(conf),
+              OrcConf.ROW_INDEX_STRIDE.getAttribute(),
+              OrcConf.ROW_INDEX_STRIDE.getLong(conf),
+              OrcConf.WRITE_FORMAT.getAttribute(),
+              OrcConf.WRITE_FORMAT.getString(conf)));
+    }
+    String own = conf.get(COLUMNS, "");
+    if (!own.equals(EVERY)) {
+      conf.set(COLUMNS, String.join(",", chosen) + (own.isBlank() ? "" : "," + own));
+    }
+  }
+}

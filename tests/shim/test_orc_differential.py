@@ -1,0 +1,58 @@
+"""Random ORC files and predicates through the jar against ``spark.read.orc`` that has nothing pushed down."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import given, note
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from pyspark_bloomparquet import last_plan
+from tests.differential import oracle, sparkside, writers
+from tests.differential.cases import ROW_ID, cases, data_sets
+from tests.differential.test_core import examples
+from tests.differential.test_orc_spark import CPP, JAVA, write
+
+
+def test_rows_equal_those_of_spark(shim: SparkSession, tmp_path: Path) -> None:
+    tally: Counter[str] = Counter()
+
+    @examples(0.05)
+    @given(st.data())
+    def check(draws: st.DataObject) -> None:
+        java = draws.draw(st.sampled_from([True, True, False]), label="by ORC Java")
+        names = JAVA if java else CPP
+        data = draws.draw(data_sets(spark=True, only=names, max_rows=40, max_files=2, plain=True), label="data")
+        chosen = draws.draw(cases(data, spark=True, number=6), label="cases")
+        home = Path(tempfile.mkdtemp(dir=tmp_path))
+        try:
+            with sparkside.unpruned(shim, data.timezone), sparkside.clock(shim, data.timezone):
+                root = write(shim, data, home) if java else home
+                if not java:
+                    writers.write_orc(data, root)
+                sqls = [oracle.spark_sql(case.predicate, data.schema_kinds(), case.style) for case in chosen]
+                schema = sparkside.spark_schema(data)
+                _, truths = sparkside.evaluate(shim.read.schema(schema).orc(str(root)), sqls)
+                for case, sql, wanted in zip(chosen, sqls, truths, strict=True):
+                    note(f"where = {sql!r}, which is {case.predicate!r}")
+                    frame = shim.read.format("bloomorc").schema(schema).load(str(root)).where(sql).select(ROW_ID)
+                    found = [row[0] for row in frame.collect()]
+                    assert sorted(found) == sorted(wanted)
+                    for plan in last_plan(frame):
+                        tally["stripes"] += plan.total
+                        tally.update(plan.skipped)
+                    tally["cases"] += 1
+                    tally["matching"] += bool(wanted)
+        finally:
+            shutil.rmtree(home)
+
+    check()
+    print(f"\n{dict(tally)}")
+    assert tally["cases"] >= 2 * examples(0.05).max_examples
+    assert tally["matching"] > 0
+    assert tally["statistics"] > 0
+    assert tally["bloom"] > 0

@@ -1,0 +1,284 @@
+"""A stripe that holds a matching row is read, however the files, the schema and the session make its values differ from
+what the files say: rows are those of ``spark.read.orc`` that has nothing pushed down."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_bloomparquet import last_plan
+from tests.shim.test_law import same as same_as_oracle
+from tests.support.orc_spark import UNPUSHED, OrcReaders, stripes_of, write_stripes
+from tests.support.scenarios import texts
+from tests.support.spark import conf
+
+
+@pytest.fixture(scope="module")
+def readers(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> OrcReaders:
+    shim.conf.set("spark.datasource.bloomorc.cacheDirectory", str(tmp_path_factory.mktemp("cache")))
+    return OrcReaders(shim)
+
+
+def same(readers: OrcReaders, path: Any, wheres: list[str], schema: str | None = None, **options: Any) -> int:
+    """How many stripes were skipped in all, when the jar found the rows of each of `wheres`."""
+    with conf(readers.spark, UNPUSHED):
+        return same_as_oracle(readers, path, wheres, schema, **options)
+
+
+@contextmanager
+def clock(spark: SparkSession, zone: str) -> Iterator[None]:
+    """The JVM's own zone for the length of a block."""
+    zones: Any = spark._jvm.java.util.TimeZone  # type: ignore[union-attr]
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(zone))
+    try:
+        yield
+    finally:
+        zones.setDefault(before)
+
+
+@pytest.fixture(scope="module")
+def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Three files of 20 stripes of two rows; the values of `k` are in no order, those of `n` in that of the rows."""
+    frame = readers.spark.range(0, 120, 1, 3).selectExpr(
+        "id AS n",
+        "id * 7919 % 1009 AS k",
+        "if(id % 6 < 2, null, concat('s', id * 31 % 127)) AS s",
+        "if(id % 10 < 2, null, named_struct('x', id * 7919 % 1009, 'c.d', CAST(id AS STRING))) AS st",
+        "id * 2 AS `a.b`",
+        "named_struct('b', id * 3) AS a",
+    )
+    return write_stripes(frame, tmp_path_factory.mktemp("lake") / "t", "k,s,st.x")
+
+
+def test_points_lists_ranges_and_nulls_over_several_files(readers: OrcReaders, lake: str) -> None:
+    wheres = [
+        f"k = {119 * 7919 % 1009}",  # in the last row of all
+        "k = 77777 OR k <=> 856",
+        "k IN (0, 7919 % 1009, NULL)",
+        "n BETWEEN 39 AND 41 AND s IS NOT NULL",
+        "NOT (n >= 2 AND n <= 117)",
+        "s IS NULL AND n < 8",
+        "s LIKE 's1%' AND n > 100",
+        "s NOT IN ('s0', 's31') OR s IS NULL",
+        "st.x = 400 OR st.`c.d` = '77'",
+        "st.x IS NULL",
+        "st IS NULL AND n > 100",
+        "a.b = 30 OR `a.b` = 30",
+        "a.b = 30 AND `a.b` = 20",
+        "upper(s) = 'S31' OR k = 1",
+        "NOT (k = 1 OR upper(s) = 'S31')",
+        "n <> 5 AND n < 7",
+    ]
+    assert same(readers, lake, wheres) > 500
+    with conf(readers.spark, {"spark.sql.orc.enableVectorizedReader": "false"}):
+        assert same(readers, lake, wheres[::5]) > 100
+
+
+def test_a_value_in_the_last_stripe_of_the_last_file_takes_one_stripe(readers: OrcReaders, lake: str) -> None:
+    with conf(readers.spark, UNPUSHED):
+        frame = readers.jar(lake).where(f"k = {119 * 7919 % 1009}").select("n")
+        assert [row.n for row in frame.collect()] == [119]
+    (plan,) = last_plan(frame)
+    assert (plan.unit, plan.total, plan.kept) == ("stripe", 60, 1)
+    assert plan.skipped.total() == 59
+    assert plan.inside is not None
+    assert (plan.inside.total, plan.inside.kept) == (60, 1)
+
+
+KINDS = {
+    "TINYINT": ["-128", "0", "5"],
+    "SMALLINT": ["-1", "300"],
+    "INT": ["2147483647", "-5"],
+    "BIGINT": ["9223372036854775807", "0"],
+    "FLOAT": ["0.1", "-0.0", "double('NaN')"],
+    "DOUBLE": ["0.1", "0.0", "double('NaN')", "double('Infinity')"],
+    "DECIMAL(5,2)": ["1.50", "-9.99", "0"],
+    "DECIMAL(30,3)": ["123456789012345678901.25", "-0.001"],
+    "STRING": ["'a'", "'a '", "'é'", "''"],
+    "BINARY": ["X'FFFE'", "X''"],
+    "BOOLEAN": ["true", "false"],
+    "DATE": ["DATE'1500-03-01'", "DATE'1582-10-14'", "DATE'2026-01-01'"],
+    "TIMESTAMP_NTZ": ["TIMESTAMP_NTZ'1969-12-31 23:59:59.999'", "TIMESTAMP_NTZ'2026-01-01 00:00:00.000001'"],
+    "TIMESTAMP": ["TIMESTAMP'1969-12-31 23:59:59.999Z'", "TIMESTAMP'2026-01-01 00:00:00.000001Z'"],
+}
+
+
+def test_values_of_every_type(readers: OrcReaders, tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(len(KINDS))]
+    most = max(map(len, KINDS.values()))
+    columns = [
+        [f"CAST({values[i] if i < len(values) else 'null'} AS {kind})" for i in range(most)]
+        for kind, values in KINDS.items()
+    ]
+    data = ", ".join(f"({i}, {', '.join(row)})" for i, row in enumerate(zip(*columns, strict=True)) for _ in range(2))
+    frame = readers.spark.sql(f"SELECT * FROM VALUES {data} AS t(i, {', '.join(names)})").coalesce(1)
+    path = write_stripes(frame.sortWithinPartitions("i"), tmp_path / "t", ",".join(names))
+    pairs = list(zip(names, KINDS.items(), strict=True))
+    wheres = [f"{name} = CAST({values[0]} AS {kind})" for name, (kind, values) in pairs]
+    wheres += [f"{name} IN ({', '.join(values[1:])})" for name, (_, values) in pairs if len(values) > 2]
+    assert same(readers, path, wheres) > len(wheres)
+
+
+def test_values_of_every_type_by_arrows_writer(readers: OrcReaders, tmp_path: Path) -> None:
+    moments = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2026, 7, 1, 0, 0, 0, 1000), None]
+    kinds: dict[str, tuple[pa.DataType, list[Any]]] = {
+        "t": (pa.int8(), [5, -128, None]),
+        "s": (pa.int16(), [300, -1, None]),
+        "f": (pa.float32(), [0.1, -0.0, None]),
+        "d": (pa.float64(), [0.1, float("nan"), None]),
+        "b": (pa.binary(), [b"\xff", b"", None]),
+        "c": (pa.decimal128(10, 2), [Decimal("1.50"), Decimal(-7), None]),
+        "day": (pa.date32(), [dt.date(1500, 3, 1), dt.date(2026, 1, 1), None]),
+        "at": (pa.timestamp("ms"), moments),
+        "instant": (pa.timestamp("ms", "UTC"), moments),
+    }
+    if readers.spark.version < "4.2":
+        del kinds["instant"]  # which such a Spark does not infer
+    table = pa.table({name: pa.array(values * 3, kind) for name, (kind, values) in kinds.items()})
+    places: Any = list(range(1, len(kinds) + 1))
+    for i in range(3):
+        orc.write_table(table.slice(i, 1), tmp_path / f"{i}.orc", bloom_filter_columns=places, bloom_filter_fpp=0.001)
+    literals = {
+        "t": ("5Y", "-128Y"), "s": ("300S", "-1S"), "f": ("FLOAT('0.1')", "0.0F"), "d": ("0.1D", "double('NaN')"),
+        "b": ("X'FF'", "X''"), "c": ("1.5", "-7"), "day": ("DATE'1500-03-01'", "DATE'2026-01-01'"),
+        "at": ("TIMESTAMP'1969-12-31 23:59:59Z'", "TIMESTAMP'2026-07-01 00:00:00.001Z'"),
+        "instant": ("TIMESTAMP'1969-12-31 23:59:59Z'", "TIMESTAMP'2026-07-01 00:00:00.001Z'"),
+    }  # fmt: skip
+    wheres = [f"{name} = {literal}" for name in kinds for literal in literals[name]]
+    assert same(readers, tmp_path, [*wheres, *(f"{name} IS NULL" for name in kinds)]) > 2 * len(kinds)
+
+
+CONVERSIONS = {
+    "INT": (["1", "300", "-1", "2147483647"], ["BIGINT", "TINYINT", "STRING", "DECIMAL(12,2)"]),
+    "BIGINT": (["1", "4294967297", "9007199254740993"], ["INT", "DOUBLE"]),
+    "STRING": (["'1'", "'01'", "' 1'", "'x'", "'1.9'"], ["INT", "DECIMAL(4,1)"]),
+    "DOUBLE": (["1.5", "1", "-0.0", "'NaN'", "2.9"], ["INT", "STRING"]),
+    "FLOAT": (["0.1", "1", "-0.0", "'NaN'"], ["DOUBLE"]),
+    "DECIMAL(6,2)": (["1.25", "1.20", "9.99", "-1"], ["DECIMAL(6,1)", "DECIMAL(9,4)", "INT"]),
+    "BOOLEAN": (["true", "false"], ["INT"]),
+    "DATE": (["DATE'2020-01-01'", "DATE'1500-03-01'"], ["TIMESTAMP"]),
+}
+LITERALS = {
+    "STRING": ["'1'", "'300'", "'1.5'"],
+    "TIMESTAMP": ["TIMESTAMP'2020-01-01'"],
+    "DOUBLE": ["1D", "0.1D", "9007199254740992D"],
+}
+
+
+@pytest.mark.parametrize("kind", CONVERSIONS)
+def test_values_that_the_reader_converts(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
+    values, shown = CONVERSIONS[kind]
+    path = stripes_of(readers.spark, tmp_path / "t", kind, [*values, "null"])
+    with conf(readers.spark, {"spark.sql.ansi.enabled": "false"}):
+        for name in shown:
+            literals = LITERALS.get(name, ["1", "44", "1.3"])
+            wheres = [f"c = {literal}" for literal in literals]
+            same(readers, path, [*wheres, f"NOT c <=> {literals[0]}", "c IS NULL"], f"c {name}")
+        assert same(readers, path, ["c IS NULL", "c IS NULL AND c IS NOT NULL"]) > 0
+
+
+def test_a_column_that_is_missing_or_has_a_default(readers: OrcReaders, tmp_path: Path) -> None:
+    spark = readers.spark
+    path = write_stripes(spark.range(0, 6, 1, 1), tmp_path / "t", "id")
+    write_stripes(spark.range(6, 9, 1, 1).selectExpr("id", "'y' AS s"), tmp_path / "t", "id,s")
+    wheres = ["s IS NULL", "s = 'x'", "s = 'y'", "s <> 'x'", "s IS NOT NULL AND id = 2", "NOT s <=> 'x'"]
+    assert same(readers, path, wheres, "id BIGINT, s STRING") > 10
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    defaults = {"CURRENT_DEFAULT": "'x'", "EXISTS_DEFAULT": "'x'"}
+    schema: Any = StructType([StructField("id", LongType()), StructField("s", StringType(), metadata=defaults)])
+    same(readers, path, wheres, schema)
+    assert len(readers.jar(path, schema).where("s = 'x'").collect()) == 6
+    assert same(readers, path, ["s IS NULL", "s = 'y'"], mergeSchema="true") == 5
+
+
+def test_columns_that_are_found_by_their_places(readers: OrcReaders, tmp_path: Path) -> None:
+    """Old files of Hive, whose columns have no names; and all files, where ORC is told so."""
+    spark = readers.spark
+    frame = spark.range(0, 8, 1, 1).selectExpr("id AS _col0", "id * 10 AS _col1")
+    path = write_stripes(frame, tmp_path / "t", "_col0,_col1")
+    wheres = ["a = 2", "b = 20", "b IS NULL", "a > 3 AND b < 50"]
+    same(readers, path, wheres, "a BIGINT, b BIGINT")
+    same(readers, path, ["_col0 = 20", "_col1 = 2", "_col1 IS NULL"], "_col1 BIGINT, _col0 BIGINT")
+    named = write_stripes(frame.toDF("a", "b"), tmp_path / "n", "a,b")
+    swapped = {"orc.force.positional.evolution": "true"}
+    same(readers, named, ["b = 2", "a = 20", "a = 2"], "b BIGINT, a BIGINT", **swapped)
+    (plan,) = last_plan(readers.jar(named, "b BIGINT, a BIGINT", **swapped).where("b = 2"))
+    assert not plan.planned
+    assert "orc.force.positional.evolution is true" in str(plan)
+
+
+@pytest.mark.parametrize(
+    "option", ["orc.include.columns=0", "hive.io.file.readcolumn.ids=0", "orc.max.file.length=1000000000"]
+)
+def test_settings_by_which_other_things_are_read_have_no_plan(readers: OrcReaders, lake: str, option: str) -> None:
+    key, value = option.split("=")
+    (plan,) = last_plan(readers.jar(lake, **{key: value}).where("k = 5"))
+    assert not plan.planned
+    assert "by which files are not read as they are" in str(plan)
+
+
+def test_names_that_differ_by_case(readers: OrcReaders, tmp_path: Path) -> None:
+    table = pa.table({"id": [1, 2, 3], "ID": [30, 20, 10], "st": [{"x": i, "X": -i} for i in range(3)]})
+    orc.write_table(table, tmp_path / "t.orc", bloom_filter_columns=[1, 2])
+    with conf(readers.spark, {"spark.sql.caseSensitive": "true"}):
+        assert same(readers, tmp_path / "t.orc", ["id = 7", "ID = 30", "id = 30", "ID = 10 AND id = 3", "st.X = 1"]) > 1
+        same(readers, tmp_path / "t.orc", ["Id = 1", "Id IS NULL"], "Id BIGINT")
+    same(readers, tmp_path / "t.orc", ["id = 1", "id = 30"], "id BIGINT")
+    same(readers, tmp_path / "t.orc", ["st.x = 1", "st.x = -1", "st.x IS NULL"], "st STRUCT<x: BIGINT>")
+    one = write_stripes(readers.spark.range(0, 6, 1, 1).selectExpr("id AS Key"), tmp_path / "one", "Key")
+    assert same(readers, one, ["key = 1", "KEY = 2"], "kEY BIGINT") == 4
+
+
+@pytest.mark.parametrize("kind", ["CHAR(3)", "VARCHAR(3)"])
+def test_strings_of_a_table_that_pads_them(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
+    spark = readers.spark
+    stripes_of(spark, tmp_path / "t", "STRING", ["'a'", "'a  '", "'b'", "'b '"])
+    try:
+        for name in ("orc", "bloomorc"):
+            spark.sql(f"CREATE TABLE padded_{name} (c {kind}) USING {name} LOCATION '{tmp_path / 't'}'")
+        for condition in ("c = 'a'", "c = 'b  '", "c IN ('a  ', 'x')", "c < 'b'", "c <> 'b'"):
+            with conf(spark, UNPUSHED):
+                theirs, ours = (
+                    texts(spark.sql(f"SELECT * FROM padded_{name} WHERE {condition}").collect())
+                    for name in ("orc", "bloomorc")
+                )
+            assert ours == theirs, condition
+    finally:
+        for name in ("orc", "bloomorc"):
+            spark.sql(f"DROP TABLE IF EXISTS padded_{name}")
+
+
+MOMENTS = ["1500-01-01", "1582-10-10", "1899-12-31 23:00", "1970-01-01", "1969-12-31 23:59:59.5", "2026-03-29 02:30"]
+MOMENTS += ["2026-03-08 02:30", "2026-11-01 01:30", "2026-10-25 02:30", "2026-07-01 22:30:00.000001"]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown", "session"),
+    [
+        ("UTC", "PST", "Europe/Zurich"),
+        ("Europe/Zurich", "Asia/Kathmandu", "UTC"),
+    ],
+)
+def test_timestamps_are_the_readings_of_the_readers_clock(
+    readers: OrcReaders, tmp_path: Path, written: str, shown: str, session: str
+) -> None:
+    spark = readers.spark
+    with clock(spark, written):
+        values = [f"TIMESTAMP_NTZ'{moment}'" for moment in MOMENTS]
+        path = stripes_of(spark, tmp_path / "t", "TIMESTAMP", values)
+    with clock(spark, shown), conf(spark, {"spark.sql.session.timeZone": session}):
+        stored = readers.oracle(path).selectExpr("CAST(unix_micros(c) AS STRING) AS c").distinct().collect()
+        wheres = [f"c = timestamp_micros({micros})" for (micros,) in stored]
+        wheres += [f"c <= timestamp_micros({micros})" for (micros,) in stored[::4]]
+        assert same(readers, path, wheres) > 0

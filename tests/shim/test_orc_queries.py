@@ -1,0 +1,225 @@
+"""What queries over ORC files do through the jar: joins, partitions, metadata, streams, settings; and what is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from pyspark_bloomparquet import last_plan
+from tests.support.orc_spark import UNPUSHED, OrcReaders, write_stripes
+from tests.support.scenarios import _scans, texts
+from tests.support.spark import conf, rows
+from tests.support.spark_log import explained
+
+REFUSALS = (PySparkException, Py4JJavaError)
+
+
+@pytest.fixture(scope="module")
+def readers(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> OrcReaders:
+    shim.conf.set("spark.datasource.bloomorc.cacheDirectory", str(tmp_path_factory.mktemp("cache")))
+    return OrcReaders(shim)
+
+
+@pytest.fixture(scope="module")
+def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two partitions of three files with ten stripes of two rows; statistics say nothing of `k`."""
+    root = tmp_path_factory.mktemp("orc") / "a b%20c"
+    for p in (1, 2):
+        frame = readers.spark.range(p * 1000, p * 1000 + 60, 1, 3).selectExpr(
+            "id AS n", "xxhash64(id) AS k", "named_struct('x', id, 'y', array(id)) AS st", "concat('s', id) AS s"
+        )
+        write_stripes(frame, root / f"p={p}", "k,s")
+    return str(root)
+
+
+def key(readers: OrcReaders, n: int) -> int:
+    found: int = readers.spark.range(n, n + 1).selectExpr("xxhash64(id)").first()[0]  # type: ignore[index]
+    return found
+
+
+def test_explain_metrics_and_summary_count_stripes(readers: OrcReaders, lake: str) -> None:
+    frame = readers.jar(lake).where(f"k = {key(readers, 2059)} AND n > 1010").select("s")
+    assert rows(frame) == [("s2059",)]
+    (plan,) = last_plan(frame)
+    assert (plan.unit, plan.total, plan.kept, plan.whole_files) == ("stripe", 60, 1, 0)
+    by_statistics, by_bloom = plan.skipped["statistics"], plan.skipped["bloom"]
+    assert by_statistics + by_bloom == 59
+    assert by_statistics >= 5
+    assert by_bloom > 5
+    assert plan.inside == (60, 1, by_statistics, by_bloom)
+    assert str(plan) == f"1 of 60 stripes kept; {by_statistics} skipped by statistics, {by_bloom} by Bloom filter"
+    with conf(readers.spark, {"spark.sql.maxMetadataStringLength": "2000"}):
+        text = explained(frame)
+    assert f"1 of 60 stripes ({by_statistics} skipped by statistics, {by_bloom} by Bloom filter)" in text
+    assert f"k = {key(readers, 2059)}" in text
+    (node,) = _scans(frame._jdf.queryExecution().executedPlan())
+    expected = {"numStripesTotal": 60, "numStripesRead": 1, "numStripesSkippedByStatistics": by_statistics}
+    expected |= {"numStripesSkippedByBloomFilter": by_bloom, "numRowGroupsTotal": 60, "numPlanningFailures": 0}
+    expected |= {"numRowGroupsExcludedByStatistics": by_statistics, "numRowGroupsExcludedByBloomFilter": by_bloom}
+    metrics = {name: node.metrics().apply(name) for name in [*expected, "bloomFilterBytes", "planningTimeMs"]}
+    assert {name: int(metrics[name].value()) for name in expected} == expected
+    assert int(metrics["bloomFilterBytes"].value()) == plan.bloom_bytes_read > 0
+    assert all("stripe" in metrics[name].name().get() for name in metrics if "Stripes" in name)
+    assert explained(readers.jar(lake).select("s")).count("no predicate") > 0
+
+
+def test_only_the_kept_stripes_are_read(readers: OrcReaders, lake: str) -> None:
+    keys = [key(readers, n) for n in (1000, 1003, 1059, 2030)]
+    with conf(readers.spark, UNPUSHED):
+        frame = readers.jar(lake).where(f"k IN ({', '.join(map(str, keys))})").select("n", "p")
+        assert rows(frame) == [(1000, 1), (1003, 1), (1059, 1), (2030, 2)]
+    (node,) = _scans(frame._jdf.queryExecution().executedPlan())
+    assert int(node.metrics().apply("numOutputRows").value()) == 8
+    assert [plan.kept for plan in last_plan(frame)] == [4]
+
+
+def test_a_load_serves_several_queries(readers: OrcReaders, lake: str) -> None:
+    frame = readers.jar(lake)
+    one, two = (frame.where(f"k = {key(readers, n)}").select("n") for n in (1001, 2002))
+    assert (rows(one), frame.count(), rows(two), rows(one)) == ([(1001,)], 120, [(2002,)], [(1001,)])
+    both = one.union(two).union(frame.where("k = 1").select("n"))
+    assert rows(both) == [(1001,), (2002,)]
+    assert Counter(plan.kept for plan in last_plan(both)) == {1: 2, 0: 1}
+
+
+def test_a_condition_of_the_load(readers: OrcReaders, lake: str) -> None:
+    where = f"k IN ({key(readers, 1001)}, {key(readers, 2002)})"
+    bound = readers.jar(lake, where=where)
+    assert rows(bound.select("n", "p")) == [(1001, 1), (2002, 2)]
+    assert rows(bound.where("p = 2").select("n")) == [(2002,)]
+    assert rows(bound.selectExpr("count(*)", "min(n)")) == [(2, 1001)]
+    (plan,) = last_plan(bound.select("n"))
+    assert (plan.total, plan.kept) == (60, 2)
+
+
+def test_a_join_prunes_by_what_it_brings(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
+    tags = readers.spark.range(1000, 2060, 1, 1).selectExpr(
+        "xxhash64(id) AS k", "concat('t', id) AS tag", "CAST(id % 2 + 1 AS INT) AS p"
+    )
+    dimension = readers.jar(write_stripes(tags, tmp_path / "d", rows=5000)).where("tag IN ('t1044', 't2001', 't1500')")
+    joined = readers.jar(lake).join(dimension.select("k", "tag"), "k").select("n", "tag")
+    assert rows(joined) == [(1044, "t1044"), (2001, "t2001")]
+    assert sorted((plan.total, plan.kept) for plan in last_plan(joined)) == [(1, 1), (60, 2)]
+    by_partition = readers.jar(lake).join(dimension.where("tag = 't1500'").select("p", "tag"), "p").select("n")
+    assert rows(by_partition) == [(n,) for n in range(1000, 1060)]
+    scans = _scans(by_partition._jdf.queryExecution().executedPlan())
+    assert 60 in [int(node.metrics().apply("numOutputRows").value()) for node in scans]
+
+
+def test_metadata_partitions_and_nested_columns(readers: OrcReaders, lake: str) -> None:
+    for vectorized in ("true", "false"):
+        with conf(readers.spark, {"spark.sql.orc.enableVectorizedReader": vectorized}):
+            for columns in (
+                ["_metadata.file_path", "_metadata.file_name", "_metadata.file_size", "n", "p", "st.x"],
+                ["*"],
+            ):
+                condition = f"k IN ({key(readers, 1007)}, {key(readers, 2059)}) AND p > 0"
+                ours, theirs = (
+                    texts(frame.where(condition).selectExpr(*columns).collect())
+                    for frame in (readers.jar(lake), readers.oracle(lake))
+                )
+                assert ours == theirs
+                assert len(ours) == 2
+    assert "row_index" not in readers.jar(lake).select("_metadata.*").columns
+    only = readers.jar(lake).where(f"p = 1 AND k = {key(readers, 2059)}")
+    assert rows(only) == []
+    assert [plan.total for plan in last_plan(only)] == [30]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"spark.sql.orc.aggregatePushdown": "true"},
+        {"spark.sql.orc.filterPushdown": "false"},
+        {"spark.sql.orc.enableNestedColumnVectorizedReader": "false"},
+        {"spark.sql.codegen.maxFields": "1"},
+    ],
+    ids=lambda given: next(iter(given)).removeprefix("spark.sql."),
+)
+def test_settings_of_spark_change_no_answer(readers: OrcReaders, lake: str, settings: dict[str, str]) -> None:
+    with conf(readers.spark, settings):
+        asked = {
+            "p = 2": ["count(*)", "min(n)", "max(n)", "count(s)"],
+            f"k = {key(readers, 1011)}": ["p", "st.y", "st.x"],
+        }
+        for where, select in asked.items():
+            ours, theirs = (
+                texts(read(lake).where(where).selectExpr(*select).collect()) for read in (readers.jar, readers.oracle)
+            )
+            assert ours == theirs, f"{select} where {where}"
+        assert rows(readers.jar(lake).selectExpr("count(*)", "max(n)")) == [(120, 2059)]
+
+
+def test_a_path_query_and_a_stream_read_plain_orc(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
+    spark = readers.spark
+    assert rows(spark.sql(f"SELECT n FROM bloomorc.`{lake}` WHERE n = 1003")) == [(1003,)]
+    stream = spark.readStream.format("bloomorc").schema("n BIGINT, k BIGINT, s STRING, p INT").load(lake)
+    query = stream.writeStream.format("bloomorc").option("bloomColumns", "k").partitionBy("p")
+    query = query.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True)
+    query.start(str(tmp_path / "out")).awaitTermination(60)
+    found = readers.jar(tmp_path / "out").where(f"k = {key(readers, 2001)}").select("n", "p")
+    assert rows(found) == [(2001, 2)]
+    (plan,) = last_plan(found)
+    assert plan.skipped["bloom"] > 0
+    with pytest.raises(REFUSALS, match="where is not for streams and path queries, which are read as plain ORC"):
+        spark.readStream.format("bloomorc").schema("n BIGINT").option("where", "n = 1").load(lake).writeStream.format(
+            "noop"
+        ).option("checkpointLocation", str(tmp_path / "c2")).start().processAllAvailable()
+
+
+def test_a_plan_of_files_that_were_replaced_is_an_error(readers: OrcReaders, tmp_path: Path) -> None:
+    spark = readers.spark
+    write_stripes(spark.range(0, 2000, 1, 1).selectExpr("id", "repeat('x', 50) AS t"), tmp_path / "t", "id", rows=100)
+    (path,) = (tmp_path / "t").glob("*.orc")
+    frame = readers.jar(tmp_path / "t").where("id = 1950").select("id")
+    assert rows(frame) == [(1950,)]
+    write_stripes(spark.range(0, 2000, 1, 1).selectExpr("'y' AS t", "id"), tmp_path / "u", "id", rows=400)
+    (other,) = (tmp_path / "u").glob("*.orc")
+    path.write_bytes(other.read_bytes())
+    path.with_name(f".{path.name}.crc").unlink()
+    with pytest.raises(REFUSALS, match=r"\.orc was replaced after this query was planned"):
+        frame.collect()
+    assert rows(readers.jar(tmp_path / "t").where("id = 1950").select("id")) == [(1950,)]
+
+
+def test_files_that_are_not_understood_are_left_to_spark(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
+    write_stripes(readers.spark.range(0, 8, 1, 1), tmp_path / "t", "id")
+    (tmp_path / "t" / "no.orc").write_bytes(b"ORC" + b"no file of ORC" * 20)
+    frame = readers.jar(tmp_path / "t", "id BIGINT", ignoreCorruptFiles="true").where("id = 5")
+    assert rows(frame) == [(5,)]
+    (plan,) = last_plan(frame)
+    assert (plan.total, plan.kept, plan.whole_files) == (4, 1, 1)
+    with pytest.raises(REFUSALS):
+        readers.jar(tmp_path / "t", "id BIGINT").where("id = 5").collect()
+    frame = readers.jar(tmp_path / "t", "id BIGINT", planning="off", ignoreCorruptFiles="true").where("id = 5")
+    assert rows(frame) == [(5,)]
+    assert str(last_plan(frame)[0]) == "not planned: planning is off"
+
+
+def test_the_zone_of_executors_elsewhere_is_known_where_their_options_name_it(readers: OrcReaders) -> None:
+    jvm: Any = readers.spark._jvm
+    loader = readers.spark._jsparkSession.sharedState().jarClassLoader()
+    settings = jvm.org.apache.spark.SparkConf
+    kinds = readers.spark.sparkContext._gateway.new_array(jvm.java.lang.Class, 1)  # type: ignore[union-attr]
+    kinds[0] = settings(False).getClass()
+    method = loader.loadClass("io.bloomparquet.spark.ReaderZone").getDeclaredMethod("ofExecutors", kinds)
+    method.setAccessible(True)
+
+    def zone(**options: str) -> str | None:
+        given = settings(False)
+        for name, value in options.items():
+            given.set(f"spark.executor.{name}JavaOptions", value)
+        values = readers.spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 1)  # type: ignore[union-attr]
+        values[0] = given
+        found = method.invoke(None, values)
+        return None if found is None else found.getID()
+
+    assert zone() is None
+    assert zone(extra="-Xmx1g -Dmy.user.timezone=UTC") is None
+    assert zone(default="-Duser.timezone=UTC", extra="-Duser.timezone=Asia/Tokyo -ea") == "Asia/Tokyo"

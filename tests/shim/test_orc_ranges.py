@@ -1,0 +1,110 @@
+"""The byte ranges that the planner process answers for ORC files hold the first bytes of the stripes that are kept, and
+of no others: by these a reader of Spark's takes them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc as orc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_bloomparquet.frames import to_clock
+from pyspark_bloomparquet.planner_worker import ranges
+from tests.shim.test_worker import Planner, started
+from tests.support.orc import OrcFile
+
+
+@pytest.fixture(scope="module")
+def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planner]:
+    with started(tmp_path_factory.mktemp("cache")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two files with several stripes, whose ids no other has; statistics say nothing of them."""
+    root = tmp_path_factory.mktemp("worker")
+    for i in range(2):
+        ids = np.random.default_rng(i).permutation(10_000) * 2 + i
+        options: dict[str, Any] = {"bloom_filter_columns": [1], "bloom_filter_fpp": 1e-4, "row_index_stride": 1000}
+        orc.write_table(pa.table({"id": ids}), root / f"{i}.orc", stripe_size=16_384, batch_size=1000, **options)
+    return sorted(root.iterdir())
+
+
+def ask(planner: Planner, lake: list[Path], predicate: dict[str, Any], **more: Any) -> tuple[dict[str, Any], Any]:
+    planner.send(1, lake, predicate, format="orc", **more)
+    head, found = planner.receive()
+    return head.get("plan", head), found
+
+
+def test_an_answer_is_the_extent_of_the_stripe_that_has_the_value(planner: Planner, lake: list[Path]) -> None:
+    files = [OrcFile.open(path) for path in lake]
+    total = sum(len(file.tail.stripes) for file in files)
+    assert total > 6
+    for i, file in enumerate(files):
+        for stripe, extent in enumerate(file.tail.stripes):
+            value = int(file.row_groups("id", stripe)[0][0])
+            plan, found = ask(planner, lake, {"op": "=", "column": ["id"], "type": "int64", "value": value})
+            assert found == [[i, extent.offset, extent.length]]
+            assert (plan["numStripesTotal"], plan["numStripesRead"]) == (total, 1)
+            assert plan["rows"] == extent.rows
+            skipped = plan["numStripesSkippedByStatistics"] + plan["numStripesSkippedByBloomFilter"]
+            assert skipped == total - 1
+            assert plan["numRowGroupsTotal"] == 20
+            excluded = plan["numRowGroupsExcludedByStatistics"] + plan["numRowGroupsExcludedByBloomFilter"]
+            assert excluded >= 18
+
+
+def test_a_column_that_is_shown_as_another_type_excludes_nothing(planner: Planner, lake: list[Path]) -> None:
+    wanted = {"op": "=", "column": ["id"], "type": "int64", "value": -5}
+    plan, found = ask(planner, lake, wanted)
+    assert (plan["numStripesRead"], found) == (0, [])
+    for kind in ("int", "string", "timestamp", "double", "interval"):
+        plan, found = ask(planner, lake, wanted, shownAs=[[["id"], kind]])
+        assert plan["numStripesRead"] == plan["numStripesTotal"] == len(found)
+
+
+def test_files_of_the_other_format_are_read_whole(planner: Planner, lake: list[Path]) -> None:
+    planner.send(1, lake, {"op": "=", "column": ["id"], "type": "int64", "value": -5}, format="parquet")
+    head, found = planner.receive()
+    assert head["plan"]["numFilesNotUnderstood"] == 2
+    assert found == [[i, 0, path.stat().st_size] for i, path in enumerate(lake)]
+
+
+def test_a_clock_is_believed_where_it_is_known_and_shows_what_the_readers_does() -> None:
+    summer, winter = (
+        (int(dt.datetime(2026, month, 1, tzinfo=dt.timezone.utc).timestamp()) * 10**6, hours * 3_600_000)
+        for month, hours in ((7, 2), (1, 1))
+    )
+    assert to_clock("Europe/Zurich", [summer, winter]) == "Europe/Zurich"
+    assert to_clock("Europe/Zurich", [summer, (winter[0], 0)]) is None
+    assert to_clock("Europe/Zurich", [(-62_135_596_800_000_000, -3_600_000)]) is None
+    assert to_clock("SystemV/PST8", [summer]) is None
+    assert to_clock(None, [summer]) is None
+
+
+_extents = st.tuples(st.integers(0, 60), st.integers(0, 40), st.booleans())
+
+
+@given(st.lists(st.lists(_extents, max_size=6), min_size=1, max_size=3))
+def test_no_stripe_is_lost_or_taken_along_whatever_a_footer_says(files: list[list[tuple[int, int, bool]]]) -> None:
+    """Only stripes of one offset are taken together, for a reader cannot tell them apart."""
+    file = np.array([i for i, stripes in enumerate(files) for _ in stripes], np.int64)
+    start, length = (np.array([each[at] for stripes in files for each in stripes], np.int64) for at in (0, 1))
+    kept = np.array([each[2] for stripes in files for each in stripes], np.bool_)
+    table = SimpleNamespace(unit="stripe", file=file, extents_of=lambda some: (start[some], length[some]))
+    found: Any = SimpleNamespace(table=table, codes=np.where(kept, 0, 1))
+    spans = list(zip(*(part.tolist() for part in ranges(found)), strict=True))
+    for i in range(len(file)):
+        taken = sum(of == file[i] and begin <= start[i] < begin + size for of, begin, size in spans)
+        wanted = bool(kept[(file == file[i]) & (start == start[i])].any())
+        assert taken == wanted
+    assert all(size > 0 for _, _, size in spans)

@@ -1,0 +1,192 @@
+"""Writing ORC through the jar: the filters that were asked for, and no others; tables; overwriting without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from bloomparquet.orc.indexes import read_filters
+from bloomparquet.orc.schema import fields
+from bloomparquet.storage import ReadCount
+from pyspark_bloomparquet import last_plan
+from tests.support.orc import OrcFile, result
+from tests.support.scenarios import _scans
+from tests.support.spark import conf, rows
+
+REFUSALS = (PySparkException, Py4JJavaError)
+
+
+@pytest.fixture(scope="module")
+def session(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    shim.conf.set("spark.datasource.bloomorc.cacheDirectory", str(tmp_path_factory.mktemp("cache")))
+    return shim
+
+
+@pytest.fixture(scope="module")
+def mixed(session: SparkSession) -> DataFrame:
+    return session.range(0, 3000, 1, 1).selectExpr(
+        "xxhash64(id) AS UserId",
+        "concat('k', id) AS kind",
+        "id / 7D AS price",
+        "id % 2 = 0 AS flag",
+        "array(id) AS tags",
+        "map('k', id) AS props",
+        "named_struct('City', concat('c', id), 'ok', true, 'a.b', id) AS st",
+        "CAST(id AS DECIMAL(30,2)) AS amount",
+        "date_add(DATE'2020-01-01', CAST(id AS INT)) AS day",
+        "timestamp_seconds(id) AS at",
+        "id AS `x.y`",
+        "id AS `x,z`",
+        "concat('n', id) COLLATE UTF8_LCASE AS folded",
+        "id % 3 AS p",
+    )
+
+
+def filtered(path: Path | str) -> set[str]:
+    """The columns with filters, in each file alike."""
+    files = [OrcFile.open(file) for file in Path(path).rglob("*.orc")]
+    found = [
+        {".".join(name) for name, column in fields(file.tail.types) if _has_filters(file, column)} for file in files
+    ]
+    assert found
+    assert all(each == found[0] for each in found)
+    return found[0]
+
+
+def _has_filters(file: OrcFile, column: int) -> bool:
+    return result(read_filters(file.storage, [(file.stripes[0], column)], ReadCount())[0]) is not None
+
+
+def test_named_columns_have_filters_that_prune(session: SparkSession, mixed: DataFrame, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    writer = mixed.repartition(3, "kind").write.format("bloomorc").option("bloomColumns", "userid, st.City,price")
+    writer.option("bloomFpp", "0.001").option("orc.row.index.stride", "1000").save(path)
+    assert filtered(path) == {"UserId", "st.City", "price"}
+    assert rows(session.read.orc(path).selectExpr("count(*)", "sum(p)")) == [(3000, 3000 - 3000 // 3 + 1000)]
+    frame = session.read.format("bloomorc").load(path).where("st.City = 'c1234'").select("kind")
+    assert rows(frame) == [("k1234",)]
+    (plan,) = last_plan(frame)
+    assert (plan.total, plan.kept, plan.skipped["bloom"]) == (3, 1, 2)
+
+
+def test_a_star_stands_for_the_columns_that_are_looked_up(mixed: DataFrame, tmp_path: Path) -> None:
+    mixed.limit(10).write.format("bloomorc").option("bloomColumns", "*").save(str(tmp_path / "t"))
+    assert filtered(tmp_path / "t") == {"UserId", "kind", "st.City", "amount", "day", "at", "p"}
+
+
+def test_orcs_own_options_pass_and_go_with_ours(mixed: DataFrame, tmp_path: Path) -> None:
+    writer = mixed.limit(10).write.format("bloomorc").option("orc.bloom.filter.columns", "kind")
+    writer.option("orc.bloom.filter.fpp", "0.2").save(str(tmp_path / "own"))
+    assert filtered(tmp_path / "own") == {"kind"}
+    writer.option("bloomColumns", "day,UserId").mode("append").save(str(tmp_path / "both"))
+    assert filtered(tmp_path / "both") == {"kind", "day", "UserId"}
+    sizes = []
+    for fpp in ("0.2", "0.001"):
+        path = tmp_path / fpp
+        mixed.limit(10).write.format("bloomorc").options(bloomColumns="kind", bloomFpp=fpp).save(str(path))
+        (file,) = path.glob("*.orc")
+        sizes.append(file.stat().st_size)
+    assert sizes[0] < sizes[1]
+
+
+WRONG = {
+    "a name that is none": ({"bloomColumns": "UserIdd"}, "no such column in the files; did you mean 'UserId'?"),
+    "a struct": ({"bloomColumns": "st"}, "is a struct; name its fields"),
+    "a list": ({"bloomColumns": "tags"}, "is a list"),
+    "a map": ({"bloomColumns": "props"}, "is a map"),
+    "BOOLEAN": ({"bloomColumns": "kind,flag"}, "names 'flag', which is BOOLEAN"),
+    "a dot in a name": ({"bloomColumns": "x.y"}, "names 'x.y', which has a name that ORC's writer takes for another"),
+    "a dot in a field's name": ({"bloomColumns": "st.a.b"}, "ORC's writer takes for another"),
+    "fpp": ({"bloomFpp": "1.5"}, "option bloomFpp is '1.5'; expected a number between 0 and 1"),
+    "fpp of one column": ({"bloomFpp#kind": "0.1"}, "bloomfpp#kind is not for filters of ORC; ORC has one share"),
+    "bytes": (
+        {"bloomMaxBytes": "1m"},
+        "bloommaxbytes is not for filters of ORC; ORC makes room for orc.row.index.stride",
+    ),
+    "ndv": ({"bloomNdv": "100"}, "bloomndv is not for filters of ORC; ORC makes room for orc.row.index.stride"),
+    "parquet-java's": ({"parquet.bloom.filter.enabled#kind": "true"}, "it is for Parquet"),
+    "keys": ({"keyProvider": "company.keys:keys"}, "keyProvider is for encrypted Parquet"),
+    "fpp twice": ({"bloomFpp": "0.1", "orc.bloom.filter.fpp": "0.2"}, "expected one of them"),
+    "a column twice": (
+        {"bloomColumns": "kind,day", "orc.bloom.filter.columns": "p, Kind"},
+        "orc.bloom.filter.columns is 'p, Kind', and both name 'kind'",
+    ),
+    "no indexes": ({"bloomColumns": "kind", "orc.create.index": "false"}, "orc.create.index is false"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_done_is_told_before_anything_is_written(mixed: DataFrame, tmp_path: Path, case: str) -> None:
+    options, message = WRONG[case]
+    with pytest.raises(IllegalArgumentException) as told:
+        mixed.write.format("bloomorc").options(**options).save(str(tmp_path / "t"))
+    assert message.lower() in str(told.value).lower()
+    assert not list(tmp_path.rglob("*.orc"))
+
+
+@pytest.fixture
+def database(session: SparkSession) -> Iterator[str]:
+    session.sql("CREATE DATABASE IF NOT EXISTS orcs")
+    yield "orcs"
+    session.sql("DROP DATABASE orcs CASCADE")
+
+
+def test_tables_of_the_catalog(session: SparkSession, database: str) -> None:
+    name = f"{database}.t"
+    select = "SELECT id % 2 AS p, xxhash64(id) AS k, id FROM range({}, {}, 1, 1)"
+    session.sql(
+        f"CREATE TABLE {name} USING bloomorc OPTIONS (bloomColumns 'k') PARTITIONED BY (p) AS {select.format(0, 50)}"
+    )
+    session.sql(f"INSERT INTO {name} SELECT xxhash64(id), id, id % 2 FROM range(50, 100, 1, 1)")
+    found = session.sql(f"SELECT id, p FROM {name} WHERE k = xxhash64(77L)")
+    assert rows(found) == [(77, 1)]
+    assert [(plan.total, plan.kept) for plan in last_plan(found)] == [(4, 1)]
+    session.sql(f"INSERT OVERWRITE {name} PARTITION (p = 1) SELECT xxhash64(id), id FROM range(200, 203)")
+    assert rows(session.sql(f"SELECT p, count(*), max(id) FROM {name} GROUP BY p")) == [(0, 50, 98), (1, 3, 202)]
+    with conf(session, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
+        session.sql(f"INSERT OVERWRITE {name} SELECT xxhash64(id), id, 0 FROM range(300, 302)")
+    assert rows(session.sql(f"SELECT p, count(*), max(id) FROM {name} GROUP BY p")) == [(0, 2, 301), (1, 3, 202)]
+    session.range(5).write.format("bloomorc").saveAsTable(f"{database}.u")
+    session.range(5, 7).write.format("bloomorc").mode("append").saveAsTable(f"{database}.u")
+    assert rows(session.table(f"{database}.u")) == [(i,) for i in range(7)]
+    session.sql(f"CREATE OR REPLACE TABLE {database}.u USING bloomorc AS SELECT 9 AS id")
+    assert rows(session.table(f"{database}.u").where("id = 9")) == [(9,)]
+    session.sql(f"ALTER TABLE {name} ADD COLUMN more STRING")
+    session.sql(f"INSERT INTO {name} VALUES (1, 1, 'x', 5)")
+    assert rows(session.sql(f"SELECT id, p FROM {name} WHERE more = 'x'")) == [(1, 5)]
+    with pytest.raises(REFUSALS, match="tables of bloomorc cannot be bucketed"):
+        session.sql(f"CREATE TABLE {database}.b USING bloomorc CLUSTERED BY (id) INTO 2 BUCKETS AS SELECT 1 AS id")
+
+
+def test_options_of_the_session_are_those_of_its_writes(
+    session: SparkSession, mixed: DataFrame, tmp_path: Path
+) -> None:
+    with conf(session, {"spark.datasource.bloomorc.bloomColumns": "kind"}):
+        mixed.limit(5).write.format("bloomorc").save(str(tmp_path / "t"))
+        assert filtered(tmp_path / "t") == {"kind"}
+        with conf(session, {"spark.datasource.bloomorc.planning": "off"}):
+            frame = session.read.format("bloomorc").load(str(tmp_path / "t")).where("kind = 'k3'")
+            assert (len(frame.collect()), last_plan(frame)[0].reason) == (1, "planning is off")
+
+
+def test_an_overwrite_that_fails_leaves_the_old_rows(session: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    session.range(10).write.format("bloomorc").save(path)
+    before = {file.name for file in Path(path).rglob("*") if file.is_file()}
+    bad = session.range(0, 4, 1, 2).selectExpr("if(id = 3, raise_error('on purpose'), id) AS id")
+    with pytest.raises(REFUSALS, match="on purpose"):
+        bad.write.format("bloomorc").mode("overwrite").save(path)
+    assert {file.name for file in Path(path).rglob("*") if file.is_file()} == before
+    with pytest.raises(REFUSALS, match="UNSUPPORTED_OVERWRITE"):
+        session.read.format("bloomorc").load(path).write.format("bloomorc").mode("overwrite").save(path)
+    session.range(3).write.format("bloomorc").mode("overwrite").save(path)
+    assert rows(session.read.format("bloomorc").load(path)) == [(0,), (1,), (2,)]
+    frame = session.read.format("bloomorc").load(path)
+    session.range(3, 4).write.format("bloomorc").mode("append").save(path)
+    assert len(list(_scans(frame._jdf.queryExecution().executedPlan()))) == 1
+    assert rows(session.read.format("bloomorc").load(path)) == [(0,), (1,), (2,), (3,)]
