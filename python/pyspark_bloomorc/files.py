@@ -153,8 +153,8 @@ class StoredOrc:
         self.names: Sequence[str] = _by_position(tail, data) if _has_no_names(tail) else root.names
         if options.where is not None and list(self.names) != list(root.names):
             raise UnsupportedError(
-                f"{part.path}: the file calls its columns {', '.join(root.names[:3])}, …, so the option where cannot be "
-                "told by their names; use .where(…) on the DataFrame instead"
+                f"{part.path}: the file calls its columns {', '.join(root.names[:3])}, …, so the option where cannot "
+                "go by their names; use .where(…) on the DataFrame instead"
             )
         for field in data.fields:
             at = resolve(self.names, field.name, case_sensitive=options.case_sensitive)

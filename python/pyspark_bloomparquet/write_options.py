@@ -252,6 +252,10 @@ class OrcWriteOptions(TableOptions):
     def parse(cls, given: Mapping[str, str]) -> OrcWriteOptions:
         """Check `given`, as Spark hands it over. :class:`OptionError` says what was found and what was expected."""
         values, _ = _read(given, ORC)
+        said = {key.lower(): key for key in given}
+        for ours, theirs in (("bloomColumns", ORC_COLUMNS), ("bloomFpp", ORC_FPP)):
+            if ours.lower() in said and theirs in said:
+                raise OptionError(f"options {ours} and {said[theirs]} say the same thing; expected one of them")
         common = _of_any_table(values, ORC)
         if ORC_COLUMNS in values:
             common["bloom_columns"] = ",".join(values[ORC_COLUMNS])
