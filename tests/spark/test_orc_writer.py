@@ -186,13 +186,11 @@ def test_errors_of_options_say_what_is_expected(key: str, value: str, message: s
         OrcWriteOptions.parse({})
 
 
-def test_orcs_own_options_win_over_ours() -> None:
-    given = {
-        "bloomColumns": "a",
-        "orc.bloom.filter.columns": "b,c",
-        "orc.bloom.filter.fpp": "0.2",
-        "orc.compress": "LZ4",
-    }
+def test_orcs_own_options_stand_for_ours() -> None:
+    given = {"orc.bloom.filter.columns": "b,c", "orc.bloom.filter.fpp": "0.2", "orc.compress": "LZ4"}
     found = OrcWriteOptions.parse({"path": "/data", **given})
     assert (found.bloom_columns, found.bloom_fpp, found.codec) == ("b,c", 0.2, "lz4")
     assert OrcWriteOptions.parse({"path": "/data", **given, "compression": "none"}).codec == "none"
+    for ours, theirs in (("bloomColumns", "orc.bloom.filter.columns"), ("bloomFpp", "orc.bloom.filter.fpp")):
+        with pytest.raises(OptionError, match=f"options {ours} and {theirs} say the same thing"):
+            OrcWriteOptions.parse({"path": "/data", **given, ours: "0.1"})

@@ -192,7 +192,9 @@ class Stripes:
     def kept_bytes(self) -> int:
         """About what this takes of memory."""
         tails = sum(len(tail.footer) + len(tail.stored_metadata) for tail in self.tails)
-        columns = sum(8 * 5 * len(column.arrays.nulls) + column.filters.kept_bytes for column in self._indexes.values())
+        with self._lock:
+            indexes = list(self._indexes.values())
+        columns = sum(8 * 5 * len(column.arrays.nulls) + column.filters.kept_bytes for column in indexes)
         return tails + columns + 8 * 8 * len(self)
 
     def _find_layouts(self) -> list[int]:
