@@ -16,12 +16,12 @@ from bloomparquet.pruning.cache import FooterCache
 from bloomparquet.pruning.evidence import Table
 from bloomparquet.storage import FileInfo, ReadCount
 
-_MOST_REMEMBERED = 1024
+_MOST_REMEMBERED = 1 << 18
 
 cache = FooterCache()
 """Shared by all plans of this process; ``cache.clear()`` forgets it, ``cache.use_disk()`` shares it with others."""
 
-_orc: OrderedDict[tuple[str, FileInfo], None] = OrderedDict()  # the first files of data sets
+_orc: OrderedDict[tuple[str, FileInfo], None] = OrderedDict()  # files that were found to be ORC
 _lock = Lock()
 
 
@@ -63,7 +63,7 @@ def _are_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, skip
     if not files or not require_orc(dataset, files, reads, skip_corrupt=skip_corrupt):
         return False
     with _lock:
-        _orc[dataset.storage.key, files[0]] = None
-        if len(_orc) > _MOST_REMEMBERED:
+        _orc.update(((dataset.storage.key, file), None) for file in files)
+        while len(_orc) > _MOST_REMEMBERED:
             _orc.popitem(last=False)
     return True

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from bloomparquet.dataset import Dataset
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, PlanError
@@ -40,12 +41,28 @@ def require_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, *
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The table of those of some files that can be read, and what is wrong with the others."""
+
+    table: Stripes
+    unreadable: Mapping[FileInfo, BloomParquetError]
+
+    def use(self, skip_corrupt: bool, locked: dict[FileInfo, EncryptionError] | None) -> Stripes:
+        for file, error in self.unreadable.items():
+            if isinstance(error, EncryptionError) and locked is not None:
+                locked[file] = error
+            elif not skip_corrupt:
+                raise error
+        return self.table
+
+
 class StripeCache:
     """Stripes by the files that they lie in; safe to use from several threads; bounded by what it holds."""
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
-        self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], Stripes] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], _Known] = OrderedDict()
         self._lock = threading.Lock()
 
     def stripes(
@@ -57,56 +74,57 @@ class StripeCache:
         skip_corrupt: bool,
         locked: dict[FileInfo, EncryptionError] | None = None,
     ) -> Stripes:
-        """The stripes of `files`; reads the tails that are not known.
+        """The stripes of `files`; reads the tails that are not known, and takes over what is known of files from other
+        sets that they are in.
 
         `skip_corrupt` passes over files that are damaged, or of a compression that is not known; `locked` takes those
         with encrypted columns. Otherwise they are errors, as for :func:`bloomparquet.orc.tail.read_tails`.
         """
         key = (storage.key, tuple(files))
         with self._lock:
-            table = self._tables.get(key)
-            if table is not None:
+            known = self._tables.get(key)
+            if known is not None:
                 self._tables.move_to_end(key)
-                return table
-            known = {f: t for other, held in self._tables.items() if other[0] == storage.key
-                     for f, t in zip(held.files, held.tails, strict=True)}  # fmt: skip
-        unread = [file for file in files if not file.mtime_ns or file not in known]
-        found: dict[FileInfo, Tail | BloomParquetError] = {file: known[file] for file in files if file in known}
-        found.update(zip(unread, map(_bounded, read_tails(storage, unread, reads)), strict=True))
-        tails: list[Tail] = []
-        kept: list[FileInfo] = []
-        for file in files:
-            tail = found[file]
-            if isinstance(tail, Tail):
-                kept.append(file)
-                tails.append(tail)
-            elif isinstance(tail, EncryptionError) and locked is not None:
-                locked[file] = tail
-            elif not skip_corrupt:
-                raise tail
-        table = Stripes(storage, tuple(kept), tails)
-        if all(are_unchanged(storage, unread)):
-            self._remember((storage.key, tuple(kept)), table)
-        return table
-
-    def knows(self, storage: Storage, files: Sequence[FileInfo]) -> bool:
-        """Whether all of these files are known to be ORC."""
-        with self._lock:
-            return (storage.key, tuple(files)) in self._tables
+            others = [each.table for (of, _), each in reversed(self._tables.items()) if of == storage.key]
+        if known is None:
+            known, lasting = _gather(storage, files, others, reads)
+            if lasting:
+                self._remember(key, known)
+        return known.use(skip_corrupt, locked)
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._tables.clear()
 
-    def _remember(self, key: tuple[str, tuple[FileInfo, ...]], table: Stripes) -> None:
+    def _remember(self, key: tuple[str, tuple[FileInfo, ...]], known: _Known) -> None:
         with self._lock:
-            self._tables[key] = table
+            self._tables[key] = known
             while len(self._tables) > 1 and (
                 len(self._tables) > _KEPT_TABLES
-                or sum(each.kept_bytes for each in self._tables.values()) > self._kept_bytes
+                or sum(each.table.kept_bytes for each in self._tables.values()) > self._kept_bytes
             ):
                 self._tables.popitem(last=False)
+
+
+def _gather(
+    storage: Storage, files: Sequence[FileInfo], others: Sequence[Stripes], reads: ReadCount
+) -> tuple[_Known, bool]:
+    """The table of `files`, with what `others` know of them; and whether it is of what was listed, as far as that can
+    be seen."""
+    held: dict[FileInfo, Tail | BloomParquetError] = {}
+    for other in others:
+        # Without a modification time, a file that was replaced by one of the same size would not be noticed.
+        held.update((file, tail) for file, tail in zip(other.files, other.tails, strict=True) if file.mtime_ns)
+    unread = [file for file in files if file not in held]
+    held.update(zip(unread, map(_bounded, read_tails(storage, unread, reads)), strict=True))
+    lasting = all(are_unchanged(storage, unread))
+    readable = [(file, tail) for file in files if isinstance(tail := held[file], Tail)]
+    unreadable = {file: error for file in files if isinstance(error := held[file], BloomParquetError)}
+    table = Stripes(storage, tuple(file for file, _ in readable), [tail for _, tail in readable])
+    for other in others:
+        table.take_over(other)
+    return _Known(table, unreadable), lasting
 
 
 def _bounded(tail: Tail | BloomParquetError) -> Tail | BloomParquetError:

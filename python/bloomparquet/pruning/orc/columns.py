@@ -98,6 +98,11 @@ class ColumnArrays:
         """Those of some chunks, by their places."""
         return ColumnArrays(self.lower[some], self.upper[some], self.known[some], self.nulls[some], self.sound[some])
 
+    def copy(self, at: NDArray[np.int64], found: ColumnArrays) -> None:
+        """Set the chunks `at` to what `found` has, in their order."""
+        self.lower[at], self.upper[at], self.known[at] = found.lower, found.upper, found.known
+        self.nulls[at], self.sound[at] = found.nulls, found.sound
+
     def put(
         self,
         at: int,

@@ -119,6 +119,22 @@ class FilterStore:
                 self._keep(loaded)
         return result
 
+    def take_over(self, groups: NDArray[np.int64], other: FilterStore, theirs: NDArray[np.int64]) -> None:
+        """What another store knows of row groups: ``theirs[i]`` there is ``groups[i]`` here. Filters are shared."""
+        with other._lock, self._lock:
+            block = other._block[theirs]
+            self._block[groups[block == _NONE]] = _NONE
+            self.errors |= {i: other.errors[j] for i, j in zip(groups.tolist(), theirs.tolist()) if j in other.errors}
+            self._told |= other._told
+            self._row[groups] = other._row[theirs]
+            for number in np.unique(block[block >= 0]).tolist():
+                size = other._blocks[number].words.nbytes
+                if self.kept_bytes + size <= RESIDENT_BYTES:
+                    self._blocks[self._loaded] = other._blocks[number]
+                    self._block[groups[block == number]] = self._loaded
+                    self._loaded += 1
+                    self.kept_bytes += size
+
     def _ask(
         self,
         result: NDArray[np.bool_],

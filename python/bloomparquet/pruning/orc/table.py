@@ -23,39 +23,19 @@ from bloomparquet.names import shown
 from bloomparquet.orc.encoding import is_shown_as
 from bloomparquet.orc.hashed import why_filters_unusable
 from bloomparquet.orc.indexes import Place, StripeIndexes, read_statistics, read_stripes
-from bloomparquet.orc.schema import Kind, file_schema
+from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics
 from bloomparquet.orc.tail import Tail
 from bloomparquet.pruning.bounds import Bounds
 from bloomparquet.pruning.evidence import ChunkFilters
 from bloomparquet.pruning.filters import Question
-from bloomparquet.pruning.orc.columns import ColumnArrays, OrcChunks
+from bloomparquet.pruning.orc.columns import UNKNOWN, ColumnArrays, OrcChunks
 from bloomparquet.pruning.orc.filters import FilterStore
+from bloomparquet.pruning.orc.layouts import find_layouts
 from bloomparquet.storage import FileInfo, ReadCount, Storage
-
-_PLACEHOLDER = "_col"
-_TRANSACTIONAL = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
 
 ColumnKey = tuple[int, int]
 """A column of a table: the place of its layout, and of its leaf therein."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What files of one writer and schema share: `tail` is that of one of them, ``columns[i]`` the column number of the
-    i-th leaf. Columns without names (Hive calls them ``_col0``, ``_col1``, …) are read by position; and of files of
-    Hive's transactional tables ORC's reader takes the columns for those of the struct within."""
-
-    tail: Tail
-    schema: FileSchema
-    columns: tuple[int, ...]
-
-    @property
-    def is_by_name(self) -> bool:
-        """Whether every reader finds the columns by their names."""
-        names = [child.name for child in self.schema.root.children]
-        placeholders = bool(names) and all(name.startswith(_PLACEHOLDER) for name in names)
-        return not placeholders and {name.lower() for name in names} != _TRANSACTIONAL
 
 
 class NoFilters:
@@ -91,8 +71,8 @@ class Stripes:
         self.paths = [file.path for file in files]
         counts = np.array([len(tail.stripes) for tail in tails], np.int64)
         self.file = np.repeat(np.arange(len(files)), counts)
-        first = np.cumsum(counts) - counts
-        self.index = np.arange(len(self.file)) - first[self.file]
+        self.first = np.concatenate(([0], np.cumsum(counts)))  # of each file, and the end
+        self.index = np.arange(len(self.file)) - self.first[self.file]
         every = [stripe for tail in tails for stripe in tail.stripes]
         self.rows = np.array([stripe.rows for stripe in every], np.int64)
         self._offset = np.array([stripe.offset for stripe in every], np.int64)
@@ -102,8 +82,8 @@ class Stripes:
         self.stride[self.stride == 0] = np.maximum(self.rows, 1)[self.stride == 0]
         groups = -(-self.rows // self.stride)
         self.first_group = np.concatenate(([0], np.cumsum(groups)))
-        self.layouts: list[Layout] = []
-        self._layout = np.array(self._find_layouts(), np.int64)[self.file] if tails else np.empty(0, np.int64)
+        self.layouts, numbers = find_layouts(tails)
+        self._layout = np.array(numbers, np.int64)[self.file]
         self._members = [np.flatnonzero(self._layout == i) for i in range(len(self.layouts))]
         self._footers: dict[int, StripeIndexes] = {}
         self._unread: dict[int, BloomParquetError] = {}  # footers of stripes, and why not
@@ -188,6 +168,47 @@ class Stripes:
                     self._footers[i] = found
             return [self._footers.get(i) for i in stripes.tolist()]
 
+    def take_over(self, other: Stripes) -> None:
+        """What another table knows of the indexes of files that both have."""
+        places = {file: place for place, file in enumerate(other.files) if file.mtime_ns}
+        shared = [(i, place) for i, file in enumerate(self.files) if (place := places.get(file)) is not None]
+        if not shared:
+            return
+        mine = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i, _ in shared])
+        theirs = np.concatenate([np.arange(other.first[i], other.first[i + 1]) for _, i in shared])
+        with other._lock, self._lock:
+            for i, j in zip(mine.tolist(), theirs.tolist(), strict=True):
+                if j in other._footers:
+                    self._footers.setdefault(i, other._footers[j])
+                elif j in other._unread:
+                    self._unread.setdefault(i, other._unread[j])
+            for (layout, leaf), column in other._indexes.items():
+                known = np.flatnonzero((other._layout[theirs] == layout) & column.loaded[theirs])
+                if len(known):
+                    self._take_column(
+                        int(self._layout[mine[known[0]]]), leaf, mine[known], other, column, theirs[known]
+                    )
+
+    def _take_column(
+        self,
+        layout: int,
+        leaf: int,
+        mine: NDArray[np.int64],
+        other: Stripes,
+        column: _IndexColumn,
+        theirs: NDArray[np.int64],
+    ) -> None:
+        own = self._indexes.get((layout, leaf))
+        if own is None:
+            own = self._indexes[layout, leaf] = self._new_index_column(layout, self.schemas[layout].leaves[leaf])
+        fresh = ~own.loaded[mine]
+        mine, theirs = mine[fresh], theirs[fresh]
+        at, of = self.within(mine).at, other.within(theirs).at
+        own.arrays.copy(at, column.arrays.take(of))
+        own.loaded[mine] = True
+        own.errors |= {i: column.errors[j] for i, j in zip(mine.tolist(), theirs.tolist()) if j in column.errors}
+        own.filters.take_over(at, column.filters, of)
+
     @property
     def kept_bytes(self) -> int:
         """About what this takes of memory."""
@@ -196,19 +217,6 @@ class Stripes:
             indexes = list(self._indexes.values())
         columns = sum(8 * 5 * len(column.arrays.nulls) + column.filters.kept_bytes for column in indexes)
         return tails + columns + 8 * 8 * len(self)
-
-    def _find_layouts(self) -> list[int]:
-        """The place of each file's layout; the layouts are noted."""
-        numbers: dict[object, int] = {}
-        found = []
-        for tail in self.tails:
-            writer = tail.writer, tail.writer_version, tail.software_version, tail.file_version, tail.calendar
-            key = tuple(each.key for each in tail.types), writer
-            if key not in numbers:
-                numbers[key] = len(self.layouts)
-                self.layouts.append(Layout(tail, *file_schema(tail.types)))
-            found.append(numbers[key])
-        return found
 
     def _column_of(self, layout: int, leaf: LeafColumn) -> int:
         return self.layouts[layout].columns[leaf.index]
@@ -237,7 +245,8 @@ class Stripes:
         within = self.within(members)
         place = np.searchsorted(members, within.of)
         of, at = by_stripe.take(place), within.at
-        arrays.lower[at], arrays.upper[at], arrays.known[at], arrays.sound[at] = of.lower, of.upper, of.known, of.sound
+        arrays.copy(at, of)
+        arrays.nulls[at] = UNKNOWN
         none, every = of.nulls == 0, of.nulls == self.rows[within.of]
         arrays.nulls[at[none]] = 0
         arrays.nulls[at[every]] = within.rows[every]
