@@ -1,7 +1,7 @@
 """The exceptions of this package, and the "did you mean" they share.
 
     BloomParquetError
-    ├── FormatError         bytes that are not what the format says (NotParquetError: of another format, or of none)
+    ├── FormatError         bytes that are not what the format says (NotParquetError, NotOrcError: of another, or none)
     ├── UnsupportedError    well-formed, but nothing here can use it
     ├── LimitError          a size or count beyond what is sane or allowed
     ├── EncryptionError     a key, or what it should have opened (MissingKeyError, KeyRetrievalError: it did not come)
@@ -27,6 +27,10 @@ class FormatError(BloomParquetError):
 
 class NotParquetError(FormatError):
     """A file does not end as Parquet files do."""
+
+
+class NotOrcError(FormatError):
+    """A file neither ends nor begins as ORC files do."""
 
 
 class UnsupportedError(BloomParquetError):

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.encoding import encode_values, family_of
-from bloomparquet.errors import NotParquetError, PlanError, UnsupportedError
+from bloomparquet.errors import PlanError, UnsupportedError
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.keys import Keys
 from bloomparquet.literals import Family, normalize_value
@@ -20,8 +20,8 @@ from bloomparquet.predicate import Column, IsNull
 from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.binding import bind, readings, resolve, unknown_column, unknown_name
 from bloomparquet.pruning.filters import Question
-from bloomparquet.pruning.planner import cache
 from bloomparquet.pruning.rowgroups import ColumnChunks, RowGroups
+from bloomparquet.pruning.tables import open_table
 from bloomparquet.pruning.verdict import Verdict
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import ReadCount
@@ -138,16 +138,15 @@ def kind_of(path: Paths, column: str, *, keys: Keys | None = None) -> tuple[Fami
 
 def _open(path: Paths, filesystem: Any, keys: Keys | None) -> tuple[Dataset, RowGroups | OrcFiles]:
     dataset = Dataset.open(path, filesystem=filesystem, keys=keys)
-    try:
-        return dataset, cache.row_groups(dataset.storage, dataset.files, ReadCount(), skip_corrupt=False)
-    except NotParquetError:
-        # Imported here, because who has no ORC files shall not wait for it.
-        from bloomparquet.orc.inspection import OrcFiles
-        from bloomparquet.pruning.orc.cache import require_orc
+    table = open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False)
+    if isinstance(table, RowGroups):
+        return dataset, table
+    # Imported here, because who has no ORC files shall not wait for it.
+    from bloomparquet.orc.inspection import OrcFiles
+    from bloomparquet.pruning.orc.table import Stripes
 
-        if not require_orc(dataset, dataset.files, ReadCount()):
-            raise
-    return dataset, OrcFiles(dataset.storage, dataset.files)
+    assert isinstance(table, Stripes)
+    return dataset, OrcFiles(dataset.storage, table.tails)
 
 
 def _inspect_orc(files: OrcFiles, columns: Sequence[str | Column] | None) -> pa.Table:

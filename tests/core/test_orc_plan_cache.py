@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
@@ -69,3 +70,23 @@ def test_tables_are_forgotten_when_they_are_too_large(files: list[str], monkeypa
     assert bp.plan(files, WHERE).requests == 0
     assert bp.plan(files[:1], WHERE).requests == 0
     assert len(small._tables) == 1
+
+
+@pytest.mark.parametrize("skip_corrupt", [False, True])
+def test_files_of_two_formats_are_an_error_whatever_was_planned_before(
+    files: list[str], tmp_path: Path, skip_corrupt: bool
+) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "z.parquet")
+    for _ in range(2):
+        for some in (tmp_path, [str(tmp_path / "z.parquet"), *files]):
+            with pytest.raises(bp.PlanError, match="expected files of one format"):
+                bp.plan(some, WHERE, skip_corrupt=skip_corrupt)
+        bp.plan(files, WHERE)
+
+
+def test_keys_that_allow_no_plain_files_refuse_those_that_are_known(files: list[str]) -> None:
+    keys = bp.Keys(footer=bytes(16), allow_plaintext_files=False)
+    for _ in range(2):
+        with pytest.raises(bp.EncryptionError, match=r"0\.orc: the file is in plain text, which the keys do not allow"):
+            bp.plan(files, WHERE, keys=keys)
+        bp.plan(files, WHERE)

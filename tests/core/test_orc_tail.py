@@ -92,9 +92,9 @@ def test_the_utf8_stream_is_preferred(tmp_path: Path) -> None:
             "hash functions",
         ),
         (filters(filled(1), utf8=False), UnsupportedError, "layout"),
-        (b"\x0a\xff\xff\xff\xff\x0f", FormatError, "cut short"),
-        (b"\x0a" + b"\xff" * 11, FormatError, "ten bytes"),
-        (b"\x0b\x0c", FormatError, "wire type 3"),
+        (b"\x0a\xff\xff\xff\xff\x0f", FormatError, "6 bytes. is no Elements message"),
+        (b"\x0a" + b"\xff" * 11, FormatError, "12 bytes. is no Elements message"),
+        (b"\x0b\x0c", FormatError, "there are 0 of them; expected 1"),
     ],
 )
 def test_filters_that_cannot_be_are_errors_that_name_their_place(

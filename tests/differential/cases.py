@@ -95,7 +95,8 @@ def data_sets(
     only: Sequence[str] | None = None,
     plain: bool = False,
 ) -> Data:
-    """Files of all kinds, or of those that Spark reads too (`spark`). `plain`: nothing missing, nothing widened."""
+    """Files of all kinds, or of those that Spark reads too (`spark`), or of those in `only`. `plain`: nothing missing,
+    nothing widened."""
     names = [name for name, kind in KINDS.items() if (kind.spark or not spark) and (only is None or name in only)]
     paths = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True))
     columns = {path: KINDS[draw(st.sampled_from(names))] for path in sorted(paths)}
@@ -107,7 +108,7 @@ def data_sets(
     partition = None if plain else draw(st.sampled_from([None, None, *_PARTITIONS]))
     pools = {path: draw(st.lists(kind.values, min_size=1, max_size=12)) for path, kind in columns.items()}
     files = tuple(
-        draw(_files(columns, pools, partition, max_rows, plain)) for _ in range(draw(st.integers(1, max_files)))
+        draw(_files(columns, pools, partition, max_rows, plain, only)) for _ in range(draw(st.integers(1, max_files)))
     )
     if not any(path in file.kinds for path in columns for file in files):
         return draw(data_sets(spark=spark, max_files=max_files, max_rows=max_rows, only=only, plain=plain))
@@ -137,6 +138,7 @@ def _files(
     partition: str | None,
     max_rows: int,
     plain: bool,
+    only: Sequence[str] | None,
 ) -> File:
     rows = draw(st.integers(0, max_rows))
     group_size = draw(st.integers(1, max(1, min(8, rows))))
@@ -147,7 +149,7 @@ def _files(
     for path, kind in columns.items():
         choices = [kind]
         if not plain:
-            choices = [kind, kind, *(KINDS[name] for name in kind.narrower)]
+            choices = [kind, kind, *(KINDS[name] for name in kind.narrower if only is None or name in only)]
             if draw(st.integers(0, 9)) == 9:
                 continue  # missing from this file
         narrow = draw(st.sampled_from(choices)) if len(choices) > 1 else kind

@@ -6,10 +6,12 @@ import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
@@ -62,6 +64,7 @@ def unpruned(spark: SparkSession, timezone: str) -> Iterator[None]:
     settings = {
         "spark.sql.session.timeZone": timezone,
         "spark.sql.parquet.filterPushdown": "false",
+        "spark.sql.orc.filterPushdown": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.python.filterPushdown.enabled": "true",
@@ -80,15 +83,40 @@ def evaluate(frame: DataFrame, predicates: Sequence[str]) -> tuple[pa.Table, lis
     return rows, [{rid for rid, true in zip(rids, column) if true} for column in columns]
 
 
-def read_by_face(root: Path, schema: T.StructType | None, **options: str) -> pa.Table:
-    """What ``format("bloomparquet")`` gives to Spark: its classes called as Spark calls them, pickled on the way."""
-    from pyspark_bloomparquet import DefaultSource
-
-    source = DefaultSource({"path": str(root), **{name.lower(): value for name, value in options.items()}})
+def read_by_face(
+    root: Path, schema: T.StructType | None, face: str = "pyspark_bloomparquet", **options: str
+) -> pa.Table:
+    """What ``format("bloomparquet")`` (or that of another `face`) gives to Spark: its classes called as Spark calls
+    them, pickled on the way."""
+    source = import_module(face).DefaultSource(
+        {"path": str(root), **{name.lower(): value for name, value in options.items()}}
+    )
     reader = pickle.loads(pickle.dumps(source.reader(schema or source.schema())))
     splits = [pickle.loads(pickle.dumps(split)) for split in reader.partitions()]
     batches = [batch for split in splits for batch in reader.read(split)]
     return pa.Table.from_batches(batches) if batches else pa.table({})
+
+
+@contextmanager
+def clock(spark: SparkSession, zone: str) -> Iterator[None]:
+    """The JVM's own zone, by which Spark writes and reads timestamps of ORC."""
+    zones: Any = spark._jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(zone))
+    try:
+        yield
+    finally:
+        zones.setDefault(before)
+
+
+def stripes(root: Path) -> dict[tuple[str, int], set[int]]:
+    """The row ids of every stripe of every ORC file below `root`."""
+    found = {}
+    for path in sorted(root.rglob("*.orc")):
+        file = orc.ORCFile(path)
+        for place in range(file.nstripes):
+            found[str(path), place] = set(file.read_stripe(place, columns=[ROW_ID]).column(0).to_pylist())
+    return found
 
 
 def row_groups(root: Path) -> dict[tuple[str, int], set[int]]:

@@ -1,4 +1,4 @@
-"""The files of a case, written by pyarrow, DuckDB or DataFusion."""
+"""The files of a case, written by pyarrow (as Parquet or as ORC), DuckDB or DataFusion."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 from tests.differential.cases import ROW_ID, Column, Data, File
 from tests.differential.kinds import to_arrow
 from tests.differential.oracle import is_group_valid
+from tests.support import orc_rewriting
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = "\"#%'*/:=?\\\x7f{[]^"  # what Spark and Hive escape in the name of a partition's directory
 
 
-def file_paths(data: Data, root: Path) -> list[Path]:
+def file_paths(data: Data, root: Path, suffix: str = "parquet") -> list[Path]:
     """Where each file of `data` goes."""
     found = []
     for number, file in enumerate(data.files):
@@ -28,7 +29,7 @@ def file_paths(data: Data, root: Path) -> list[Path]:
                 else "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in file.partition)
             )
             folder = root / f"p={raw}"
-        found.append(folder / f"part-{number:03}.parquet")
+        found.append(folder / f"part-{number:03}.{suffix}")
     return found
 
 
@@ -56,6 +57,25 @@ def write(data: Data, root: Path) -> list[Path]:
             use_deprecated_int96_timestamps=any(kind.int96 for kind in file.kinds.values()),
             compression="none",
         )
+    return paths
+
+
+def write_orc(data: Data, root: Path) -> list[Path]:
+    """As ORC: a stripe for each row group of Parquet, of some row groups each, and filters on all columns."""
+    paths = file_paths(data, root, "orc")
+    for number, (file, path) in enumerate(zip(data.files, paths)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        orc_rewriting.write(
+            path,
+            to_table(file, data.first_rid(number)),
+            stripe=file.group_size,
+            stride=file.group_size // (1 + file.dictionary + file.store_schema) or 1,
+            bloom_filter_fpp=file.fpp,
+            dictionary_key_size_threshold=float(file.dictionary),
+            compression="zstd" if file.decimal_as_integer and file.statistics else "uncompressed",
+        )
+        if not file.statistics:
+            orc_rewriting.drop_statistics(path)
     return paths
 
 

@@ -32,7 +32,7 @@ Booleans = npt.NDArray[np.bool_]
 MAX_BITS = (1 << 31) - 64
 """ORC counts bits by a signed 32-bit number."""
 
-MAX_HASH_FUNCTIONS = 1024
+MAX_HASH_FUNCTIONS = 128
 """Far beyond what any false positive probability asks for (0.05 takes 4, a trillionth takes 40)."""
 
 _BITS_PER_WORD = 64

@@ -68,6 +68,11 @@ those of a value, or the code point after the last one there is, by which it rai
 no further than to a NUL, whatever follows."""
 
 
+def is_known(tail: Tail) -> bool:
+    """Whether it was found out, by its files, what the writer notes of values."""
+    return tail.writer in (Writer.JAVA, Writer.CPP)
+
+
 def why_filters_unusable(tail: Tail, column: int, filters: RowGroupFilters | None = None) -> str | None:
     """Why a column's filters prove nothing, None where they do.
 
@@ -106,6 +111,8 @@ def _why_stream_unusable(kind: int, filters: RowGroupFilters) -> str | None:
 def why_bounds_unusable(tail: Tail, column: int) -> str | None:
     """Why the minimum and maximum of a column prove nothing, None where they do."""
     found = tail.types[column]
+    if not is_known(tail):
+        return f"it is not known how writer {tail.writer} compares values"
     java = tail.writer == Writer.JAVA
     if found.kind in _TIMESTAMPS and tail.writer_version < WriterVersion.ORC_135:
         return "timestamps are in a zone that is not known (before ORC-135)"

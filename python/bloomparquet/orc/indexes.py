@@ -214,7 +214,7 @@ def _parse_stripe_footer(raw: bytes, tails: Sequence[Tail], place: Place) -> Str
     )
 
 
-def _elements(raw: bytes, stripe: StripeIndexes, what: str) -> list[memoryview]:
+def _elements(raw: bytes, stripe: StripeIndexes, what: str) -> Sequence[bytes | memoryview]:
     """The messages that an index stream repeats, of which there is one for each row group."""
     found = messages.elements(stripe.compression.decompress(raw, MAX_STREAM), 1, what)
     if len(found) != stripe.row_groups:

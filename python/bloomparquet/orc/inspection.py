@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from bloomparquet.errors import BloomParquetError, LimitError, UnsupportedError
+from bloomparquet.errors import BloomParquetError, UnsupportedError
 from bloomparquet.names import names_of, shown
 from bloomparquet.orc.bloom import Hashes, check_filters
 from bloomparquet.orc.encoding import encode_value
 from bloomparquet.orc.hashed import why_filters_unusable
 from bloomparquet.orc.indexes import Place, RowGroupFilters, StripeIndexes, read_filters, read_stripes
-from bloomparquet.orc.messages import MAX_ELEMENTS
 from bloomparquet.orc.schema import COMPOUND, OrcType, columns_at, paths
-from bloomparquet.orc.tail import Tail, read_tails
-from bloomparquet.storage import FileInfo, ReadCount, Storage
+from bloomparquet.orc.tail import Tail
+from bloomparquet.storage import ReadCount, Storage
 
 _AT_ONCE = 256
 """Stripes whose filters of a column are in memory."""
@@ -45,15 +44,10 @@ class Described(NamedTuple):
 
 
 class OrcFiles:
-    """The tails of `files`, read at once. Raises what is wrong with the first that cannot be read."""
+    """Files by their tails."""
 
-    def __init__(self, storage: Storage, files: Sequence[FileInfo]) -> None:
-        self._storage = storage
-        self.tails: list[Tail] = [_good(found) for found in read_tails(storage, files, ReadCount())]
-        for tail in self.tails:
-            groups = sum(_groups(tail, stripe) for stripe in range(len(tail.stripes)))
-            if groups > MAX_ELEMENTS:
-                raise LimitError(f"{tail.path}: the file claims {groups} row groups; at most {MAX_ELEMENTS} are read")
+    def __init__(self, storage: Storage, tails: Sequence[Tail]) -> None:
+        self._storage, self.tails = storage, tails
 
     def choose(self, readings: Sequence[Path]) -> Path | None:
         """The first of `readings` that a file has, or may have within a list, a map or a union."""

@@ -12,6 +12,7 @@ Source: apache/orc-format ``orc_proto.proto``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
@@ -70,6 +71,7 @@ _TABLE = {
     "RowIndex": "1 entry repeated RowIndexEntry",
     "RowIndexEntry": "2 statistics bytes",
     "BloomFilterIndex": "1 bloom_filter repeated BloomFilter",
+    "Elements": "1 first repeated bytes, 7 seventh repeated bytes",
     "BloomFilter": "1 num_hash_functions uint32, 2 bitset repeated fixed64, 3 utf8bitset bytes",
 }
 
@@ -115,6 +117,9 @@ RowIndex = _CLASSES["RowIndex"]
 RowIndexEntry = _CLASSES["RowIndexEntry"]
 BloomFilterIndex = _CLASSES["BloomFilterIndex"]
 BloomFilter = _CLASSES["BloomFilter"]
+_ELEMENTS = _CLASSES["Elements"]
+_FIELDS = {1: "first", 7: "seventh"}
+_SMALL = 1 << 20  # bytes that hold too few elements to do harm
 
 
 def parse(message: Any, data: bytes | memoryview, what: str) -> Any:
@@ -134,13 +139,15 @@ def decode(message: Any, data: bytes | memoryview, what: str) -> Any:
     return parsed
 
 
-def elements(data: bytes | memoryview, number: int | None, what: str) -> list[memoryview]:
+def elements(data: bytes | memoryview, number: int | None, what: str) -> Sequence[bytes | memoryview]:
     """The bytes of every element of the repeated message with this field number, in order; none of them is parsed.
 
     Raises FormatError for bytes that are no message, LimitError for one of more than :data:`MAX_ELEMENTS` fields.
     """
+    if number in _FIELDS and len(data) < _SMALL:
+        return list(getattr(decode(_ELEMENTS, data, what), _FIELDS[number]))
     view = memoryview(data)
-    found: list[memoryview] = []
+    found: list[bytes | memoryview] = []
     at = fields = 0
     try:
         while at < len(view):

@@ -18,7 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, UnsupportedError
+from bloomparquet.errors import (
+    BloomParquetError,
+    EncryptionError,
+    FormatError,
+    LimitError,
+    NotOrcError,
+    UnsupportedError,
+)
 from bloomparquet.orc import messages
 from bloomparquet.orc.compression import DEFAULT_BLOCK_SIZE, MAX_BLOCK_SIZE, Codec, Compression
 from bloomparquet.orc.schema import OrcType, parse_types, text
@@ -132,7 +139,7 @@ class Tail:
         return self._statistics(self._stripe_statistics[stripe], 1, columns, f"the statistics of stripe {stripe}")
 
     @cached_property
-    def _stripe_statistics(self) -> list[memoryview]:
+    def _stripe_statistics(self) -> Sequence[bytes | memoryview]:
         what = "the statistics of the stripes"
         with _named(self.path, what):
             found = messages.elements(self.compression.decompress(self.stored_metadata, MAX_SECTION), 1, what)
@@ -163,9 +170,9 @@ def read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) ->
     """The tails of `files`, in their order, or what is wrong with each; one request each where the tail fits in the
     first read.
 
-    FormatError for a file that is empty, is no ORC file or is damaged, LimitError for a tail that is too large,
-    EncryptionError for a file with encrypted columns, UnsupportedError for one whose compression is not known. All of
-    them name their file.
+    NotOrcError for a file that is empty or no ORC file, FormatError for one that is damaged, LimitError for a tail that
+    is too large, EncryptionError for a file with encrypted columns, UnsupportedError for one whose compression is not
+    known. All of them name their file.
     """
     tails: list[Tail | BloomParquetError] = []
     at, expected = 0, _GUESS
@@ -183,10 +190,15 @@ def read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) ->
 
 def are_orc(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[bool]:
     """Which of `files` begin as ORC files do; one request each."""
-    some = [i for i, file in enumerate(files) if file.size > len(MAGIC)]
+    return begin_with(storage, files, MAGIC, count)
+
+
+def begin_with(storage: Storage, files: Sequence[FileInfo], magic: bytes, count: ReadCount) -> list[bool]:
+    """Which of `files` begin with `magic`; one request each."""
+    some = [i for i, file in enumerate(files) if file.size > len(magic)]
     found = [False] * len(files)
-    for i, head in zip(some, _read_heads(storage, [files[i] for i in some], count), strict=True):
-        found[i] = head == MAGIC
+    for i, head in zip(some, _read_heads(storage, [files[i] for i in some], len(magic), count), strict=True):
+        found[i] = head == magic
     return found
 
 
@@ -203,7 +215,7 @@ def _read_some(
     for i, raw in zip(longer, more, strict=True):
         found[i] = raw
     headless = [i for i, size in enumerate(needed) if size and _postscript(files[i], found[i]).magic != MAGIC]
-    for i, head in zip(headless, _read_heads(storage, [files[i] for i in headless], count), strict=True):
+    for i, head in zip(headless, _read_heads(storage, [files[i] for i in headless], len(MAGIC), count), strict=True):
         if head != MAGIC:  # files of Hive 0.11 have it there only
             needed[i] = 0
             tails[i] = _not_orc(files[i], f"{MAGIC!r} is at neither of its ends")
@@ -248,11 +260,11 @@ def _read_ends(storage: Storage, files: Sequence[FileInfo], sizes: Sequence[int]
     return found
 
 
-def _read_heads(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[bytes]:
+def _read_heads(storage: Storage, files: Sequence[FileInfo], size: int, count: ReadCount) -> list[bytes]:
     every = np.arange(len(files))
-    width = np.full(len(files), len(MAGIC))
+    width = np.full(len(files), size)
     ranges = read_ranges(storage, [file.path for file in files], every, np.zeros(len(files), np.int64), width, count)
-    return [row.tobytes() for row in ranges.rows(len(MAGIC))]
+    return [row.tobytes() for row in ranges.rows(size)]
 
 
 def _postscript(file: FileInfo, end: bytes) -> Any:
@@ -271,8 +283,8 @@ def _postscript(file: FileInfo, end: bytes) -> Any:
     return postscript
 
 
-def _not_orc(file: FileInfo, why: str) -> FormatError:
-    return FormatError(f"{file.path}: not an ORC file, or cut short: {why}")
+def _not_orc(file: FileInfo, why: str) -> NotOrcError:
+    return NotOrcError(f"{file.path}: not an ORC file, or cut short: {why}")
 
 
 def _tail_size(file: FileInfo, postscript: Any, postscript_size: int) -> int:

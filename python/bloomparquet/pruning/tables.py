@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from threading import Lock
 
 from bloomparquet.dataset import Dataset
-from bloomparquet.errors import EncryptionError, NotParquetError
+from bloomparquet.errors import EncryptionError, NotParquetError, PlanError
 from bloomparquet.pruning.cache import FooterCache
 from bloomparquet.pruning.evidence import Table
-from bloomparquet.storage import FileInfo, ReadCount
+from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 _MOST_REMEMBERED = 1 << 18
 
@@ -39,31 +39,51 @@ def open_table(
     Otherwise raises NotParquetError for files of neither format, PlanError for files of both, and what is wrong with
     the first that cannot be read.
     """
-    storage, is_orc = dataset.storage, dataset.format == "orc"
-    if dataset.format is None and files:
-        with _lock:
-            is_orc = (storage.key, files[0]) in _orc
+    storage = dataset.storage
+    with _lock:
+        is_orc = dataset.format == "orc" or (dataset.format is None and bool(files) and (storage.key, files[0]) in _orc)
+    table: Table | None = None
     if not is_orc:
         try:
             table = cache.row_groups(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked)
-            if table.files or locked or dataset.format or not _are_orc(dataset, files, reads, skip_corrupt):
+            if table.files or locked or dataset.format or not files:
+                if dataset.format is None and len(table.files) + len(locked or ()) < len(files):
+                    _refuse_orc(storage, [file for file in files if file not in {*table.files, *(locked or ())}])
                 return table
-        except NotParquetError:
-            if dataset.format or not _are_orc(dataset, files, reads, skip_corrupt):
-                raise
+        except NotParquetError as error:
+            if dataset.format or not _are_orc(storage, files, reads):
+                raise error
+        else:
+            if not _are_orc(storage, files, reads):
+                return table
     # Imported here, because who has no ORC files shall not wait for it.
     from bloomparquet.pruning.orc.cache import cache as orc_cache
 
     return orc_cache.stripes(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked)
 
 
-def _are_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, skip_corrupt: bool) -> bool:
-    from bloomparquet.pruning.orc.cache import require_orc
+def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo]) -> None:
+    """PlanError where one of the files that are passed over is no damaged one, but of ORC."""
+    from bloomparquet.orc.tail import are_orc
 
-    if not files or not require_orc(dataset, files, reads, skip_corrupt=skip_corrupt):
+    reads = ReadCount()  # of what no plan is made of
+    for file, is_one in zip(damaged, are_orc(storage, damaged, reads), strict=True):
+        if is_one:
+            raise PlanError(
+                f"{file.path} is an ORC file, and others are of Parquet; expected files of one format: ask of each "
+                "apart"
+            )
+
+
+def _are_orc(storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> bool:
+    """Whether any of `files` is ORC; then they are remembered as such."""
+    from bloomparquet.pruning.orc.cache import cache as orc_cache
+
+    found = orc_cache.known(storage, files, reads)
+    if not found.is_orc:
         return False
     with _lock:
-        _orc.update(((dataset.storage.key, file), None) for file in files)
+        _orc.update(((storage.key, file), None) for file in found.table.files)
         while len(_orc) > _MOST_REMEMBERED:
             _orc.popitem(last=False)
     return True

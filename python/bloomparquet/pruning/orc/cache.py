@@ -11,11 +11,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bloomparquet.dataset import Dataset
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, PlanError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, NotOrcError, PlanError
 from bloomparquet.orc.messages import MAX_ELEMENTS
 from bloomparquet.orc.schema import file_schema
-from bloomparquet.orc.tail import Tail, are_orc, read_tails
+from bloomparquet.orc.tail import MAGIC, Tail, begin_with, read_tails
 from bloomparquet.pruning.orc.table import Stripes
 from bloomparquet.pruning.rowgroups import are_unchanged
 from bloomparquet.storage import FileInfo, ReadCount, Storage
@@ -25,30 +24,27 @@ _KEPT_TABLES = 16
 _MOST_ROWS = 1 << 48
 
 
-def require_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, *, skip_corrupt: bool = False) -> bool:
-    """Whether `files` are ORC, by their first bytes; False where none is. Raises PlanError where only some are (with
-    `skip_corrupt` the others are damaged), EncryptionError where the keys at hand allow no plain file."""
-    orc = are_orc(dataset.storage, files, reads)
-    if not any(orc):
-        return False
-    first = files[orc.index(True)].path
-    if not all(orc) and not skip_corrupt:
-        other = files[orc.index(False)].path
-        raise PlanError(f"{first} is an ORC file, and {other} is none; expected files of one format: ask of each apart")
-    keys = dataset.storage.keys
-    if keys is not None and not keys.allow_plaintext_files:
-        raise EncryptionError(f"{first}: the file is in plain text, which the keys do not allow; is it the right file?")
-    return True
-
-
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """The table of those of some files that can be read, and what is wrong with the others."""
+class Known:
+    """The table of those of some files that can be read, and what is wrong with the others; of these, the first that
+    is a Parquet file."""
 
     table: Stripes
     unreadable: Mapping[FileInfo, BloomParquetError]
+    parquet: FileInfo | None
+
+    @property
+    def is_orc(self) -> bool:
+        """Whether any file is ORC, be it damaged."""
+        return bool(self.table.files) or any(not isinstance(error, NotOrcError) for error in self.unreadable.values())
 
     def use(self, skip_corrupt: bool, locked: dict[FileInfo, EncryptionError] | None) -> Stripes:
+        if self.parquet is not None and self.is_orc:
+            first = next((file for file in self.table.files), self.parquet)
+            raise PlanError(
+                f"{self.parquet.path} is a Parquet file, and {first.path} is of ORC; expected files of one format: ask "
+                "of each apart"
+            )
         for file, error in self.unreadable.items():
             if isinstance(error, EncryptionError) and locked is not None:
                 locked[file] = error
@@ -62,7 +58,7 @@ class StripeCache:
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
-        self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], _Known] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], Known] = OrderedDict()
         self._lock = threading.Lock()
 
     def stripes(
@@ -78,8 +74,13 @@ class StripeCache:
         sets that they are in.
 
         `skip_corrupt` passes over files that are damaged, or of a compression that is not known; `locked` takes those
-        with encrypted columns. Otherwise they are errors, as for :func:`bloomparquet.orc.tail.read_tails`.
+        with encrypted columns. Otherwise they are errors, as for :func:`bloomparquet.orc.tail.read_tails`. Files of ORC
+        and of Parquet together are a PlanError, and plain files where the keys at hand allow none an EncryptionError.
         """
+        return self.known(storage, files, reads).use(skip_corrupt, locked)
+
+    def known(self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> Known:
+        """What `files` are; see :meth:`stripes`."""
         key = (storage.key, tuple(files))
         with self._lock:
             known = self._tables.get(key)
@@ -90,14 +91,20 @@ class StripeCache:
             known, lasting = _gather(storage, files, others, reads)
             if lasting:
                 self._remember(key, known)
-        return known.use(skip_corrupt, locked)
+        keys = storage.keys
+        if known.table.files and keys is not None and not keys.allow_plaintext_files:
+            raise EncryptionError(
+                f"{known.table.files[0].path}: the file is in plain text, which the keys do not allow; is it the right "
+                "file?"
+            )
+        return known
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._tables.clear()
 
-    def _remember(self, key: tuple[str, tuple[FileInfo, ...]], known: _Known) -> None:
+    def _remember(self, key: tuple[str, tuple[FileInfo, ...]], known: Known) -> None:
         with self._lock:
             self._tables[key] = known
             while len(self._tables) > 1 and (
@@ -109,7 +116,7 @@ class StripeCache:
 
 def _gather(
     storage: Storage, files: Sequence[FileInfo], others: Sequence[Stripes], reads: ReadCount
-) -> tuple[_Known, bool]:
+) -> tuple[Known, bool]:
     """The table of `files`, with what `others` know of them; and whether it is of what was listed, as far as that can
     be seen."""
     held: dict[FileInfo, Tail | BloomParquetError] = {}
@@ -121,10 +128,15 @@ def _gather(
     lasting = all(are_unchanged(storage, unread))
     readable = [(file, tail) for file in files if isinstance(tail := held[file], Tail)]
     unreadable = {file: error for file in files if isinstance(error := held[file], BloomParquetError)}
+    strangers = [file for file, error in unreadable.items() if isinstance(error, NotOrcError)]
+    for file, is_cut in zip(strangers, begin_with(storage, strangers, MAGIC, reads)):
+        if is_cut:
+            unreadable[file] = FormatError(str(unreadable[file]))
+    parquet = [file for file, is_one in zip(strangers, begin_with(storage, strangers, b"PAR1", reads)) if is_one]
     table = Stripes(storage, tuple(file for file, _ in readable), [tail for _, tail in readable])
     for other in others:
         table.take_over(other)
-    return _Known(table, unreadable), lasting
+    return Known(table, unreadable, next(iter(parquet), None)), lasting
 
 
 def _bounded(tail: Tail | BloomParquetError) -> Tail | BloomParquetError:

@@ -22,7 +22,7 @@ from bloomparquet.encoding import Encoded, Point
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.literals import Family
 from bloomparquet.orc.encoding import encode_point, encode_values, family_of
-from bloomparquet.orc.hashed import usable_bounds
+from bloomparquet.orc.hashed import is_known, usable_bounds
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.tail import Tail
@@ -116,6 +116,8 @@ class ColumnArrays:
         the column is none within a struct."""
         found = tail.types[column]
         order = _order_of(found)
+        if not is_known(tail):
+            return
         for i, each in enumerate(statistics, at):
             if each is None:
                 continue

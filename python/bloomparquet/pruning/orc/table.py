@@ -342,6 +342,7 @@ class RowGroupsWithin:
     def chunks(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
         """`leaf` in :meth:`members`, by row indexes and filters. What cannot be read is unknown."""
         table, members = self.stripes, self.members(layout)
+        table.footers(np.unique(self.of), reads)  # of all layouts by one round of requests
         of, at = self.of[members], self.at[members]
         stripes = np.unique(of)
         column = table.index_column(layout, leaf, stripes, reads)

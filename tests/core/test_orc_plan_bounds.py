@@ -1,0 +1,176 @@
+"""Bounds and null counts of ORC files: they hold what they are about, or prove nothing where writers err in them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.orc import messages
+from bloomparquet.orc.indexes import BLOOM_FILTER_UTF8, ROW_INDEX
+from bloomparquet.orc.schema import Kind
+from tests.core.test_orc_inspection import index, java
+from tests.support.orc import OrcFile, forge
+from tests.support.orc_forged import bound, doubles, entry, inside, longs, noted
+from tests.support.orc_rewriting import drop_statistics, write
+
+
+def test_nan_is_never_excluded(tmp_path: Path) -> None:
+    path = java(tmp_path / "x.orc", Kind.DOUBLE, doubles(1.0), doubles(2.0))
+    assert inside(bp.plan(path, bp.Eq("c0", math.nan))) == 2
+    assert inside(bp.plan(path, bp.In("c0", (math.nan, 5.0)))) == 2
+    data = write(tmp_path / "y.orc", pa.table({"x": [1.0] * 100 + [math.nan] * 100 + [3.0] * 100}))
+    assert inside(bp.plan(data, "x > 5D")) == 3
+    assert inside(bp.plan(data, bp.NotEq("x", 1.0))) == 3
+    assert inside(bp.plan(data, "x < 0D")) == 1  # the row group of NaN has no bounds
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_a_row_group_that_begins_with_nan_hides_no_value_from_its_stripe(tmp_path: Path, kind: pa.DataType) -> None:
+    """Writers take over the bounds of the other row groups alone."""
+    values = [float(i % 10 + 1) for i in range(100)] + [math.nan] + [100.0] * 98 + [-7.0] + [5.0] * 100
+    path = write(tmp_path / "x.orc", pa.table({"x": pa.array(values, kind)}))
+    (whole,) = OrcFile.open(path).tail.stripe_statistics(0, [1])
+    assert whole is not None
+    assert (whole.minimum, whole.maximum) == (1.0, 10.0)  # if writers have learnt it, there is nothing to test here
+    for where in ("x = 100D", "x = -7D", "x < 0D", "x BETWEEN 99D AND 101D", "x IN (-7D, 1000D)"):
+        assert bp.plan(path, where).kept == 1, where
+    drop_statistics(path, stripes=False)
+    assert inside(bp.plan(path, "x = 100D")) == (3 if kind == pa.float32() else 1)
+
+
+def test_strings_with_nul_may_lie_outside_the_bounds_of_cpp(tmp_path: Path) -> None:
+    """It compares them no further than to the NUL."""
+    groups = [["a\0m", "a\0z", "a\0a"], ["a\0bbb", "a\0z", "b"], ["\0m", "\0\0", "\0z\0"], ["c", "a\0", "a\0\0", "a"]]
+    for i, values in enumerate(groups):
+        path = write(tmp_path / f"{i}.orc", pa.table({"x": values}))
+        for value in values:
+            for predicate in (
+                bp.Eq("x", value), bp.LtEq("x", value), bp.GtEq("x", value), bp.StartsWith("x", value),
+                bp.In("x", [value]), bp.And(bp.GtEq("x", value), bp.LtEq("x", value)),
+                bp.NotEq("x", "a\0m"), bp.Not(bp.StartsWith("x", "a\0m")),
+            ):  # fmt: skip
+                assert bp.plan(path, predicate).kept == 1, (predicate, values)
+    assert bp.plan(tmp_path / "0.orc", "x > 'b'").kept == bp.plan(tmp_path / "0.orc", "x < 'a'").kept == 0
+    assert bp.plan(tmp_path / "3.orc", "x > 'd'").kept == 0
+
+
+@pytest.mark.parametrize("level", ["row groups", "stripes"])
+@pytest.mark.parametrize(
+    ("kind", "statistics", "held", "absent"),
+    [
+        (Kind.LONG, bound(-5, 2**62), [-5, 2**62, 0, Decimal("-5.0")], [-6, 2**62 + 1, 2**70, 0.5]),
+        (Kind.DATE, bound(0, 10, "date"), [dt.date(1970, 1, 1), dt.date(1970, 1, 11)], [dt.date(1969, 12, 31)]),
+        (Kind.DOUBLE, bound(-0.0, 1.5, "double") | {}, [0.0, -0.0, 1.5], []),
+        (Kind.STRING, bound(b"b", b"d", "string"), ["b", "bzz", "d"], ["a", "da", "", "d\0"]),
+        (Kind.DECIMAL, bound(b"-1.5", b"100", "decimal"), [Decimal("-1.50"), 100, Decimal("99.99")],
+         [Decimal("-1.51"), Decimal("100.01")]),
+        (Kind.STRING, {"string_statistics": {"lower_bound": b"x" * 1024, "upper_bound": b"x" * 1023 + b"y"}},
+         ["x" * 1024, "x" * 2000, "x" * 1023 + "y"], ["x" * 1023, "y", "x" * 1023 + "ya"]),
+    ],
+)  # fmt: skip
+def test_bounds_hold_their_own_ends(
+    tmp_path: Path, level: str, kind: int, statistics: dict[str, Any], held: Sequence[Any], absent: Sequence[Any]
+) -> None:
+    more = {"precision": 9, "scale": 2} if kind == Kind.DECIMAL else {}
+    path = noted(tmp_path / "x.orc", kind, statistics, level=level, **more)
+    for value in held:
+        for predicate in (bp.Eq("c0", value), bp.GtEq("c0", value), bp.LtEq("c0", value), bp.In("c0", [value])):
+            assert bp.plan(path, predicate).kept == 1, predicate
+    for value in absent:
+        assert bp.plan(path, bp.Eq("c0", value)).kept == 0, value
+
+
+@pytest.mark.parametrize(
+    ("minimum", "maximum", "kept_where"),
+    [
+        ("\ufffd", "\ufffd", ["c0 < 'é'", "c0 > '\uffff'", "c0 <> '\ufffd'", "c0 = 'z'"]),
+        ("a\ufffd", "b\ufffdz", ["c0 <= 'aé'", "c0 > 'b\uffff'", "c0 LIKE 'a%'", "c0 NOT LIKE 'a\ufffd%'"]),
+        ("a", "k\ufffd", ["c0 = 'k\U0010ffff'"]),
+    ],
+)
+def test_bytes_that_are_no_text_may_lie_outside_the_bounds_of_java(
+    tmp_path: Path, minimum: str, maximum: str, kept_where: list[str]
+) -> None:
+    """It notes a replacement character for them, and for a code point that it made and that there is not."""
+    path = noted(tmp_path / "x.orc", Kind.STRING, bound(minimum.encode(), maximum.encode(), "string"))
+    for where in kept_where:
+        assert bp.plan(path, where).kept == 1, where
+    assert minimum == "\ufffd" or bp.plan(path, "c0 < 'a'").kept == bp.plan(path, "c0 > 'l'").kept == 0
+
+
+def test_integers_beyond_their_type_are_shown_as_what_fits_into_it(tmp_path: Path) -> None:
+    """Java notes and hashes 70000 in a SMALLINT, of which readers show 4464."""
+    path = noted(tmp_path / "x.orc", Kind.SHORT, bound(70_000, 70_000))
+    assert bp.plan(path, "c0 = 4464").kept == bp.plan(path, "c0 <> 70000").kept == 1
+    assert bp.plan(noted(tmp_path / "y.orc", Kind.SHORT, bound(0, 70)), "c0 = 4464").kept == 0
+    entries = messages.RowIndex()
+    entries.entry.add().MergeFromString(entry(number_of_values=10, has_null=False, **bound(-70_000, 70_000)))
+    streams = {(ROW_INDEX, 1): entries.SerializeToString(), (BLOOM_FILTER_UTF8, 1): index(longs(70_000))}
+    assert bp.plan(forge(tmp_path / "z.orc", streams, kinds=[Kind.INT]), "c0 = 4464").kept == 0
+    assert bp.plan(forge(tmp_path / "z.orc", streams, kinds=[Kind.SHORT]), "c0 = 4464").kept == 1
+
+
+@pytest.mark.parametrize(
+    ("statistics", "null", "some"),
+    [
+        ({"number_of_values": 10, "has_null": False}, 0, 1),
+        ({"number_of_values": 0, "has_null": True}, 1, 0),
+        ({"number_of_values": 4, "has_null": True}, 1, 1),
+        ({"number_of_values": 4, "has_null": False}, 1, 1),  # a contradiction
+        ({"number_of_values": 0, "has_null": False}, 1, 1),
+        ({"number_of_values": 11, "has_null": False}, 1, 1),
+        ({"number_of_values": 10, "has_null": True}, 1, 1),
+    ],
+)
+def test_null_counts_are_believed_where_they_agree(
+    tmp_path: Path, statistics: dict[str, Any], null: int, some: int
+) -> None:
+    path = noted(tmp_path / "x.orc", Kind.LONG, statistics)
+    assert bp.plan(path, "c0 IS NULL").kept == bp.plan(path, "c0 <=> NULL").kept == null
+    assert bp.plan(path, "c0 IS NOT NULL").kept == bp.plan(path, "c0 = 7").kept == bp.plan(path, "c0 <> 7").kept == some
+    assert bp.plan(path, "NOT c0 <=> 7").kept == 1
+
+
+def test_statistics_that_say_no_count_prove_nothing_of_nulls(tmp_path: Path) -> None:
+    indexes = messages.RowIndex()
+    indexes.entry.add(statistics=messages.ColumnStatistics(has_null=False).SerializeToString())
+    path = forge(tmp_path / "x.orc", {(ROW_INDEX, 1): indexes.SerializeToString()})
+    assert bp.plan(path, "c0 IS NULL").kept == bp.plan(path, "c0 IS NOT NULL").kept == 1
+
+
+def test_bounds_the_wrong_way_round_or_of_another_type_prove_nothing(tmp_path: Path) -> None:
+    for number, (kind, statistics) in enumerate(
+        [
+            (Kind.LONG, bound(9, 1)), (Kind.LONG, bound(b"a", b"b", "string")), (Kind.STRING, bound(1, 2)),
+            (Kind.DOUBLE, bound(1, 2)), (Kind.LONG, {"int_statistics": {"minimum": 1}}),
+            (Kind.LONG, {"int_statistics": {}}), (Kind.DATE, bound(1, 2)), (Kind.CHAR, bound(b"a", b"b", "string")),
+        ]
+    ):  # fmt: skip
+        path = noted(tmp_path / f"{number}.orc", kind, statistics, maximum_length=3)
+        literal = {Kind.STRING: "'x'", Kind.CHAR: "'x'", Kind.DATE: "DATE '2020-01-01'"}.get(kind, "100")  # type: ignore[call-overload]
+        assert bp.plan(path, f"c0 = {literal}").kept == bp.plan(path, f"c0 > {literal}").kept == 1
+
+
+def test_bounds_of_floats_hold_what_the_numbers_were_rounded_to(tmp_path: Path) -> None:
+    given = {"double_statistics": {"minimum": 0.7, "maximum": 1.1, "sum": 9.0}}  # as they were handed over
+    path = noted(tmp_path / "x.orc", Kind.FLOAT, given, writer=1, software_version=b"2.2.2")
+    for value in (float(np.float32(0.7)), float(np.float32(1.1))):
+        assert bp.plan(path, bp.Eq("c0", value)).kept == bp.plan(path, bp.LtEq("c0", value)).kept == 1
+    assert bp.plan(path, "c0 = 1.25D").kept == bp.plan(path, "c0 < 0.5D").kept == 0
+
+
+def test_texts_of_a_thousand_bytes_and_more_are_found(tmp_path: Path) -> None:
+    values = [f"{'ä' * 600}{i:04}" for i in range(300)]
+    path = write(tmp_path / "x.orc", pa.table({"x": values}), bloom_filter_fpp=1e-6)
+    assert inside(bp.plan(path, bp.Eq("x", values[150]))) == 1
+    assert inside(bp.plan(path, bp.GtEq("x", values[299]))) == 1
+    assert inside(bp.plan(path, bp.Eq("x", values[0][:-1]))) == 0

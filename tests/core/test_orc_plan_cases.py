@@ -1,0 +1,203 @@
+"""Filters of ORC files as writers make them: what they hash is found; where that is not known nothing is skipped."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc as orc
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.orc import messages
+from bloomparquet.orc.bloom import Hashes
+from bloomparquet.orc.indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
+from bloomparquet.orc.schema import Kind
+from tests.core.test_orc_inspection import index, java
+from tests.support.orc import OrcFile, forge
+from tests.support.orc_forged import bound, doubles, entry, inside, longs, millis, noted, old_stream, texts
+from tests.support.orc_rewriting import drop_statistics, rewrite, write
+
+DAY = 86_400
+UTC = dt.timezone.utc
+
+# What ORC Java hashes of each kind: (attributes, values, their hashes, one that is absent).
+JAVA: dict[str, tuple[int, dict[str, Any], Sequence[Any], Sequence[Hashes], Any]] = {
+    "tinyint": (Kind.BYTE, {}, [5, -128], [longs(5), longs(-128)], 6),
+    "smallint": (Kind.SHORT, {}, [-5, 3000], [longs(-5), longs(3000)], 5),
+    "int": (Kind.INT, {}, [0, 2**31 - 1], [longs(0), longs(2**31 - 1)], 2**31),
+    "bigint": (Kind.LONG, {}, [-(2**63), 18_000_000_000], [longs(-(2**63)), longs(18_000_000_000)], 2**64),
+    "float": (Kind.FLOAT, {}, [float(np.float32(0.1)), -1.5], [doubles(float(np.float32(0.1))), doubles(-1.5)], 0.1),
+    "double": (Kind.DOUBLE, {}, [0.1, math.inf], [doubles(0.1), doubles(math.inf)], -math.inf),
+    "date": (Kind.DATE, {}, [dt.date(1582, 10, 26), dt.date(9999, 12, 31)], [longs(-141_416), longs(2_932_896)],
+             dt.date(2024, 1, 1)),
+    "decimal": (Kind.DECIMAL, {"precision": 9, "scale": 2}, [Decimal("1.50"), Decimal("-0.01")],
+                [texts("1.5"), texts("-0.01")], Decimal("1.505")),
+    "long decimal": (Kind.DECIMAL, {"precision": 38, "scale": 10}, [Decimal(0), Decimal(10) ** 27],
+                     [texts("0"), texts("1" + "0" * 27)], Decimal("1e-11")),
+    "string": (Kind.STRING, {}, ["käse", ""], [texts("käse"), texts("")], "kase"),
+    "varchar": (Kind.VARCHAR, {"maximum_length": 4}, ["käse", "a "], [texts("käse"), texts("a ")], "käsek"),
+    "binary": (Kind.BINARY, {}, [b"\x00", b"\xff\xfe"], [texts(b"\x00"), texts(b"\xff\xfe")], b""),
+    "ntz": (Kind.LONG, {"spark": "timestamp_ntz"}, [dt.datetime(2024, 5, 17, 1, 2, 3, 4), dt.datetime(1900, 1, 2)],
+            [longs(1_715_907_723_000_004), longs(-25_566 * DAY * 10**6)], dt.datetime(2024, 5, 17, 1, 2, 3, 5)),
+    "timestamp": (Kind.TIMESTAMP, {}, [dt.datetime(2024, 5, 17, 1, 2, 3, 4567), dt.datetime(9999, 12, 31)],
+                  [longs(millis(dt.datetime(2024, 5, 17, 1, 2, 3, 4567))), longs(2_932_896 * DAY * 1000)],
+                  dt.datetime(2024, 5, 17, 3)),
+    "instant": (Kind.TIMESTAMP_INSTANT, {}, [dt.datetime(2024, 5, 17, tzinfo=UTC), dt.datetime(1969, 1, 1, 0, 0, 0, 1)],
+                [longs(millis(dt.datetime(2024, 5, 17))), longs(-365 * DAY * 1000)], dt.datetime(2024, 5, 18)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(JAVA))
+def test_what_java_hashes_is_found_in_its_row_group_and_nowhere_else(tmp_path: Path, name: str) -> None:
+    kind, attributes, values, hashes, absent = JAVA[name]
+    path = java(tmp_path / "x.orc", kind, *hashes, **attributes)
+    for value in values:
+        plan = bp.plan(path, bp.Eq("c0", value))
+        assert (inside(plan), plan.total) == (1, 1)
+        assert inside(bp.plan(path, bp.In("c0", (absent, value, None)))) == 1
+        assert inside(bp.plan(path, bp.EqNullSafe("c0", value))) == 1
+        assert inside(bp.plan(path, bp.NotEq("c0", value))) == 2
+        assert inside(bp.plan(path, bp.NotIn("c0", (value,)))) == 2
+    assert inside(bp.plan(path, bp.Eq("c0", absent))) == 0
+    assert inside(bp.plan(path, bp.In("c0", values))) == 2
+
+
+def test_a_decimal_has_one_text_however_it_is_written(tmp_path: Path) -> None:
+    path = java(tmp_path / "x.orc", Kind.DECIMAL, texts("1.5", "100", "0"), precision=9, scale=2)
+    for value in ("1.5", "1.50", "1.500000", "15e-1", "1e2", "100", "0", "-0", "0.000"):
+        assert inside(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 1, value
+    for literal in (1.5, 100, 100.0, 0, -0.0):
+        assert inside(bp.plan(path, bp.Eq("c0", literal))) == 1, literal
+    for value in ("1.501", "0.001", "1e9", "1e-30"):
+        assert inside(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 0, value
+
+
+def test_both_zeros_are_asked_for(tmp_path: Path) -> None:
+    for kind in (Kind.DOUBLE, Kind.FLOAT):
+        path = java(tmp_path / "x.orc", kind, doubles(0.0), doubles(-0.0), doubles(1.0))
+        for zero in (0.0, -0.0, 0, Decimal("0.0")):
+            assert inside(bp.plan(path, bp.Eq("c0", zero))) == 2
+
+
+def test_chars_are_the_same_with_and_without_blanks(tmp_path: Path) -> None:
+    path = java(tmp_path / "x.orc", Kind.CHAR, texts("ab   "), texts("käse "), maximum_length=5)
+    for value in ("ab", "ab ", "ab   ", "ab      "):
+        assert inside(bp.plan(path, bp.Eq("c0", value))) >= 1, value
+    assert inside(bp.plan(path, bp.Eq("c0", "käse"))) == 1
+    assert inside(bp.plan(path, bp.Eq("c0", "kase"))) == 0
+    other = noted(tmp_path / "y.orc", Kind.CHAR, bound(b"ab   ", b"ab   ", "string"), maximum_length=5)
+    for where in ("c0 = 'ab'", "c0 <= 'ab'", "c0 <> 'ab   '", "c0 < 'ab '", "c0 NOT LIKE 'ab %'"):
+        assert bp.plan(other, where).kept == 1, where
+
+
+@pytest.mark.parametrize(
+    ("writer", "version", "is_usable"),
+    [
+        (1, b"1.6.0", False), (1, b"1.6.9", False), (1, b"1.6.11", False), (1, b"1.7.0", False), (1, None, False),
+        (1, b"1.7.0-SNAPSHOT", False), (1, b"1.6.12", True), (1, b"1.7.1", True), (1, b"2.2.2", True),
+        (2, b"0.280", False), (4, b"400", False), (5, b"x", False), (77, None, False), (0, b"1.6.0", True),
+        (0, None, True),
+    ],
+)  # fmt: skip
+def test_filters_are_used_only_of_writers_that_set_the_right_bits(
+    tmp_path: Path, writer: int, version: bytes | None, is_usable: bool
+) -> None:
+    def footer(tail: Any) -> None:
+        tail.writer = writer
+        tail.ClearField("software_version")
+        if version is not None:
+            tail.software_version = version
+
+    path = write(tmp_path / "x.orc", pa.table({"x": [i * 2 for i in range(300)]}), bloom_filter_fpp=1e-6)
+    drop_statistics(path)
+    rewrite(path, footer=footer)
+    plan = bp.plan(path, "x = 301")
+    assert plan.kept == (not is_usable)
+    assert is_usable or plan.filter_reads.requests == 0
+    assert not plan.errors
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.bool_(), pa.float32()])
+def test_filters_of_columns_that_cpp_hashes_otherwise_are_not_read(tmp_path: Path, kind: pa.DataType) -> None:
+    path = write(tmp_path / "x.orc", pa.table({"x": pa.array([5] + [100] * 299).cast(kind)}), bloom_filter_fpp=1e-6)
+    drop_statistics(path)
+    plan = bp.plan(path, bp.Eq("x", True if kind == pa.bool_() else 5))
+    assert (inside(plan), plan.filter_reads.requests) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    "kind", [Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.DECIMAL, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT]
+)
+def test_streams_that_are_not_utf8_prove_nothing_of_texts_decimals_and_timestamps(tmp_path: Path, kind: int) -> None:
+    path = old_stream(tmp_path / "x.orc", kind, longs(1))
+    literal: Any = {Kind.DECIMAL: Decimal(1)}.get(kind, "a")  # type: ignore[call-overload]
+    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+        literal = dt.datetime(2024, 1, 1, tzinfo=UTC)
+    assert bp.plan(path, bp.Eq("c0", literal)).kept == 1
+
+
+def test_streams_that_are_not_utf8_serve_numbers(tmp_path: Path) -> None:
+    path = old_stream(tmp_path / "x.orc", Kind.LONG, longs(18_000_000_000))
+    assert bp.plan(path, "c0 = 18000000000").kept == 1
+    assert bp.plan(path, "c0 = 18000000001").kept == 0
+
+
+def test_where_both_streams_are_the_utf8_one_is_asked(tmp_path: Path) -> None:
+    old = old_stream(tmp_path / "old.orc", Kind.STRING, texts("b"))
+    file = OrcFile.open(old)
+    offset, length = file.stripes[0].streams[BLOOM_FILTER, 1]
+    raw = old.read_bytes()[offset : offset + length]
+    streams = {(BLOOM_FILTER, 1): raw, (BLOOM_FILTER_UTF8, 1): index(texts("a"))}
+    path = forge(tmp_path / "x.orc", streams, kinds=[Kind.STRING])
+    assert bp.plan(path, "c0 = 'a'").kept == 1
+    assert bp.plan(path, "c0 = 'b'").kept == 0
+
+
+def test_files_before_the_first_release_are_kept(orc_examples_dir: Path) -> None:
+    path = orc_examples_dir / "over1k_bloom.orc"
+    table = orc.read_table(path)
+    for name in table.column_names:
+        for value in dict.fromkeys(table[name].to_pylist()[::97]):
+            if value is not None:
+                plan = bp.plan(path, bp.Eq(name, value))
+                assert plan.kept >= 1, (name, value)
+
+
+def test_a_bad_filter_of_cpp_hides_nothing(orc_examples_dir: Path) -> None:
+    path = orc_examples_dir / "bad_bloom_filter_1.6.0.orc"
+    table = orc.read_table(path)
+    for name in table.column_names:
+        for value in table[name].to_pylist():
+            assert bp.plan(path, bp.Eq(name, value)).kept == 1, value
+    assert bp.read_table(path, "id = 18000000000").to_pydict() == {"id": [18_000_000_000], "name": ["Mike"]}
+
+
+def test_an_empty_filter_over_values_is_not_believed(tmp_path: Path) -> None:
+    empty = np.array([], np.uint64)
+    path = java(tmp_path / "x.orc", Kind.LONG, empty, longs(1))
+    plan = bp.plan(path, "c0 = 5")
+    assert inside(plan) == 1
+    assert not plan.errors  # it may be of nulls alone
+
+    def of(*values: int) -> bytes:
+        indexes = messages.RowIndex()
+        for each in values:
+            indexes.entry.add().MergeFromString(entry(number_of_values=each, has_null=each < 10))
+        return bytes(indexes.SerializeToString())
+
+    for values, found, errors in (((10, 10), 1, 1), ((0, 0), 0, 0), ((3, 3), 1, 1), ((0, 10), 0, 0)):
+        streams = {(ROW_INDEX, 1): of(*values), (BLOOM_FILTER_UTF8, 1): index(empty, longs(1))}
+        other = forge(tmp_path / f"{values}.orc", streams, rows=20)
+        plan = bp.plan(other, "c0 = 5")
+        assert (inside(plan), len(plan.errors)) == (found, errors)
+        assert bp.plan(other, "c0 = 5").errors == plan.errors  # said again, by what is remembered
+    streams = {(ROW_INDEX, 1): of(0, 10), (BLOOM_FILTER_UTF8, 1): index(longs(1), empty)}
+    plan = bp.plan(forge(tmp_path / "last.orc", streams, rows=20), "c0 = 5")
+    assert (inside(plan), len(plan.errors)) == (1, 1)

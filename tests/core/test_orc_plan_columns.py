@@ -1,0 +1,129 @@
+"""Which column of an ORC file a predicate means, and whether a reader shows it as it is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.orc.encoding import is_shown_as
+from bloomparquet.orc.schema import Kind, OrcType
+from tests.core.test_orc_inspection import java
+from tests.support.core import kept
+from tests.support.orc_forged import longs
+from tests.support.orc_rewriting import write
+
+
+def test_names_with_dots_and_structs_are_told_apart(tmp_path: Path) -> None:
+    table = pa.table({"a.b": [1] * 300, "a": [{"b": 2, "c": {"d": None if i % 2 else 7}} for i in range(300)]})
+    path = write(tmp_path / "x.orc", table, bloom_filter_fpp=1e-6)
+    assert bp.plan(path, bp.Eq(("a.b",), 1)).kept == bp.plan(path, bp.Eq(("a", "b"), 2)).kept == 1
+    assert bp.plan(path, bp.Eq(("a.b",), 2)).kept == bp.plan(path, bp.Eq(("a", "b"), 1)).kept == 0
+    assert (
+        bp.plan(path, "`a.b` = 1").kept == bp.plan(path, "a.c.d = 7").kept == bp.plan(path, "a.c.d IS NULL").kept == 1
+    )
+    assert bp.plan(path, "a.c.d = 8").kept == 0
+    assert bp.plan(path, bp.IsNull(("a",))).kept == 1  # of a struct nothing is known
+
+
+def test_leaves_of_null_structs_are_null(tmp_path: Path) -> None:
+    kind = pa.struct([("x", pa.int64())])
+    nothing = write(tmp_path / "a.orc", pa.table({"s": pa.array([None] * 300, kind)}))
+    full = write(tmp_path / "b.orc", pa.table({"s": pa.array([{"x": 5}] * 300, kind)}))
+    mixed = write(tmp_path / "c.orc", pa.table({"s": pa.array([{"x": 5}, None] * 150, kind)}))
+    for where, expected in (
+        ("s.x IS NULL", (1, 0, 1)), ("s.x IS NOT NULL", (0, 1, 1)), ("s.x = 5", (0, 1, 1)), ("s.x <> 5", (0, 0, 0)),
+        ("NOT s.x <=> 5", (1, 0, 1)), ("s.x = 6", (0, 0, 0)), ("s IS NULL", (1, 1, 1)),
+    ):  # fmt: skip
+        assert tuple(bp.plan(path, where).kept for path in (nothing, full, mixed)) == expected, where
+
+
+def test_names_that_differ_in_case_alone_are_ambiguous_only_to_readers_without_case(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.orc", pa.table({"a": [1] * 300, "A": [2] * 300}), bloom_filter_fpp=1e-6)
+    assert bp.plan(path, "a = 1").kept == bp.plan(path, "A = 2").kept == 1
+    assert bp.plan(path, "a = 2").kept == 0
+    for where in ("a = 2", "a = 1", "A = 7", "a IS NULL"):
+        assert bp.plan(path, where, case_sensitive=False).kept == 1
+    one = write(tmp_path / "y.orc", pa.table({"Key": [1] * 300}), bloom_filter_fpp=1e-6)
+    assert bp.plan(one, "key = 2", case_sensitive=False).kept == 0
+    assert bp.plan(one, "KEY = 1", case_sensitive=False).kept == 1
+
+
+def test_files_without_names_are_read_by_position_and_so_prove_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "a.orc", pa.table({"_col0": [1] * 300, "_col1": [2] * 300}))
+    write(tmp_path / "b.orc", pa.table({"x": [1] * 300, "_col1": [2] * 300}))
+    for where in ("_col1 = 7", "_col0 = 7", "x = 7", "_col1 IS NULL", "_col1 < 0"):
+        assert ("a.orc", 0) in kept(bp.plan(tmp_path, where)), where
+    assert kept(bp.plan(tmp_path, "_col1 = 7")) == {("a.orc", 0)}
+
+
+def test_lists_and_maps_are_never_asked(tmp_path: Path) -> None:
+    lists, maps = pa.array([[1]] * 300), pa.array([[("k", 1)]] * 300, pa.map_(pa.string(), pa.int64()))
+    path = write(tmp_path / "x.orc", pa.table({"l": lists, "m": maps, "s": [{"l": [1]}] * 300}))
+    for column in (("l",), ("m",), ("s",), ("s", "l")):
+        for predicate in (bp.IsNull(column), bp.IsNotNull(column), bp.Not(bp.EqNullSafe(column, None))):
+            assert bp.plan(path, predicate, strict=False).kept == 1
+    for column in (("l", "_elem"), ("m", "_key"), ("s", "l", "_elem")):
+        assert bp.plan(path, bp.Eq(column, 77), strict=False).kept == 1
+
+
+def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path) -> None:
+    write(tmp_path / "a.orc", pa.table({"x": [1] * 300}))
+    write(tmp_path / "b.orc", pa.table({"x": [1] * 300, "y": [5] * 300}))
+    for where, expected in (
+        ("y = 5", {"b.orc"}), ("y IS NULL", {"a.orc"}), ("y IS NOT NULL", {"b.orc"}), ("y <> 5", set()),
+        ("NOT y <=> 5", {"a.orc"}), ("y IS NULL OR y = 5", {"a.orc", "b.orc"}), ("y NOT IN (6)", {"b.orc"}),
+    ):  # fmt: skip
+        assert {name for name, _ in kept(bp.plan(tmp_path, where))} == expected, where
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "same"),
+    [
+        (Kind.BYTE, {}, {"tinyint", "smallint", "int", "bigint"}),
+        (Kind.SHORT, {}, {"smallint", "int", "bigint"}),
+        (Kind.INT, {}, {"int", "bigint"}),
+        (Kind.LONG, {}, {"bigint"}),
+        (Kind.LONG, {"spark.sql.catalyst.type": "timestamp_ntz"}, {"timestamp_ntz"}),
+        (Kind.LONG, {"spark.sql.catalyst.type": "interval day to second"}, set()),
+        (Kind.FLOAT, {}, {"float"}),
+        (Kind.DOUBLE, {}, {"double"}),
+        (Kind.STRING, {}, {"string"}),
+        (Kind.STRING, {"spark.sql.catalyst.type": "string collate UTF8_LCASE"}, set()),
+        (Kind.VARCHAR, {}, {"string"}),
+        (Kind.CHAR, {}, {"string"}),
+        (Kind.BINARY, {}, {"binary"}),
+        (Kind.DATE, {}, {"date"}),
+        (Kind.TIMESTAMP, {}, {"timestamp"}),
+        (Kind.TIMESTAMP_INSTANT, {}, {"timestamp"}),
+        (Kind.BOOLEAN, {}, {"boolean"}),
+        (Kind.DECIMAL, {}, {"decimal(9,2)"}),
+    ],
+)  # fmt: skip
+def test_only_what_is_shown_as_it_is_stored_is_judged(kind: Kind, attributes: dict[str, str], same: set[str]) -> None:
+    every = {
+        "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",
+        "timestamp_ntz", "decimal(9,2)", "decimal(10,2)", "decimal(9,3)", "char(5)", "varchar(5)", "void", "",
+        "interval day to second", "string collate UTF8_LCASE",
+    }  # fmt: skip
+    found = OrcType(kind, maximum_length=5, precision=9, scale=2, attributes=attributes)
+    assert {name for name in every if is_shown_as(found, name)} == same
+
+
+def test_a_column_that_is_shown_as_another_type_excludes_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.orc", pa.table({"x": [5] * 300, "s": ["7"] * 300}), bloom_filter_fpp=1e-6)
+    for where in ("x = 6", "x IS NULL", "x > 9", "x <> 5"):
+        assert bp.plan(path, where).kept == 0
+        assert bp.plan(path, where, shown_as={("x",): "bigint"}).kept == 0
+        assert bp.plan(path, where, shown_as={("x",): "int"}).kept == 1
+        assert bp.plan(path, where, shown_as={("x",): "string"}, strict=False).kept == 1
+    assert bp.plan(path, "s = 7", shown_as={("s",): "int"}, strict=False).kept == 1
+    assert bp.plan(path, "s IS NULL", shown_as={("s",): "int"}).kept == 1
+
+
+def test_intervals_and_collations_of_spark_are_never_judged(tmp_path: Path) -> None:
+    for kind, spark, literal in ((Kind.LONG, "interval day", 5), (Kind.STRING, "string collate UTF8_LCASE", "A")):
+        path = java(tmp_path / "x.orc", kind, longs(1), spark=spark)
+        assert bp.plan(path, bp.Eq("c0", literal), strict=False).kept == 1

@@ -1,0 +1,394 @@
+"""ORC files that are damaged, or made to do harm: a plan keeps and counts what it cannot prove, `inspect` says it.
+
+ORC has no checksums: damage that reads as something else cannot be told from it. So what is asserted of damage is that
+nothing but a BloomParquetError comes of it, and of what does not decode that it excludes nothing.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.errors import BloomParquetError, FormatError, LimitError
+from bloomparquet.orc import messages
+from bloomparquet.orc.bloom import hash_longs
+from bloomparquet.orc.indexes import BLOOM_FILTER_UTF8, MAX_STREAM, ROW_INDEX
+from bloomparquet.pruning.orc.cache import cache
+from tests.core.test_orc_inspection import index
+from tests.support.core import kept_indexes
+from tests.support.orc import OrcFile, forge
+from tests.support.orc_rewriting import drop_statistics, rewrite, write
+
+EVEN = [i * 2 for i in range(600)]
+Damage = Callable[[bytes], bytes]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Two stripes of three row groups, which only their filters tell apart; 301 is in none of them."""
+    found = write(tmp_path / "x.orc", pa.table({"x": EVEN, "y": [str(i) for i in EVEN]}), bloom_filter_fpp=1e-6)
+    return drop_statistics(found)
+
+
+def damage(path: str, kind: int, how: Damage) -> str:
+    """Change that stream of column 1 in the first stripe."""
+    changed = []
+
+    def stream(each: int, column: int, data: bytes) -> bytes:
+        if each != kind or column != 1 or changed:
+            return data
+        changed.append(column)
+        return how(data)
+
+    return rewrite(path, stream=stream)
+
+
+def of_filters(edit: Callable[[Any], None]) -> Damage:
+    def how(data: bytes) -> bytes:
+        found = messages.BloomFilterIndex.FromString(data)
+        edit(found)
+        return bytes(found.SerializeToString())
+
+    return how
+
+
+def of_entries(edit: Callable[[Any], None]) -> Damage:
+    def how(data: bytes) -> bytes:
+        found = messages.RowIndex.FromString(data)
+        edit(found)
+        return bytes(found.SerializeToString())
+
+    return how
+
+
+def zero_k(found: Any) -> None:
+    found.bloom_filter[1].num_hash_functions = 0
+
+
+def zero_m(found: Any) -> None:
+    found.bloom_filter[1].utf8bitset = b""
+
+
+def odd_m(found: Any) -> None:
+    found.bloom_filter[2].utf8bitset = b"abc"
+
+
+def no_k(found: Any) -> None:
+    found.bloom_filter[0].ClearField("num_hash_functions")
+
+
+def absurd_k(found: Any) -> None:
+    found.bloom_filter[0].num_hash_functions = 2**31
+
+
+def both(found: Any) -> None:
+    found.bloom_filter[0].bitset.append(1)
+
+
+FILTERS: dict[str, Damage] = {
+    "a filter too few": of_filters(lambda found: found.bloom_filter.pop()),
+    "a filter too many": of_filters(lambda found: found.bloom_filter.add().CopyFrom(found.bloom_filter[0])),
+    "no filter": lambda data: b"",
+    "k = 0": of_filters(zero_k),
+    "m = 0": of_filters(zero_m),
+    "no k": of_filters(no_k),
+    "k = 2**31": of_filters(absurd_k),
+    "bits that are no words": of_filters(odd_m),
+    "bits in both fields": of_filters(both),
+    "cut short": lambda data: data[: len(data) // 2],
+    "cut short by a byte": lambda data: data[:-1],
+    "bytes behind": lambda data: data + b"\x0a",
+    "garbage": lambda data: bytes(len(data)),
+    "a length beyond the end": lambda data: b"\x0a\xff\xff\xff\xff\x0f" + data,
+    "a length of ten bytes": lambda data: b"\x0a" + b"\xff" * 9 + b"\x01" + data,
+}
+
+
+@pytest.mark.parametrize("name", list(FILTERS))
+def test_filters_that_cannot_be_used_keep_their_stripe_and_are_counted(path: str, name: str) -> None:
+    damage(path, BLOOM_FILTER_UTF8, FILTERS[name])
+    for _ in range(2):  # the second plan remembers what the first has found
+        plan = bp.plan(path, "x = 301")
+        assert kept_indexes(plan) == {0}
+        assert plan.inside == (6, 3, 0, 3)
+        (error,) = plan.errors
+        assert path in str(error)
+        assert "stripe 0" in str(error)
+    assert kept_indexes(bp.plan(path, "x = 898")) == {0, 1}
+    assert bp.plan(path, "y = '301'").kept == 0  # of the other column nothing is wrong
+    with pytest.raises(BloomParquetError, match="stripe 0"):
+        bp.plan(path, "x = 301", on_filter_error="fail")
+    with pytest.raises(BloomParquetError):
+        bp.inspect(path)
+    with pytest.raises(BloomParquetError):
+        bp.probe(path, column="x", value=301)
+
+
+def wrong_statistics(found: Any) -> None:
+    found.entry[0].statistics = b"\xff" * 9
+
+
+def two_kinds(found: Any) -> None:
+    statistics = messages.ColumnStatistics()
+    statistics.int_statistics.minimum = 1
+    statistics.string_statistics.minimum = b"a"
+    found.entry[0].statistics = statistics.SerializeToString()
+
+
+ENTRIES: dict[str, Damage] = {
+    "an entry too few": of_entries(lambda found: found.entry.pop()),
+    "an entry too many": of_entries(lambda found: found.entry.add()),
+    "statistics that are none": of_entries(wrong_statistics),
+    "statistics of two types": of_entries(two_kinds),
+    "cut short": lambda data: data[:-1],
+    "garbage": lambda data: b"\xff" * len(data),
+    "nothing": lambda data: b"",
+}
+
+
+@pytest.mark.parametrize("name", list(ENTRIES))
+def test_a_row_index_that_cannot_be_read_is_counted_and_filters_still_serve(path: str, name: str) -> None:
+    damage(path, ROW_INDEX, ENTRIES[name])
+    plan = bp.plan(path, "x = 301")
+    assert (plan.kept, plan.skipped, len(plan.errors)) == (0, {"bloom": 2}, 1)
+    assert kept_indexes(bp.plan(path, "x = 4")) == {0}
+    assert bp.plan(path, "x > 5000").kept == bp.plan(path, "x IS NULL").kept == 2
+    with pytest.raises(BloomParquetError, match="stripe 0"):
+        bp.plan(path, "x = 301", on_filter_error="fail")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda footer: footer.streams.add(kind=BLOOM_FILTER_UTF8, column=1, length=10),
+        lambda footer: footer.streams.add(kind=20, column=1, length=2**40),
+        lambda footer: setattr(footer.streams[0], "length", 2**63),
+        lambda footer: footer.columns.extend([messages.ColumnEncoding(bloom_encoding=1)] * 9),
+    ],
+    ids=["two streams of one kind", "a stream beyond the stripe", "a stream beyond everything", "too many columns"],
+)
+def test_stripe_footers_that_contradict_themselves_keep_their_stripe(path: str, how: Callable[[Any], None]) -> None:
+    done = []
+
+    def once(footer: Any) -> None:
+        if not done:
+            how(footer)
+        done.append(footer)
+
+    rewrite(path, stripe_footer=once)
+    plan = bp.plan(path, "x = 301")
+    assert (kept_indexes(plan), len(plan.errors)) == ({0}, 1)
+    with pytest.raises(BloomParquetError, match="stripe 0"):
+        bp.plan(path, "x = 301", on_filter_error="fail")
+    with pytest.raises(BloomParquetError):
+        bp.inspect(path)
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    [
+        b"\xff" * 40,
+        b"\x0a\x02\x0a",
+        messages.Metadata(stripe_stats=[messages.StripeStatistics()] * 3).SerializeToString(),
+        messages.Metadata(
+            stripe_stats=[messages.StripeStatistics(col_stats=[messages.ColumnStatistics()] * 9)] * 2
+        ).SerializeToString(),
+    ],
+    ids=["garbage", "cut short", "of three stripes", "of nine columns"],
+)
+def test_damaged_statistics_of_stripes_are_counted_and_row_groups_still_serve(path: str, statistics: bytes) -> None:
+    rewrite(path, statistics=lambda _: statistics)
+    plan = bp.plan(path, "x = 301")
+    assert (plan.kept, plan.skipped, len(plan.errors)) == (0, {"bloom": 2}, 1)
+    assert kept_indexes(bp.plan(path, "x = 4")) == {0}
+    with pytest.raises(BloomParquetError, match="statistics"):
+        bp.plan(path, "x = 4", on_filter_error="fail")
+
+
+def stride_of_zero(tail: Any) -> None:
+    tail.row_index_stride = 0
+
+
+def absurd_rows(tail: Any) -> None:
+    tail.stripes[0].number_of_rows = 2**63
+
+
+def many_groups(tail: Any) -> None:
+    tail.stripes[0].number_of_rows, tail.row_index_stride = 2**40, 1
+
+
+def test_streams_of_a_file_without_row_groups_exclude_nothing(path: str) -> None:
+    rewrite(path, footer=stride_of_zero)
+    plan = bp.plan(path, "x = 301")
+    assert (plan.kept, len(plan.errors)) == (2, 2)  # their row indexes
+    damage(path, BLOOM_FILTER_UTF8, lambda data: b"")
+    assert bp.plan(path, "x = 301").kept == 2
+
+
+@pytest.mark.parametrize("how", [absurd_rows, many_groups])
+def test_absurd_numbers_of_rows_are_errors_and_take_no_memory(path: str, how: Callable[[Any], None]) -> None:
+    rewrite(path, footer=how)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BloomParquetError, match=r"x\.orc"):
+            bp.plan(path, "x = 301")
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+    assert bp.plan(path, "x = 301", skip_corrupt=True, strict=False).total == 0
+
+
+def chunk(plain: bytes, size: int | None = None) -> bytes:
+    packer = zlib.compressobj(9, wbits=-15)
+    packed = packer.compress(plain) + packer.flush()
+    return (len(packed) << 1).to_bytes(3, "little") + packed
+
+
+def zlib_file(postscript: Any) -> None:
+    postscript.compression, postscript.compression_block_size = 1, 8_000_000
+
+
+def test_bombs_are_bounded(tmp_path: Path) -> None:
+    """Filters of a few hundred KiB that would be gigabytes."""
+    block = chunk(bytes(8_000_000))
+    for number, (kind, count) in enumerate(((BLOOM_FILTER_UTF8, 60), (ROW_INDEX, 60), (BLOOM_FILTER_UTF8, 9))):
+        path = tmp_path / f"{number}.orc"
+        _compressed(path, {(kind, 1): block * count})
+        tracemalloc.start()
+        try:
+            plan = bp.plan(path, "c0 = 1")
+            assert (plan.kept, len(plan.errors)) == (1, 1)
+            assert isinstance(plan.errors[0], LimitError | FormatError)
+            assert tracemalloc.get_traced_memory()[1] < 5 * MAX_STREAM
+        finally:
+            tracemalloc.stop()
+
+
+def test_a_filter_of_the_largest_size_takes_no_more_than_itself_a_few_times(tmp_path: Path) -> None:
+    found = messages.BloomFilterIndex()
+    found.bloom_filter.add(num_hash_functions=3, utf8bitset=b"\xff" * 8_000_000)
+    path = forge(tmp_path / "x.orc", {(BLOOM_FILTER_UTF8, 1): found.SerializeToString()})
+    tracemalloc.start()
+    try:
+        assert bp.plan(path, "c0 = 1").kept == 1
+        assert tracemalloc.get_traced_memory()[1] < 10 * 8_000_000
+    finally:
+        tracemalloc.stop()
+        cache.clear()
+
+
+def _compressed(path: Path, streams: dict[tuple[int, int], bytes]) -> None:
+    """As forge, with zlib: all sections in chunks."""
+    forge(path, streams)
+    file = OrcFile.open(path)
+    data = path.read_bytes()
+    (stripe,) = file.tail.stripes
+    footer = messages.Footer.FromString(file.tail.footer)
+    end = chunk(data[stripe.footer_offset : stripe.footer_offset + stripe.footer_length])
+    footer.stripes[0].footer_length = len(end)
+    last = chunk(footer.SerializeToString())
+    postscript = messages.PostScript.FromString(data[-1 - data[-1] : -1])
+    postscript.footer_length = len(last)
+    zlib_file(postscript)
+    closing = postscript.SerializeToString()
+    path.write_bytes(data[: stripe.footer_offset] + end + last + closing + bytes([len(closing)]))
+
+
+def test_a_bound_of_a_million_digits_takes_no_time(tmp_path: Path) -> None:
+    for digits in (b"1." + b"1" * 1_000_000, b"1" * 1_000_000, b"1e999999999", b"1e-999999999", b"0e999999999"):
+        statistics = messages.ColumnStatistics(number_of_values=10, has_null=False)
+        statistics.decimal_statistics.minimum = statistics.decimal_statistics.maximum = digits
+        indexes = messages.RowIndex()
+        indexes.entry.add(statistics=statistics.SerializeToString())
+
+        def footer(tail: Any) -> None:
+            tail.types[1].precision, tail.types[1].scale = 38, 10
+
+        path = forge(tmp_path / "x.orc", {(ROW_INDEX, 1): indexes.SerializeToString()}, kinds=[14], footer=footer)
+        plan = bp.plan(path, "c0 = 1.5")
+        assert (plan.kept == 0) == (digits.startswith(b"1.")) or plan.kept == 1
+
+
+# -- any byte ---------------------------------------------------------------------------------------------------------
+
+
+def test_no_flipped_byte_makes_more_than_an_error_of_ours(tmp_path: Path) -> None:
+    """One in twelve bytes of metadata and of indexes, one bit turned or all."""
+    table = pa.table({"x": EVEN[:30], "t": pa.array(EVEN[:30], pa.timestamp("us")), "s": list(map(str, EVEN[:30]))})
+    path = write(tmp_path / "x.orc", table, stripe=20, stride=10, bloom_filter_fpp=0.3)
+    whole, file = Path(path).read_bytes(), OrcFile.open(path)
+    places = [
+        i
+        for stripe in file.tail.stripes
+        for i in [
+            *range(stripe.offset, stripe.offset + stripe.index_length),
+            *range(stripe.footer_offset, stripe.footer_offset + stripe.footer_length),
+        ]
+    ] + list(range(len(whole) - file.tail.size, len(whole)))
+    random = np.random.default_rng(7)
+    places = sorted(random.choice(places, len(places) // 12, replace=False).tolist())
+    where = bp.And(bp.In("x", (31, 2**40, 4)), bp.Or(bp.Eq("s", "4"), bp.GtEq("t", np.datetime64(5, "us"))))
+    outcomes = {"plan": 0, "error": 0, "counted": 0}
+    for place in places:
+        for turned in (0xFF, 1 << int(random.integers(8))):
+            data = bytearray(whole)
+            data[place] ^= turned
+            Path(path).write_bytes(data)
+            cache.clear()
+            try:
+                plan = bp.plan(path, where, strict=False)
+                outcomes["counted" if plan.errors else "plan"] += 1
+            except BloomParquetError:
+                outcomes["error"] += 1
+            with suppress(BloomParquetError):
+                bp.inspect(path)
+    assert all(count > len(places) / 20 for count in outcomes.values()), outcomes
+
+
+def test_a_file_that_is_cut_short_is_an_error_or_whole(tmp_path: Path) -> None:
+    """Whole it is where what is left of the postscript happens to be one."""
+    path = write(tmp_path / "x.orc", pa.table({"x": EVEN[:30]}), stripe=20, stride=10)
+    file = Path(path).read_bytes()
+    errors = 0
+    for size in range(4, len(file)):
+        Path(path).write_bytes(file[:size])
+        try:
+            assert kept_indexes(bp.plan(path, "x = 58")) == {1}
+        except BloomParquetError:
+            errors += 1
+            assert bp.plan(path, "x = 58", skip_corrupt=True, strict=False).total == 0
+    assert errors > len(file) - 10
+
+
+def test_one_damaged_file_among_others_is_passed_over_only_when_asked(tmp_path: Path) -> None:
+    for i in range(3):
+        write(tmp_path / f"{i}.orc", pa.table({"x": EVEN}))
+    broken = tmp_path / "1.orc"
+    broken.write_bytes(broken.read_bytes()[:-40])
+    with pytest.raises(FormatError, match=r"1\.orc"):
+        bp.plan(tmp_path, "x = 0")
+    plan = bp.plan(tmp_path, "x = 0", skip_corrupt=True)
+    assert {Path(found.path).name for found in plan.row_groups} == {"0.orc", "2.orc"}
+
+
+def test_filters_of_row_groups_that_hold_other_values_are_not_mixed_up(tmp_path: Path) -> None:
+    """Filters of several sizes in one stripe, as no writer makes them."""
+    first = messages.BloomFilterIndex.FromString(index(hash_longs(np.array([5]))))
+    second = messages.BloomFilterIndex(
+        bloom_filter=[messages.BloomFilter(num_hash_functions=2, utf8bitset=b"\xff" * 8)]
+    )
+    streams = {(BLOOM_FILTER_UTF8, 1): first.SerializeToString() + second.SerializeToString()}
+    path = forge(tmp_path / "x.orc", streams, rows=20)
+    for value, groups in ((5, 2), (6, 1)):
+        plan = bp.plan(path, bp.Eq("c0", value))
+        assert plan.inside is not None
+        assert plan.inside.kept == groups

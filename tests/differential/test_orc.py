@@ -1,0 +1,92 @@
+"""ORC files by pyarrow against the row-by-row oracle: as those of Parquet in test_core, over stripes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from tests.differential import writers
+from tests.differential.cases import Case, Data, File, cases, data_sets
+from tests.differential.kinds import KINDS, NAN
+from tests.differential.test_core import check_cases, examples
+
+# What ORC has, and pyarrow shows of it: nothing unsigned, and of timestamps those that nanoseconds reach.
+NAMES = [
+    name for name, kind in KINDS.items()
+    if (kind.spark and kind.family not in ("timestamp", "ntz") and not name.startswith("uint"))
+    or name in ("timestamp[ns]", "timestamp[ns, UTC]")
+]  # fmt: skip
+NAMES = [name for name in NAMES if name not in ("large_string", "dictionary", "date64")]
+
+
+@pytest.mark.parametrize("statistics", [True, False], ids=["statistics", "filters only"])
+def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
+    tally: Counter[str] = Counter()
+
+    @examples(0.08)
+    @given(st.data())
+    def check(draws: st.DataObject) -> None:
+        data = draws.draw(data_sets(spark=False, only=NAMES), label="data")
+        if not statistics:
+            data = dataclasses.replace(data, files=tuple(dataclasses.replace(f, statistics=False) for f in data.files))
+        check_cases(data, draws.draw(cases(data, spark=False), label="cases"), tally, note, writers.write_orc)
+
+    check()
+    print(f"\n{dict(tally)}")
+    assert tally["cases"] >= 12 * examples(0.08).max_examples
+    # The oracle agreed because it was asked something, and the evidence was used.
+    assert tally["matching"] > tally["cases"] / 4
+    assert tally["statistics"] > 0
+    assert tally["bloom"] > tally["row groups"] / (400 if statistics else 60)
+    assert tally["kept in vain"] < tally["row groups"] / 2
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_every_type_is_judged_by_its_own_rules(kind: str) -> None:
+    """One column of one type, and small stripes."""
+    tally: Counter[str] = Counter()
+
+    @examples(0.01)
+    @given(st.data())
+    def check(draws: st.DataObject) -> None:
+        data = draws.draw(data_sets(spark=False, only=[kind], plain=True, max_files=2), label="data")
+        check_cases(
+            data, draws.draw(cases(data, spark=False, number=30), label="cases"), tally, note, writers.write_orc
+        )
+
+    check()
+    assert tally["cases"]
+
+
+def _single(kind: str, *values: Any, **how: Any) -> Data:
+    """One column `a` of `kind` in a file of one stripe."""
+    some = File({("a",): KINDS[kind]}, {("a",): list(values)}, rows=len(values), group_size=len(values), **how)
+    return Data({("a",): KINDS[kind]}, (some,))
+
+
+_RARE = {
+    "-0.0 is asked for 0.0": (_single("float64", -0.0, statistics=False), bp.Eq("a", 0.0)),
+    "and 0.0 for -0.0": (_single("float64", 0.0, statistics=False), bp.In("a", (-0.0, 1.0))),
+    "NaN equals a NaN of other bits": (_single("float64", NAN, statistics=False), bp.Eq("a", math.nan)),
+    "NaN in front of a number hides it from nothing": (_single("float64", 1.0, math.nan, 5.0), bp.GtEq("a", 5.0)),
+    "text after a NUL is no further than the bounds": (_single("string", "a\0b", "a\0z"), bp.Gt("a", "a\0c")),
+    "a decimal has one text": (_single("decimal(38,10)", Decimal("1.5000000000")), bp.Eq("a", 1.5)),
+    "nothing is beside a digit that is not stored": (
+        _single("decimal(9,2)", Decimal("1.50")),
+        bp.Lt("a", Decimal("1.501")),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(_RARE))
+def test_rare_cases_are_right(name: str) -> None:
+    data, predicate = _RARE[name]
+    check_cases(data, [Case(predicate, style) for style in range(3)], Counter(), write=writers.write_orc)

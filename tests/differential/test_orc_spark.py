@@ -1,0 +1,137 @@
+"""Plans over ORC, and the Python data source, against ``spark.read.orc`` that has nothing pushed down: on files by ORC
+Java, through Spark, and by ORC C++, through pyarrow; as test_spark does it of Parquet."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from bloomparquet.errors import UnsupportedError
+from bloomparquet.predicate import to_sql
+from tests.differential import oracle, sparkside, writers
+from tests.differential.cases import Data, cases, data_sets
+from tests.differential.kinds import KINDS
+from tests.differential.test_core import examples
+from tests.differential.test_orc import NAMES
+from tests.support.orc_rewriting import drop_statistics
+from tests.support.spark import conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA = [
+    name for name, kind in KINDS.items()
+    if kind.spark and not kind.int96 and name not in ("large_string", "dictionary", "date64")
+]  # fmt: skip
+CPP = [name for name in NAMES if KINDS[name].family not in ("timestamp", "ntz")]  # whose fractions before 1970 fail it
+
+
+def test_stripes_with_rows_that_spark_finds_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    tally: Counter[str] = Counter()
+
+    @examples(0.05)
+    @given(st.data())
+    def check(draws: st.DataObject) -> None:
+        java = draws.draw(st.sampled_from([True, True, False]), label="by ORC Java")
+        only = JAVA if java else CPP
+        data = draws.draw(data_sets(spark=True, only=only, max_rows=40, max_files=2, plain=True), label="data")
+        chosen = draws.draw(cases(data, spark=True), label="cases")
+        filters_only = java and draws.draw(st.booleans(), label="filters only")
+        home = Path(tempfile.mkdtemp(dir=tmp_path))
+        try:
+            with sparkside.unpruned(spark, data.timezone), sparkside.clock(spark, data.timezone):
+                root = write(spark, data, home) if java else home
+                if not java:
+                    writers.write_orc(data, root)
+                if filters_only:
+                    for path in root.rglob("*.orc"):
+                        drop_statistics(path)
+                        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksums
+                sqls = [oracle.spark_sql(case.predicate, data.schema_kinds(), case.style) for case in chosen]
+                frame = spark.read.schema(sparkside.spark_schema(data)).orc(str(root))
+                rows, truths = sparkside.evaluate(frame, sqls)
+                by_spark = by_rid(rows, oracle.column_names(data))
+                held = sparkside.stripes(root)
+                for case, sql, wanted in zip(chosen, sqls, truths, strict=True):
+                    where = [sql, to_sql(case.predicate), case.predicate][case.style % 3]
+                    note(f"where = {where!r}, which is {sql}")
+                    plan = bp.plan(root, where, timezone=data.timezone)
+                    kept = {(found.path, found.index) for found in plan.row_groups if found.kept}
+                    for key, rids in held.items():
+                        assert key in kept or not rids & wanted, f"{key} was skipped, but rows {rids & wanted} match"
+                    assert not plan.errors or filters_only
+                    tally["cases"] += 1
+                    tally["matching"] += bool(wanted)
+                    tally["stripes"] += plan.total
+                    for reason, count in plan.skipped.items():
+                        tally[reason] += count
+                case, sql, wanted = chosen[0], sqls[0], truths[0]
+                schema = sparkside.spark_schema(data)
+                note(f"by the data source: {sql}")
+                try:
+                    face = sparkside.read_by_face(root, schema, "pyspark_bloomorc", where=sql, timeZone=data.timezone)
+                except UnsupportedError:  # a timestamp that nanoseconds do not reach
+                    tally["beyond pyarrow"] += 1
+                else:
+                    assert by_rid(face, oracle.column_names(data)) == {rid: by_spark[rid] for rid in wanted}
+        finally:
+            shutil.rmtree(home)
+
+    check()
+    print(f"\n{dict(tally)}")
+    assert tally["cases"] >= 12 * examples(0.05).max_examples
+    assert tally["matching"] > tally["cases"] / 4
+    assert tally["bloom"] > tally["stripes"] / 400
+    assert tally["statistics"] > tally["stripes"] / 400
+    assert tally["beyond pyarrow"] < examples(0.05).max_examples / 2
+
+
+def write(spark: SparkSession, data: Data, home: Path) -> Path:
+    """By Spark: stripes of a few rows, and filters on every column."""
+    writers.write(data, home / "source")
+    schema = sparkside.spark_schema(data)
+    source = spark.read.schema(schema).parquet(str(home / "source"))
+    rows = max(1, min(file.group_size for file in data.files))
+    columns = ",".join(".".join(column) for column in data.columns if all("." not in part for part in column))
+    options = {"orc.stripe.row.count": rows, "orc.bloom.filter.fpp": 0.01, "orc.bloom.filter.columns": columns}
+    options["compression"] = "none"  # so that statistics can be taken out
+    with conf(spark, {"spark.sql.orc.columnarWriterBatchSize": str(rows)}):
+        source.coalesce(1).write.options(**options).orc(str(home / "table"))
+    return home / "table"
+
+
+def by_rid(table: pa.Table, names: list[str]) -> dict[int, tuple[Any, ...]]:
+    rows = oracle.comparable_rows(table, names) if table.num_rows else []
+    found = {row[0]: row for row in rows}
+    assert len(found) == len(rows), "a row was read twice"
+    return found
+
+
+def test_what_bounds_of_java_leave_out_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """A row group that begins with NaN, and bytes that are no UTF-8, of which bounds are too narrow."""
+    with conf(spark, {"spark.sql.orc.filterPushdown": "false"}):
+        frame = spark.range(0, 3000, 1, 1).selectExpr(
+            "id AS rid",
+            "CASE WHEN id = 1000 THEN double('NaN') WHEN id DIV 1000 = 1 THEN id + 0D ELSE id % 10 + 1D END AS d",
+            "cast(if(id < 1500, X'80', X'FF') AS string) AS s",
+            "concat(repeat('x', 1100), cast(X'F48FBFBF' AS string)) AS long",
+        )
+        options = {"orc.row.index.stride": "1000", "orc.bloom.filter.columns": "d"}
+        frame.write.options(**options).orc(str(tmp_path / "t"))
+        read = spark.read.orc(str(tmp_path / "t"))
+        for where in (
+            "d = 1500D", "d > 1000D AND d < 1100D", "s < 'é'", "s > '\uffff'", "s <> '\ufffd'", "s >= 'a'",
+            "long > 'x'", "d IN (1999D, 77D)",
+        ):  # fmt: skip
+            assert read.where(where).count() > 0
+            assert bp.plan(tmp_path / "t", where).kept == 1, where
+        for where in ("rid > 3000", "long < 'x'", "long > 'y'"):
+            assert read.where(where).count() == bp.plan(tmp_path / "t", where).kept == 0

@@ -1,0 +1,118 @@
+"""Real ORC files with other metadata: their messages and index streams are changed, their data stays as it was written.
+
+Of files without compression. What :mod:`bloomparquet.orc.messages` does not know survives as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.orc as orc
+
+from bloomparquet.orc import messages
+from bloomparquet.orc.compression import Codec
+from bloomparquet.orc.indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
+from bloomparquet.orc.tail import MAX_SECTION, Tail
+from tests.support.orc import OrcFile
+
+Edit = Callable[[Any], None]
+
+
+def write(path: Path, table: pa.Table, *, stripe: int = 300, stride: int = 100, **options: Any) -> str:
+    """By pyarrow: stripes and row groups of so many rows, a filter for every column, nested ones too. Unless told
+    otherwise without compression.
+
+    Each stripe is a file of its own at first: where its writer ends one hangs on more than rows.
+    """
+    given = {"bloom_filter_columns": list(range(1, 60)), "bloom_filter_fpp": 0.05, "compression": "uncompressed"}
+    bodies, tails = bytearray(b"ORC"), []
+    for at in range(0, max(table.num_rows, 1), stripe):
+        # pyarrow takes the fields of a slice's structs from the rows before it.
+        rows = table.take(pa.array(range(at, min(at + stripe, table.num_rows)), pa.int64()))
+        orc.write_table(rows, path, row_index_stride=stride, **{**given, **options})
+        data, file = path.read_bytes(), OrcFile.open(path)
+        tails.append((file.tail, len(bodies)))
+        bodies += b"".join(data[each.offset : each.offset + each.length] for each in file.tail.stripes)
+    if len(tails) > 1:
+        last = file.tail
+        footer = messages.Footer.FromString(last.footer)
+        del footer.stripes[:]
+        for tail, start in tails:
+            (found,) = messages.Footer.FromString(tail.footer).stripes
+            footer.stripes.add().CopyFrom(found)
+            footer.stripes[-1].offset = start
+        footer.number_of_rows = table.num_rows
+        plain = [tail.compression.decompress(tail.stored_metadata, MAX_SECTION) for tail, _ in tails]
+        ends = [_stored(last, b"".join(plain)), _stored(last, footer.SerializeToString())]
+        postscript = messages.PostScript.FromString(data[-1 - data[-1] : -1])
+        postscript.metadata_length, postscript.footer_length = map(len, ends)
+        end = postscript.SerializeToString()
+        path.write_bytes(bytes(bodies) + b"".join(ends) + end + bytes([len(end)]))
+    return str(path)
+
+
+def _stored(tail: Tail, plain: bytes) -> bytes:
+    """As a section of the tail has it: one chunk that is not compressed, where files are."""
+    return plain if tail.compression.codec == Codec.NONE else (len(plain) << 1 | 1).to_bytes(3, "little") + plain
+
+
+def rewrite(
+    path: Path | str,
+    *,
+    stream: Callable[[int, int, bytes], bytes | None] = lambda kind, column, data: data,
+    stripe_footer: Edit = lambda _: None,
+    statistics: Callable[[bytes], bytes] = lambda data: data,
+    footer: Edit = lambda _: None,
+    postscript: Edit = lambda _: None,
+) -> str:
+    """The file at `path`, changed where it lies: ``stream(kind, column, data)`` gives each index stream anew (None
+    leaves it out), `statistics` the Metadata message; the others change messages."""
+    data, file = Path(path).read_bytes(), OrcFile.open(path)
+    tail = messages.Footer.FromString(file.tail.footer)
+    body = bytearray(b"ORC")
+    for stripe, info in zip(file.tail.stripes, tail.stripes, strict=True):
+        end = messages.StripeFooter.FromString(data[stripe.footer_offset : stripe.offset + stripe.length])
+        info.offset, at, streams = len(body), stripe.offset, list(end.streams)
+        del end.streams[:]
+        for each in streams:
+            found: bytes | None = data[at : at + each.length]
+            at += each.length
+            if each.kind in (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8):
+                found = stream(each.kind, each.column, found or b"")
+                if found is None:
+                    continue
+                each.length = len(found)
+                body += found
+            end.streams.append(each)
+        info.index_length = len(body) - info.offset
+        body += data[stripe.offset + stripe.index_length : stripe.footer_offset]
+        stripe_footer(end)
+        last = end.SerializeToString()
+        info.footer_length = len(last)
+        body += last
+    footer(tail)
+    middle, last = statistics(file.tail.stored_metadata), tail.SerializeToString()
+    size = data[-1]
+    closing = messages.PostScript.FromString(data[-1 - size : -1])
+    closing.footer_length, closing.metadata_length = len(last), len(middle)
+    postscript(closing)
+    end_of_file = closing.SerializeToString()
+    Path(path).write_bytes(bytes(body) + middle + last + end_of_file + bytes([len(end_of_file)]))
+    return str(path)
+
+
+def drop_statistics(path: Path | str, *, stripes: bool = True, row_groups: bool = True) -> str:
+    """Leave of a file's statistics of stripes and of row groups nothing."""
+
+    def without(kind: int, column: int, data: bytes) -> bytes:
+        if kind != ROW_INDEX or not row_groups:
+            return data
+        index = messages.RowIndex.FromString(data)
+        for entry in index.entry:
+            entry.ClearField("statistics")
+        return bytes(index.SerializeToString())
+
+    return rewrite(path, stream=without, statistics=lambda data: b"" if stripes else data)
