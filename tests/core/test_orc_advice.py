@@ -85,7 +85,7 @@ def found(plain: str) -> dict[str, dict[str, Any]]:
 
 
 def test_columns_are_told_apart_as_those_of_parquet_are(found: dict[str, dict[str, Any]]) -> None:
-    assert list(found) == ["ts", "user_id", "session", "country", "active", "price", "weight", "address.zip", "tags.0",
+    assert list(found) == ["ts", "user_id", "session", "country", "active", "price", "weight", "address.zip", "tags._elem",
                            "sparse", "nothing"]  # fmt: skip
     assert [name for name, row in found.items() if row["advice"] == "add"] == ADDED
     assert {row["advice"] for row in found.values()} == {"add", "none"}
@@ -101,7 +101,7 @@ def test_columns_are_told_apart_as_those_of_parquet_are(found: dict[str, dict[st
     assert "different ones in each" in found["country"]["reason"]
     assert "two values" in found["active"]["reason"]
     assert "fractions" in found["weight"]["reason"]
-    assert "list" in found["tags.0"]["reason"]
+    assert "list" in found["tags._elem"]["reason"]
     assert found["nothing"]["reason"] == "every value is null"
 
 

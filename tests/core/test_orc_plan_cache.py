@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.dataset import Dataset
 from bloomparquet.pruning.orc.cache import StripeCache
 from bloomparquet.pruning.orc.cache import cache as stripes
 from tests.support.orc_rewriting import write
@@ -82,6 +84,12 @@ def test_files_of_two_formats_are_an_error_whatever_was_planned_before(
             with pytest.raises(bp.PlanError, match="expected files of one format"):
                 bp.plan(some, WHERE, skip_corrupt=skip_corrupt)
         bp.plan(files, WHERE)
+    told = replace(Dataset.open(tmp_path), format="orc")
+    if skip_corrupt:
+        assert kept(bp.plan(told, WHERE, skip_corrupt=True)) == kept(bp.plan(files, WHERE))
+    else:
+        with pytest.raises(bp.FormatError, match=r"z\.parquet: not an ORC file"):
+            bp.plan(told, WHERE)
 
 
 def test_keys_that_allow_no_plain_files_refuse_those_that_are_known(files: list[str]) -> None:

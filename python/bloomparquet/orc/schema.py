@@ -44,7 +44,7 @@ class Kind(IntEnum):
 COMPOUND = frozenset({Kind.LIST, Kind.MAP, Kind.STRUCT, Kind.UNION})
 """Kinds of columns that have no values of their own."""
 
-_WITHIN = {Kind.LIST: ("_elem",), Kind.MAP: ("_key", "_value")}
+_WITHIN: dict[int, tuple[str, ...]] = {Kind.LIST: ("_elem",), Kind.MAP: ("_key", "_value")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,13 @@ def paths(types: Sequence[OrcType]) -> Iterator[tuple[int, tuple[str, ...]]]:
         if column:
             yield column, path
         found = types[column]
-        names = _WITHIN.get(found.kind) if found.kind != Kind.STRUCT else found.names  # type: ignore[call-overload]
-        named = zip(names or map(str, range(len(found.children))), found.children, strict=True)
+        named = zip(found.names if found.kind == Kind.STRUCT else _names_within(found), found.children, strict=True)
         pending += reversed([((*path, name), child) for name, child in named])
+
+
+def _names_within(found: OrcType) -> Sequence[str]:
+    """What the children of a list, a map or a union are called."""
+    return _WITHIN.get(found.kind) or [str(i) for i in range(len(found.children))]
 
 
 def columns_at(types: Sequence[OrcType], path: Sequence[str]) -> list[int] | None:
@@ -134,7 +138,7 @@ def file_schema(types: Sequence[OrcType]) -> tuple[FileSchema, tuple[int, ...]]:
         if found.kind not in COMPOUND:
             columns.append(column)
             return SchemaNode(name, repetition, found.name)
-        names = found.names if found.kind == Kind.STRUCT else [str(i) for i in range(len(found.children))]
+        names = found.names if found.kind == Kind.STRUCT else _names_within(found)
         below = "OPTIONAL" if found.kind == Kind.STRUCT else "REPEATED"
         named = zip(names, found.children, strict=True)
         children = tuple([build(child, each, below, depth + 1) for each, child in named])

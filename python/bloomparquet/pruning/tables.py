@@ -7,7 +7,7 @@ none. Which files were ORC is remembered, so that this is found out once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from bloomparquet.dataset import Dataset
@@ -21,7 +21,7 @@ _MOST_REMEMBERED = 1 << 18
 cache = FooterCache()
 """Shared by all plans of this process; ``cache.clear()`` forgets it, ``cache.use_disk()`` shares it with others."""
 
-_orc: OrderedDict[tuple[str, FileInfo], None] = OrderedDict()  # files that were found to be ORC
+_orc: OrderedDict[tuple[str, FileInfo], bool] = OrderedDict()  # whether files were found to be ORC
 _lock = Lock()
 
 
@@ -41,38 +41,53 @@ def open_table(
     """
     storage = dataset.storage
     with _lock:
-        is_orc = dataset.format == "orc" or (dataset.format is None and bool(files) and (storage.key, files[0]) in _orc)
+        is_orc = dataset.format == "orc" or (
+            dataset.format is None and bool(files) and _orc.get((storage.key, files[0]), False)
+        )
     table: Table | None = None
     if not is_orc:
         try:
             table = cache.row_groups(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked)
             if table.files or locked or dataset.format or not files:
                 if dataset.format is None and len(table.files) + len(locked or ()) < len(files):
-                    _refuse_orc(storage, [file for file in files if file not in {*table.files, *(locked or ())}])
+                    readable = {*table.files, *(locked or ())}
+                    _refuse_orc(storage, [file for file in files if file not in readable], reads)
                 return table
         except NotParquetError as error:
-            if dataset.format or not _are_orc(storage, files, reads):
-                raise error
+            if dataset.format:
+                raise
+            if not _are_orc(storage, files, reads):
+                raise NotParquetError(f"{error}, or an ORC file") from error
         else:
             if not _are_orc(storage, files, reads):
                 return table
     # Imported here, because who has no ORC files shall not wait for it.
     from bloomparquet.pruning.orc.cache import cache as orc_cache
 
-    return orc_cache.stripes(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked)
+    known = dataset.format is not None
+    return orc_cache.stripes(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked, known_format=known)
 
 
-def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo]) -> None:
+def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:
     """PlanError where one of the files that are passed over is no damaged one, but of ORC."""
     from bloomparquet.orc.tail import are_orc
 
-    reads = ReadCount()  # of what no plan is made of
-    for file, is_one in zip(damaged, are_orc(storage, damaged, reads), strict=True):
-        if is_one:
-            raise PlanError(
-                f"{file.path} is an ORC file, and others are of Parquet; expected files of one format: ask of each "
-                "apart"
-            )
+    with _lock:
+        unknown = [file for file in damaged if (storage.key, file) not in _orc]
+    _remember(storage, dict(zip(unknown, are_orc(storage, unknown, reads), strict=True)))
+    with _lock:
+        one = next((file for file in damaged if _orc.get((storage.key, file))), None)
+    if one is not None:
+        raise PlanError(
+            f"{one.path} is an ORC file, and others are of Parquet; expected files of one format: ask of each apart"
+        )
+
+
+def _remember(storage: Storage, found: Mapping[FileInfo, bool]) -> None:
+    with _lock:
+        _orc.update(((storage.key, file), is_one) for file, is_one in found.items())
+        while len(_orc) > _MOST_REMEMBERED:
+            _orc.popitem(last=False)
 
 
 def _are_orc(storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> bool:
@@ -82,8 +97,5 @@ def _are_orc(storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> b
     found = orc_cache.known(storage, files, reads)
     if not found.is_orc:
         return False
-    with _lock:
-        _orc.update(((storage.key, file), None) for file in found.table.files)
-        while len(_orc) > _MOST_REMEMBERED:
-            _orc.popitem(last=False)
+    _remember(storage, dict.fromkeys(found.table.files, True))
     return True

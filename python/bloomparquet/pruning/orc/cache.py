@@ -21,6 +21,7 @@ from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 _KEPT_BYTES = 512 * 1024 * 1024
 _KEPT_TABLES = 16
+_NEIGHBOURS = 4  # other sets of files that are looked into before anything is read
 _MOST_ROWS = 1 << 48
 
 
@@ -38,8 +39,8 @@ class Known:
         """Whether any file is ORC, be it damaged."""
         return bool(self.table.files) or any(not isinstance(error, NotOrcError) for error in self.unreadable.values())
 
-    def use(self, skip_corrupt: bool, locked: dict[FileInfo, EncryptionError] | None) -> Stripes:
-        if self.parquet is not None and self.is_orc:
+    def use(self, skip_corrupt: bool, locked: dict[FileInfo, EncryptionError] | None, known_format: bool) -> Stripes:
+        if self.parquet is not None and self.is_orc and not known_format:
             first = next((file for file in self.table.files), self.parquet)
             raise PlanError(
                 f"{self.parquet.path} is a Parquet file, and {first.path} is of ORC; expected files of one format: ask "
@@ -69,15 +70,17 @@ class StripeCache:
         *,
         skip_corrupt: bool,
         locked: dict[FileInfo, EncryptionError] | None = None,
+        known_format: bool = True,
     ) -> Stripes:
-        """The stripes of `files`; reads the tails that are not known, and takes over what is known of files from other
-        sets that they are in.
+        """The stripes of `files`; reads the tails that are not known, and looks into other sets that the files are in
+        before it reads more of them.
 
         `skip_corrupt` passes over files that are damaged, or of a compression that is not known; `locked` takes those
-        with encrypted columns. Otherwise they are errors, as for :func:`bloomparquet.orc.tail.read_tails`. Files of ORC
-        and of Parquet together are a PlanError, and plain files where the keys at hand allow none an EncryptionError.
+        with encrypted columns. Otherwise they are errors, as for :func:`bloomparquet.orc.tail.read_tails`. Unless
+        the format is known, a Parquet file is no damaged one, and a PlanError. Plain files where the keys at hand allow
+        none are an EncryptionError.
         """
-        return self.known(storage, files, reads).use(skip_corrupt, locked)
+        return self.known(storage, files, reads).use(skip_corrupt, locked, known_format)
 
     def known(self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> Known:
         """What `files` are; see :meth:`stripes`."""
@@ -134,8 +137,11 @@ def _gather(
             unreadable[file] = FormatError(str(unreadable[file]))
     parquet = [file for file, is_one in zip(strangers, begin_with(storage, strangers, b"PAR1", reads)) if is_one]
     table = Stripes(storage, tuple(file for file, _ in readable), [tail for _, tail in readable])
+    learnt_from = 0
     for other in others:
-        table.take_over(other)
+        learnt_from += table.learn_from(other)
+        if learnt_from == _NEIGHBOURS:
+            break
     return Known(table, unreadable, next(iter(parquet), None)), lasting
 
 

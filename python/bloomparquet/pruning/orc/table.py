@@ -10,7 +10,8 @@ Source: ORC specification, "Stripes", "Row Group Index".
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -89,6 +90,7 @@ class Stripes:
         self._unread: dict[int, BloomParquetError] = {}  # footers of stripes, and why not
         self._columns: dict[ColumnKey, tuple[ColumnArrays, list[BloomParquetError]]] = {}
         self._indexes: dict[ColumnKey, _IndexColumn] = {}
+        self._others: list[tuple[weakref.ref[Stripes], NDArray[np.int64], NDArray[np.int64]]] = []
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -143,6 +145,7 @@ class Stripes:
             if key not in self._indexes:
                 self._indexes[key] = self._new_index_column(layout, leaf)
             column = self._indexes[key]
+            self._take_column(column, leaf, stripes[~column.loaded[stripes]])
             self._load(column, layout, leaf, stripes[~column.loaded[stripes]], reads)
             return column
 
@@ -160,6 +163,13 @@ class Stripes:
         """The footers of `stripes`; None for one that is damaged."""
         with self._lock:
             missing = [i for i in stripes.tolist() if i not in self._footers and i not in self._unread]
+            for other, mine, theirs in self._known_elsewhere(np.array(missing, np.int64)) if missing else ():
+                for i, j in zip(mine.tolist(), theirs.tolist(), strict=True):
+                    if j in other._footers:
+                        self._footers[i] = other._footers[j]
+                    elif j in other._unread:
+                        self._unread[i] = other._unread[j]
+            missing = [i for i in missing if i not in self._footers and i not in self._unread]
             places = [Place(int(self.file[i]), int(self.index[i])) for i in missing]
             for i, found in zip(missing, read_stripes(self.storage, self.tails, places, reads), strict=True):
                 if isinstance(found, BloomParquetError):
@@ -168,46 +178,43 @@ class Stripes:
                     self._footers[i] = found
             return [self._footers.get(i) for i in stripes.tolist()]
 
-    def take_over(self, other: Stripes) -> None:
-        """What another table knows of the indexes of files that both have."""
+    def learn_from(self, other: Stripes) -> bool:
+        """Look into another table, while it is there, before indexes of files are read that both have; whether there are
+        any."""
         places = {file: place for place, file in enumerate(other.files) if file.mtime_ns}
         shared = [(i, place) for i, file in enumerate(self.files) if (place := places.get(file)) is not None]
-        if not shared:
-            return
-        mine = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i, _ in shared])
-        theirs = np.concatenate([np.arange(other.first[i], other.first[i + 1]) for _, i in shared])
-        with other._lock, self._lock:
-            for i, j in zip(mine.tolist(), theirs.tolist(), strict=True):
-                if j in other._footers:
-                    self._footers.setdefault(i, other._footers[j])
-                elif j in other._unread:
-                    self._unread.setdefault(i, other._unread[j])
-            for (layout, leaf), column in other._indexes.items():
-                known = np.flatnonzero((other._layout[theirs] == layout) & column.loaded[theirs])
-                if len(known):
-                    self._take_column(
-                        int(self._layout[mine[known[0]]]), leaf, mine[known], other, column, theirs[known]
-                    )
+        if shared:
+            mine = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i, _ in shared])
+            theirs = np.concatenate([np.arange(other.first[i], other.first[i + 1]) for _, i in shared])
+            self._others.append((weakref.ref(other), mine, theirs))
+        return bool(shared)
 
-    def _take_column(
-        self,
-        layout: int,
-        leaf: int,
-        mine: NDArray[np.int64],
-        other: Stripes,
-        column: _IndexColumn,
-        theirs: NDArray[np.int64],
-    ) -> None:
-        own = self._indexes.get((layout, leaf))
-        if own is None:
-            own = self._indexes[layout, leaf] = self._new_index_column(layout, self.schemas[layout].leaves[leaf])
-        fresh = ~own.loaded[mine]
-        mine, theirs = mine[fresh], theirs[fresh]
-        at, of = self.within(mine).at, other.within(theirs).at
-        own.arrays.copy(at, column.arrays.take(of))
-        own.loaded[mine] = True
-        own.errors |= {i: column.errors[j] for i, j in zip(mine.tolist(), theirs.tolist()) if j in column.errors}
-        own.filters.take_over(at, column.filters, of)
+    def _known_elsewhere(
+        self, stripes: NDArray[np.int64]
+    ) -> Iterator[tuple[Stripes, NDArray[np.int64], NDArray[np.int64]]]:
+        """Other tables that have some of `stripes`: which, by their numbers here and there."""
+        for of, mine, theirs in self._others:
+            other = of()
+            at = np.minimum(np.searchsorted(mine, stripes), len(mine) - 1)
+            here = mine[at] == stripes if len(mine) else np.zeros(len(stripes), np.bool_)
+            if other is not None and here.any():
+                yield other, stripes[here], theirs[at[here]]
+
+    def _take_column(self, column: _IndexColumn, leaf: LeafColumn, stripes: NDArray[np.int64]) -> None:
+        """What other tables know of a column in `stripes`, which share a layout."""
+        for other, mine, theirs in self._known_elsewhere(stripes):
+            with other._lock:
+                known = other._indexes.get((int(other._layout[theirs[0]]), leaf.index))
+                if known is None:
+                    continue
+                fresh = known.loaded[theirs] & ~column.loaded[mine]
+                mine, theirs = mine[fresh], theirs[fresh]
+                at, of = self.within(mine).at, other.within(theirs).at
+                column.arrays.copy(at, known.arrays.take(of))
+                column.loaded[mine] = True
+                pairs = zip(mine.tolist(), theirs.tolist(), strict=True)
+                column.errors |= {i: known.errors[j] for i, j in pairs if j in known.errors}
+                column.filters.take_over(at, known.filters, of)
 
     @property
     def kept_bytes(self) -> int:
@@ -225,16 +232,26 @@ class Stripes:
         members, column = self._members[layout], self._column_of(layout, leaf)
         arrays = ColumnArrays.unknown(self.layouts[layout].tail.types[column], len(members))
         errors: dict[int, BloomParquetError] = {}
-        for i, stripe in enumerate(members.tolist()):
+        known = np.zeros(len(members), np.bool_)
+        for other, mine, theirs in self._known_elsewhere(members):
+            number = int(other._layout[theirs[0]])
+            found, unreadable = other._columns.get((number, leaf.index), (None, []))
+            if found is not None and not unreadable:
+                at = np.searchsorted(members, mine)
+                arrays.copy(at, found.take(np.searchsorted(other.members(number), theirs)))
+                known[at] = True
+        for i, stripe in zip(np.flatnonzero(~known).tolist(), members[~known].tolist(), strict=True):
             place = int(self.file[stripe])
             if place in errors:
                 continue
             try:
-                found = self.tails[place].stripe_statistics(int(self.index[stripe]), [column])
+                statistics = self.tails[place].stripe_statistics(int(self.index[stripe]), [column])
             except BloomParquetError as error:
                 errors[place] = error
             else:
-                arrays.put(i, self.tails[place], column, found, self.rows[stripe : stripe + 1], len(leaf.path) == 1)
+                arrays.put(
+                    i, self.tails[place], column, statistics, self.rows[stripe : stripe + 1], len(leaf.path) == 1
+                )
         return arrays, list(errors.values())
 
     def _new_index_column(self, layout: int, leaf: LeafColumn) -> _IndexColumn:
