@@ -85,8 +85,8 @@ def found(plain: str) -> dict[str, dict[str, Any]]:
 
 
 def test_columns_are_told_apart_as_those_of_parquet_are(found: dict[str, dict[str, Any]]) -> None:
-    assert list(found) == ["ts", "user_id", "session", "country", "active", "price", "weight", "address.zip", "tags._elem",
-                           "sparse", "nothing"]  # fmt: skip
+    assert list(found) == ["ts", "user_id", "session", "country", "active", "price", "weight", "address.zip",
+                           "tags._elem", "sparse", "nothing"]  # fmt: skip
     assert [name for name, row in found.items() if row["advice"] == "add"] == ADDED
     assert {row["advice"] for row in found.values()} == {"add", "none"}
     for row in found.values():

@@ -158,7 +158,7 @@ def _may_hide_nan(statistics: Statistics) -> bool:
 def _nulls(statistics: Statistics, rows: int, top: bool) -> int:
     """How many of the rows are null; within a struct also where the struct is, which is no null of the column's own."""
     values = statistics.values
-    if values is None or values > rows:
+    if values is None or values > rows or (values == 0 and statistics.minimum is not None):
         return UNKNOWN
     if values == rows:
         return 0 if statistics.has_null is False else UNKNOWN

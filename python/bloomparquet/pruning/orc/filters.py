@@ -71,6 +71,17 @@ class _Block:
         return hit
 
 
+class NoFilters:
+    """Those of n chunks that have none."""
+
+    def __init__(self, n: int) -> None:
+        self.present = np.zeros(n, np.bool_)
+        self.errors: dict[int, BloomParquetError] = {}
+
+    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
+        return np.ones(len(question.chunks), np.bool_), 0
+
+
 class FilterStore:
     """The filters of `column` (named `name`) in all n row groups of a table: those of stripe s are the row groups
     ``first[s]`` to ``first[s + 1]``, and its footer is ``stripes[s]``. Safe to use from several threads.

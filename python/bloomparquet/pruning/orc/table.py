@@ -31,23 +31,12 @@ from bloomparquet.pruning.bounds import Bounds
 from bloomparquet.pruning.evidence import ChunkFilters
 from bloomparquet.pruning.filters import Question
 from bloomparquet.pruning.orc.columns import UNKNOWN, ColumnArrays, OrcChunks
-from bloomparquet.pruning.orc.filters import FilterStore
+from bloomparquet.pruning.orc.filters import FilterStore, NoFilters
 from bloomparquet.pruning.orc.layouts import find_layouts
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 ColumnKey = tuple[int, int]
 """A column of a table: the place of its layout, and of its leaf therein."""
-
-
-class NoFilters:
-    """Those of n chunks that have none."""
-
-    def __init__(self, n: int) -> None:
-        self.present = np.zeros(n, np.bool_)
-        self.errors: dict[int, BloomParquetError] = {}
-
-    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
-        return np.ones(len(question.chunks), np.bool_), 0
 
 
 @dataclass
@@ -179,8 +168,8 @@ class Stripes:
             return [self._footers.get(i) for i in stripes.tolist()]
 
     def learn_from(self, other: Stripes) -> bool:
-        """Look into another table, while it is there, before indexes of files are read that both have; whether there are
-        any."""
+        """Look into another table, while it is there, before indexes are read of files that both have. True where there
+        are any."""
         places = {file: place for place, file in enumerate(other.files) if file.mtime_ns}
         shared = [(i, place) for i, file in enumerate(self.files) if (place := places.get(file)) is not None]
         if shared:
