@@ -20,9 +20,10 @@ from bloomparquet.format.plain import Images
 from bloomparquet.literals import coerce_all
 from bloomparquet.names import Names, find
 from bloomparquet.predicate import columns as columns_of
+from bloomparquet.pruning.listed import is_unchanged
 from bloomparquet.pruning.plan import ScanPlan
 from bloomparquet.pruning.planner import Where, plan
-from bloomparquet.pruning.rowgroups import RowGroups, is_unchanged
+from bloomparquet.pruning.rowgroups import RowGroups
 from bloomparquet.pruning.tables import open_table
 from bloomparquet.residual import Convert, bind
 from bloomparquet.storage import FileInfo, ReadCount, Storage

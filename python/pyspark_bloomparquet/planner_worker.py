@@ -37,8 +37,8 @@ from bloomparquet.dataset import Dataset
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.pruning import planner
 from bloomparquet.pruning.disk import code_fingerprint
+from bloomparquet.pruning.listed import is_unchanged
 from bloomparquet.pruning.plan import KEPT, ScanPlan
-from bloomparquet.pruning.rowgroups import is_unchanged
 from bloomparquet.storage import FileInfo, Storage, open_storage
 from pyspark_bloomparquet.formats import ORC, PARQUET
 from pyspark_bloomparquet.frames import COUNTED, read_frame, to_clock, to_predicate, to_shown_as, write_frame

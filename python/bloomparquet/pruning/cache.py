@@ -28,8 +28,9 @@ from bloomparquet.format.footer import read_footers
 from bloomparquet.format.schema import FileSchema
 from bloomparquet.keys import Keys
 from bloomparquet.pruning.disk import CacheDirectory, DamagedEntryError, Entry, code_fingerprint
+from bloomparquet.pruning.listed import are_unchanged
 from bloomparquet.pruning.merge import merge
-from bloomparquet.pruning.rowgroups import Lessons, RowGroups, are_unchanged
+from bloomparquet.pruning.rowgroups import Lessons, RowGroups
 from bloomparquet.pruning.stored import Listing, is_damaged, read_table, to_units
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 

@@ -7,7 +7,6 @@ held as long as the table that was made of them; one made of stored arrays reads
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -30,6 +29,7 @@ from bloomparquet.names import shown
 from bloomparquet.pruning.bounds import Bounds, bounds_of
 from bloomparquet.pruning.filters import Filters
 from bloomparquet.pruning.learnt import Learnt
+from bloomparquet.pruning.listed import are_unchanged
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 UNKNOWN = -1
@@ -180,7 +180,7 @@ class RowGroups:
                 layouts.append(footer.layout)
             layout[i] = number
         counts = np.array([len(footer.rows) for footer in footers], np.int64)
-        limit = np.array([_limit(info, footer) for info, footer in zip(files, footers, strict=True)], np.int64)
+        limit = np.array([info.size - footer.size for info, footer in zip(files, footers, strict=True)], np.int64)
         rows = np.array([rows for footer in footers for rows in footer.rows], np.int64)
         extents = np.full((len(rows), 2), UNKNOWN, np.int64)
         return cls(storage, files, GroupArrays(counts, layout, limit, rows, extents), layouts, footers)
@@ -334,7 +334,7 @@ class RowGroups:
         same_layout = footer.layout is layout or (
             footer.layout.schema == layout.schema and footer.layout.traits == layout.traits
         )
-        same_place = _limit(self.files[place], footer) == self.arrays.limit[place]
+        same_place = self.files[place].size - footer.size == self.arrays.limit[place]
         return same_layout and same_place and footer.rows == tuple(rows.tolist())
 
     def _open(
@@ -388,27 +388,6 @@ class RowGroups:
         ciphers = [opened.ciphers.get(i) for i in range(len(chunks))] if opened.ciphers else None
         learnt = Learnt.nothing(offset, opened.locked)
         return ColumnArrays(bounds, nulls, values, offset, length, filled, learnt, ciphers)
-
-
-def are_unchanged(storage: Storage, files: Iterable[FileInfo]) -> list[bool]:
-    """Which of `files` still are what was listed, so that what was read in the meantime was of them: those with a
-    modification time, and, where to ask costs next to nothing, with the same one now."""
-    local = storage.key == "file"
-    return [file.mtime_ns > 0 and (not local or is_unchanged(file)) for file in files]
-
-
-def is_unchanged(file: FileInfo) -> bool:
-    """Whether a local file still is what was listed."""
-    try:
-        now = os.stat(file.path)
-    except OSError:
-        return False
-    unit = 1 if file.mtime_ns % 1_000_000 else 1_000_000  # Hadoop lists milliseconds
-    return now.st_size == file.size and now.st_mtime_ns // unit == file.mtime_ns // unit
-
-
-def _limit(info: FileInfo, footer: Footer) -> int:
-    return info.size - footer.size
 
 
 def _damaged(path: str, error: FormatError) -> FormatError:

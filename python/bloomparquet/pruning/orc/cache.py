@@ -15,8 +15,8 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError,
 from bloomparquet.orc.messages import MAX_ELEMENTS
 from bloomparquet.orc.schema import file_schema
 from bloomparquet.orc.tail import MAGIC, Tail, begin_with, read_tails
+from bloomparquet.pruning.listed import are_unchanged
 from bloomparquet.pruning.orc.table import Stripes
-from bloomparquet.pruning.rowgroups import are_unchanged
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 _KEPT_BYTES = 512 * 1024 * 1024
@@ -132,10 +132,11 @@ def _gather(
     readable = [(file, tail) for file in files if isinstance(tail := held[file], Tail)]
     unreadable = {file: error for file in files if isinstance(error := held[file], BloomParquetError)}
     strangers = [file for file, error in unreadable.items() if isinstance(error, NotOrcError)]
-    for file, is_cut in zip(strangers, begin_with(storage, strangers, MAGIC, reads)):
+    for file, is_cut in zip(strangers, begin_with(storage, strangers, MAGIC, reads), strict=True):
         if is_cut:
             unreadable[file] = FormatError(str(unreadable[file]))
-    parquet = [file for file, is_one in zip(strangers, begin_with(storage, strangers, b"PAR1", reads)) if is_one]
+    magics = [begin_with(storage, strangers, magic, reads) for magic in (b"PAR1", b"PARE")]
+    parquet = [file for file, plain, sealed in zip(strangers, *magics, strict=True) if plain or sealed]
     table = Stripes(storage, tuple(file for file, _ in readable), [tail for _, tail in readable])
     learnt_from = 0
     for other in others:
