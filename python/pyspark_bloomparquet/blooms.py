@@ -91,9 +91,8 @@ def leaf_of(
         problem = "which is a struct; name its fields" if reason is None else f"which {reason}"
     else:
         problem = f"and there is no such column in the files{nearest(word, choices)}"
-    raise OptionError(
-        f"option {option} is {given!r} and names {word!r}, {problem}; expected some of: {', '.join(choices)}"
-    )
+    expected = f"expected some of: {', '.join(choices)}" if choices else "no column here can have one"
+    raise OptionError(f"option {option} is {given!r} and names {word!r}, {problem}; {expected}")
 
 
 def _of_key(option: str, column: str, leaves: Iterable[LeafColumn]) -> list[LeafColumn]:

@@ -147,8 +147,11 @@ record WrittenColumns(List<Leaf> leaves) {
     }
     throw new IllegalArgumentException(
         String.format(
-            "option bloomColumns is '%s' and names '%s', %s; expected some of: %s",
-            given, column, problem, String.join(", ", choices)));
+            "option bloomColumns is '%s' and names '%s', %s; %s",
+            given,
+            column,
+            problem,
+            choices.isEmpty() ? "no column here can have one" : "expected some of: " + String.join(", ", choices)));
   }
 
   private static String nearest(String column, List<String> choices) {
