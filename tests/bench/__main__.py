@@ -21,7 +21,7 @@ from tests.bench.measure import Row
 _SMALLER = Shape(files=1_000, row_groups=4, rows=5_000)
 _LARGER = Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
 _ENCRYPTED = Shape(files=100, row_groups=4, rows=5_000)
-_ORC = Shape(files=1_000, row_groups=4, rows=5_000, fpp=0.001, format="orc")
+_ORC = Shape(files=1_000, row_groups=4, rows=5_000, fpp=1e-4, format="orc")
 _QUICK_ORC = Shape(files=100, row_groups=4, rows=5_000, fpp=0.001, format="orc")
 _QUICK_SMALLER = Shape(files=100, row_groups=4, rows=5_000)
 _QUICK_LARGER = Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)

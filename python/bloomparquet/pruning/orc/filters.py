@@ -102,6 +102,7 @@ class FilterStore:
         self._stripes, self._why_unusable = stripes, why_unusable
         n = int(first[-1])
         self._block, self._row = np.full(n, _UNREAD, np.int64), np.zeros(n, np.int64)
+        self._has = np.full(len(first) - 1, -1, np.int8)  # by stripe; -1: nobody has looked
         self._blocks: dict[int, _Block] = {}
         self._loaded = 0
         self.errors: dict[int, BloomParquetError] = {}
@@ -109,8 +110,13 @@ class FilterStore:
         self.kept_bytes = 0
         self._lock = threading.Lock()
 
-    def has(self, stripe: int) -> bool:
-        """Whether a stripe has filters of this column."""
+    def has(self, stripes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of `stripes`, whose footers were read, have filters of this column."""
+        for stripe in stripes[self._has[stripes] < 0].tolist():
+            self._has[stripe] = self._look(stripe)
+        return self._has[stripes] > 0
+
+    def _look(self, stripe: int) -> bool:
         indexes = self._stripes.get(stripe)
         return indexes is not None and indexes.row_groups > 0 and indexes.filter_kind(self._column) is not None
 
@@ -124,10 +130,12 @@ class FilterStore:
             unread = self._block[groups] == _UNREAD
             self._ask(result, np.flatnonzero(~unread), groups, filled, question)
             some = np.flatnonzero(unread)
+            kept: list[int] = []
             for stripes in self._batches(np.unique(stripe[some])):
                 loaded = self._load(stripes.tolist(), question.reads)
                 self._ask(result, some[np.isin(stripe[some], stripes)], groups, filled, question)
-                self._keep(loaded)
+                kept += self._keep(loaded)
+            self._join(kept)
         return result
 
     def take_over(self, groups: NDArray[np.int64], other: FilterStore, theirs: NDArray[np.int64]) -> None:
@@ -201,15 +209,38 @@ class FilterStore:
             self._loaded += 1
         return loaded
 
-    def _keep(self, loaded: Sequence[int]) -> None:
-        """Keep what was loaded, up to a bound; the rest is read again when it is asked for again."""
+    def _keep(self, loaded: Sequence[int]) -> list[int]:
+        """Keep what was loaded, up to a bound, and give the numbers of its blocks; the rest is read again when it is
+        asked for again."""
+        kept = []
         for number in loaded:
             size = self._blocks[number].words.nbytes
             if self.kept_bytes + size <= RESIDENT_BYTES:
                 self.kept_bytes += size
+                kept.append(number)
             else:
                 self._block[self._block == number] = _UNREAD
                 del self._blocks[number]
+        return kept
+
+    def _join(self, numbers: Sequence[int]) -> None:
+        """Make one block of those that have one shape: to ask one more block costs more than to ask one more filter."""
+        shapes: dict[tuple[int, int], list[int]] = {}
+        for number in numbers:
+            block = self._blocks[number]
+            shapes.setdefault((block.k, block.words.shape[1]), []).append(number)
+        for (k, _), some in shapes.items():
+            if len(some) > 1:
+                blocks = [self._blocks.pop(number) for number in some]
+                begins = np.cumsum([0, *(len(block.words) for block in blocks)])
+                for number, begin in zip(some, begins.tolist()):
+                    groups = self._block == number
+                    self._row[groups] += begin
+                    self._block[groups] = some[0]
+                words, empty = (
+                    np.concatenate([getattr(block, name) for block in blocks]) for name in ("words", "empty")
+                )
+                self._blocks[some[0]] = _Block(k, words, empty)
 
     def _distrust(self, group: int) -> None:
         if group not in self.errors:

@@ -359,8 +359,7 @@ class RowGroupsWithin:
         found = table.layouts[layout]
         present = np.zeros(len(members), np.bool_)
         if why_filters_unusable(found.tail, found.columns[leaf.index]) is None:
-            has = np.array([column.filters.has(stripe) for stripe in stripes.tolist()], np.bool_)
-            present = has[places] & arrays.sound if len(stripes) else present
+            present = column.filters.has(stripes)[places] & arrays.sound if len(stripes) else present
         if zones is not None:
             present &= np.array([zone is not None for zone in zones], np.bool_)
         filled = (arrays.nulls >= 0) & (arrays.nulls < rows)
@@ -386,8 +385,9 @@ class _Filters:
     def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
         chunks = question.chunks
         found = self._store.check(self._at[chunks], self._of[chunks], self._filled[chunks], question)
-        for chunk in chunks.tolist():
-            error = self._store.errors.get(int(self._at[chunk]))
-            if error is not None:
-                self.errors[chunk] = error
-        return found, sum(chunk in self.errors for chunk in chunks.tolist())
+        if not self._store.errors:
+            return found, 0
+        places = zip(chunks.tolist(), self._at[chunks].tolist(), strict=True)
+        broken = {chunk: self._store.errors[at] for chunk, at in places if at in self._store.errors}
+        self.errors |= broken
+        return found, len(broken)
