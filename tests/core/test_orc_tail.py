@@ -12,20 +12,13 @@ import pytest
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, UnsupportedError
 from bloomparquet.orc import indexes, messages
 from bloomparquet.orc.bloom import OrcBloomFilter, hash_longs
-from bloomparquet.orc.hashed import usable_bounds, why_bounds_unusable, why_filters_unusable
-from bloomparquet.orc.indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX, RowGroupFilters
+from bloomparquet.orc.hashed import why_filters_unusable
+from bloomparquet.orc.indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics, StatisticsKind, parse_statistics
 from bloomparquet.orc.tail import Tail, read_tails
 from bloomparquet.storage import ReadCount
-from tests.support.orc import OrcFile, forge, listed, result
-
-
-def tail_of(path: Path) -> Tail:
-    storage, files = listed(path)
-    (found,) = read_tails(storage, files, ReadCount())
-    tail: Tail = result(found)
-    return tail
+from tests.support.orc import OrcFile, forge, listed, tail_of
 
 
 def row_index(groups: int = 1, values: int = 10) -> bytes:
@@ -328,99 +321,6 @@ def test_statistics_of_two_kinds_are_a_format_error() -> None:
     message = messages.ColumnStatistics(int_statistics={"minimum": 1}, date_statistics={"minimum": 1})
     with pytest.raises(FormatError, match="two kinds"):
         parse_statistics(message.SerializeToString(), "it")
-
-
-def with_writer(path: Path, kind: Kind, writer: int, release: str | None, version: int, formats: list[int]) -> Tail:
-    def footer(message: Any) -> None:
-        message.writer = writer
-        message.ClearField("software_version")
-        if release is not None:
-            message.software_version = release.encode()
-
-    def postscript(message: Any) -> None:
-        message.writer_version = version
-        message.version[:] = formats
-
-    return tail_of(forge(path, {}, kinds=[kind], footer=footer, postscript=postscript))
-
-
-@pytest.mark.parametrize(
-    ("kind", "writer", "release", "version", "formats", "usable"),
-    [
-        (Kind.LONG, 0, None, 0, [0, 12], True),
-        (Kind.STRING, 0, None, 0, [0, 12], True),
-        (Kind.LONG, 1, None, 6, [0, 12], False),
-        (Kind.LONG, 1, "1.6.0", 6, [0, 12], False),
-        (Kind.LONG, 1, "1.6.11", 6, [0, 12], False),
-        (Kind.LONG, 1, "1.6.11-SNAPSHOT", 6, [0, 12], False),
-        (Kind.LONG, 1, "1.7.0", 6, [0, 12], False),
-        (Kind.LONG, 1, "1.6.12", 6, [0, 12], True),
-        (Kind.LONG, 1, "1.7.1-SNAPSHOT", 6, [0, 12], True),
-        (Kind.LONG, 1, "2.2.2", 6, [0, 12], True),
-        (Kind.BYTE, 1, "2.2.2", 6, [0, 12], False),
-        (Kind.CHAR, 1, "2.2.2", 6, [0, 12], False),
-        (Kind.FLOAT, 1, "2.2.2", 6, [0, 12], False),
-        (Kind.BYTE, 0, "2.3.0", 9, [0, 12], True),
-        (Kind.CHAR, 0, "2.3.0", 9, [0, 12], True),
-        (Kind.BOOLEAN, 0, "2.3.0", 9, [0, 12], False),
-        (Kind.GEOMETRY, 0, "2.3.0", 9, [0, 12], False),
-        (Kind.LONG, 2, "1", 6, [0, 12], False),
-        (Kind.LONG, 4, "470", 6, [0, 12], False),
-        (Kind.TIMESTAMP, 0, None, 5, [0, 12], False),
-        (Kind.TIMESTAMP, 0, None, 6, [0, 12], True),
-        (Kind.DECIMAL, 0, None, 9, [0, 12], False),
-        (Kind.DECIMAL, 0, "1.7.0", 9, [0, 12], True),
-        (Kind.DECIMAL, 0, "1.7.0", 9, [1, 9999], False),
-    ],
-)
-def test_filters_are_believed_by_writer_release_and_kind(
-    tmp_path: Path, kind: Kind, writer: int, release: str | None, version: int, formats: list[int], usable: bool
-) -> None:
-    tail = with_writer(tmp_path / "f", kind, writer, release, version, formats)
-    assert (why_filters_unusable(tail, 1) is None) == usable
-
-
-@pytest.mark.parametrize(
-    ("kind", "utf8", "encoding", "usable"),
-    [
-        (Kind.LONG, False, 0, True),
-        (Kind.BINARY, False, 0, True),
-        (Kind.STRING, False, 1, False),
-        (Kind.DECIMAL, False, 1, False),
-        (Kind.TIMESTAMP, False, 1, False),
-        (Kind.TIMESTAMP, True, 0, False),
-        (Kind.TIMESTAMP, True, 1, True),
-        (Kind.STRING, True, 0, True),
-        (Kind.LONG, True, 2, False),
-    ],
-)
-def test_filters_are_believed_by_stream_and_encoding(
-    tmp_path: Path, kind: Kind, utf8: bool, encoding: int, usable: bool
-) -> None:
-    tail = with_writer(tmp_path / "f", kind, 0, "2.3.0", 9, [0, 12])
-    assert (why_filters_unusable(tail, 1, RowGroupFilters(utf8, encoding, ())) is None) == usable
-
-
-def test_bounds_are_believed_by_writer_and_kind(tmp_path: Path) -> None:
-    for kind, version, usable in (
-        (Kind.DECIMAL, 6, False),
-        (Kind.DECIMAL, 7, True),
-        (Kind.TIMESTAMP, 5, False),
-        (Kind.TIMESTAMP, 6, True),
-        (Kind.STRING, 0, False),
-        (Kind.STRING, 1, True),
-        (Kind.LONG, 0, True),
-    ):
-        tail = with_writer(tmp_path / "f", kind, 0, None, version, [0, 12])
-        assert (why_bounds_unusable(tail, 1) is None) == usable
-        bounds = usable_bounds(tail, 1, Statistics(StatisticsKind.INTEGER, minimum=1, maximum=2))
-        assert bounds == ((1, 2) if usable else (None, None))
-
-
-def test_bounds_of_floats_are_rounded_as_the_values_are(tmp_path: Path) -> None:
-    tail = with_writer(tmp_path / "f", Kind.FLOAT, 1, "2.2.2", 6, [0, 12])
-    found = usable_bounds(tail, 1, Statistics(StatisticsKind.DOUBLE, minimum=0.7, maximum=0.1))
-    assert found == (float(np.float32(0.7)), float(np.float32(0.1)))
 
 
 def test_a_stream_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,18 +97,6 @@ def read_by_face(
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
-@contextmanager
-def clock(spark: SparkSession, zone: str) -> Iterator[None]:
-    """The JVM's own zone, by which Spark writes and reads timestamps of ORC."""
-    zones: Any = spark._jvm.java.util.TimeZone
-    before = zones.getDefault()
-    zones.setDefault(zones.getTimeZone(zone))
-    try:
-        yield
-    finally:
-        zones.setDefault(before)
-
-
 def stripes(root: Path) -> dict[tuple[str, int], set[int]]:
     """The row ids of every stripe of every ORC file below `root`."""
     found = {}

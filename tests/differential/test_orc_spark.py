@@ -22,7 +22,7 @@ from tests.differential.kinds import KINDS
 from tests.differential.test_core import examples
 from tests.differential.test_orc import NAMES
 from tests.support.orc_rewriting import drop_statistics
-from tests.support.spark import conf
+from tests.support.spark import clock, conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ def test_stripes_with_rows_that_spark_finds_are_kept(spark: SparkSession, tmp_pa
         filters_only = java and draws.draw(st.booleans(), label="filters only")
         home = Path(tempfile.mkdtemp(dir=tmp_path))
         try:
-            with sparkside.unpruned(spark, data.timezone), sparkside.clock(spark, data.timezone):
+            with sparkside.unpruned(spark, data.timezone), clock(spark, data.timezone):
                 root = write(spark, data, home) if java else home
                 if not java:
                     writers.write_orc(data, root)

@@ -16,12 +16,13 @@ from tests.differential import oracle, sparkside, writers
 from tests.differential.cases import ROW_ID, cases, data_sets
 from tests.differential.test_core import examples
 from tests.differential.test_orc_spark import CPP, JAVA, write
+from tests.support.spark import clock
 
 
 def test_rows_equal_those_of_spark(shim: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
 
-    @examples(0.05)
+    @examples(0.12)
     @given(st.data())
     def check(draws: st.DataObject) -> None:
         java = draws.draw(st.sampled_from([True, True, False]), label="by ORC Java")
@@ -30,7 +31,7 @@ def test_rows_equal_those_of_spark(shim: SparkSession, tmp_path: Path) -> None:
         chosen = draws.draw(cases(data, spark=True, number=6), label="cases")
         home = Path(tempfile.mkdtemp(dir=tmp_path))
         try:
-            with sparkside.unpruned(shim, data.timezone), sparkside.clock(shim, data.timezone):
+            with sparkside.unpruned(shim, data.timezone), clock(shim, data.timezone):
                 root = write(shim, data, home) if java else home
                 if not java:
                     writers.write_orc(data, root)
@@ -52,7 +53,7 @@ def test_rows_equal_those_of_spark(shim: SparkSession, tmp_path: Path) -> None:
 
     check()
     print(f"\n{dict(tally)}")
-    assert tally["cases"] >= 2 * examples(0.05).max_examples
+    assert tally["cases"] >= 2 * examples(0.12).max_examples
     assert tally["matching"] > 0
     assert tally["statistics"] > 0
     assert tally["bloom"] > 0

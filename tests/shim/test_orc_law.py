@@ -4,8 +4,6 @@ what the files say: rows are those of ``spark.read.orc`` that has nothing pushed
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from pyspark_bloomparquet import last_plan
 from tests.shim.test_law import same as same_as_oracle
 from tests.support.orc_spark import UNPUSHED, OrcReaders, stripes_of, write_stripes
 from tests.support.scenarios import texts
-from tests.support.spark import conf
+from tests.support.spark import clock, conf
 
 
 @pytest.fixture(scope="module")
@@ -32,18 +30,6 @@ def same(readers: OrcReaders, path: Any, wheres: list[str], schema: str | None =
     """How many stripes were skipped in all, when the jar found the rows of each of `wheres`."""
     with conf(readers.spark, UNPUSHED):
         return same_as_oracle(readers, path, wheres, schema, **options)
-
-
-@contextmanager
-def clock(spark: SparkSession, zone: str) -> Iterator[None]:
-    """The JVM's own zone for the length of a block."""
-    zones: Any = spark._jvm.java.util.TimeZone  # type: ignore[union-attr]
-    before = zones.getDefault()
-    zones.setDefault(zones.getTimeZone(zone))
-    try:
-        yield
-    finally:
-        zones.setDefault(before)
 
 
 @pytest.fixture(scope="module")

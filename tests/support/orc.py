@@ -38,6 +38,13 @@ def result(found: Any) -> Any:
     return found
 
 
+def tail_of(path: Path | str) -> Tail:
+    storage, files = listed(path)
+    (found,) = read_tails(storage, files, ReadCount())
+    tail: Tail = result(found)
+    return tail
+
+
 @dataclass
 class OrcFile:
     """One file with its tail and the indexes of its stripes."""

@@ -35,6 +35,18 @@ def start(home: Path, **conf: str) -> SparkSession:
 
 
 @contextmanager
+def clock(spark: SparkSession, zone: str) -> Iterator[None]:
+    """The JVM's own zone, by which Spark writes and reads timestamps of ORC."""
+    zones: Any = spark._jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(zone))
+    try:
+        yield
+    finally:
+        zones.setDefault(before)
+
+
+@contextmanager
 def conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     """Runtime configuration for the length of a block; what was there before comes back."""
     before = {key: spark.conf.get(key, None) for key in values}

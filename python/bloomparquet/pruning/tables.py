@@ -39,33 +39,36 @@ def open_table(
     Otherwise raises NotParquetError for files of neither format, PlanError for files of both, and what is wrong with
     the first that cannot be read.
     """
-    storage = dataset.storage
+    storage, told = dataset.storage, dataset.format is not None
     with _lock:
-        is_orc = dataset.format == "orc" or (
-            dataset.format is None and bool(files) and _orc.get((storage.key, files[0]), False)
-        )
+        is_orc = dataset.format == "orc" or (not told and bool(files) and _orc.get((storage.key, files[0]), False))
+    refused: NotParquetError | None = None
     table: Table | None = None
     if not is_orc:
         try:
             table = cache.row_groups(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked)
-            if table.files or locked or dataset.format or not files:
-                if dataset.format is None and len(table.files) + len(locked or ()) < len(files):
-                    readable = {*table.files, *(locked or ())}
-                    _refuse_orc(storage, [file for file in files if file not in readable], reads)
-                return table
         except NotParquetError as error:
-            if dataset.format:
+            if told:
                 raise
-            if not _are_orc(storage, files, reads):
-                raise NotParquetError(f"{error}, or an ORC file") from error
+            refused = error
         else:
-            if not _are_orc(storage, files, reads):
+            if table.files or locked or told or not files:
+                readable = {*table.files, *(locked or ())} if not told else files
+                if len(readable) < len(files):
+                    _refuse_orc(storage, [file for file in files if file not in readable], reads)
                 return table
     # Imported here, because who has no ORC files shall not wait for it.
     from bloomparquet.pruning.orc.cache import cache as orc_cache
 
-    known = dataset.format is not None
-    return orc_cache.stripes(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked, known_format=known)
+    found = orc_cache.known(storage, files, reads)
+    if not is_orc:
+        if not found.is_orc:
+            if refused is not None:
+                raise NotParquetError(f"{refused}, or an ORC file") from refused
+            assert table is not None
+            return table
+        _remember(storage, dict.fromkeys(found.table.files, True))
+    return found.use(skip_corrupt, locked, told)
 
 
 def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:
@@ -88,14 +91,3 @@ def _remember(storage: Storage, found: Mapping[FileInfo, bool]) -> None:
         _orc.update(((storage.key, file), is_one) for file, is_one in found.items())
         while len(_orc) > _MOST_REMEMBERED:
             _orc.popitem(last=False)
-
-
-def _are_orc(storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> bool:
-    """Whether any of `files` is ORC; then they are remembered as such."""
-    from bloomparquet.pruning.orc.cache import cache as orc_cache
-
-    found = orc_cache.known(storage, files, reads)
-    if not found.is_orc:
-        return False
-    _remember(storage, dict.fromkeys(found.table.files, True))
-    return True

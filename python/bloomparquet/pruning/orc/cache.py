@@ -39,8 +39,12 @@ class Known:
         """Whether any file is ORC, be it damaged."""
         return bool(self.table.files) or any(not isinstance(error, NotOrcError) for error in self.unreadable.values())
 
-    def use(self, skip_corrupt: bool, locked: dict[FileInfo, EncryptionError] | None, known_format: bool) -> Stripes:
-        if self.parquet is not None and self.is_orc and not known_format:
+    def use(self, skip_corrupt: bool, locked: dict[FileInfo, EncryptionError] | None, told: bool) -> Stripes:
+        """The table. `skip_corrupt` passes over files that are damaged, or of a compression that is not known; `locked`
+        takes those with encrypted columns. Otherwise they are errors, as for
+        :func:`bloomparquet.orc.tail.read_tails`. Unless it was `told` that all are ORC, a Parquet file is no damaged
+        one, and a PlanError."""
+        if self.parquet is not None and self.is_orc and not told:
             first = next((file for file in self.table.files), self.parquet)
             raise PlanError(
                 f"{self.parquet.path} is a Parquet file, and {first.path} is of ORC; expected files of one format: ask "
@@ -62,28 +66,9 @@ class StripeCache:
         self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], Known] = OrderedDict()
         self._lock = threading.Lock()
 
-    def stripes(
-        self,
-        storage: Storage,
-        files: Sequence[FileInfo],
-        reads: ReadCount,
-        *,
-        skip_corrupt: bool,
-        locked: dict[FileInfo, EncryptionError] | None = None,
-        known_format: bool = True,
-    ) -> Stripes:
-        """The stripes of `files`; reads the tails that are not known, and looks into other sets that the files are in
-        before it reads more of them.
-
-        `skip_corrupt` passes over files that are damaged, or of a compression that is not known; `locked` takes those
-        with encrypted columns. Otherwise they are errors, as for :func:`bloomparquet.orc.tail.read_tails`. Unless
-        the format is known, a Parquet file is no damaged one, and a PlanError. Plain files where the keys at hand allow
-        none are an EncryptionError.
-        """
-        return self.known(storage, files, reads).use(skip_corrupt, locked, known_format)
-
     def known(self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> Known:
-        """What `files` are; see :meth:`stripes`."""
+        """What `files` are; reads the tails that are not known, and looks into other sets that the files are in before
+        it reads more of them. EncryptionError for plain files where the keys at hand allow none."""
         key = (storage.key, tuple(files))
         with self._lock:
             known = self._tables.get(key)
