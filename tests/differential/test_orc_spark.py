@@ -77,7 +77,8 @@ def test_stripes_with_rows_that_spark_finds_are_kept(spark: SparkSession, tmp_pa
                 schema = sparkside.spark_schema(data)
                 note(f"by the data source: {sql}")
                 try:
-                    face = sparkside.read_by_face(root, schema, "pyspark_bloomorc", where=sql, timeZone=data.timezone)
+                    zones = {"timeZone": data.timezone, "clockTimeZone": data.timezone}  # no JVM is above this process
+                    face = sparkside.read_by_face(root, schema, "pyspark_bloomorc", where=sql, **zones)
                 except UnsupportedError:  # a timestamp that nanoseconds do not reach
                     tally["beyond pyarrow"] += 1
                 else:
