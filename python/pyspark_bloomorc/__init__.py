@@ -1,5 +1,4 @@
-"""The data source ``bloomorc``: ORC files as ``bloomparquet`` has Parquet files, by the same code and with the same
-functions."""
+"""The data source ``bloomorc``, which reads and writes ORC files with the jar, and functions that attach the jar."""
 
 from __future__ import annotations
 

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bloomparquet.errors import OptionError, PlanError, nearest
-from bloomparquet.sbbf import BYTES_PER_BLOCK, MAX_BLOCKS
 from pyspark_bloomparquet.formats import Source
 
 _UNITS = {"": 1, "b": 1, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
 _BYTES = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
-_MOST_FILTER_BYTES = MAX_BLOCKS * BYTES_PER_BLOCK
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?")
 
 
@@ -44,35 +42,6 @@ def parse_bytes(name: str, value: str) -> int:
         )
     power = _UNITS[unit]
     return int(match.group(1)) << (power if power > 1 else 0)
-
-
-def parse_share(name: str, value: str) -> float:
-    try:
-        found = float(value)
-    except ValueError:
-        found = 0.0
-    if not 0.0 < found < 1.0:
-        raise OptionError(f"option {name} is {value!r}; expected a number between 0 and 1")
-    return found
-
-
-def parse_filter_bytes(name: str, value: str) -> int:
-    """The largest power of two that is not above what was given: filters have no other sizes."""
-    found = parse_bytes(name, value)
-    if not BYTES_PER_BLOCK <= found <= _MOST_FILTER_BYTES:
-        raise OptionError(f"option {name} is {value!r}; expected a number of bytes from 32 to 128m, such as 16m")
-    return 1 << (found.bit_length() - 1)
-
-
-def parse_names(name: str, value: str) -> tuple[str, ...]:
-    """Names with commas between, or a JSON list where a name has a comma of its own."""
-    try:
-        found = json.loads(value) if value.lstrip().startswith("[") else [part.strip() for part in value.split(",")]
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not found or not all(isinstance(each, str) and each for each in found):
-        raise OptionError(f"option {name} is {value!r}; expected names of columns with commas between")
-    return tuple(found)
 
 
 def parse_moment(name: str, value: str) -> str:

@@ -150,20 +150,10 @@ LOADING: tuple[Option, ...] = (
         PYTHON,
     ),
     Option(
-        "clockTimeZone",
-        None,
-        parse_zone,
-        "The zone whose clock ORC's TIMESTAMP columns are read by, which store what a clock showed: that of the JVM "
-        "(its property `user.timezone`), as for `spark.read.orc`. If not given, what can be seen of the JVM that this "
-        "is a process of; where that is nothing, an error.",
-        PYTHON,
-        source=ORC,
-    ),
-    Option(
         "maxPartitionBytes",
         "128m",
         parse_bytes,
-        "At most so many bytes of row groups or stripes in one task (one of them is never split).",
+        "At most so many bytes of row groups in one task (a row group is never split).",
         PYTHON,
     ),
     Option(
@@ -205,9 +195,8 @@ def _of_the_other(key: str, source: Source) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """The checked options of one load by `source`; None is *not given*."""
+    """The checked options of one load by the Python data source; None is *not given*."""
 
-    source: Source
     paths: tuple[str, ...]
     where: str | None
     push_filters: str
@@ -224,22 +213,21 @@ class Options:
     ignore_corrupt_files: bool
     ignore_missing_files: bool
     time_zone: str | None
-    clock_time_zone: str | None
     max_partition_bytes: int
     open_cost_in_bytes: int
     min_partition_num: int | None
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], source: Source = PARQUET) -> Options:
+    def parse(cls, given: Mapping[str, str]) -> Options:
         """Check `given`, as Spark hands it over. :class:`OptionError` says what was found and what was expected."""
         values = _defaults(option for option in LOADING if option.reader != JAR)
         for key, text in given.items():
-            if source == PARQUET and is_encryptions(key):
+            if is_encryptions(key):
                 raise OptionError(
                     f"option {key} is for Spark's own reader; the Python data source takes keys by keyProvider, and "
                     "the jar (pyspark_bloomparquet.attach) both"
                 )
-            option = find_option(key, source)
+            option = find_option(key, PARQUET)
             value = option.read(option.name, text)
             if option.name in values:
                 values[option.name] = value
@@ -247,9 +235,9 @@ class Options:
         paths = several or ((path,) if path else ())
         if not paths:
             raise OptionError(
-                f'no path was given; expected one, as in spark.read.format("{source}").load("/data/events")'
+                'no path was given; expected one, as in spark.read.format("bloomparquet").load("/data/events")'
             )
-        return cls(source=source, paths=paths, **_as_fields(values))
+        return cls(paths=paths, **_as_fields(values))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The reader behind ``format("bloomparquet")`` and ``"bloomorc"``: plans on the driver, reads on the executors.
+"""The reader behind ``format("bloomparquet")``: plans on the driver, reads on the executors.
 
 There are two classes because Spark refuses a query when a reader *has* ``pushFilters`` while
 ``spark.sql.python.filterPushdown.enabled`` is off, and because on Spark 4.1 to 4.3 filters pushed by one query prune
@@ -28,7 +28,6 @@ from bloomparquet.pruning.planner import plan
 from bloomparquet.where import parse_where
 from pyspark_bloomparquet.batches import arrow_schema
 from pyspark_bloomparquet.filters import filters_stay_in_their_scan, to_predicate
-from pyspark_bloomparquet.formats import Format, format_of
 from pyspark_bloomparquet.key_provider import doubt
 from pyspark_bloomparquet.splits import Piece, Split, make_splits
 from pyspark_bloomparquet.table import Table
@@ -75,7 +74,7 @@ class BloomParquetReader(DataSourceReader):
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        self.options, self.format = options, format_of(options)
+        self.options = options
         self.schema = schema
         self._where = parse_where(options.where)
         self._filters: list[Filter] = []
@@ -85,10 +84,9 @@ class BloomParquetReader(DataSourceReader):
         return {**self.__dict__, "_filters": []}
 
     def partitions(self) -> list[InputPartition]:
-        """Plan: the row groups or stripes that may hold rows, as splits. On the driver, once for each query plan."""
+        """Plan: the row groups that may hold rows, as splits. On the driver, once for each query plan."""
         table = Table(self.options)
-        clock = self.format.files.clock(self.options)
-        found = self._plan(table, clock)
+        found = self._plan(table)
         if any(isinstance(error, EncryptionError) for error in found.errors):
             doubt(self.options.key_provider)
         if found.locked:  # their rows may match, and nobody here can read them
@@ -99,7 +97,7 @@ class BloomParquetReader(DataSourceReader):
             and found.total > 1
             and not filters_stay_in_their_scan()
         ):
-            _warn(self.format)
+            _warn()
         values = table.dataset.partition_values
         pieces = (
             Piece(
@@ -120,7 +118,6 @@ class BloomParquetReader(DataSourceReader):
                 open_cost=self.options.open_cost_in_bytes,
                 min_partitions=self.options.min_partition_num or os.cpu_count() or 1,
                 where=self._resolved_where(found),
-                clock=clock,
             )
         )
         return splits
@@ -139,11 +136,11 @@ class BloomParquetReader(DataSourceReader):
         names = found.dataset.partition_names
         return resolve_columns(self._where, found.table.schemas, names, case_sensitive=self.options.case_sensitive)[0]
 
-    def _plan(self, table: Table, clock: str | None) -> ScanPlan:
+    def _plan(self, table: Table) -> ScanPlan:
         options = self.options
         pushed = to_predicate(self._filters, self._plainly_meant(table)) if self._filters else None
         common: dict[str, Any] = {
-            "timezone": clock,
+            "timezone": options.time_zone,
             "case_sensitive": options.case_sensitive,
             "on_filter_error": options.on_filter_error,
             "skip_corrupt": options.ignore_corrupt_files,
@@ -153,10 +150,6 @@ class BloomParquetReader(DataSourceReader):
             found = plan(table.dataset, where, **common)
             if options.time_zone is None:
                 _require_zone(where, found, table)
-            meant = self.format.files.for_planning(where, found.table.schemas, table.partition_types, options)
-            if meant is not where:
-                found = plan(table.dataset, meant, **common)
-            where = meant
         if pushed is None:
             return plan(table.dataset, **common) if self._where is None else found
         # Spark's filters fit Spark's types; where a file's type is another, a filter excludes nothing there
@@ -254,10 +247,10 @@ def _names_no_zone(value: Any) -> bool:
     return len(instants) > 1
 
 
-def _warn(found: Format) -> None:
+def _warn() -> None:
     # Python shows a warning from one place once in a process.
     warnings.warn(
-        f"{found.source} reads every {found.unit}: on Spark {pyspark.__version__} a query's filters are no safe ground "
+        f"bloomparquet reads every row group: on Spark {pyspark.__version__} a query's filters are no safe ground "
         "for skipping, because Spark mixes up the filters of different queries over one load. Give the load its "
         'predicate, .option("where", "id = 1"); or, for a load that serves one query only, .option("pushFilters", '
         '"on") with spark.sql.python.filterPushdown.enabled=true. .option("pushFilters", "off") is this, without the '

@@ -1,7 +1,7 @@
 """One split → Arrow batches as Spark expects them. Runs on executors.
 
 A file is read batch by batch, and each batch is cast and handed over before the next is decoded: memory holds part of
-one row group, or one stripe.
+one row group.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from bloomparquet.errors import FormatError, OptionError
 from bloomparquet.partitions import to_array
@@ -18,11 +17,13 @@ from bloomparquet.predicate import columns
 from bloomparquet.residual import mask
 from bloomparquet.storage import open_storage, with_keys
 from pyspark_bloomparquet.batches import arrow_schema, to_spark_batch
-from pyspark_bloomparquet.formats import format_of
 from pyspark_bloomparquet.key_provider import doubted, provided_keys
+from pyspark_bloomparquet.parquet import StoredParquet
 from pyspark_bloomparquet.types import resolve
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from bloomparquet.storage import Storage
     from pyspark_bloomparquet.options import Options
     from pyspark_bloomparquet.splits import FilePart, Split
@@ -67,8 +68,7 @@ class _FileReader:
         self._part, self._schema, self._options = part, schema, options
         self._where = split.where
         self._raw = dict(zip(split.partition_types, part.values, strict=False))
-        data = StructType([field for field in schema.fields if self._partition(field.name) is None])
-        self._file = format_of(options).files.open(storage, part, data, split.clock, options)
+        self._file = StoredParquet(storage, part)
         self._constants = self._typed_constants()
         self._tested = self._find_tested(split.partition_types)
 

@@ -1,8 +1,8 @@
 """The jar: where it is, and how a Spark session gets it. All that talks to the JVM is in this file.
 
 With the jar, ``format("bloomparquet")`` is read by Spark's own Parquet reader, after a planner in this interpreter has
-said which row groups to read; ``format("bloomorc")`` by its ORC reader, and stripes. Without it, they are the Python
-data sources. The rows are the same.
+said which row groups to read; ``format("bloomorc")`` by its ORC reader, and stripes. Without it, ``bloomparquet`` is
+the Python data source, which gives the same rows and writes nothing, and ``bloomorc`` is an error.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def jar_path() -> Path:
     if not path.is_file():
         raise UnsupportedError(
             f"this installation has no jar (expected {path}): it was installed from sources in which make shim had not "
-            'built it. Wheels have it; without it, the Python data sources serve format("bloomparquet") and '
-            'format("bloomorc")'
+            'built it. Wheels have it; without it, format("bloomparquet") only reads, and format("bloomorc") is an '
+            "error"
         )
     return path
 
@@ -98,8 +98,8 @@ def attach(spark: SparkSession) -> SparkSession:
 
     It serves ``format("bloomparquet")`` and ``format("bloomorc")``. To call it again does no harm. The planner starts
     in the background, so that the first query need not wait for its imports. Where the jar cannot work (an unsupported
-    Spark, an installation without it) that is a warning, and they stay the Python data sources. Spark Connect has no
-    JVM to attach to: :class:`UnsupportedError`.
+    Spark, an installation without it) that is a warning: ``bloomparquet`` then only reads, and ``bloomorc`` is an
+    error. Spark Connect has no JVM to attach to: :class:`UnsupportedError`.
     """
     jvm = _jvm_session(spark)
     version = tuple(int(part) for part in spark.version.split(".")[:2])
@@ -107,7 +107,7 @@ def attach(spark: SparkSession) -> SparkSession:
         known = ", ".join(f"{major}.{minor}" for major, minor in SUPPORTED)
         warnings.warn(
             f"bloomparquet's jar works on Spark {known}, this is {spark.version}: "
-            'format("bloomparquet") and format("bloomorc") are served by the Python data sources',
+            'format("bloomparquet") only reads there, and format("bloomorc") is an error',
             stacklevel=2,
         )
         return spark

@@ -1,56 +1,63 @@
-"""The data source that Spark finds under the name ``bloomparquet``, and what ``bloomorc`` shares with it: checks
-options, infers the schema, makes readers and writers.
+"""The Python data source that Spark finds under the name ``bloomparquet`` where the jar is not attached. It reads.
 
-Imported by every Spark session that looks for data sources, so what reads and writes files is imported when files are.
+Every Spark session that looks for data sources imports this, so the modules that read files are imported lazily.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from pyspark_bloomparquet.formats import PARQUET, Source
+from bloomparquet.errors import UnsupportedError
+from pyspark_bloomparquet.formats import ORC, PARQUET, Source
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
     from pyspark_bloomparquet.reader import BloomParquetReader
-    from pyspark_bloomparquet.writer import BloomParquetWriter
 
 
-class BloomSource(DataSource):
-    """A data source of one format; its options are in :mod:`pyspark_bloomparquet.options`."""
-
-    source: ClassVar[Source]
+class DefaultSource(DataSource):
+    """``spark.read.format("bloomparquet").load(path)``; its options are in :mod:`pyspark_bloomparquet.options`."""
 
     @classmethod
     def name(cls) -> str:
-        return cls.source
+        return PARQUET
 
     def schema(self) -> StructType:
-        """The schema that Spark's own reader would infer. Not asked for where the user gives one."""
+        """The schema that Spark's own reader would infer. Spark calls this only if the user gives no schema."""
         from pyspark_bloomparquet.options import Options
         from pyspark_bloomparquet.table import Table
 
-        return Table(Options.parse(self.options, self.source)).schema()
+        return Table(Options.parse(self.options)).schema()
 
     def reader(self, schema: StructType) -> BloomParquetReader:
         """The reader of exactly the columns of `schema`."""
         from pyspark_bloomparquet.options import Options
         from pyspark_bloomparquet.reader import make_reader
 
-        return make_reader(Options.parse(self.options, self.source), schema)
+        return make_reader(Options.parse(self.options), schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> BloomParquetWriter:
-        """The writer of a DataFrame of `schema`, in mode ``append`` or ``overwrite``: Spark asks for no other."""
-        from pyspark_bloomparquet.write_options import parse
-        from pyspark_bloomparquet.writer import make_writer
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        raise UnsupportedError(
+            f'format("{PARQUET}") writes with the jar only, and nothing was written. Call '
+            "pyspark_bloomparquet.attach(spark) and write again; or write with df.write.parquet(path) and then add the "
+            "filters with pyspark_bloomparquet.add_filters(spark, path, bloom=[…])"
+        )
 
-        return make_writer(parse(self.options, self.source), schema, overwrite)
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        raise needs_jar(PARQUET, "writes streams")
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        raise needs_jar(PARQUET, "reads streams")
 
 
-class DefaultSource(BloomSource):
-    """``spark.read.format("bloomparquet").load(path)``."""
-
-    source = PARQUET
+def needs_jar(source: Source, action: str) -> UnsupportedError:
+    """The error for a use of `source` that the Python data source does not have. `action` says what: "reads files"."""
+    name = {PARQUET: "parquet", ORC: "orc"}[source]
+    return UnsupportedError(
+        f'format("{source}") {action} with the jar only; call pyspark_bloomparquet.attach(spark) first, or start Spark '
+        f'with --jars "$(bloomparquet jar)". Without it, use Spark\'s own format("{name}")'
+    )

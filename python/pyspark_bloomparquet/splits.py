@@ -19,7 +19,7 @@ from bloomparquet.predicate import Predicate
 
 @dataclass(frozen=True)
 class FilePart:
-    """Row groups (of ORC: stripes) of one file. `values` are the raw partition values of its directories."""
+    """Row groups of one file. `values` are the raw partition values of its directories."""
 
     path: str
     size: int
@@ -30,18 +30,16 @@ class FilePart:
 @dataclass(frozen=True)
 class Split(InputPartition):
     """What one task reads. `partition_types` are the partition columns of the paths with their inferred types; `where`
-    is the load's predicate, each column of it as the path that it means in all files; `clock` is the zone that the plan
-    took timestamps to be of that are readings of a clock, so that no task takes another."""
+    is the load's predicate, each column of it as the path that it means in all files."""
 
     files: tuple[FilePart, ...]
     partition_types: dict[str, pa.DataType] = field(default_factory=dict)
     where: Predicate | None = None
-    clock: str | None = None
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One row group or stripe to place: `length` is its bytes."""
+    """One row group to place: `length` is its bytes."""
 
     path: str
     size: int
@@ -58,7 +56,6 @@ def make_splits(
     open_cost: int,
     min_partitions: int,
     where: Predicate | None = None,
-    clock: str | None = None,
 ) -> list[Split]:
     """Every piece in exactly one split, in order; splits cost about the same.
 
@@ -83,7 +80,7 @@ def make_splits(
         splits[-1].append(piece)
         size += piece.length
         before += cost
-    return [Split(_by_file(split), partition_types, where, clock) for split in splits]
+    return [Split(_by_file(split), partition_types, where) for split in splits]
 
 
 def _by_file(pieces: list[Piece]) -> tuple[FilePart, ...]:

@@ -18,14 +18,12 @@ from bloomparquet.errors import FormatError, OptionError, UnsupportedError
 from bloomparquet.literals import find_zone
 from bloomparquet.partitions import infer_type
 from bloomparquet.storage import FileInfo
-from pyspark_bloomparquet import types
-from pyspark_bloomparquet.formats import format_of
+from pyspark_bloomparquet import parquet, types
 from pyspark_bloomparquet.key_provider import doubted, provided_keys
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
-    from pyspark_bloomparquet.formats import Described
     from pyspark_bloomparquet.options import Options
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -37,7 +35,6 @@ class Table:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._format = format_of(options)
         paths = options.paths if len(options.paths) > 1 else options.paths[0]
         found = Dataset.open(
             paths,
@@ -54,7 +51,7 @@ class Table:
         names = found.partition_names
         self.dataset = dataclasses.replace(
             found,
-            format=self._format.kind,
+            format="parquet",
             partition_types=None if options.infer_partition_types else (pa.string(),) * len(names),
             files=tuple(found.files[i] for i in kept),
             partition_values=tuple(found.partition_values[i] for i in kept),
@@ -86,7 +83,7 @@ class Table:
         first, *others = self._described()
         return reduce(self._merged, others, self._merged(StructType([]), first))
 
-    def _merged(self, before: StructType, found: tuple[FileInfo, Described]) -> StructType:
+    def _merged(self, before: StructType, found: tuple[FileInfo, parquet.DescribedFooter]) -> StructType:
         file, described = found
         try:
             return types.merge(before, described.spark_schema(), case_sensitive=self.options.case_sensitive)
@@ -97,23 +94,19 @@ class Table:
         """What Spark's own reader would infer: the files' columns, then the partition columns."""
         return types.add_partitions(self.data_schema, self.partition_fields, case_sensitive=self.options.case_sensitive)
 
-    def _described(self) -> list[tuple[FileInfo, Described]]:
+    def _described(self) -> list[tuple[FileInfo, parquet.DescribedFooter]]:
         """The files whose schemas count, one for each schema."""
         files = sorted(self.dataset.files, key=lambda file: file.path)
-        distinct: dict[object, tuple[FileInfo, Described]] = {}
+        distinct: dict[object, tuple[FileInfo, parquet.DescribedFooter]] = {}
         for some in [files] if self.options.merge_schema else ([file] for file in files):
             with doubted(self.options.key_provider):
-                found = self._format.files.describe(
-                    self.dataset.storage, some, skip_corrupt=self.options.ignore_corrupt_files
-                )
+                found = parquet.describe(self.dataset.storage, some, skip_corrupt=self.options.ignore_corrupt_files)
             for file, described in zip(some, found, strict=True):
                 if described is not None:
                     distinct.setdefault(described.key, (file, described))
             if distinct:
                 return list(distinct.values())
-        raise FormatError(
-            f"{', '.join(self.options.paths)}: none of the {len(files)} files is a readable {self._format.title} file"
-        )
+        raise FormatError(f"{', '.join(self.options.paths)}: none of the {len(files)} files is a readable Parquet file")
 
 
 def _wanted(file: FileInfo, options: Options) -> bool:

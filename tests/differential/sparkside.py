@@ -6,7 +6,6 @@ import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
+from pyspark_bloomparquet import DefaultSource
 from tests.differential import writers
 from tests.differential.cases import ROW_ID, Column, Data
 from tests.differential.kinds import Kind
@@ -83,14 +83,9 @@ def evaluate(frame: DataFrame, predicates: Sequence[str]) -> tuple[pa.Table, lis
     return rows, [{rid for rid, true in zip(rids, column) if true} for column in columns]
 
 
-def read_by_face(
-    root: Path, schema: T.StructType | None, face: str = "pyspark_bloomparquet", **options: str
-) -> pa.Table:
-    """What ``format("bloomparquet")`` (or that of another `face`) gives to Spark: its classes called as Spark calls
-    them, pickled on the way."""
-    source = import_module(face).DefaultSource(
-        {"path": str(root), **{name.lower(): value for name, value in options.items()}}
-    )
+def read_by_face(root: Path, schema: T.StructType | None, **options: str) -> pa.Table:
+    """What ``format("bloomparquet")`` gives to Spark: its classes called as Spark calls them, pickled on the way."""
+    source = DefaultSource({"path": str(root), **{name.lower(): value for name, value in options.items()}})
     reader = pickle.loads(pickle.dumps(source.reader(schema or source.schema())))
     splits = [pickle.loads(pickle.dumps(split)) for split in reader.partitions()]
     batches = [batch for split in splits for batch in reader.read(split)]

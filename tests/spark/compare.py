@@ -1,4 +1,4 @@
-"""The yardstick of these tests: what ``spark.read.parquet``, or ``spark.read.orc``, says of the same files."""
+"""The yardstick of these tests: what ``spark.read.parquet`` says of the same files."""
 
 from __future__ import annotations
 
@@ -10,32 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support.scenarios import read, texts
 
 
-def load(
-    spark: SparkSession, path: Path | str | list[str], schema: Any = None, source: str = "bloomparquet", **options: Any
-) -> DataFrame:
+def load(spark: SparkSession, path: Path | str | list[str], schema: Any = None, **options: Any) -> DataFrame:
     """The files by this project; quiet about pruning unless a test asks for it."""
-    return read(spark, source, path, schema, **{"pushFilters": "off", **options})
+    return read(spark, "bloomparquet", path, schema, **{"pushFilters": "off", **options})
 
 
 def parquet(spark: SparkSession, path: Path | str | list[str], schema: Any = None, **options: Any) -> DataFrame:
     """The files by Spark's own reader."""
     return read(spark, "parquet", path, schema, **options)
-
-
-def load_orc(spark: SparkSession, path: Path | str | list[str], schema: Any = None, **options: Any) -> DataFrame:
-    return load(spark, path, schema, "bloomorc", **options)
-
-
-def orc(spark: SparkSession, path: Path | str | list[str], schema: Any = None, **options: Any) -> DataFrame:
-    return read(spark, "orc", path, schema, **options)
-
-
-def assert_same_orc(spark: SparkSession, path: Path | str | list[str], schema: Any = None, **ours: Any) -> DataFrame:
-    """As :func:`assert_same`; what `ours` has are options of this project alone."""
-    found, theirs = load_orc(spark, path, schema, **ours), orc(spark, path, schema)
-    assert found.schema == theirs.schema
-    assert rows(found) == rows(theirs)
-    return found
 
 
 def rows(frame: DataFrame) -> list[str]:

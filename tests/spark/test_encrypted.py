@@ -18,7 +18,7 @@ from pyspark_bloomparquet.options import Options
 from pyspark_bloomparquet.reader import make_reader
 from tests.support import spark_kms
 from tests.support.kms import reveals, whole_text
-from tests.support.spark import conf, rows
+from tests.support.spark import rows
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, WRONG_KEY, every_key
 
 ROWS, GROUPS = 100, 3
@@ -123,16 +123,6 @@ def test_a_wrong_provider_is_an_error_before_any_file_is_touched(shipped: SparkS
         assert [row.action for row in outcome] == ["failed"] * 2
         assert all(error in row.error for row in outcome)
     assert {file: file.read_bytes() for file in Path(path).iterdir()} == before
-
-
-def test_a_session_that_encrypts_has_nothing_written_in_plain_text(spark: SparkSession, tmp_path: Path) -> None:
-    frame = spark.range(3)
-    with (
-        conf(spark, {"spark.hadoop.parquet.encryption.uniform.key": "kf"}),
-        pytest.raises(PySparkException, match="asks for encrypted files, which the Python data source does not write"),
-    ):
-        frame.write.format("bloomparquet").mode("append").save(str(tmp_path / "t"))
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_an_error_of_the_executor_has_no_value_of_the_column_in_it(shipped: SparkSession, tmp_path: Path) -> None:

@@ -13,17 +13,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StructField, StructType
 
 import bloomparquet as bp
-from bloomparquet.errors import OptionError, PlanError, UnsupportedError
+from bloomparquet.errors import OptionError, PlanError
 from bloomparquet.writing.retrofit import AddFilters
 from pyspark_bloomparquet import key_provider, spread
 from pyspark_bloomparquet.key_provider import provided_keys
 from pyspark_bloomparquet.options import Options, PlannerOptions
 from pyspark_bloomparquet.table import Table
-from pyspark_bloomparquet.write_options import WriteOptions, refuse_sessions_encryption
-from pyspark_bloomparquet.writer import make_writer
 
 Provider = Callable[[str], str]
 
@@ -174,37 +171,10 @@ ENCRYPTING = ("parquet.crypto.factory.class", "parquet.encryption.footer.key", "
 
 
 @pytest.mark.parametrize("key", ENCRYPTING)
-def test_the_python_writer_refuses_what_asks_for_encryption(key: str) -> None:
-    with pytest.raises(UnsupportedError, match=rf"option {key} asks for encrypted files.*attach the jar.*write_table"):
-        WriteOptions.parse({"path": "x", key: "a value"})
+def test_options_of_parquet_javas_encryption_are_refused(key: str) -> None:
     with pytest.raises(OptionError, match=rf"option {key} is for Spark's own reader.*keyProvider") as raised:
         Options.parse({"path": "x", key: "a value"})
     assert "a value" not in str(raised.value)
-
-
-def test_the_python_writer_refuses_keys_for_reading() -> None:
-    with pytest.raises(OptionError, match="keyProvider is for reading and encrypts nothing"):
-        WriteOptions.parse({"path": "x", "keyProvider": "a:b"})
-
-
-FACTORY = "spark.hadoop.parquet.crypto.factory.class"
-SESSIONS = [
-    ({}, None),
-    ({FACTORY: "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory"}, None),  # as for reading alone
-    ({FACTORY: "com.example.EncryptsEverything"}, "crypto.factory.class"),
-    ({"spark.hadoop.parquet.encryption.footer.key": "kf"}, "encryption.footer.key"),
-    ({"spark.hadoop.parquet.encryption.column.keys": "k1:id"}, "encryption.column.keys"),
-    ({"spark.hadoop.parquet.encryption.uniform.key": "kf"}, "encryption.uniform.key"),
-]
-
-
-@pytest.mark.parametrize(("settings", "asked"), SESSIONS)
-def test_a_session_that_encrypts_writes_nothing_in_plain_text(settings: dict[str, str], asked: str | None) -> None:
-    if asked is None:
-        refuse_sessions_encryption(settings.get)
-        return
-    with pytest.raises(UnsupportedError, match=rf"the session's spark\.hadoop\.parquet\.{asked} asks for encrypted"):
-        refuse_sessions_encryption(settings.get)
 
 
 def test_a_provider_that_an_executor_lacks_is_told_in_the_outcome_of_its_files(tmp_path: Path) -> None:
@@ -217,18 +187,3 @@ def test_a_provider_that_an_executor_lacks_is_told_in_the_outcome_of_its_files(t
     assert outcome.error is not None
     assert f"{path}: on {socket.gethostname()}: key provider 'nobodys:keys' cannot be imported" in outcome.error
     assert Path(path).read_bytes() == before
-
-
-@pytest.mark.parametrize("plaintext_footer", [True, False])
-@pytest.mark.parametrize("overwrite", [True, False])
-def test_nothing_is_written_in_plain_text_where_encrypted_files_lie(
-    overwrite: bool, plaintext_footer: bool, tmp_path: Path
-) -> None:
-    """What the session says of encryption a Python data source may not see; the files it can."""
-    encryption = bp.Encryption(bp.Keys(b"k" * 16), plaintext_footer=plaintext_footer)
-    (tmp_path / "day=1").mkdir()
-    bp.write_table(pa.table({"x": [1]}), tmp_path / "day=1" / "a.parquet", encryption=encryption)
-    schema = StructType([StructField("x", LongType())])
-    with pytest.raises(UnsupportedError, match=r"there are encrypted files .* and the Python data source writes none"):
-        make_writer(WriteOptions.parse({"path": str(tmp_path)}), schema, overwrite)
-    assert [path.name for path in tmp_path.rglob("*")] == ["day=1", "a.parquet"]

@@ -10,7 +10,6 @@ import pytest
 from bloomparquet.errors import OptionError
 from pyspark_bloomparquet.option import JAR
 from pyspark_bloomparquet.options import LOADING, OPTIONS, Options, PlannerOptions, markdown
-from pyspark_bloomparquet.write_options import CODECS, WriteOptions, check_codec
 
 
 def parse(**given: str) -> Options:
@@ -21,8 +20,7 @@ def test_every_option_has_one_field_and_the_other_way_round() -> None:
     fields = {field.name for field in dataclasses.fields(Options)}
     heeded = (option.name for option in LOADING if option.reader != JAR)
     names = {re.sub(r"(?=[A-Z])", "_", name).lower() for name in heeded}
-    assert names - fields == {"path"}
-    assert fields - names == {"source"}
+    assert names == fields | {"path"}
 
 
 def test_keys_are_found_whatever_their_case() -> None:
@@ -123,79 +121,19 @@ def test_the_planner_takes_what_it_heeds_and_warns_of_what_is_nearly_an_option()
         PlannerOptions.parse({"cachemaxbytes": "many"})
 
 
-def writing(**given: str) -> WriteOptions:
-    return WriteOptions.parse({"path": "/data", **given})
-
-
-def test_a_load_checks_options_of_writing_and_passes_them_over() -> None:
-    given = {"bloommaxbytes": "1m", "parquet.bloom.filter.enabled#id": "true", "partitionby": "day"}
+def test_a_load_passes_write_options_over() -> None:
+    given = {"bloommaxbytes": "1m", "parquet.bloom.filter.enabled#id": "true", "partitionoverwritemode": "dynamic"}
     assert parse(**given) == parse()
-    with pytest.raises(OptionError, match="bloomMaxBytes is '1'; expected a number of bytes from 32 to 128m"):
-        parse(bloomMaxBytes="1")
-
-
-def test_a_write_passes_options_of_loads_over_but_where() -> None:
-    assert writing(mergeSchema="true", pushFilters="off") == writing()
-    with pytest.raises(OptionError, match="where belongs to a load"):
-        writing(where="id = 1")
-
-
-def test_parquet_javas_keys_win_over_ours() -> None:
-    found = writing(**{"bloomMaxBytes": "1m", "parquet.bloom.filter.max.bytes": "3000", "parquet.compression": "GZIP"})
-    assert (found.bloom_max_bytes, found.max_bytes_option) == (2048, "parquet.bloom.filter.max.bytes")
-    assert (found.codec, found.row_group_bytes, found.row_group_rows) == ("gzip", 128 << 20, 1 << 20)
-    assert writing(**{"compression": "zstd", "parquet.compression": "GZIP"}).codec == "zstd"
-
-
-def test_keys_of_columns_are_kept_by_column() -> None:
-    keys = {
-        "parquet.bloom.filter.fpp#a.b": "0.1",
-        "PARQUET.BLOOM.FILTER.FPP": "0.2",
-        "parquet.bloom.filter.fpp#c": "0.3",
-    }
-    found = writing(**keys).fpp
-    assert (found.default, dict(found.columns)) == (0.2, {"a.b": 0.1, "c": 0.3})
-    with pytest.raises(OptionError, match=r"option parquet.bloom.filter.fpp#c is '7'"):
-        writing(**{"parquet.bloom.filter.fpp#c": "7"})
     with pytest.raises(OptionError, match="no option 'bloomFpp#c'"):
-        writing(**{"bloomFpp#c": "0.1"})
+        parse(**{"bloomFpp#c": "0.1"})
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("bloomFpp", "0"),
-        ("bloomFpp", "much"),
-        ("bloomMaxBytes", "31"),
-        ("partitionOverwriteMode", "some"),
-        ("ifExists", "overwrite"),
-        ("partitionBy", "a,,b"),
-        ("partitionBy", "[1]"),
-        ("compression", "lzo"),
-        ("parquet.block.size", "0"),
-        ("parquet.block.row.count.limit", "-1"),
-        ("parquet.enable.dictionary", "maybe"),
-    ],
-)
-def test_a_value_that_a_write_does_not_take_is_an_error_that_names_both(name: str, value: str) -> None:
-    with pytest.raises(OptionError, match=f"option {name} is '{re.escape(value)}'; expected"):
-        writing(**{name: value})
+@pytest.mark.parametrize("name", ["partitionBy", "ifExists", "clockTimeZone"])
+def test_an_option_that_only_other_writers_have_is_unknown(name: str) -> None:
+    with pytest.raises(OptionError, match=f"bloomparquet has no option '{name}'"):
+        parse(**{name: "x"})
 
 
-def test_names_of_partition_columns_may_have_commas() -> None:
-    assert writing(partitionBy="day, hour").partition_by == ("day", "hour")
-    assert writing(partitionBy='["a,b", "c"]').partition_by == ("a,b", "c")
-
-
-def test_every_codec_is_one_that_pyarrow_knows() -> None:
-    import pyarrow as pa
-
-    for codec in CODECS:
-        assert check_codec("compression", codec) in ("none", "lz4_raw") or pa.Codec.is_available(codec)
-
-
-def test_one_path_is_written_to() -> None:
-    assert WriteOptions.parse({"paths": '["/a"]'}).path == "/a"
-    for given, message in (({"paths": '["/a", "/b"]'}, "2 paths were given"), ({}, "no path was given")):
-        with pytest.raises(OptionError, match=message):
-            WriteOptions.parse(given)
+def test_options_of_orc_are_unknown_to_parquet_loads() -> None:
+    with pytest.raises(OptionError, match=r"no option 'orc\.stripe\.size': that is one of bloomorc"):
+        parse(**{"orc.stripe.size": "1m"})

@@ -1,0 +1,79 @@
+"""What the Python data sources do not have without the jar is an error that names the ways to have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.orc
+import pytest
+from pyspark.sql import SparkSession
+
+import bloomparquet as bp
+from bloomparquet.errors import UnsupportedError
+from pyspark_bloomorc import DefaultSource as OrcSource
+from pyspark_bloomparquet import DefaultSource, add_filters
+from tests.spark.compare import load, rows
+
+WRITE = r'format\("bloomparquet"\) writes with the jar only.*attach\(spark\).*df.write.parquet.*add_filters'
+ATTACH = r'format\("bloomorc"\) {} with the jar only; call pyspark_bloomparquet.attach\(spark\)'
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_write_is_refused_and_leaves_files_alone(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    path = str(tmp_path / "t")
+    spark.range(3).write.parquet(path)
+    before = {file: file.read_bytes() for file in Path(path).iterdir()}
+    with pytest.raises(Exception, match=WRITE):
+        spark.range(9).write.format("bloomparquet").mode(mode).save(path)
+    assert {file: file.read_bytes() for file in Path(path).iterdir()} == before
+
+
+def test_the_way_that_the_write_error_names_works(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    spark.range(100).selectExpr("id * 7919 % 1009 AS id").coalesce(1).write.parquet(path)
+    assert [row.action for row in add_filters(spark, path, bloom=["id"]).collect()] == ["added"]
+    assert bp.plan(path, "id = 8").skipped["bloom"] == 1
+    assert rows(load(spark, path, where="id = 856")) == ["(856,)"]
+
+
+def test_a_stream_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    stream = spark.readStream.format("rate").load().select("value").writeStream.format("bloomparquet")
+    with pytest.raises(Exception, match=r"writes streams with the jar only"):
+        stream.option("checkpointLocation", str(tmp_path / "c")).start(str(tmp_path / "t")).awaitTermination(60)
+    with pytest.raises(Exception, match=r"reads streams with the jar only"):
+        spark.readStream.format("bloomparquet").schema("id BIGINT").load(str(tmp_path)).writeStream.format(
+            "noop"
+        ).start().awaitTermination(60)
+
+
+def test_orc_is_read_and_written_with_the_jar_only(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t.orc")
+    pyarrow.orc.write_table(spark.range(3).toArrow(), path)
+    for schema in (None, "id BIGINT"):
+        reader = spark.read.format("bloomorc")
+        with pytest.raises(Exception, match=ATTACH.format("reads files")):
+            (reader if schema is None else reader.schema(schema)).load(path).collect()
+    with pytest.raises(Exception, match=ATTACH.format("writes files")):
+        spark.range(9).write.format("bloomorc").mode("append").save(str(tmp_path / "u"))
+    assert not (tmp_path / "u").exists()
+    assert bp.read_table(path, "id = 2").num_rows == 1  # plain Python needs no jar
+
+
+@pytest.mark.parametrize(
+    ("call", "action"),
+    [
+        (lambda source: source.schema(), "reads files"),
+        (lambda source: source.reader(None), "reads files"),
+        (lambda source: source.writer(None, False), "writes files"),
+        (lambda source: source.streamReader(None), "reads streams"),
+        (lambda source: source.streamWriter(None, False), "writes streams"),
+    ],
+)
+def test_every_use_of_the_orc_source_is_the_same_error(call: Callable[[OrcSource], object], action: str) -> None:
+    with pytest.raises(UnsupportedError, match=ATTACH.format(action)):
+        call(OrcSource({"path": "x"}))
+
+
+def test_sources_have_their_names() -> None:
+    assert (DefaultSource.name(), OrcSource.name()) == ("bloomparquet", "bloomorc")
