@@ -30,6 +30,7 @@ from pyspark_bloomparquet.option import (
     parse_text,
     parse_zone,
 )
+from pyspark_bloomparquet.working_directory import absolute
 from pyspark_bloomparquet.write_options import WRITING, is_encryptions, is_of_a_library
 
 if TYPE_CHECKING:
@@ -237,7 +238,8 @@ class Options:
             raise OptionError(
                 'no path was given; expected one, as in spark.read.format("bloomparquet").load("/data/events")'
             )
-        return cls(paths=paths, **_as_fields(values))
+        values["basePath"] = None if values["basePath"] is None else absolute("basePath", values["basePath"])
+        return cls(paths=tuple(absolute("path", path) for path in paths), **_as_fields(values))
 
 
 @dataclass(frozen=True)

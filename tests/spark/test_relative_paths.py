@@ -1,0 +1,145 @@
+"""A relative path means the same file to the Python data source as to Spark: one below the JVM's working directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bloomparquet.errors import OptionError
+from pyspark_bloomparquet import working_directory
+from pyspark_bloomparquet.options import Options
+from tests.support import files
+
+LOADS = """
+import json, sys
+def load(**options):
+    schema = options.pop("schema", None)
+    reader = spark.read.format("bloomparquet").options(pushFilters="off", **options.pop("options", {}))
+    frame = (reader.schema(schema) if schema else reader).load(options.pop("path"))
+    return sorted(row.id for row in frame.select("id").collect())
+answers = [load(**case) for case in json.loads(sys.argv[1])]
+days = [sorted(map(list, spark.read.format("bloomparquet").options(basePath="t", pushFilters="off").load("t/day=2")
+                   .collect()))]
+print("answers", json.dumps([answers, days]))
+spark.stop()
+"""
+CLASSIC = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+"""
+REMOTE = """
+import os
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote("local[1]").getOrCreate()
+"""
+CASES: list[dict[str, Any]] = [
+    {"path": "t"},
+    {"path": "t", "schema": "id BIGINT"},
+    {"path": ["t/day=1", "./t/day=2"]},
+    {"path": "t/day=*/*.parquet"},
+    {"path": "t", "options": {"where": "id = 2"}},
+]
+ANSWERS = [[1, 2], [1, 2], [1, 2], [1, 2], [2]]
+
+
+def write_days(home: Path) -> None:
+    for day in (1, 2):
+        files.write(home / "t" / f"day={day}" / "a.parquet", {"id": [day]})
+
+
+def run(program: str, cwd: Path, **environment: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", program + LOADS, json.dumps(CASES)],
+        cwd=cwd, check=False, capture_output=True, text=True,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("answers "))
+    return json.loads(line.removeprefix("answers "))
+
+
+def test_workers_in_another_directory_read_the_same_files(tmp_path: Path) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    write_days(home)
+    files.write(elsewhere / "t" / "day=9" / "a.parquet", {"id": [9]})  # what would be read by mistake
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ncd "{elsewhere}" && exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    assert run(CLASSIC, home, PYSPARK_PYTHON=str(python), PYSPARK_DRIVER_PYTHON=str(python)) == [ANSWERS, [[[2, 2]]]]
+
+
+@pytest.mark.skipif(
+    find_spec("grpc_status") is None, reason="Spark Connect needs grpcio-status, which is not installed"
+)
+def test_spark_connect_reads_relative_to_its_server(tmp_path: Path) -> None:
+    write_days(tmp_path)
+    assert run(REMOTE, tmp_path) == [ANSWERS, [[[2, 2]]]]
+
+
+def parsed_below(java: Path, home: Path, worker: Path, **environment: str) -> dict[str, Any]:
+    """The paths of a load as a Python worker in the directory `worker` parses them, below a process `java` in
+    `home`."""
+    inner = (
+        "import json\n"
+        "from bloomparquet.errors import OptionError\n"
+        "from pyspark_bloomparquet.options import Options\n"
+        "try:\n"
+        "    found = Options.parse({'paths': '[\"t\", \"a*/b\", \"/x\"]', 'basepath': '.'})\n"
+        "    print(json.dumps({'paths': found.paths, 'base': found.base_path}))\n"
+        "except OptionError as error:\n"
+        "    print(json.dumps({'error': str(error)}))\n"
+    )
+    outer = "import subprocess, sys; subprocess.run([sys.argv[1], '-c', sys.argv[2]], cwd=sys.argv[3], check=True)"
+    done = subprocess.run(
+        [str(java), "-c", outer, sys.executable, inner, str(worker)],
+        cwd=home, check=False, capture_output=True, text=True,
+        env={**os.environ, "PYTHON_WORKER_FACTORY_SECRET": "x", **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("artifacts", ["f00d", "default"])
+def test_every_path_of_a_load_is_below_the_jvms_directory(tmp_path: Path, artifacts: str) -> None:
+    home, session, java = tmp_path / "home", tmp_path / "session", tmp_path / "java"
+    home.mkdir()
+    session.mkdir()
+    java.symlink_to(Path(sys.executable).resolve())
+    found = parsed_below(java, home, session, SPARK_JOB_ARTIFACT_UUID=artifacts)
+    assert found == {"paths": [f"{home}/t", f"{home}/a*/b", "/x"], "base": f"{home}/."}
+
+
+def test_where_no_jvm_is_seen_a_session_needs_absolute_paths(tmp_path: Path) -> None:
+    home, session = tmp_path / "home", tmp_path / "session"
+    home.mkdir()
+    session.mkdir()
+    python = Path(sys.executable)
+    found = parsed_below(python, home, session, SPARK_JOB_ARTIFACT_UUID="f00d")
+    assert "option basePath is '.', a relative path" in found["error"]
+    assert "expected an absolute path" in found["error"]
+    # Without a session of Spark Connect the JVM starts workers in its own directory.
+    assert parsed_below(python, home, session)["paths"] == [f"{session}/t", f"{session}/a*/b", "/x"]
+
+
+def test_outside_of_spark_the_working_directory_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Options.parse({"path": "t"}).paths == (f"{tmp_path}/t",)
+
+
+@pytest.mark.parametrize("path", ["/t", "s3://b/t", "file:///t", "file:/t", "hdfs://h:1/t", "memory://t"])
+def test_urls_and_absolute_paths_stay_as_they_are(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_directory, "_jvm_directory", lambda: None)
+    assert Options.parse({"path": path, "basePath": path}).paths == (path,)
+
+
+def test_a_relative_path_in_a_url_is_an_error_as_in_hadoop() -> None:
+    with pytest.raises(OptionError, match=r"option path is 'file:t'; expected an absolute path in a URL: file:/…/t"):
+        Options.parse({"path": "file:t"})
