@@ -5,6 +5,8 @@ match, by partition values, statistics and the split-block Bloom filters stored 
 :func:`scan_batches` read them; :func:`inspect` and :func:`probe` look at the filters themselves.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from bloomparquet.advice import advise
 from bloomparquet.dataset import Dataset
 from bloomparquet.errors import (
@@ -48,6 +50,9 @@ from bloomparquet.writing.encryption import Encryption
 from bloomparquet.writing.outcome import ColumnOutcome, FileOutcome
 from bloomparquet.writing.retrofit import add_filters, shrink_filters
 from bloomparquet.writing.writer import ParquetWriter, write_table
+
+if TYPE_CHECKING:
+    __version__: str
 
 __all__ = [
     "And",
@@ -97,3 +102,11 @@ __all__ = [
     "shrink_filters",
     "write_table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from bloomparquet.version import version
+
+        return version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,9 +16,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LONGEST_NAME = 200
+_LONGEST_MESSAGE = 4_000
+_MOST_NAMES = 20
+
 
 class BloomParquetError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base of every error that this package raises on purpose. Its text has at most some thousand characters."""
+
+    def __str__(self) -> str:
+        return brief(super().__str__(), _LONGEST_MESSAGE)
 
 
 class FormatError(BloomParquetError):
@@ -61,11 +68,34 @@ class OptionError(BloomParquetError, ValueError):
     """An option is unknown, or its value is not one of those that it takes."""
 
 
+def brief(text: str, most: int = _LONGEST_NAME) -> str:
+    """`text` for a message: where it has more than about `most` characters, both of its ends and how many are left out
+    between them."""
+    if len(text) <= most + 40:  # what says so takes room as well
+        return text
+    end = most // 2
+    return f"{text[:end]}…({len(text) - 2 * end:,} characters left out)…{text[-end:]}"
+
+
+def quoted(value: object) -> str:
+    """A name or a literal for a message: its ``repr``, as :func:`brief` has it."""
+    return brief(repr(value))
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message, with commas between: the first ones, and how many more there are."""
+    every = list(names)
+    more = f", … ({len(every) - _MOST_NAMES:,} more)" if len(every) > _MOST_NAMES else ""
+    return ", ".join(map(brief, every[:_MOST_NAMES])) + more
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` for the closest of `choices`, or ``""`` when none is close.
 
     Case is ignored when closeness is judged, so that ``UserId`` finds ``userid``.
     """
-    by_folded = {choice.lower(): choice for choice in choices}
+    if len(name) > _LONGEST_NAME:  # to compare takes the product of both lengths, and nobody types such a name
+        return ""
+    by_folded = {choice.lower(): choice for choice in choices if len(choice) <= 2 * _LONGEST_NAME}
     found = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
     return f"; did you mean {by_folded[found[0]]!r}?" if found else ""

@@ -16,7 +16,7 @@ they can be neither taken apart in Python nor carry ``<=>`` or a value whose col
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -254,7 +254,11 @@ _NEGATED: dict[type[Leaf], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, 
 
 def columns(predicate: Predicate) -> set[Column]:
     """The columns that `predicate` names, as it names them."""
-    found: set[Column] = set()
+    return {leaf.column for leaf in leaves(predicate)}
+
+
+def leaves(predicate: Predicate) -> Iterator[Leaf]:
+    """The tests of single columns that `predicate` is made of, in no particular order."""
     left = [predicate]
     while left:
         node = left.pop()
@@ -263,8 +267,7 @@ def columns(predicate: Predicate) -> set[Column]:
         elif isinstance(node, Not):
             left.append(node.child)
         elif isinstance(node, Leaf):
-            found.add(node.column)
-    return found
+            yield node
 
 
 def normalize(predicate: Predicate) -> Predicate:

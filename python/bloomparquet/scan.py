@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.dataset import Dataset, Paths
-from bloomparquet.errors import EncryptionError, FormatError, PlanError, nearest
+from bloomparquet.dataset import Dataset, PathLike, Paths
+from bloomparquet.errors import EncryptionError, FormatError, PlanError, listed, nearest, quoted
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.plain import Images
+from bloomparquet.keys import Keys
 from bloomparquet.literals import coerce_all
 from bloomparquet.names import Names, find
 from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.listed import is_unchanged
 from bloomparquet.pruning.plan import ScanPlan
-from bloomparquet.pruning.planner import Where, plan
+from bloomparquet.pruning.planner import OnFilterError, Where, plan_scan
 from bloomparquet.pruning.rowgroups import RowGroups
 from bloomparquet.pruning.tables import open_table
 from bloomparquet.residual import Convert, bind
@@ -38,35 +39,74 @@ BATCH_ROWS = 64 * 1024
 def read_table(
     path: Paths | Dataset,
     where: Where = None,
-    *,
     columns: Sequence[str] | None = None,
+    *,
     merge_schema: bool = False,
-    **planning: Any,
+    filesystem: Any = None,
+    recursive: bool = True,
+    base_path: PathLike | None = None,
+    timezone: str | None = "UTC",
+    case_sensitive: bool = True,
+    on_filter_error: OnFilterError = "keep",
+    skip_corrupt: bool = False,
+    keys: Keys | None = None,
 ) -> pa.Table:
     """Exactly the rows at `path` for which `where` is TRUE, in file order; other row groups (of ORC: stripes) are not
     read.
 
     `columns` names top-level columns and partition columns, in the order wanted; None takes all, partition columns
     last. As for ``spark.read.parquet`` the first file says what the columns are, whatever `where` is; with
-    `merge_schema` they are those of all files together, and every footer is read. `planning` takes the keywords of
-    :func:`bloomparquet.plan`, and errors are as there; a file whose column does not fit is a :class:`PlanError`, and a
-    column to be read that its `keys` do not open is an :class:`EncryptionError`.
+    `merge_schema` they are those of all files together, and every footer is read. The other keywords and errors are
+    those of :func:`bloomparquet.plan`; a file whose column does not fit is a :class:`PlanError`, and a column to be
+    read that its `keys` do not open is an :class:`EncryptionError`.
     """
-    scan = _Scan(plan(path, where, **planning), columns, merge_schema, planning)
-    return pa.Table.from_batches(scan.batches(), scan.schema)
+    reader = scan_batches(
+        path,
+        where,
+        columns,
+        merge_schema=merge_schema,
+        filesystem=filesystem,
+        recursive=recursive,
+        base_path=base_path,
+        timezone=timezone,
+        case_sensitive=case_sensitive,
+        on_filter_error=on_filter_error,
+        skip_corrupt=skip_corrupt,
+        keys=keys,
+    )
+    return reader.read_all()
 
 
 def scan_batches(
     path: Paths | Dataset,
     where: Where = None,
-    *,
     columns: Sequence[str] | None = None,
+    *,
     merge_schema: bool = False,
-    **planning: Any,
-) -> Iterator[pa.RecordBatch]:
+    filesystem: Any = None,
+    recursive: bool = True,
+    base_path: PathLike | None = None,
+    timezone: str | None = "UTC",
+    case_sensitive: bool = True,
+    on_filter_error: OnFilterError = "keep",
+    skip_corrupt: bool = False,
+    keys: Keys | None = None,
+) -> pa.RecordBatchReader:
     """The rows of :func:`read_table` as record batches of one schema, with one file's batch in memory at a time."""
-    scan = _Scan(plan(path, where, **planning), columns, merge_schema, planning)
-    return scan.batches()
+    plan = plan_scan(
+        path,
+        where,
+        filesystem=filesystem,
+        recursive=recursive,
+        base_path=base_path,
+        timezone=timezone,
+        case_sensitive=case_sensitive,
+        on_filter_error=on_filter_error,
+        skip_corrupt=skip_corrupt,
+        keys=keys,
+    )
+    scan = _Scan(plan, columns, merge_schema, timezone or "UTC", case_sensitive, skip_corrupt)
+    return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 
 
 def read_row_groups(
@@ -197,15 +237,19 @@ class _Scan:
     """One plan being read: which columns come from where, and what types the result has."""
 
     def __init__(
-        self, plan: ScanPlan, columns: Sequence[str] | None, merge_schema: bool, planning: dict[str, Any]
+        self,
+        plan: ScanPlan,
+        columns: Sequence[str] | None,
+        merge_schema: bool,
+        zone: str,
+        case_sensitive: bool,
+        skip_corrupt: bool,
     ) -> None:
         for error in plan.locked.values():  # its rows may match, and cannot be read
             raise error
-        self._plan, self._case_sensitive = plan, planning.get("case_sensitive", True)
-        zone = planning.get("timezone", "UTC") or "UTC"
+        self._plan, self._case_sensitive, self._skip_corrupt = plan, case_sensitive, skip_corrupt
         self._partitions = plan.dataset.partition_table(zone)
         files = plan.dataset.files
-        self._skip_corrupt = planning.get("skip_corrupt", False)
         # Where nothing was opened, the plan does not know what the files are.
         self._format = _format_of(plan.table) if plan.table.files else self._open(files[:1])
         shown = self._with_partitions(unify(self._open(files).schemas() if merge_schema else self._first_schema()))
@@ -283,7 +327,7 @@ def _field(everything: pa.Schema, name: str) -> pa.Field:
     at = everything.get_field_index(name)
     if at < 0:
         raise PlanError(
-            f"column {name!r} is in none of the files{nearest(name, everything.names)}; "
-            f"the columns are {', '.join(everything.names)}"
+            f"column {quoted(name)} is in none of the files{nearest(name, everything.names)}; "
+            f"the columns are {listed(everything.names)}"
         )
     return everything.field(at)

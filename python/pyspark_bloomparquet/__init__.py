@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark_bloomparquet.shim import ScanSummary, attach, configure, jar_path, last_plan
     from pyspark_bloomparquet.source import DefaultSource
 
+    __version__: str
+
 __all__ = [
     "DefaultSource",
     "ScanSummary",
@@ -27,6 +29,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from bloomparquet.version import version
+
+        return version()
     if name == "DefaultSource":
         from pyspark_bloomparquet.source import DefaultSource
 

@@ -134,7 +134,7 @@ class Worker:
             planner.cache.use_disk(options.cache_directory if options.cache else None, options.cache_max_bytes)
             fatal = options.on_filter_error == "fail"
             dataset = self._dataset(listing, request["files"])
-            found = planner.plan(
+            found = planner.plan_scan(
                 replace(dataset, format=request["format"]),
                 to_predicate(request["predicate"]),
                 # Without one, a timestamp whose meaning hangs on a zone excludes nothing.

@@ -24,7 +24,7 @@ from bloomparquet.predicate import And, Comparison, Membership, Not, Or, Predica
 from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.binding import NoLeaf, bind, partition_of
 from bloomparquet.pruning.binding import resolve as resolve_columns
-from bloomparquet.pruning.planner import plan
+from bloomparquet.pruning.planner import plan_scan
 from bloomparquet.where import parse_where
 from pyspark_bloomparquet.batches import arrow_schema
 from pyspark_bloomparquet.filters import filters_stay_in_their_scan, to_predicate
@@ -147,15 +147,15 @@ class BloomParquetReader(DataSourceReader):
         }
         where = self._where
         if where is not None:
-            found = plan(table.dataset, where, **common)
+            found = plan_scan(table.dataset, where, **common)
             if options.time_zone is None:
                 _require_zone(where, found, table)
         if pushed is None:
-            return plan(table.dataset, **common) if self._where is None else found
+            return plan_scan(table.dataset, **common) if self._where is None else found
         # Spark's filters fit Spark's types; where a file's type is another, a filter excludes nothing there
         # (strict=False).
         both = pushed if where is None else And(where, pushed)
-        return plan(table.dataset, both, strict=False, shown_as=_shown_as(pushed, self.schema), **common)
+        return plan_scan(table.dataset, both, strict=False, shown_as=_shown_as(pushed, self.schema), **common)
 
     def _plainly_meant(self, table: Table) -> StructType:
         """The schema without columns that the plan would take for something else.

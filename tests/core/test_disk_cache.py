@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.format import layout as layout_module
-from bloomparquet.pruning.planner import cache
+from bloomparquet.pruning.planner import cache, plan_scan
 from tests.support.core import empty_filters, set_filter_place, watch_reads
 from tests.support.disk_cache import ROOM, cache_in, entries, restart, ten_files, told, uncached
 from tests.support.files import hive, write
@@ -283,7 +283,7 @@ def test_whatever_is_known_of_whichever_files_plans_are_the_uncached_ones(
                 mixed, files=tuple(mixed.files[i] for i in places), partition_values=tuple(() for _ in places)
             )
             where = pattern.format(value, value)
-            assert told(bp.plan(some, where, strict=False)) == uncached(some, where, strict=False)
+            assert told(plan_scan(some, where, strict=False)) == uncached(some, where, strict=False)
             {"": list, "off": list, "persist": cache.persist, "restart": restart}[then]()
     finally:
         cache.use_disk(None)

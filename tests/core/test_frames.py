@@ -155,7 +155,7 @@ def test_a_listing_of_two_storages_is_refused(tmp_path: Path) -> None:
 
 
 def plan_of(path: str, where: p.Predicate) -> bp.ScanPlan:
-    return planner.plan(parse_listing(listing_of(path), 1), where, skip_corrupt=True, strict=False)
+    return planner.plan_scan(parse_listing(listing_of(path), 1), where, skip_corrupt=True, strict=False)
 
 
 def read_by_spark(path: str, found: bp.ScanPlan) -> tuple[list[int], list[tuple[int, int]]]:
@@ -231,7 +231,7 @@ def test_a_file_that_is_not_understood_is_read_whole(tmp_path: Path) -> None:
     bad = tmp_path / "b.parquet"
     bad.write_bytes(b"PAR1" + b"\xff" * 50 + b"PAR1")
     dataset = parse_listing(listing_of(good, bad, tmp_path / "a.parquet"), 3)
-    answer, body = summarize(planner.plan(dataset, p.Eq("id", 3), skip_corrupt=True, strict=False), ["beware"])
+    answer, body = summarize(planner.plan_scan(dataset, p.Eq("id", 3), skip_corrupt=True, strict=False), ["beware"])
     file, start, length = np.frombuffer(body, ">i8").reshape(3, -1).tolist()
     assert file == [0, 1, 2]
     assert (start[1], length[1]) == (0, bad.stat().st_size)

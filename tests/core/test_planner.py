@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.pruning.planner import plan_scan
 from tests.support.core import Field, column_metadata, edit_footer, kept, kept_indexes
 from tests.support.files import hive, write, write_groups
 
@@ -139,7 +140,7 @@ def test_a_value_of_the_wrong_kind_is_an_error_or_excludes_nothing(two_columns: 
     for predicate in (bp.Eq("a", "31"), bp.In("a", [31, "x"]), bp.Gt("a", True), bp.Eq("a", b"x")):
         with pytest.raises(bp.PlanError, match="'a'"):
             bp.plan(two_columns, predicate)
-        assert bp.plan(two_columns, predicate, strict=False).kept == 1
+        assert plan_scan(two_columns, predicate, strict=False).kept == 1
     with pytest.raises(bp.OptionError, match="keep"):
         bp.plan(two_columns, "a = 1", on_filter_error="ignore")  # type: ignore[arg-type]
 

@@ -153,12 +153,12 @@ def test_what_prints_does_not_end_up_between_the_frames(tmp_path: Path, lake: li
     noisy = """
 import os
 from pyspark_bloomparquet import planner_worker
-plan = planner_worker.planner.plan
+plan = planner_worker.planner.plan_scan
 def loud(*args, **kwargs):
     print("a line", flush=True)
     os.write(1, b"and bytes")
     return plan(*args, **kwargs)
-planner_worker.planner.plan = loud
+planner_worker.planner.plan_scan = loud
 planner_worker.main()
 """
     with started(tmp_path, noisy) as planner:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import bloomparquet as bp
-from bloomparquet.pruning.planner import cache
+from bloomparquet.pruning.planner import cache, plan_scan
 from tests.support.files import write
 
 ROOM = 1 << 30
@@ -43,7 +43,7 @@ def uncached(dataset: Any, where: Any, **options: Any) -> list[Any]:
     directory, cache._disk = cache._disk, None
     held, cache._tables = cache._tables, type(cache._tables)()
     try:
-        return told(bp.plan(dataset, where, **options))
+        return told(plan_scan(dataset, where, **options))
     finally:
         cache._disk, cache._tables = directory, held
 

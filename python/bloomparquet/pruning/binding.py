@@ -7,10 +7,26 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
 
-from bloomparquet.errors import PlanError, nearest
+from bloomparquet.errors import PlanError, listed, nearest, quoted
 from bloomparquet.format.schema import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.names import find, fold
-from bloomparquet.predicate import And, Column, Eq, In, Leaf, Not, NotEq, NotIn, Or, Predicate, columns
+from bloomparquet.predicate import (
+    And,
+    Column,
+    Eq,
+    EqNullSafe,
+    In,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Not,
+    NotEq,
+    NotIn,
+    Or,
+    Predicate,
+    columns,
+    leaves,
+)
 
 
 class NoLeaf(Enum):
@@ -127,9 +143,52 @@ def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Se
 def unknown_name(column: Column, names: Iterable[str]) -> PlanError:
     """The same, where `names` are those that there are, each once."""
     names = list(names)
-    listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
     name = ".".join(column)
-    return PlanError(f"column {name!r} is in none of the files{nearest(name, names)}; the columns are {listed}")
+    return PlanError(
+        f"column {quoted(name)} is in none of the files{nearest(name, names)}; the columns are {listed(names)}"
+    )
+
+
+def require_comparable(
+    predicate: Predicate, schemas: Iterable[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
+) -> None:
+    """PlanError where `predicate`, with the names of :func:`resolve`, compares a struct, a list or a map of one of
+    `schemas`, or looks into a list or a map. Of a whole struct, list or map only IS NULL and IS NOT NULL can be
+    asked."""
+    asked: dict[tuple[Column, bool], None] = {}
+    for leaf in leaves(predicate):
+        if partition_of(partitions, leaf.column, case_sensitive=case_sensitive) is None:
+            of_null = isinstance(leaf, IsNull | IsNotNull) or (isinstance(leaf, EqNullSafe) and leaf.value is None)
+            asked[leaf.column, of_null] = None
+    for schema in schemas:
+        for column, of_null in asked:
+            _require_comparable(schema, column, of_null, case_sensitive)
+
+
+def _require_comparable(schema: FileSchema, column: Column, of_null: bool, case_sensitive: bool) -> None:
+    node = schema.root
+    for name in column:
+        if node is not schema.root and node.physical_type is None and not _is_struct(node):
+            raise PlanError(
+                f"column {quoted('.'.join(column))} is inside a {_kind(node)}; only structs have fields to compare"
+            )
+        places = find([child.name for child in node.children], name, case_sensitive)
+        if len(places) != 1:
+            return
+        node = node.children[places[0]]
+    if not of_null and (node.physical_type is None or node.repetition == "REPEATED"):
+        fields = f"; compare one of its fields: {listed(child.name for child in node.children)}"
+        raise PlanError(
+            f"column {quoted('.'.join(column))} is a {_kind(node)}, of which only IS NULL and IS NOT NULL can be asked"
+            f"{fields if _is_struct(node) else ''}"
+        )
+
+
+def _kind(node: SchemaNode) -> str:
+    if _is_struct(node):
+        return "struct"
+    kind = None if node.annotation is None else node.annotation.kind
+    return "list" if kind is None or node.repetition == "REPEATED" else kind.lower()
 
 
 def _has(schema: FileSchema, path: Column, case_sensitive: bool) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, overload
 
@@ -57,9 +57,12 @@ class RowGroup:
     reason: str | None  # "partition", "statistics" or "bloom" when skipped
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ScanPlan:
     """Which row groups of a data set might hold rows that match, and why the others cannot.
+
+    Two plans are equal when they are about the same files and the same predicate, keep the same row groups, and skip
+    each of the others for the same reason. What planning cost does not count.
 
     ``total = kept + skipped.total()``. `errors` are the filters that could not be used, and of encrypted files the
     columns and the footers that did not open (all that they are about is kept).
@@ -81,6 +84,25 @@ class ScanPlan:
     filter_reads: ReadCount
     locked: Mapping[FileInfo, EncryptionError]  # encrypted, and why they did not open; not in `table`
     inside: Inside | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ScanPlan):
+            return NotImplemented
+        return self is other or (self.where == other.where and self._outcome() == other._outcome())
+
+    def __hash__(self) -> int:
+        # Without the predicate, whose literals need not be hashable.
+        return hash(self._outcome())
+
+    def _outcome(self) -> tuple[Hashable, ...]:
+        """The files, the row groups, and the verdicts on them."""
+        dataset = self.dataset
+        return (
+            (dataset.storage.key, dataset.files, dataset.partition_names, dataset.partition_values),
+            (self.unit, self.inside, self.file_places.tobytes()),
+            (self.table.file.tobytes(), self.table.index.tobytes(), self.codes.tobytes()),
+            (self.excluded, tuple(self.locked)),
+        )
 
     @property
     def unit(self) -> Unit:
@@ -180,6 +202,13 @@ class _RowGroupList(Sequence[RowGroup]):
 
     def __len__(self) -> int:
         return self._plan.total
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
 
     @overload
     def __getitem__(self, at: int) -> RowGroup: ...

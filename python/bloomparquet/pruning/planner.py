@@ -19,7 +19,15 @@ from bloomparquet.format.schema import FileSchema, LeafColumn
 from bloomparquet.keys import Keys
 from bloomparquet.predicate import Column, IsNull, Not, Predicate, columns, normalize
 from bloomparquet.pruning import statistics, tables
-from bloomparquet.pruning.binding import NoLeaf, bind, gather, partition_of, resolve, unknown_column
+from bloomparquet.pruning.binding import (
+    NoLeaf,
+    bind,
+    gather,
+    partition_of,
+    require_comparable,
+    resolve,
+    unknown_column,
+)
 from bloomparquet.pruning.evidence import Chunks, ShownAs, Table
 from bloomparquet.pruning.filters import Question
 from bloomparquet.pruning.plan import KEPT, REASONS, Inside, ScanPlan
@@ -49,9 +57,6 @@ def plan(
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
     skip_corrupt: bool = False,
-    strict: bool = True,
-    exact_names: bool = False,
-    shown_as: ShownAs | None = None,
     keys: Keys | None = None,
 ) -> ScanPlan:
     """Which row groups at `path` might hold rows for which `where` is TRUE. Reads footers and filters, never data.
@@ -62,10 +67,6 @@ def plan(
 
     `timezone` is the zone of timestamps that name none. `on_filter_error` says what a filter that cannot be used
     does: ``"keep"`` its row group and warn, or ``"fail"``. `skip_corrupt` passes over files whose footer is damaged.
-    `strict` makes an unknown column or a literal of the wrong kind an error; without it such a condition excludes
-    nothing. With `exact_names`, dots in a name are part of it, and never lead into a struct. `shown_as` says which
-    types a reader shows columns as (``bigint``, ``decimal(10,2)``), where it may be another than the file's: of wider
-    integers it may show the low bits alone, and readers of ORC convert what they like, so nothing is excluded there.
 
     Of ORC files the units are stripes, and evidence is about the row groups within them: a stripe is skipped when all
     of them are. `timezone` is then also that of the reader's clock: a TIMESTAMP of ORC is what a clock showed.
@@ -75,6 +76,44 @@ def plan(
 
     Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file,
     ``OSError`` as the storage gave it.
+    """
+    return plan_scan(
+        path,
+        where,
+        filesystem=filesystem,
+        recursive=recursive,
+        base_path=base_path,
+        timezone=timezone,
+        case_sensitive=case_sensitive,
+        on_filter_error=on_filter_error,
+        skip_corrupt=skip_corrupt,
+        keys=keys,
+    )
+
+
+def plan_scan(
+    path: Paths | Dataset,
+    where: Where = None,
+    *,
+    filesystem: Any = None,
+    recursive: bool = True,
+    base_path: PathLike | None = None,
+    timezone: str | None = "UTC",
+    case_sensitive: bool = True,
+    on_filter_error: OnFilterError = "keep",
+    skip_corrupt: bool = False,
+    keys: Keys | None = None,
+    strict: bool = True,
+    exact_names: bool = False,
+    shown_as: ShownAs | None = None,
+) -> ScanPlan:
+    """:func:`plan` for a reader with rules of its own, such as Spark's.
+
+    `strict` makes an unknown column, a comparison with a struct, a list or a map, and a literal of the wrong kind an
+    error; without it such a condition excludes nothing. With `exact_names`, dots in a name are part of it, and never
+    lead into a struct. `shown_as` says which types a reader shows columns as (``bigint``, ``decimal(10,2)``), where it
+    may be another than the file's: of wider integers it may show the low bits alone, and readers of ORC convert what
+    they like, so nothing is excluded there.
     """
     began = time.perf_counter()
     if on_filter_error not in ("keep", "fail"):
@@ -113,6 +152,8 @@ def plan(
             predicate, unknown = resolve(predicate, schemas, dataset.partition_names, **names)
             if unknown:
                 raise unknown_column(unknown[0], schemas, dataset.partition_names)
+        if strict:
+            require_comparable(predicate, schemas, dataset.partition_names, case_sensitive=case_sensitive)
         judge = _Judge(partitions, places, rules, frozenset(unknown), footer_reads, filter_reads, unusable)
         codes, inside = judge.codes(gather(normalize(predicate)), table, dataset)
     return ScanPlan(

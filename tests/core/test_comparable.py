@@ -1,0 +1,109 @@
+"""Which columns can be compared: planning and reading refuse the same predicates with the same error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+import bloomparquet as bp
+from bloomparquet.pruning.planner import plan_scan
+from tests.support.files import hive, write
+
+COLUMNS = {
+    "id": [1, 2],
+    "st": pa.array([{"x": 1, "in": {"y": 1}}, None]),
+    "l": pa.array([[1], None], pa.list_(pa.int64())),
+    "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+    "ls": pa.array([[{"z": 1}], None]),
+}
+WHOLE = [
+    (
+        "st = 5",
+        "column 'st' is a struct, of which only .* can be asked; compare one of its fields: x, in",
+    ),
+    ("st <=> 5", "column 'st' is a struct"),
+    ("st IN (5, 6)", "column 'st' is a struct"),
+    ("NOT (id = 1 OR st < 5)", "column 'st' is a struct"),
+    ("st.in >= 5", r"column 'st\.in' is a struct"),
+    ("l = 5", "column 'l' is a list, of which only IS NULL and IS NOT NULL can be asked$"),
+    ("m = 5", "column 'm' is a map, of which"),
+    ("ls <> 5", "column 'ls' is a list"),
+    ("st LIKE 'a%'", "column 'st' is a struct"),
+]
+WITHIN = ["l.element = 5", "l.list.element = 5", "m.key = 'k'", "m.value IS NULL", "ls.element.z = 1"]
+Write = Callable[[Path], str]
+
+
+def parquet(path: Path) -> str:
+    return write(path / "t.parquet", pa.table(COLUMNS))
+
+
+def orc_file(path: Path) -> str:
+    orc.write_table(pa.table(COLUMNS), path / "t.orc")
+    return str(path / "t.orc")
+
+
+@pytest.fixture(params=[parquet, orc_file])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    made: str = request.param(tmp_path)
+    return made
+
+
+@pytest.mark.parametrize("function", [bp.plan, bp.read_table, bp.scan_batches])
+@pytest.mark.parametrize(("where", "message"), WHOLE)
+def test_a_struct_a_list_and_a_map_are_not_compared(
+    function: Callable[..., Any], where: str, message: str, path: str
+) -> None:
+    with pytest.raises(bp.PlanError, match=message):
+        function(path, where)
+    assert plan_scan(path, where, strict=False).kept == 1  # Spark's own rules decide there
+
+
+@pytest.mark.parametrize("function", [bp.plan, bp.read_table])
+@pytest.mark.parametrize("where", WITHIN)
+def test_nothing_inside_a_list_or_a_map_is_compared(function: Callable[..., Any], where: str, path: str) -> None:
+    with pytest.raises(bp.PlanError, match=r"is inside a (list|map); only structs have fields to compare"):
+        function(path, where)
+    assert plan_scan(path, where, strict=False).kept == 1
+
+
+def test_a_comparison_with_null_is_refused_as_well(path: str) -> None:
+    for function in (bp.plan, bp.read_table):
+        with pytest.raises(bp.PlanError, match="column 'st' is a struct"):
+            function(path, "st = NULL")
+
+
+@pytest.mark.parametrize("column", ["st", "`st`.`in`", "l", "m", "ls"])
+def test_whole_columns_can_be_asked_for_nulls(column: str, path: str) -> None:
+    for where in (f"{column} IS NULL", f"{column} <=> NULL", f"{column} IS NOT NULL"):
+        assert bp.plan(path, where).kept == 1
+        assert bp.read_table(path, where).num_rows == 1
+
+
+def test_fields_of_structs_are_compared(path: str) -> None:
+    assert bp.read_table(path, "st.x = 1 AND st.in.y = 1").num_rows == 1
+    assert bp.plan(path, "st.x = 9").kept == 0
+
+
+def test_names_in_any_case_are_refused_as_well(path: str) -> None:
+    for function in (bp.plan, bp.read_table):
+        with pytest.raises(bp.PlanError, match="column 'ST' is a struct"):
+            function(path, "ST = 5", case_sensitive=False)
+
+
+def test_a_struct_in_files_that_partitions_exclude_is_refused(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"p=1": {"st": COLUMNS["st"]}})
+    for function in (bp.plan, bp.read_table):
+        with pytest.raises(bp.PlanError, match="column 'st' is a struct"):
+            function(root, "p = 9 AND st = 5")
+
+
+def test_a_partition_column_hides_a_struct_of_its_name(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"st=5": {"id": [1], "st": pa.array([{"x": 1}])}})
+    assert bp.plan(root, "st = 5").kept == 1
+    assert bp.read_table(root, "st = 5", columns=["id"]).num_rows == 1

@@ -1,0 +1,142 @@
+"""The public surface: signatures that say what they take, versions, and plans that can be compared."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from tests.support.files import write
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = {
+    "path", "where", "filesystem", "recursive", "base_path", "timezone", "case_sensitive", "on_filter_error",
+    "skip_corrupt", "keys",
+}  # fmt: skip
+
+
+IDS = [i * 7919 % 1009 for i in range(1009)]
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> str:
+    return write(tmp_path / "t" / "a.parquet", {"id": IDS}, ["id"], rows_per_group=100)
+
+
+@pytest.mark.parametrize("function", [bp.plan, bp.read_table, bp.scan_batches])
+def test_signatures_name_every_parameter(function: Callable[..., Any]) -> None:
+    parameters = inspect.signature(function).parameters
+    assert not [name for name, each in parameters.items() if each.kind == each.VAR_KEYWORD]
+    assert set(parameters) - SHARED <= {"columns", "merge_schema"}
+    assert set(parameters) >= SHARED
+
+
+@pytest.mark.parametrize("name", ["plan", "read_table", "scan_batches"])
+def test_an_unknown_keyword_is_an_error_of_the_called_function(name: str, numbers: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'colums'"):
+        getattr(bp, name)(numbers, colums=["id"])
+
+
+def test_every_shared_keyword_works_in_all_functions(numbers: str) -> None:
+    given: dict[str, Any] = {
+        "filesystem": pa.fs.LocalFileSystem(), "recursive": False, "base_path": str(Path(numbers).parent),
+        "timezone": "Europe/Zurich", "case_sensitive": False, "on_filter_error": "fail", "skip_corrupt": True,
+        "keys": None,
+    }  # fmt: skip
+    assert set(given) | {"path", "where"} == SHARED
+    assert bp.plan(numbers, "ID = 7", **given).kept == 1
+    assert bp.read_table(numbers, "ID = 7", **given).to_pylist() == [{"id": 7}]
+    assert bp.scan_batches(numbers, "ID = 7", **given).read_all().to_pylist() == [{"id": 7}]
+
+
+def test_batches_come_as_a_reader_with_a_schema(numbers: str) -> None:
+    reader = bp.scan_batches(numbers, "id < 0")
+    assert isinstance(reader, pa.RecordBatchReader)
+    assert reader.schema == pa.schema([("id", pa.int64())])
+    assert list(reader) == []
+    assert sum(batch.num_rows for batch in bp.scan_batches(numbers, "id < 7", ["id"])) == 7
+
+
+def test_errors_while_batches_are_read_stay_what_they_are(numbers: str) -> None:
+    reader = bp.scan_batches(numbers)
+    Path(numbers).unlink()
+    with pytest.raises(FileNotFoundError):
+        reader.read_all()
+
+
+def test_equal_plans_are_equal_and_have_one_hash(numbers: str) -> None:
+    one, other = bp.plan(numbers, "id = 7"), bp.plan(numbers, bp.Eq("id", 7))
+    assert (one.kept, one.skipped["bloom"]) == (other.kept, other.skipped["bloom"])
+    assert one == other
+    assert hash(one) == hash(other)
+    assert {one: "x"}[other] == "x"
+    assert one.row_groups == other.row_groups
+
+
+def test_plans_with_literals_that_have_no_hash_are_hashed(numbers: str) -> None:
+    assert hash(bp.plan(numbers, bp.In("id", [1, 2]))) == hash(bp.plan(numbers, bp.In("id", [1, 2])))
+
+
+def test_plans_that_differ_are_not_equal(numbers: str, tmp_path: Path) -> None:
+    plan = bp.plan(numbers, "id = 7")
+    other = write(tmp_path / "b.parquet", {"id": IDS}, rows_per_group=100)
+    assert plan != bp.plan(numbers, "id = 8")  # another predicate
+    assert plan != bp.plan(numbers)
+    assert plan != bp.plan([numbers, numbers], "id = 7")  # other files
+    assert plan != bp.plan(other, "id = 7")
+    assert plan != "id = 7"
+    evidence = write(tmp_path / "c.parquet", {"id": IDS}, rows_per_group=100)
+    before = bp.plan(evidence, "id = 7")
+    bp.add_filters(evidence, bloom="id")
+    after = bp.plan(evidence, "id = 7")
+    assert before.row_groups != after.row_groups
+
+
+def test_plans_over_partitions_and_orc_are_equal_too(tmp_path: Path) -> None:
+    for day in (1, 2):
+        write(tmp_path / "p" / f"day={day}" / "a.parquet", {"id": [day]})
+    assert bp.plan(tmp_path / "p", "day = 1") == bp.plan(tmp_path / "p", "day = 1")
+    assert bp.plan(tmp_path / "p", "day = 1") != bp.plan(tmp_path / "p", "day = 2")
+    from pyarrow import orc
+
+    orc.write_table(pa.table({"id": [1, 2]}), tmp_path / "t.orc")
+    assert bp.plan(tmp_path / "t.orc", "id = 1") == bp.plan(tmp_path / "t.orc", "id = 1")
+    assert bp.plan(tmp_path / "t.orc", "id = 1") != bp.plan(tmp_path / "t.orc", "id = 9")
+
+
+def test_plans_by_an_opened_file_system_are_equal(numbers: str) -> None:
+    plans = [bp.plan(numbers, "id = 7", filesystem=pa.fs.SubTreeFileSystem("/", pa.fs.LocalFileSystem())) for _ in "ab"]
+    assert plans[0] == plans[1]
+
+
+def test_versions_are_those_of_the_project() -> None:
+    import pyspark_bloomparquet
+
+    (version,) = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert bp.__version__ == pyspark_bloomparquet.__version__ == version
+
+
+def test_the_version_of_an_installation_is_its_metadata(tmp_path: Path) -> None:
+    """Where no project file lies above the package, as in site-packages."""
+    package = tmp_path / "lib" / "site" / "bloomparquet"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "version.py").write_text((ROOT / "python" / "bloomparquet" / "version.py").read_text())
+    info = tmp_path / "lib" / "site" / "bloomparquet-7.8.9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bloomparquet\nVersion: 7.8.9\n")
+    for project in ("", 'name = "another"\nversion = "1"\n'):
+        (tmp_path / "lib" / "pyproject.toml").write_text(project)
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", "from bloomparquet.version import version; print(version())"],
+            cwd=package.parent, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.strip() == "7.8.9"
