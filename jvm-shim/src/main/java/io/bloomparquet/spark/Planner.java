@@ -81,7 +81,6 @@ final class Planner {
       return result;
     } catch (TimeoutException error) {
       // The planner goes on, and remembers what it reads: the next query may find it done.
-      planner.endIfHung();
       throw new PlannerException(
           String.format(
               "planning %d files took longer than planningTimeout, %d ms", listing.count(), timeoutMillis));

@@ -11,6 +11,7 @@ import java.io.EOFException;
 import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -19,6 +20,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
 
 /**
  * A Python process that plans, one for each interpreter and as long-lived as this JVM, so that what it remembers serves
@@ -27,7 +29,12 @@ import java.util.concurrent.atomic.AtomicLong;
  *
  * <p>Requests and answers are frames over its standard input and output: a length (int, big-endian) and so many bytes of
  * JSON, a length and so many bytes of data. An answer carries the {@code id} of its request; answers come in any order, and
- * between them, while there is work, signs of life. The process ends when its input does, so it cannot outlive the JVM.
+ * between them, every two seconds while there is work, signs of life. The process ends when its input does, so it cannot
+ * outlive the JVM.
+ *
+ * <p>A process that ends, or hangs and is ended, fails the requests that wait for it; the next query starts another one.
+ * A process that ended before its first answer will do so again, for example because of a missing package: then no other
+ * is started for a while. A signal tells nothing about the next process, so there the first two are replaced at once.
  */
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -38,35 +45,53 @@ final class PlannerProcess {
       "import sys; sys.path[:] = filter(None, sys.path); from pyspark_bloomparquet.planner_worker import main; main()";
 
   private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
-  private static final long SILENT_NANOS = TimeUnit.SECONDS.toNanos(20);
+  private static final int MOST_KILLED = 2;
   private static final long STUCK_NANOS = TimeUnit.MINUTES.toNanos(10);
+
+  /**
+   * For how many seconds a process with work may neither send anything nor use the CPU. Four signs of life are missing
+   * then. A process that holds Python's global lock, or is starved on a loaded machine, still uses the CPU now and then.
+   */
+  private static final int MOST_IDLE = 8;
+
+  /** The same before its first frame: imports send no signs of life, and may wait for a slow disk. */
+  private static final int MOST_IDLE_AT_START = 20;
+
+  /** For how many seconds a process with work may send nothing although it uses the CPU. */
+  private static final int MOST_SILENT = 60;
+
   static final int LARGEST_FRAME = 1 << 30;
   private static final Map<PythonCommand, PlannerProcess> RUNNING = new ConcurrentHashMap<>();
 
   private final PythonCommand command;
+  private final int killedBefore;
   private final Process process;
+  private final ErrorOutput errors;
   private final DataOutputStream requests;
   private final Map<Long, Waiting> waiting = new ConcurrentHashMap<>();
   private final AtomicLong ids = new AtomicLong();
   private final ExecutorService writer = Executors.newSingleThreadExecutor(PlannerProcess::thread);
-  private volatile boolean served;
-  private volatile long heardAt = System.nanoTime();
-  private volatile String ended;
+  private final AtomicLong frames = new AtomicLong();
+  private volatile boolean killed;
   private volatile long endedAt;
+  private volatile String ended;
 
-  private PlannerProcess(PythonCommand command) throws IOException {
+  /** @param killedBefore how many processes before this one were killed without an answer */
+  private PlannerProcess(PythonCommand command, int killedBefore) throws IOException {
     this.command = command;
+    this.killedBefore = killedBefore;
     ProcessBuilder builder =
         new ProcessBuilder(
             command.interpreter(), "-c", MAIN);
-    builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     Map<String, String> environment = builder.environment();
     if (!command.path().isEmpty()) {
       environment.merge("PYTHONPATH", command.path(), (old, more) -> more + File.pathSeparator + old);
     }
     process = builder.start();
+    errors = new ErrorOutput(process.getErrorStream());
     requests = new DataOutputStream(process.getOutputStream());
     thread(this::receive).start();
+    thread(this::watch).start();
   }
 
   private static Thread thread(Runnable work) {
@@ -77,53 +102,49 @@ final class PlannerProcess {
 
   /** The process of an interpreter; started if need be, its imports go on while the caller does other things. */
   static PlannerProcess of(PythonCommand command) throws PlannerException {
-    PlannerProcess found = RUNNING.get(command);
-    if (found == null || found.ended != null) {
+    PlannerProcess running = RUNNING.get(command);
+    if (running == null || running.ended != null) {
       synchronized (RUNNING) {
-        found = RUNNING.get(command);
-        if (found != null && found.ended != null && System.nanoTime() - found.endedAt < RETRY_NANOS && !found.served) {
-          throw new PlannerException(found.ended);
-        }
-        if (found == null || found.ended != null) {
-          try {
-            found = new PlannerProcess(command);
-          } catch (IOException error) {
-            throw new PlannerException("cannot start the planner: " + error.getMessage());
+        running = RUNNING.get(command);
+        try {
+          if (running == null || running.ended != null) {
+            running = running == null ? new PlannerProcess(command, 0) : running.successor();
+            RUNNING.put(command, running);
           }
-          RUNNING.put(command, found);
+        } catch (IOException error) {
+          throw new PlannerException("cannot start the planner: " + error.getMessage());
         }
       }
     }
-    return found;
+    return running;
+  }
+
+  private PlannerProcess successor() throws PlannerException, IOException {
+    if (frames.get() > 0) {
+      return new PlannerProcess(command, 0);
+    }
+    boolean again = killed && killedBefore + 1 < MOST_KILLED;
+    if (!again && System.nanoTime() - endedAt < RETRY_NANOS) {
+      throw new PlannerException(ended);
+    }
+    return new PlannerProcess(command, killed ? killedBefore + 1 : 0);
   }
 
   CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing) throws PlannerException {
     CompletableFuture<PlanResult> answer = new CompletableFuture<>();
     long id = ids.incrementAndGet();
     byte[] head = toBytes(request.put("id", id).put("version", VERSION).put("files", listing.count()));
-    long now = System.nanoTime();
-    if (waiting.isEmpty()) {
-      heardAt = now; // who had nothing to do need not have said anything
-    }
-    waiting.put(id, new Waiting(answer, now));
+    waiting.put(id, new Waiting(answer, System.nanoTime()));
     // A pipe takes so much and then blocks until it is read: who waits for the answer must not wait for that.
     try {
       writer.execute(() -> write(head, listing.bytes()));
     } catch (RejectedExecutionException error) {
-      answer.completeExceptionally(new PlannerException(ended));
+      failWaiting();
+    }
+    if (ended != null) {
+      failWaiting(); // whoever ended it may not have seen this request
     }
     return answer;
-  }
-
-  /**
-   * Ends the process if it must hang: silent while it has work, or at one plan for longer than any can take. Another one
-   * serves the next query.
-   */
-  void endIfHung() {
-    long now = System.nanoTime();
-    if (now - heardAt > SILENT_NANOS || waiting.values().stream().anyMatch(each -> now - each.since() > STUCK_NANOS)) {
-      process.destroyForcibly();
-    }
   }
 
   private record Waiting(CompletableFuture<PlanResult> answer, long since) {}
@@ -148,7 +169,9 @@ final class PlannerProcess {
       requests.write(body);
       requests.flush();
     } catch (IOException error) {
-      process.destroy(); // which ends what reads the answers, and that tells
+      if (!hasExited()) { // else whoever receives says how
+        end("does not read its requests");
+      }
     }
   }
 
@@ -157,54 +180,122 @@ final class PlannerProcess {
       while (true) {
         JsonNode head = JSON.readTree(frame(answers));
         ByteBuffer body = ByteBuffer.wrap(frame(answers));
-        Waiting found = waiting.remove(head.path("id").asLong());
-        served = true;
-        heardAt = System.nanoTime();
-        if (found == null) {
+        frames.incrementAndGet();
+        Waiting asker = waiting.remove(head.path("id").asLong());
+        if (asker == null) {
           continue; // a sign of life
         }
         if (head.has("error")) {
-          found.answer().completeExceptionally(
+          asker.answer().completeExceptionally(
               new PlannerException(head.get("error").asText(), head.path("fatal").asBoolean()));
         } else {
-          found.answer().complete(PlanResult.of(head.path("plan"), body));
+          asker.answer().complete(PlanResult.of(head.path("plan"), body));
         }
       }
-    } catch (IOException | RuntimeException | OutOfMemoryError error) {
-      end(error);
+    } catch (JsonProcessingException error) {
+      end("sent what is no answer (" + error.getOriginalMessage() + ")");
+    } catch (RuntimeException | OutOfMemoryError error) {
+      end("sent what is no answer (" + error.getMessage() + ")");
+    } catch (IOException error) { // the pipe has no other end any more
+      end(hasExited() ? null : "closed its output");
     }
   }
 
-  private void end(Throwable error) {
-    process.destroy();
-    // A pipe fails, also by our own closing it after a write failed, because nobody is at its other end.
-    boolean pipe = error instanceof IOException && !(error instanceof JsonProcessingException);
-    String how = pipe ? "ended" : "sent what is no answer (" + inShort(error) + ")";
-    try {
-      how += process.waitFor(5, TimeUnit.SECONDS) ? " with exit code " + process.exitValue() : "";
-    } catch (InterruptedException interrupted) {
-      Thread.currentThread().interrupt();
+  /**
+   * Ends the process when it hangs. Counts the seconds in which this thread ran rather than reading a clock, so that a
+   * pause of this JVM is not taken for silence of the planner.
+   */
+  private void watch() {
+    long framesBefore = 0;
+    Duration cpuBefore = Duration.ZERO;
+    int silent = 0;
+    int idle = 0;
+    while (ended == null) {
+      try {
+        Thread.sleep(1000);
+      } catch (InterruptedException error) {
+        return;
+      }
+      long now = System.nanoTime();
+      if (waiting.values().stream().anyMatch(each -> now - each.since() > STUCK_NANOS)) {
+        end("did not answer for " + TimeUnit.NANOSECONDS.toSeconds(STUCK_NANOS) + " s");
+      } else if (waiting.isEmpty() || frames.get() != framesBefore) {
+        framesBefore = frames.get();
+        silent = 0;
+        idle = 0;
+      } else {
+        Duration cpu = cpuTime();
+        silent++;
+        idle = cpu.equals(cpuBefore) ? idle + 1 : 0;
+        cpuBefore = cpu;
+        if (idle >= (framesBefore == 0 ? MOST_IDLE_AT_START : MOST_IDLE)) {
+          end("gave no sign of life for " + silent + " s and used no CPU time; was it stopped?");
+        } else if (silent >= MOST_SILENT && framesBefore > 0) {
+          end("gave no sign of life for " + silent + " s");
+        }
+      }
     }
-    endedAt = System.nanoTime();
-    ended =
-        String.format(
-            "the planner (%s) %s%s",
-            command.interpreter(),
-            how,
-            served ? "" : "; can that Python import pyspark_bloomparquet? Name another by " + PythonCommand.INTERPRETER);
-    tellEnd();
-    // Whoever came in between is told by the writer, or not let in by it.
-    writer.execute(this::tellEnd);
+  }
+
+  /** What the process and those below it have used; always another value on a system that does not tell. */
+  private Duration cpuTime() {
+    return Stream.concat(Stream.of(process.toHandle()), process.descendants())
+        .map(each -> each.info().totalCpuDuration().orElseGet(() -> Duration.ofNanos(System.nanoTime())))
+        .reduce(Duration.ZERO, Duration::plus);
+  }
+
+  /** Gives a process whose pipe broke the time to exit by itself: only then is there an exit code to tell. */
+  private boolean hasExited() {
+    try {
+      return process.waitFor(2, TimeUnit.SECONDS);
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      return false;
+    }
+  }
+
+  /** @param hung what the process did that it has to be ended for; null if it exited by itself */
+  private void end(String hung) {
+    synchronized (this) {
+      if (ended != null) {
+        return;
+      }
+      killed = hung == null && signal() > 0;
+      endedAt = System.nanoTime();
+      ended = describe(hung);
+    }
+    // SIGKILL also ends a stopped process; an interpreter that is a script may have the planner as its child.
+    process.descendants().forEach(ProcessHandle::destroyForcibly);
+    process.destroyForcibly();
+    failWaiting();
     writer.shutdown();
   }
 
-  private void tellEnd() {
-    waiting.values().forEach(each -> each.answer().completeExceptionally(new PlannerException(ended)));
-    waiting.clear();
+  private String describe(String hung) {
+    // One process hangs or is killed once; of one that cannot start, each further one would only be said again.
+    String which = hung == null && !killed ? "" : ", process " + process.pid();
+    String how =
+        hung != null
+            ? hung + "; it was ended"
+            : killed ? "was killed by signal " + signal() : "exited with code " + process.exitValue() + errors.lastLine();
+    boolean hint = frames.get() == 0 && hung == null && !killed;
+    return String.format(
+        "the planner (%s%s) %s%s",
+        command.interpreter(),
+        which,
+        how,
+        hint ? "; can that Python import pyspark_bloomparquet? Name another by " + PythonCommand.INTERPRETER : "");
   }
 
-  private static String inShort(Throwable error) {
-    return error instanceof JsonProcessingException json ? json.getOriginalMessage() : error.getMessage();
+  /** The signal that ended the process, by the convention of shells, which Java's exit values follow; else 0. */
+  private int signal() {
+    int code = process.exitValue();
+    return code > 128 && code <= 128 + 64 ? code - 128 : 0;
+  }
+
+  private void failWaiting() {
+    waiting.values().forEach(each -> each.answer().completeExceptionally(new PlannerException(ended)));
+    waiting.clear();
   }
 
   private static byte[] frame(DataInputStream stream) throws IOException {
@@ -218,5 +309,4 @@ final class PlannerProcess {
     }
     return bytes;
   }
-
 }
