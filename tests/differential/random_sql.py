@@ -1,0 +1,326 @@
+"""Random SQL over a data set of :mod:`tests.differential.random_files`: predicates, aggregates, joins, subqueries.
+
+A statement names the table ``{t}``, so that the same text can be put to several readers. Nothing in it hangs on the
+order of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+
+from tests.differential.random_files import Column, DataSet, quoted
+
+_COMPARISONS = ("=", "=", "=", "<=>", "<", "<=", ">", ">=", "<>", "!=")
+_NESTED = ("list", "map", "struct")
+_TEXTUAL = ("string",)
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A tree: `operator` is AND, OR, NOT, or empty for a leaf, whose SQL is `leaf`."""
+
+    operator: str
+    children: tuple[Predicate, ...] = ()
+    leaf: str = ""
+
+    def sql(self) -> str:
+        if not self.operator:
+            return self.leaf
+        if self.operator == "NOT":
+            return f"NOT ({self.children[0].sql()})"
+        return f" {self.operator} ".join(f"({child.sql()})" for child in self.children)
+
+    def simpler(self) -> list[Predicate]:
+        """Trees with less in them; for making a failure small."""
+        return [*self.children] + [
+            replace(self, children=(*self.children[:i], smaller, *self.children[i + 1 :]))
+            for i, child in enumerate(self.children)
+            for smaller in child.simpler()
+        ]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`template` names the table ``{t}`` and the predicate ``{p}``, each any number of times."""
+
+    template: str
+    predicate: Predicate
+
+    def sql(self, table: str) -> str:
+        return self.template.replace("{t}", table).replace("{p}", self.predicate.sql())
+
+
+def predicate(random: Random, data: DataSet) -> Predicate:
+    trees = [Predicate("", leaf=_leaf(random, data)) for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4)))]
+    while len(trees) > 1:
+        joined = Predicate(random.choice(("AND", "OR")), (trees.pop(), trees.pop(0)))
+        trees.append(Predicate("NOT", (joined,)) if random.random() < 0.2 else joined)
+    return Predicate("NOT", (trees[0],)) if random.random() < 0.1 else trees[0]
+
+
+def _leaf(random: Random, data: DataSet) -> str:
+    if random.random() < 0.06:
+        return random.choice(
+            ("TRUE", "FALSE", "NULL", "cast(NULL AS BOOLEAN)", "rid % 3 = 1", "rid IN (0, 5, 21)", "rid > 30")
+        )
+    column = random.choice((*data.columns, *data.columns, *data.partitions))
+    name = column.sql
+    if random.random() < 0.08:
+        name = name.swapcase() if random.random() < 0.5 else name.upper()
+    if column.type.name in _NESTED:
+        return _nested_leaf(random, column, name)
+    shape = random.random()
+    if shape < 0.4:
+        return f"{name} {random.choice(_COMPARISONS)} {_literal(random, column)}"
+    if shape < 0.55:
+        values = [_literal(random, column) for _ in range(random.choice((1, 2, 3, 12)))]
+        return (
+            f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(values + random.choice(([], [], ['NULL'])))})"
+        )
+    if shape < 0.63:
+        return f"{name} {random.choice(('IS NULL', 'IS NOT NULL'))}"
+    if shape < 0.7:
+        return f"{name} {random.choice(('', 'NOT '))}BETWEEN {_literal(random, column)} AND {_literal(random, column)}"
+    if shape < 0.76:
+        return f"{_literal(random, column)} {random.choice(_COMPARISONS)} {name}"
+    if shape < 0.8:
+        other = random.choice(data.columns)
+        return f"{name} {random.choice(_COMPARISONS)} {other.sql}"
+    return _function(random, column, name)
+
+
+def _literal(random: Random, column: Column) -> str:
+    value = random.choice(column.pool if random.random() < 0.75 else column.type.values)
+    if value is None or random.random() < 0.03:
+        return "NULL"
+    choices = column.type.literals(value)
+    return choices[0] if random.random() < 0.7 else random.choice(choices)
+
+
+def _function(random: Random, column: Column, name: str) -> str:
+    literal = _literal(random, column)
+    general: list[str] = [
+        f"coalesce({name}, {literal}) = {literal}",
+        f"if({name} IS NULL, FALSE, {name} = {literal})",
+        f"CASE WHEN {name} = {literal} THEN TRUE WHEN {name} IS NULL THEN NULL ELSE rid % 2 = 0 END",
+        f"cast({name} AS STRING) = cast({literal} AS STRING)",
+        f"nullif({name}, {literal}) IS NULL",
+        f"{name} = (SELECT {literal})",
+        f"try_cast({name} AS INT) = 1",
+        f"hash({name}) % 2 = 0",
+        f"equal_null({name}, {literal})",
+        f"isnull({name}) = FALSE",
+        f"({name} = {literal}) IS NOT TRUE",
+        f"({name} = {literal}) = ({name} > {literal})",
+        f"({name}, rid) = ({literal}, 3)",
+        f"greatest({name}, {literal}) = {literal}",
+        f"cast({name} AS {column.type.ddl}) = {literal}",
+    ]
+    text = quoted(str(random.choice(column.pool) or "")[: random.randint(0, 2)].replace("\\", ""))
+    textual = [
+        f"{name} LIKE concat({text}, '%')",
+        f"{name} LIKE 'a%'",
+        f"{name} LIKE '%b'",
+        f"{name} LIKE '%b%'",
+        f"{name} LIKE 'a_c%'",
+        f"startswith({name}, {text})",
+        f"endswith({name}, {text})",
+        f"contains({name}, {text})",
+        f"upper({name}) = 'A'",
+        f"length({name}) = 1",
+        f"trim({name}) = 'a'",
+        f"{name} RLIKE '^a'",
+        f"{name} ILIKE 'A%'",
+        f"{name} || 'x' = 'ax'",
+        f"substring({name}, 1, 1) = 'a'",
+        f"collate({name}, 'UTF8_LCASE') = 'AB'",
+        f"{name} = 1",
+        f"rtrim({name}) IN ('a', 'b')",
+    ]
+    numeric = [
+        f"{name} + 1 = {literal}",
+        f"-{name} = {literal}",
+        f"abs({name}) = 1",
+        f"{name} % 2 = 0",
+        f"{name} * 2 > {literal}",
+        f"isnan({name})",
+        f"round({name}) = 2",
+        f"{name} = {literal} + 0",
+        f"cast({name} AS DOUBLE) = {literal}",
+        f"cast({name} AS DECIMAL(20, 2)) = {literal}",
+        f"{name} BETWEEN -1 AND 1",
+        f"cast({name} AS BIGINT) IN (1, 42)",
+        f"{name} = 9223372036854775807",
+        f"{name} > 1e40D",
+        f"{name} = 0.1",
+        f"{name} < -129",
+        f"{name} <=> double('NaN')",
+    ]
+    temporal = [
+        f"year({name}) = 2026",
+        f"cast({name} AS DATE) = DATE '2026-01-01'",
+        f"cast({name} AS TIMESTAMP) >= TIMESTAMP '2026-01-01'",
+        f"date_trunc('DAY', {name}) = TIMESTAMP '2026-01-01'",
+        f"{name} < TIMESTAMP '2026-01-01 00:00:00Z'",
+        f"{name} = '2026-01-01'",
+        f"cast({name} AS TIMESTAMP_NTZ) <= TIMESTAMP_NTZ '2026-01-01 12:00:00'",
+        f"{name} > DATE '2011-12-30'",
+        f"{name} - INTERVAL 1 DAY < DATE '2026-01-01'",
+        f"hour({name}) = 5",
+        f"{name} >= '1900'",
+        f"unix_date(cast({name} AS DATE)) > 0",
+    ]
+    of_type = {
+        "string": textual,
+        "binary": textual[:8],
+        "fixed": textual[:8],
+        "boolean": [name, f"NOT {name}", f"{name} = 1"],
+        "date": temporal,
+        "timestamp": temporal,
+        "timestamp_ntz": temporal,
+        "timestamp_ms": temporal,
+        "timestamp_ns": temporal,
+        "int96": temporal,
+        "null": general,
+        "time": general,
+    }.get(column.type.name, numeric)
+    return random.choice(general if random.random() < 0.35 else of_type)
+
+
+def _nested_leaf(random: Random, column: Column, name: str) -> str:
+    comparison = random.choice(_COMPARISONS)
+    shapes = {
+        "list": [
+            f"array_contains({name}, 42)",
+            f"size({name}) = 2",
+            f"get({name}, 0) {comparison} 1",
+            f"{name} IS NULL",
+            f"exists({name}, x -> x = 5)",
+            f"{name} = array(1, 2)",
+            f"{name} IS NOT NULL AND get({name}, 0) IS NULL",
+        ],
+        "map": [
+            f"{name}['a'] {comparison} 1",
+            f"map_contains_key({name}, 'b')",
+            f"size({name}) = 0",
+            f"{name} IS NULL",
+        ],
+        "struct": [
+            f"{name}.x {comparison} {random.choice((1, 42, 7, 1000, 'NULL'))}",
+            f"{name}.`y.z` {comparison} 'a'",
+            f"{name}.t.u {comparison} 1.5D",
+            f"{name} IS NULL",
+            f"{name}.t IS NULL",
+            f"{name}.x IS NULL",
+            f"{name}.t.u IS NOT NULL",
+            f"{name}.x IN (1, 7, NULL)",
+            f"{name}.`y.z` LIKE 'a%'",
+            f"isnan({name}.t.u)",
+            f"{name}.X = 42",
+            f"{name} = named_struct('x', 1L, 'y.z', 'a', 't', named_struct('u', 1.5D))",
+        ],
+    }
+    return random.choice(shapes[column.type.name])
+
+
+def statement(random: Random, data: DataSet) -> Statement:
+    shape: Callable[[Random, DataSet], str] = random.choice(
+        (_rows, _rows, _rows, _aggregate, _grouped, _joined, _joined, _twice)
+    )
+    return Statement(shape(random, data), predicate(random, data))
+
+
+def _rows(random: Random, data: DataSet) -> str:
+    projected = random.choice(
+        (
+            "*",
+            "*",
+            "rid",
+            "1",
+            f"rid, {random.choice(data.columns).sql}",
+            "rid, _metadata.file_name, _metadata.row_index",
+            "count(*) OVER (), rid",
+            "DISTINCT *",
+            "rid + 1 AS a, rid",
+            "rid, _metadata.file_block_length > 0",
+        )
+    )
+    if projected.startswith("DISTINCT") and any(c.type.name == "map" for c in data.columns):
+        projected = "DISTINCT rid"
+    tail = random.choice(("", "", "", " ORDER BY rid LIMIT 3", " ORDER BY rid DESC LIMIT 5 OFFSET 1"))
+    return f"SELECT {projected} FROM {{t}} WHERE {{p}}{tail if projected[0] in '*r' else ''}"
+
+
+def _plain(random: Random, data: DataSet) -> str:
+    """A column that can be compared, grouped and joined by, or else the row's own number."""
+    columns = [c.sql for c in (*data.columns, *data.partitions) if c.type.name not in _NESTED]
+    return random.choice(columns or ["rid"])
+
+
+def _aggregate(random: Random, data: DataSet) -> str:
+    column, other = _plain(random, data), _plain(random, data)
+    what = random.choice(
+        (
+            "count(*)",
+            f"count({column})",
+            f"min({column}), max({column})",
+            f"count(DISTINCT {column})",
+            f"max({other}), count(*), min({column})",
+            "count(*), min(rid), max(rid), sum(rid)",
+            f"count(*) FILTER (WHERE {{p}}), max({column})",
+            f"any_value({column}) IS NULL OR TRUE",
+        )
+    )
+    return f"SELECT {what} FROM {{t}}" + random.choice(("", " WHERE {p}", " WHERE {p}"))
+
+
+def _grouped(random: Random, data: DataSet) -> str:
+    column = _plain(random, data)
+    having = random.choice(("", "", " HAVING count(*) > 1"))
+    return f"SELECT {column}, count(*), max(rid) FROM {{t}} WHERE {{p}} GROUP BY {column}{having}"
+
+
+def _joined(random: Random, data: DataSet) -> str:
+    columns = [c for c in (*data.columns, *data.partitions) if c.type.name not in _NESTED]
+    if not columns:
+        return _rows(random, data)
+    column = random.choice(columns)
+    keys = ", ".join(f"({_literal(random, column)})" for _ in range(random.choice((1, 2, 3))))
+    small = f"(VALUES {keys} AS s(key))"
+    if random.random() < 0.3:
+        small = f"(SELECT {column.sql} AS key FROM {{t}} WHERE {{p}})"
+    hint = random.choice(("", "/*+ BROADCAST(d) */ ", "/*+ MERGE(d) */ ", "/*+ SHUFFLE_HASH(d) */ "))
+    kind = random.choice(("", "", "LEFT ", "LEFT SEMI ", "LEFT ANTI ", "RIGHT ", "FULL "))
+    equal = random.choice(("=", "=", "<=>"))
+    among, exists = random.choice(("IN", "IN", "NOT IN")), random.choice(("", "NOT "))
+    return random.choice(
+        (
+            f"SELECT {hint}t.rid FROM {{t}} t {kind}JOIN {small} d ON t.{column.sql} {equal} d.key"
+            + ("" if kind.startswith("RIGHT") else random.choice(("", " WHERE t.rid > 3", ""))),
+            f"SELECT {hint}t.rid FROM {{t}} t JOIN {small} d ON t.{column.sql} = d.key WHERE {{p}}",
+            f"SELECT * FROM {{t}} WHERE {column.sql} {among} (SELECT key FROM {small} d)",
+            f"SELECT rid FROM {{t}} WHERE {{p}} AND {column.sql} IN (SELECT key FROM {small} d)",
+            f"SELECT rid FROM {{t}} t WHERE {exists}EXISTS (SELECT 1 FROM {small} d WHERE key = t.{column.sql})",
+            f"SELECT rid FROM {{t}} WHERE {column.sql} = (SELECT max(key) FROM {small} d)",
+            f"SELECT count(*), max(t.rid) FROM {{t}} t JOIN {small} d ON t.{column.sql} = d.key",
+        )
+    )
+
+
+def _twice(random: Random, data: DataSet) -> str:
+    column = _plain(random, data)
+    return random.choice(
+        (
+            "SELECT rid FROM {t} WHERE {p} UNION ALL SELECT rid FROM {t} WHERE NOT ({p})",
+            "SELECT rid FROM {t} EXCEPT SELECT rid FROM {t} WHERE {p}",
+            "SELECT rid FROM {t} WHERE {p} INTERSECT SELECT rid FROM {t} WHERE rid > 2",
+            f"SELECT x.rid, y.rid FROM {{t}} x JOIN {{t}} y ON x.{column} = y.{column} WHERE x.rid < 9",
+            "WITH w AS (SELECT * FROM {t} WHERE {p}) "
+            f"SELECT w.rid FROM w JOIN {{t}} u ON w.{column} = u.{column} WHERE u.rid < 7",
+            f"SELECT rid FROM {{t}} WHERE {{p}} AND rid IN (SELECT max(rid) FROM {{t}} WHERE {column} IS NOT NULL)",
+            "SELECT (SELECT count(*) FROM {t} WHERE {p}), "
+            f"(SELECT max({column}) FROM {{t}}), (SELECT min(rid) FROM {{t}})",
+        )
+    )

@@ -1,0 +1,214 @@
+"""Settings of a Spark session that change how files are read, planned or compared, with the values worth trying.
+
+The list was chosen from all of ``SQLConf.getConfigEntries`` (827 in Spark 4.3): what readers of files, the analyser's
+coercions, pushdown, partition discovery, splits, adaptive execution and code generation look at. Left out are settings
+of writers, streams, Hive, Python and other sources, limits, messages, and static ones.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+_BOOLEAN = ("true", "false")
+_REBASE = ("LEGACY", "CORRECTED", "EXCEPTION")
+_ZONES = ("America/New_York", "Asia/Kolkata", "Pacific/Apia", "UTC", "Europe/Amsterdam", "-07:30")
+
+_EITHER_WAY = [
+    "parquet.binaryAsString",
+    "parquet.int96AsTimestamp",
+    "parquet.int96TimestampConversion",
+    "parquet.inferTimestampNTZ.enabled",
+    "parquet.mergeSchema",
+    "parquet.respectSummaryFiles",
+    "parquet.recordLevelFilter.enabled",
+    "parquet.aggregatePushdown",
+    "parquet.filterPushdown",
+    "parquet.filterPushdown.date",
+    "parquet.filterPushdown.decimal",
+    "parquet.filterPushdown.timestamp",
+    "parquet.filterPushdown.string.startsWith",
+    "parquet.filterPushdown.stringPredicate",
+    "parquet.enableVectorizedReader",
+    "parquet.enableNestedColumnVectorizedReader",
+    "parquet.enableNullTypeVectorizedReader",
+    "parquet.fieldId.read.enabled",
+    "parquet.fieldId.read.ignoreMissing",
+    "parquet.ignoreVariantAnnotation",
+    "parquet.reader.respectUnknownTypeAnnotation.enabled",
+    "legacy.parquet.nanosAsLong",
+    "legacy.parquet.returnNullStructIfAllFieldsMissing",
+    "timestampNanosTypes.enabled",
+    "orc.mergeSchema",
+    "orc.filterPushdown",
+    "orc.aggregatePushdown",
+    "orc.enableVectorizedReader",
+    "orc.enableNestedColumnVectorizedReader",
+    "files.ignoreCorruptFiles",
+    "files.ignoreMissingFiles",
+    "files.ignoreInvalidPartitionPaths",
+    "files.archive.reader.enabled",
+    "sources.partitionColumnTypeInference.enabled",
+    "sources.validatePartitionColumns",
+    "sources.structPredicateDecompose.enabled",
+    "sources.bucketing.enabled",
+    "sources.v2.bucketing.enabled",
+    "ansi.enabled",
+    "caseSensitive",
+    "readSideCharPadding",
+    "charAsVarchar",
+    "preserveCharVarcharTypeInfo",
+    "legacy.charVarcharAsString",
+    "legacy.noCharPaddingInPredicate",
+    "legacy.typeCoercion.datetimeToString.enabled",
+    "legacy.castComplexTypesToString.enabled",
+    "legacy.literal.pickMinimumPrecision",
+    "legacy.inSubqueryNullability",
+    "legacy.exponentLiteralAsDecimal.enabled",
+    "legacy.allowNegativeScaleOfDecimal",
+    "legacy.pathOptionBehavior.enabled",
+    "legacy.readFileSourceTableCacheIgnoreOptions",
+    "legacy.useCurrentConfigsForView",
+    "legacy.storeAnalyzedPlanForView",
+    "legacy.parseNullPartitionSpecAsStringLiteral",
+    "legacy.statisticalAggregate",
+    "legacy.duplicateBetweenInput",
+    "legacy.useV1Command",
+    "columnVector.offheap.enabled",
+    "parser.escapedStringLiterals",
+    "decimalOperations.allowPrecisionLoss",
+    "variant.pushVariantIntoScan",
+    "variant.allowReadingShredded",
+    "cbo.enabled",
+    "statistics.fallBackToHdfs",
+    "adaptive.enabled",
+    "adaptive.forceApply",
+    "adaptive.coalescePartitions.enabled",
+    "adaptive.localShuffleReader.enabled",
+    "codegen.wholeStage",
+    "execution.reuseSubquery",
+    "exchange.reuse",
+    "constraintPropagation.enabled",
+    "optimizer.dynamicPartitionPruning.enabled",
+    "optimizer.dynamicPartitionPruning.reuseBroadcastOnly",
+    "optimizer.dynamicPartitionPruning.useStats",
+    "optimizer.nestedSchemaPruning.enabled",
+    "optimizer.avoidDoubleFilterEval",
+    "optimizer.expression.nestedPruning.enabled",
+    "optimizer.runtime.bloomFilter.enabled",
+    "optimizer.metadataOnly",
+    "optimizer.singleTaskExecution.enabled",
+    "optimizer.datasourceV2ExprFolding",
+    "optimizer.datasourceV2JoinPushdown",
+    "optimizer.collapseProjectAlwaysInline",
+    "optimizer.mergeSubplans.filterPropagation.enabled",
+    "optimizer.mergeSubplans.filterPropagation.dsv2SymmetricFilterPropagation.enabled",
+    "optimizer.replaceExceptWithFilter",
+    "optimizer.pushDownJoinThroughUnion.enabled",
+    "join.preferSortMergeJoin",
+    "inMemoryColumnarStorage.partitionPruning",
+    "defaultColumn.useNullsForMissingDefaultValues",
+    "subexpressionElimination.enabled",
+]
+
+_OF_SEVERAL: dict[str, tuple[str, ...]] = {
+    "session.timeZone": _ZONES,
+    "timestampType": ("TIMESTAMP_LTZ", "TIMESTAMP_NTZ"),
+    "parquet.int96RebaseModeInRead": _REBASE,
+    "parquet.datetimeRebaseModeInRead": _REBASE,
+    "parquet.columnarReaderBatchSize": ("1", "3", "4096"),
+    "parquet.pushdown.inFilterThreshold": ("0", "2", "100"),
+    "orc.columnarReaderBatchSize": ("1", "3"),
+    "files.maxPartitionBytes": ("100b", "1000b", "4kb"),
+    "files.openCostInBytes": ("0", "1", "100mb"),
+    "files.minPartitionNum": ("1", "7"),
+    "files.maxPartitionNum": ("1", "3"),
+    "files.ignoredPathSegmentRegex": ("^[._]", "^[.]", "part-000"),
+    "sources.parallelPartitionDiscovery.threshold": ("0", "1"),
+    "sources.partitionOverwriteMode": ("STATIC", "DYNAMIC"),
+    "sources.default": ("parquet", "orc", "bloomparquet"),
+    "sources.useV1SourceList": ("parquet,orc", "", "bloomparquet,bloomorc,parquet,orc"),
+    "sources.fileCompressionFactor": ("0.001", "1000.0"),
+    "sources.structPredicateDecompose.maxFields": ("1", "100"),
+    "storeAssignmentPolicy": ("ANSI", "LEGACY", "STRICT"),
+    "columnNameOfCorruptRecord": ("rid", "a"),
+    "legacy.timeParserPolicy": ("LEGACY", "CORRECTED", "EXCEPTION"),
+    "mapKeyDedupPolicy": ("EXCEPTION", "LAST_WIN"),
+    "autoBroadcastJoinThreshold": ("-1", "10mb"),
+    "adaptive.autoBroadcastJoinThreshold": ("-1", "10mb"),
+    "adaptive.optimizer.excludedRules": (
+        "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
+        "org.apache.spark.sql.execution.adaptive.DynamicJoinSelection",
+    ),
+    "codegen.maxFields": ("1", "100"),
+    "codegen.factoryMode": ("FALLBACK", "NO_CODEGEN", "CODEGEN_ONLY"),
+    "optimizer.inSetConversionThreshold": ("0", "1", "100"),
+    "optimizer.nestedPredicatePushdown.supportedFileSources": ("", "parquet", "orc", "parquet,orc,bloomparquet"),
+    "optimizer.dynamicPartitionPruning.fallbackFilterRatio": ("0.0", "1.0"),
+    "optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": ("0", "1b"),
+    "optimizer.excludedRules": tuple(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+        for rule in (
+            "ConstantFolding",
+            "BooleanSimplification",
+            "InferFiltersFromConstraints",
+            "OptimizeIn",
+            "PruneFilters",
+            "UnwrapCastInBinaryComparison",
+            "LikeSimplification",
+            "PushDownPredicates",
+            "ColumnPruning",
+            "NullPropagation",
+            "SimplifyBinaryComparison",
+            "RewriteDistinctAggregates",
+            "ConvertToLocalRelation",
+            "PropagateEmptyRelation",
+            "NestedColumnAliasing",
+            "ReplaceNullWithFalseInPredicate",
+            "SimplifyCasts",
+            "CombineFilters",
+        )
+    ),
+    "shuffle.partitions": ("1", "3"),
+}
+
+SETTINGS: dict[str, tuple[str, ...]] = {f"spark.sql.{key}": _BOOLEAN for key in _EITHER_WAY} | {
+    f"spark.sql.{key}": values for key, values in _OF_SEVERAL.items()
+}
+SETTINGS["spark.sql.leafNodeDefaultParallelism"] = ("1", "3")
+
+UNPRUNED = {
+    f"spark.sql.{key}": "false"
+    for key in ("parquet.filterPushdown", "orc.filterPushdown", "parquet.aggregatePushdown", "orc.aggregatePushdown")
+} | {"spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text"}
+"""What Spark's own reader must be told so that it reads everything and filters rows."""
+
+_OFTEN = [
+    f"spark.sql.{key}"
+    for key in (
+        "session.timeZone",
+        "ansi.enabled",
+        "caseSensitive",
+        "parquet.enableVectorizedReader",
+        "orc.enableVectorizedReader",
+        "parquet.aggregatePushdown",
+        "orc.aggregatePushdown",
+        "parquet.mergeSchema",
+        "files.maxPartitionBytes",
+        "parquet.inferTimestampNTZ.enabled",
+        "timestampType",
+        "adaptive.enabled",
+        "parquet.binaryAsString",
+    )
+]
+
+
+def random_settings(random: Random) -> dict[str, str]:
+    """None, or up to a dozen settings."""
+    count = random.choice((0, 1, 2, 3, 4, 6, 8, 12))
+    names = random.choices(_OFTEN, k=count // 3) + random.sample(sorted(SETTINGS), k=count - count // 3)
+    chosen = {name: random.choice(SETTINGS[name]) for name in names}
+    # Most queries are small and new: interpreting them is faster than compiling.
+    if random.random() < 0.75:
+        chosen.setdefault("spark.sql.codegen.wholeStage", "false")
+        chosen.setdefault("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    return chosen

@@ -1,0 +1,35 @@
+"""Random SQL under random settings of Spark: the jar gives the rows that Spark's own readers give.
+
+`BLOOMPARQUET_PAIRS` is how many pairs to run, `BLOOMPARQUET_SEED` chooses others, `BLOOMPARQUET_PAIR` runs one again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.differential.pairs import PER_DATA_SET, attack
+
+PAIRS = int(os.environ.get("BLOOMPARQUET_PAIRS", "96"))
+
+
+def test_rows_are_those_of_spark_under_any_settings(shim: SparkSession, tmp_path: Path) -> None:
+    tally: Counter[str] = Counter()
+    again = os.environ.get("BLOOMPARQUET_PAIR")
+    if again:
+        seed, number, only = again.split(":")
+        data_sets = range(int(number), int(number) + 1)
+        differences = list(attack(shim, seed, data_sets, tmp_path, tally, int(only)))
+    else:
+        seed = os.environ.get("BLOOMPARQUET_SEED", "1")
+        differences = list(attack(shim, seed, range(-(-PAIRS // PER_DATA_SET)), tmp_path, tally))
+    print(f"\n{dict(tally)}")
+    assert not differences, f"{len(differences)} differences\n\n" + "\n".join(differences)
+    if not again:
+        assert tally["pairs"] >= PAIRS
+        assert tally["with rows"] > PAIRS / 5
+        assert tally["statistics"] > 0
+        assert tally["bloom"] > 0
