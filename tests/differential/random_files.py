@@ -121,7 +121,8 @@ def _type(
 def _decimal(precision: int, scale: int, *narrower: str) -> Type:
     step = Decimal(1).scaleb(-scale)
     most = Decimal(f"{'9' * (precision - scale)}.{'9' * scale}")
-    values = tuple(Decimal(v).quantize(step) for v in ("0", "1", "1.5", "-1.25", "42", "7.1")) + (
+    values = (
+        *tuple(Decimal(v).quantize(step) for v in ("0", "1", "1.5", "-1.25", "42", "7.1")),
         most,
         most.copy_negate(),
     )

@@ -317,10 +317,14 @@ def _twice(random: Random, data: DataSet) -> str:
             "SELECT rid FROM {t} EXCEPT SELECT rid FROM {t} WHERE {p}",
             "SELECT rid FROM {t} WHERE {p} INTERSECT SELECT rid FROM {t} WHERE rid > 2",
             f"SELECT x.rid, y.rid FROM {{t}} x JOIN {{t}} y ON x.{column} = y.{column} WHERE x.rid < 9",
-            "WITH w AS (SELECT * FROM {t} WHERE {p}) "
-            f"SELECT w.rid FROM w JOIN {{t}} u ON w.{column} = u.{column} WHERE u.rid < 7",
+            (
+                "WITH w AS (SELECT * FROM {t} WHERE {p}) "
+                f"SELECT w.rid FROM w JOIN {{t}} u ON w.{column} = u.{column} WHERE u.rid < 7"
+            ),
             f"SELECT rid FROM {{t}} WHERE {{p}} AND rid IN (SELECT max(rid) FROM {{t}} WHERE {column} IS NOT NULL)",
-            "SELECT (SELECT count(*) FROM {t} WHERE {p}), "
-            f"(SELECT max({column}) FROM {{t}}), (SELECT min(rid) FROM {{t}})",
+            (
+                "SELECT (SELECT count(*) FROM {t} WHERE {p}), "
+                f"(SELECT max({column}) FROM {{t}}), (SELECT min(rid) FROM {{t}})"
+            ),
         )
     )
