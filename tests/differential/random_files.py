@@ -185,7 +185,6 @@ TYPES = {
         _timestamp("int96", pa.timestamp("ns"), 1000, "TIMESTAMP", False),
         _type("fixed", pa.binary(3), (b"abc", b"\0\0\0", b"zzz"), lambda v: f"X'{v.hex()}'", "BINARY"),
         _type("null", pa.null(), (None,), lambda _: "NULL", "INT"),
-        _type("time", pa.time64("us"), (0, 1, 86_399_999_999), lambda v: f"TIME '{_clock(v).split()[1]}'", "TIME(6)"),
         _type(
             "list",
             pa.list_(pa.int32()),
@@ -250,12 +249,12 @@ class DataSet:
 def write(random: Random, root: Path, format_: str) -> DataSet:
     """Write the files of a random data set."""
     names = random.sample(NAMES, random.randint(1, 5))
-    if random.random() < 0.05:
+    if random.random() < 0.02:
         names += ["c", "C"] if "C" not in names else ["c"]
     allowed = [
         n
         for n in TYPES
-        if format_ == "parquet" or not n.startswith(("uint", "int96", "fixed", "null", "time", "timestamp_ns"))
+        if format_ == "parquet" or not n.startswith(("uint", "int96", "fixed", "null", "timestamp_ns"))
     ]
     allowed = [
         n for n in allowed if format_ == "parquet" or n not in ("date", "timestamp_ms", "timestamp_ntz", "map")
@@ -278,7 +277,7 @@ def write(random: Random, root: Path, format_: str) -> DataSet:
         mine = [c for c in columns if uniform or random.random() > 0.12] or columns[:1]
         if not keeps_order:
             random.shuffle(mine)
-        rows = random.choice((0, 1, 7, 20, 40))
+        rows = random.choice((0, 1, 12, 30, 60))
         table = _table(random, mine, rows, first, uniform or format_ == "orc")
         first += rows
         path = directory / f"part-{number:03}.{format_}"
@@ -328,7 +327,7 @@ def _write_parquet(random: Random, table: pa.Table, path: Path, columns: list[Co
         import polars as pl
 
         try:
-            pl.from_arrow(table).write_parquet(path, row_group_size=random.randint(1, 12), statistics="full")  # type: ignore[union-attr]
+            pl.from_arrow(table).write_parquet(path, row_group_size=random.randint(1, 8), statistics="full")  # type: ignore[union-attr]
             return by
         except BaseException as error:
             if not type(error).__module__.startswith(("polars", "pyo3")):
@@ -342,7 +341,7 @@ def _write_parquet(random: Random, table: pa.Table, path: Path, columns: list[Co
     pq.write_table(
         table,
         path,
-        row_group_size=random.randint(1, 12),
+        row_group_size=random.randint(1, 8),
         bloom_filter_options={name: {"ndv": 16, "fpp": 0.001} for name in leaves} if random.random() < 0.8 else None,
         write_statistics=random.random() < 0.5,
         use_dictionary=random.random() < 0.6,

@@ -72,16 +72,16 @@ def _leaf(random: Random, data: DataSet) -> str:
     if column.type.name in _NESTED:
         return _nested_leaf(random, column, name)
     shape = random.random()
-    if shape < 0.4:
+    if shape < 0.42:
         return f"{name} {random.choice(_COMPARISONS)} {_literal(random, column)}"
-    if shape < 0.55:
+    if shape < 0.62:
         values = [_literal(random, column) for _ in range(random.choice((1, 2, 3, 12)))]
         return (
             f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(values + random.choice(([], [], ['NULL'])))})"
         )
-    if shape < 0.63:
+    if shape < 0.67:
         return f"{name} {random.choice(('IS NULL', 'IS NOT NULL'))}"
-    if shape < 0.7:
+    if shape < 0.72:
         return f"{name} {random.choice(('', 'NOT '))}BETWEEN {_literal(random, column)} AND {_literal(random, column)}"
     if shape < 0.76:
         return f"{_literal(random, column)} {random.choice(_COMPARISONS)} {name}"
@@ -92,11 +92,11 @@ def _leaf(random: Random, data: DataSet) -> str:
 
 
 def _literal(random: Random, column: Column) -> str:
-    value = random.choice(column.pool if random.random() < 0.75 else column.type.values)
+    value = random.choice(column.pool if random.random() < 0.6 else column.type.values)
     if value is None or random.random() < 0.03:
         return "NULL"
     choices = column.type.literals(value)
-    return choices[0] if random.random() < 0.7 else random.choice(choices)
+    return choices[0] if random.random() < 0.8 else random.choice(choices)
 
 
 def _function(random: Random, column: Column, name: str) -> str:
@@ -184,7 +184,6 @@ def _function(random: Random, column: Column, name: str) -> str:
         "timestamp_ns": temporal,
         "int96": temporal,
         "null": general,
-        "time": general,
     }.get(column.type.name, numeric)
     return random.choice(general if random.random() < 0.35 else of_type)
 
