@@ -54,7 +54,7 @@ public final class BloomOrcSource extends OrcFileFormat implements BloomSource {
   }
 
   @Override
-  public FilterOptions filterOptions(Map<String, String> options, StructType schema) {
+  public FilterOptions newFilterOptions(Map<String, String> options, StructType schema) {
     return OrcWriteOptions.of(options, schema);
   }
 
@@ -82,7 +82,7 @@ public final class BloomOrcSource extends OrcFileFormat implements BloomSource {
       scala.collection.immutable.Seq<Filter> filters,
       scala.collection.immutable.Map<String, String> options,
       Configuration conf) {
-    refuseCondition(options);
+    checkPlainRead(options);
     return super.buildReaderWithPartitionValues(
         session, dataSchema, partitionSchema, requiredSchema, filters, options, conf);
   }

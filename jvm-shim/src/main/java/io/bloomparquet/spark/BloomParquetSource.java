@@ -60,7 +60,7 @@ public final class BloomParquetSource extends ParquetFileFormat implements Bloom
   }
 
   @Override
-  public FilterOptions filterOptions(Map<String, String> options, StructType schema) {
+  public FilterOptions newFilterOptions(Map<String, String> options, StructType schema) {
     return BloomWriteOptions.of(options, schema);
   }
 
@@ -100,7 +100,7 @@ public final class BloomParquetSource extends ParquetFileFormat implements Bloom
       scala.collection.immutable.Seq<Filter> filters,
       scala.collection.immutable.Map<String, String> options,
       Configuration conf) {
-    refuseCondition(options);
+    checkPlainRead(options);
     return super.buildReaderWithPartitionValues(
         session, dataSchema, partitionSchema, requiredSchema, filters, options, conf);
   }

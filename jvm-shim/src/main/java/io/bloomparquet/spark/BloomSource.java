@@ -44,12 +44,18 @@ interface BloomSource extends TableProvider, SessionConfigSupport {
       Transform[] declared);
 
   /**
-   * The filters of a write. Checks its options, and throws {@link IllegalArgumentException}.
+   * The filters of a write. Checks the values of its options, and throws {@link IllegalArgumentException}.
    *
    * @param options of the write, of which the keys may have been folded to lower case
    * @param schema of the files
    */
-  FilterOptions filterOptions(Map<String, String> options, StructType schema);
+  FilterOptions newFilterOptions(Map<String, String> options, StructType schema);
+
+  /** As {@link #newFilterOptions}; checks the names of the options, too. */
+  default FilterOptions filterOptions(Map<String, String> options, StructType schema) {
+    OptionNames.check(kind(), options);
+    return newFilterOptions(options, schema);
+  }
 
   /** Whether the format, as far as it has a say, leaves it to Spark's own committer to commit. */
   boolean commitsPlainly(Configuration conf);
@@ -64,6 +70,7 @@ interface BloomSource extends TableProvider, SessionConfigSupport {
 
   /** Spark makes a source whenever it looks up the name; so each session that uses it has the rules. */
   static void looked() {
+    DriverSettings.makeStatic();
     Option<SparkSession> session = SparkSession.getActiveSession();
     if (session.isDefined()) {
       CommandRules.install(session.get());
@@ -106,6 +113,7 @@ interface BloomSource extends TableProvider, SessionConfigSupport {
 
   private PrunedTable table(CaseInsensitiveStringMap given, StructType schema, Transform[] declared) {
     SparkSession session = SparkSession.active();
+    OptionNames.check(kind(), given.asCaseSensitiveMap());
     Map<String, String> options = OptionLayers.of(sessionOptions(session), given.asCaseSensitiveMap());
     return newTable(
         session,
@@ -121,6 +129,7 @@ interface BloomSource extends TableProvider, SessionConfigSupport {
         OptionLayers.of(
             Scala.map(DataSourceV2Utils$.MODULE$.extractSessionConfigs(this, session.sessionState().conf())));
     found.remove("where");
+    OptionNames.check(kind(), found);
     return found;
   }
 
@@ -148,7 +157,8 @@ interface BloomSource extends TableProvider, SessionConfigSupport {
   }
 
   /** For where Spark reads files without these tables, in streams and path queries: there, nobody applies a condition. */
-  default void refuseCondition(scala.collection.immutable.Map<String, String> options) {
+  default void checkPlainRead(scala.collection.immutable.Map<String, String> options) {
+    OptionNames.check(kind(), Scala.map(options));
     if (OptionLayers.of(Scala.map(options)).containsKey("where")) {
       throw new IllegalArgumentException(
           String.format(

@@ -11,6 +11,7 @@ import java.util.stream.Collectors;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionId;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionRef;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -33,6 +34,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
@@ -69,8 +72,21 @@ final class BoundFilter {
     return new BoundFilter(schema, List.of(), Literal.create(true, DataTypes.BooleanType));
   }
 
-  /** Parses and resolves {@code sql} as Spark would in {@code SELECT * … WHERE sql}; Spark's errors pass through. */
-  static BoundFilter of(SparkSession session, String sql, StructType schema) {
+  /**
+   * Parses and resolves {@code sql} as Spark would now in {@code SELECT * … WHERE sql}; Spark's errors pass through.
+   *
+   * @param zone the time zone that {@code sql} is meant in; null for the session's
+   */
+  static BoundFilter of(SparkSession session, String sql, StructType schema, String zone) {
+    if (zone == null) {
+      return of(session, sql, schema);
+    }
+    SQLConf conf = SQLConf.get().clone();
+    conf.setConfString(SQLConf.SESSION_LOCAL_TIMEZONE().key(), zone);
+    return SQLConf$.MODULE$.withExistingConf(conf, () -> of(session, sql, schema));
+  }
+
+  private static BoundFilter of(SparkSession session, String sql, StructType schema) {
     Expression parsed = parse(session, sql);
     List<Attribute> columns = new ArrayList<>(Scala.list(DataTypeUtils.toAttributes(schema)));
     LogicalPlan rows = new LocalRelation(Scala.seq(columns), Scala.seq(List.of()), false, Option.empty());
@@ -121,6 +137,32 @@ final class BoundFilter {
     } catch (ParseException error) {
       throw Thrown.unchecked(error);
     }
+  }
+
+  /** Two conditions are equal if they are the same expression, resolved by the same settings, over the same columns. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof BoundFilter that && schema.equals(that.schema) && byPosition().equals(that.byPosition());
+  }
+
+  @Override
+  public int hashCode() {
+    return byPosition().hashCode();
+  }
+
+  /** The condition without the ids that each load gives its columns. */
+  private Expression byPosition() {
+    return byPosition(condition).canonicalized();
+  }
+
+  private Expression byPosition(Expression expression) {
+    if (expression instanceof Attribute column) {
+      int position = schema.fieldIndex(column.name());
+      return new BoundReference(position, column.dataType(), column.nullable());
+    }
+    List<Expression> children = new ArrayList<>();
+    Scala.list(expression.children()).forEach(child -> children.add(byPosition(child)));
+    return expression.withNewChildren(Scala.seq(children));
   }
 
   boolean isNone() {

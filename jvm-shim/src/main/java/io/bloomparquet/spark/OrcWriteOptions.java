@@ -66,7 +66,8 @@ final class OrcWriteOptions implements FilterOptions {
     return new OrcWriteOptions(options, schema);
   }
 
-  private static void check(String option) {
+  /** Refuses an option that is for filters of Parquet, and says what to use instead. */
+  static void check(String option) {
     String name = option.toLowerCase(Locale.ROOT);
     if (name.equals("keyprovider")) {
       throw new IllegalArgumentException("option keyProvider is for encrypted Parquet; these files would be in plain text");

@@ -5,11 +5,9 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownVariantExtractions;
 import org.apache.spark.sql.connector.read.VariantExtraction;
@@ -19,44 +17,44 @@ import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
-/** Lets Spark's own builder do the pushing down, and keeps the predicate for the planner. */
+/**
+ * Lets Spark's own builder push filters and columns down, and keeps the predicate for the planner.
+ *
+ * <p>Aggregates are not pushed down, as in Spark's plain file scans: footers leave NaN out of min and max, and know nothing
+ * of columns that a file lacks.
+ */
 final class PrunedScanBuilder
     implements SupportsPushDownRequiredColumns,
         SupportsPushDownCatalystFilters,
-        SupportsPushDownAggregates,
         SupportsPushDownVariantExtractions {
   private final SparkSession session;
   private final FileScanBuilder files;
   private final StructType schema;
   private final PlannerPredicate predicates;
   private final ScanOptions options;
-  private final BoundFilter where;
   private StructType asked;
   private FileMetadata metadata;
   private List<Expression> filters = List.of();
-  private boolean aggregated;
 
   PrunedScanBuilder(
       SparkSession session,
       FileScanBuilder files,
       StructType schema,
       PlannerPredicate predicates,
-      ScanOptions options,
-      BoundFilter where) {
+      ScanOptions options) {
     this.session = session;
     this.files = files;
     this.schema = schema;
     this.predicates = predicates;
     this.options = options;
-    this.where = where;
     this.asked = schema;
-    files.pushFilters(Scala.seq(predicates.pushable(where)));
+    files.pushFilters(Scala.seq(predicates.pushable(options.where())));
   }
 
   @Override
   public Seq<Expression> pushFilters(Seq<Expression> pushed) {
     filters = Scala.list(pushed);
-    List<Expression> all = new ArrayList<>(predicates.pushable(where));
+    List<Expression> all = new ArrayList<>(predicates.pushable(options.where()));
     all.addAll(filters);
     List<Expression> left = new ArrayList<>(Scala.list(files.pushFilters(Scala.seq(all))));
     left.retainAll(filters);
@@ -72,30 +70,13 @@ final class PrunedScanBuilder
   public void pruneColumns(StructType columns) {
     metadata = FileMetadata.in(columns, schema);
     asked = metadata == null ? columns : FileMetadata.without(columns);
-    StructType read = where.withColumns(asked);
+    StructType read = options.where().withColumns(asked);
     files.pruneColumns(metadata == null ? read : metadata.withRead(read));
   }
 
   @Override
-  public boolean pushAggregation(Aggregation aggregation) {
-    // An aggregate is answered from the footers of whole files: nothing of them may be left out.
-    aggregated =
-        where.isNone()
-            && files instanceof SupportsPushDownAggregates builder
-            && builder.pushAggregation(aggregation);
-    return aggregated;
-  }
-
-  @Override
-  public boolean supportCompletePushDown(Aggregation aggregation) {
-    return where.isNone()
-        && files instanceof SupportsPushDownAggregates builder
-        && builder.supportCompletePushDown(aggregation);
-  }
-
-  @Override
   public boolean[] pushVariantExtractions(VariantExtraction[] extractions) {
-    return where.isNone() && files instanceof SupportsPushDownVariantExtractions builder
+    return options.where().isNone() && files instanceof SupportsPushDownVariantExtractions builder
         ? builder.pushVariantExtractions(extractions)
         : new boolean[extractions.length];
   }
@@ -103,15 +84,12 @@ final class PrunedScanBuilder
   @Override
   public Scan build() {
     FileScan scan = (FileScan) ((ScanBuilder) files).build();
-    if (aggregated) {
-      return scan;
-    }
-    List<Expression> conjuncts = new ArrayList<>(where.conjuncts());
+    List<Expression> conjuncts = new ArrayList<>(options.where().conjuncts());
     if (options.pushFilters()) {
       conjuncts.addAll(filters);
     }
     JsonNode predicate = predicates.ofAll(conjuncts);
-    RowShape shape = where.isNone() && metadata == null ? null : where.over(scan.readSchema(), asked, metadata);
+    RowShape shape = options.where().isNone() && metadata == null ? null : options.where().over(scan.readSchema(), asked, metadata);
     return new PrunedScan(session, scan, options, predicates, predicate, shape);
   }
 }

@@ -12,6 +12,7 @@ import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -33,12 +34,17 @@ import scala.Option;
  * partitions and schemas are Spark's {@link FileTable}, which does nothing before it is asked.
  */
 abstract class PrunedTable extends FileTable implements SupportsMetadataColumns {
+  private static final String WHERE = "where";
+
   private final SparkSession session;
   private final CaseInsensitiveStringMap options;
   private final Map<String, String> properties;
   private final List<String> paths;
   private final StructType given;
   private final Transform[] declared;
+  private final ScanOptions scanOptions;
+  private StructType columns;
+  private BoundFilter where;
   private PartitioningAwareFileIndex files;
   private long listedAt = WrittenPaths.now();
 
@@ -65,6 +71,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     this.paths = TablePaths.of(options);
     this.given = given;
     this.declared = declared;
+    scanOptions = ScanOptions.of(this.options, DriverSettings.of(session.sparkContext()), null);
   }
 
   abstract FileKind kind();
@@ -106,11 +113,28 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   }
 
   /**
+   * The columns. Spark asks for them when it loads the files: the option {@code where} is resolved then, and no setting that
+   * changes later changes its rows.
+   */
+  @Override
+  public synchronized StructType schema() {
+    if (columns == null) {
+      StructType described = describedColumns();
+      String sql = options.get(WHERE);
+      where =
+          sql == null
+              ? BoundFilter.none(described)
+              : BoundFilter.of(session, sql, described, options.get(DateTimeUtils.TIMEZONE_OPTION()));
+      columns = described;
+    }
+    return columns;
+  }
+
+  /**
    * A table that is partitioned is as its catalog says, whatever lies in its directory. Otherwise the files say it; with
    * what the given schema says of columns beside their types, which Spark forgets for those of partitions.
    */
-  @Override
-  public StructType schema() {
+  private StructType describedColumns() {
     if (!declaredPartitions().isEmpty()) {
       return given.asNullable();
     }
@@ -163,12 +187,26 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap given) {
     refreshIfWritten();
     CaseInsensitiveStringMap merged = mergedOptions(given);
-    ScanOptions scanOptions = ScanOptions.of(merged);
-    BoundFilter where =
-        scanOptions.where() == null ? BoundFilter.none(schema()) : BoundFilter.of(session, scanOptions.where(), schema());
+    StructType schema = schema();
     PlannerPredicate predicates =
-        new PlannerPredicate(session, kind(), schema(), fileIndex().partitionSchema(), doubt(merged));
-    return new PrunedScanBuilder(session, newFileScanBuilder(merged), schema(), predicates, scanOptions, where);
+        new PlannerPredicate(session, kind(), schema, fileIndex().partitionSchema(), doubt(merged));
+    return new PrunedScanBuilder(
+        session, newFileScanBuilder(merged), schema, predicates, scanOptions(merged).withWhere(where));
+  }
+
+  /** The options of one relation: those of the table, and what a query adds to them. */
+  private ScanOptions scanOptions(CaseInsensitiveStringMap merged) {
+    if (merged.equals(options)) {
+      return scanOptions;
+    }
+    OptionNames.check(kind(), merged.asCaseSensitiveMap());
+    if (!Objects.equals(merged.get(WHERE), options.get(WHERE))) {
+      throw new IllegalArgumentException(
+          "option where belongs to a load of paths, or to the OPTIONS of a table: a query cannot add it to "
+              + name()
+              + "; use .where(…) or WHERE instead");
+    }
+    return ScanOptions.of(merged, DriverSettings.of(session.sparkContext()), null);
   }
 
   /** A DataFrame outlives an INSERT into its table. */
@@ -187,6 +225,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
         && getClass() == that.getClass()
         && session == that.session
         && options.equals(that.options)
+        && Objects.equals(where, that.where)
         && paths.equals(that.paths)
         && Objects.equals(given, that.given)
         && Arrays.equals(declared, that.declared);

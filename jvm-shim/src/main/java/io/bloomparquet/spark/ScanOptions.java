@@ -6,27 +6,35 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import org.apache.spark.SparkFiles;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * The options of a load that say whether and how it is planned. All other options are Spark's, or the planner's, which
- * gets {@link #planner} as they were given.
+ * The options of a load that say whether and how it is planned. All other options are Spark's.
  *
- * @param where a condition that belongs to the load, as SQL; null if none
+ * @param where the condition that belongs to the load
  * @param pushFilters whether the filters of queries are planned by
- * @param planner the options that the planner reads
+ * @param planner what the planner is sent of them, and of the driver's settings
  */
 record ScanOptions(
     Planning planning,
     long timeoutMillis,
     int maxFiles,
-    String where,
+    BoundFilter where,
     boolean pushFilters,
     Map<String, String> planner) {
 
+  private interface Choice {
+    String name();
+
+    default String text() {
+      return name().toLowerCase(Locale.ROOT);
+    }
+  }
+
   /** When row groups are planned on the driver. */
-  enum Planning {
+  enum Planning implements Choice {
     /** Unless there are too many files. */
     AUTO,
     DRIVER,
@@ -34,35 +42,58 @@ record ScanOptions(
   }
 
   /** Whether queries' filters prune; with the jar, automatically is always. */
-  enum PushFilters {
+  private enum PushFilters implements Choice {
     AUTO,
     ON,
     OFF
   }
 
+  /** What becomes of a row group whose filter cannot be used. */
+  private enum OnFilterError implements Choice {
+    KEEP,
+    FAIL
+  }
+
+  private enum Flag implements Choice {
+    TRUE,
+    FALSE
+  }
+
   static final String DEFAULT_TIMEOUT = "30s";
   static final int DEFAULT_MAX_FILES = 100_000;
 
-  static ScanOptions of(CaseInsensitiveStringMap options) {
+  /**
+   * Checks the values, and throws {@link IllegalArgumentException}. The names are checked by {@link OptionNames}.
+   *
+   * @param where the resolved option {@code where}; null while the columns are not known
+   */
+  static ScanOptions of(CaseInsensitiveStringMap options, DriverSettings driver, BoundFilter where) {
     Map<String, String> planner = new TreeMap<>();
-    options.forEach(
-        (key, value) -> {
-          // Keys with dots are settings of Hadoop and of parquet-java, which are no concern of the planner, and may hold
-          // secrets.
-          if (!key.contains(".") && !key.equals("path") && !key.equals("paths") && value != null) {
-            planner.put(key, value);
-          }
-        });
+    planner.put("onFilterError", choice(options, "onFilterError", OnFilterError.values(), OnFilterError.KEEP).text());
+    planner.put("cache", choice(options, "cache", Flag.values(), Flag.TRUE).text());
+    planner.put("cacheMaxBytes", String.valueOf(driver.cacheMaxBytes()));
+    if (driver.cacheDirectory() != null) {
+      planner.put("cacheDirectory", driver.cacheDirectory());
+    }
+    if (options.get("keyProvider") != null) {
+      driver.checkKeyProvider(options.get("keyProvider"));
+      planner.put("keyProvider", options.get("keyProvider"));
+      planner.put("shippedFiles", SparkFiles.getRootDirectory());
+    }
     return new ScanOptions(
         choice(options, "planning", Planning.values(), Planning.AUTO),
         millis(options, "planningTimeout", DEFAULT_TIMEOUT),
         count(options, "maxFilesPlannedOnDriver", DEFAULT_MAX_FILES),
-        options.get("where"),
+        where,
         choice(options, "pushFilters", PushFilters.values(), PushFilters.AUTO) != PushFilters.OFF,
         planner);
   }
 
-  private static <E extends Enum<E>> E choice(
+  ScanOptions withWhere(BoundFilter where) {
+    return new ScanOptions(planning, timeoutMillis, maxFiles, where, pushFilters, planner);
+  }
+
+  private static <E extends Choice> E choice(
       CaseInsensitiveStringMap options, String name, E[] choices, E byDefault) {
     String given = options.get(name);
     if (given == null) {
@@ -77,7 +108,7 @@ record ScanOptions(
         name,
         given,
         Arrays.stream(choices)
-            .map(each -> each.name().toLowerCase(Locale.ROOT))
+            .map(Choice::text)
             .collect(Collectors.joining(", ")));
   }
 

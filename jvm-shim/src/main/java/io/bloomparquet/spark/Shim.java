@@ -18,10 +18,15 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 /** What Python calls. */
 public final class Shim {
 
-  /** Starts the planner of a session, so that the first query does not wait for its imports. Failing is told later. */
-  public void warm(SparkSession session) {
+  /**
+   * Names the interpreter that plans, unless the application's settings do, and starts the planner, so that the first query
+   * does not wait for its imports. A planner that fails to start is reported by that query.
+   */
+  public void attach(SparkSession session, String python, String pythonPath) {
+    DriverSettings.makeStatic();
+    DriverSettings.attach(session.sparkContext(), python, pythonPath);
     try {
-      PlannerProcess.of(PythonCommand.attach(session));
+      PlannerProcess.of(PythonCommand.of(session));
     } catch (PlannerException error) {
       // The first query that needs a plan says so.
     }

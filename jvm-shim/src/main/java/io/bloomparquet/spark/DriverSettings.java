@@ -1,0 +1,91 @@
+package io.bloomparquet.spark;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Stream;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.network.util.JavaUtils;
+import org.apache.spark.sql.internal.SQLConf;
+
+/**
+ * Settings that decide which code the driver runs and which files it deletes. They are read from the {@link SparkConf} of
+ * the application alone: never from SQL {@code SET}, the options of a load, or the properties of a table, which come from
+ * people who may query and nothing more.
+ *
+ * @param keyProviders functions that the option {@code keyProvider} may name
+ * @param cacheDirectory where the planner's cache lies; null for its default
+ */
+record DriverSettings(List<String> keyProviders, String cacheDirectory, long cacheMaxBytes) {
+  static final String PYTHON = "spark.bloomparquet.python";
+  static final String PYTHON_PATH = "spark.bloomparquet.pythonPath";
+  static final String KEY_PROVIDERS = "spark.bloomparquet.keyProviders";
+  static final String CACHE_DIRECTORY = "spark.bloomparquet.cacheDirectory";
+  static final String CACHE_MAX_BYTES = "spark.bloomparquet.cacheMaxBytes";
+
+  private static final String DEFAULT_CACHE_MAX_BYTES = "1g";
+
+  static DriverSettings of(SparkContext context) {
+    SparkConf conf = context.getConf();
+    List<String> providers =
+        Arrays.stream(conf.get(KEY_PROVIDERS, "").split(",")).map(String::trim).filter(each -> !each.isEmpty()).toList();
+    String directory = conf.get(CACHE_DIRECTORY, "").trim();
+    return new DriverSettings(
+        providers,
+        directory.isEmpty() ? null : directory,
+        bytes(CACHE_MAX_BYTES, conf.get(CACHE_MAX_BYTES, DEFAULT_CACHE_MAX_BYTES)));
+  }
+
+  private static long bytes(String name, String given) {
+    try {
+      long bytes = JavaUtils.byteStringAsBytes(given.trim());
+      if (bytes > 0) {
+        return bytes;
+      }
+    } catch (NumberFormatException error) {
+      // The message below says what was expected.
+    }
+    throw new IllegalArgumentException(name + " is '" + given + "'; expected bytes as Spark writes them, such as 128m or 1g");
+  }
+
+  /** Lets Spark refuse {@code SET} and {@code spark.conf.set} of these settings, as for its own static ones. */
+  static void makeStatic() {
+    for (String name : List.of(PYTHON, PYTHON_PATH, KEY_PROVIDERS, CACHE_DIRECTORY, CACHE_MAX_BYTES)) {
+      synchronized (SQLConf.class) { // several class loaders may hold this class
+        if (!SQLConf.isStaticConfigKey(name)) {
+          SQLConf.buildStaticConf(name).doc("Read from the SparkConf of the application.").stringConf().createOptional();
+        }
+      }
+    }
+  }
+
+  /** For code that has started the session: the interpreter that plans, unless the application's settings name one. */
+  static void attach(SparkContext context, String python, String pythonPath) {
+    SparkConf conf = context.conf();
+    if (conf.get(PYTHON, "").isBlank()) {
+      conf.set(PYTHON, python).set(PYTHON_PATH, pythonPath);
+    }
+  }
+
+  /** Throws {@link IllegalArgumentException} unless the application's settings name {@code provider}. */
+  void checkKeyProvider(String provider) {
+    if (keyProviders.contains(provider)) {
+      return;
+    }
+    // Text of another form may be a key that was given by mistake: no message repeats it.
+    boolean isName = provider.matches("[\\w.]+:[\\w.]+");
+    throw new IllegalArgumentException(
+        String.format(
+            "option keyProvider is %s; expected one of the functions that %s names (found: %s). Set it when the "
+                + "application starts: spark-defaults.conf, --conf, or SparkSession.builder.config",
+            isName ? "'" + provider + "'" : "not of the form module:function",
+            KEY_PROVIDERS,
+            keyProviders.isEmpty() ? "none" : String.join(", ", keyProviders)));
+  }
+
+  /** The first of {@code names} that the application's settings have a value for; empty if none. */
+  static String first(SparkContext context, String... names) {
+    SparkConf conf = context.getConf();
+    return Stream.of(names).map(name -> conf.get(name, "")).filter(value -> !value.isBlank()).findFirst().orElse("");
+  }
+}

@@ -1,0 +1,71 @@
+"""Aggregates are those of Spark's own reader, also where a setting lets a reader answer them from footers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc as po
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.scenarios import Readers, read, texts
+from tests.support.spark import conf
+
+PUSHED = {"spark.sql.parquet.aggregatePushdown": "true", "spark.sql.orc.aggregatePushdown": "true"}
+AGGREGATES = ("count(*)", "count(f)", "min(f)", "max(f)", "count(late)", "min(late)", "max(late)", "min(s)", "max(s)")
+GROUPINGS = ("", "GROUP BY day", "GROUP BY f")
+FORMATS = {"parquet": "bloomparquet", "orc": "bloomorc"}
+
+
+def write(root: Path, kind: str) -> None:
+    """Two partitions; of the files, one lacks a column, and one has NaN, which its writer leaves out of min and max."""
+    nan = float("nan")
+    tables = {
+        "day=1/0": pa.table({"f": [1.0, nan, 999.0], "s": ["a", "b", "x" * 2000]}),
+        "day=1/1": pa.table({"f": [2.0, None, -0.0], "s": ["c", None, "d"], "late": pa.array([1, 2, 3], pa.int32())}),
+        "day=2/2": pa.table({"f": [3.0, 4.0, 0.0], "s": ["e", "f", "g"], "late": pa.array([7, 8, None], pa.int32())}),
+    }
+    for name, table in tables.items():
+        path = root / f"{name}.{kind}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (pq if kind == "parquet" else po).write_table(table, path)
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_aggregates_are_sparks_own(
+    readers: Readers, tmp_path: Path, kind: str, grouping: str, vectorized: str
+) -> None:
+    write(tmp_path, kind)
+    reader = f"spark.sql.{kind}.enable{'d' * 0}VectorizedReader" if kind == "parquet" else "spark.sql.orc.enableVectorizedReader"
+    schema = "f DOUBLE, s STRING, late INT, day INT"
+    for aggregate in (*AGGREGATES, ", ".join(AGGREGATES), "count(day), max(day)"):
+        rows = []
+        for source, pushed in ((kind, "false"), (FORMATS[kind], "true"), (FORMATS[kind], "false")):
+            settings = {**dict.fromkeys(PUSHED, pushed), reader: vectorized}
+            with conf(readers.spark, settings):
+                read(readers.spark, source, tmp_path, schema).createOrReplaceTempView("aggregated")
+                rows.append(texts(readers.spark.sql(f"SELECT {aggregate} FROM aggregated {grouping}").collect()))
+        assert rows[0] == rows[1] == rows[2], aggregate
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_aggregates_over_a_column_that_was_added_with_a_default(readers: Readers, tmp_path: Path, kind: str) -> None:
+    spark, rows = readers.spark, []
+    write(tmp_path, kind)
+    for source in (kind, FORMATS[kind]):
+        with conf(spark, PUSHED):
+            spark.sql(f"CREATE TABLE grown_{source} (f DOUBLE, s STRING, day INT) USING {source} "
+                      f"PARTITIONED BY (day) LOCATION '{tmp_path}'")
+            try:
+                if source == kind:
+                    spark.sql(f"MSCK REPAIR TABLE grown_{source}")
+                spark.sql(f"ALTER TABLE grown_{source} ADD COLUMNS (late INT DEFAULT 42)")
+                found = spark.sql(f"SELECT max(late), min(late), count(late), count(*), max(f) FROM grown_{source}")
+                rows.append(texts(found.collect()))
+            finally:
+                spark.sql(f"DROP TABLE grown_{source}")
+    assert rows[0] == rows[1]
+    assert "42" in rows[0][0]

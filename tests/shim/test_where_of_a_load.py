@@ -1,0 +1,171 @@
+"""The option ``where`` is resolved once, when the files are loaded: settings that change later do not change the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_bloomparquet import last_plan
+from tests.support.scenarios import read
+from tests.support.spark import conf
+
+ZONE, ANSI, CASE = "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive"
+NEW_YORK, UTC = {ZONE: "America/New_York"}, {ZONE: "UTC"}
+NOON = "at = TIMESTAMP '2026-01-31 12:00:00'"
+
+
+@pytest.fixture(scope="module", params=["bloomparquet", "bloomorc"])
+def source(request: pytest.FixtureRequest, shim: SparkSession) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def path(source: str, shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One row for each hour of a day: `hour` is that of UTC. `text` is a number but once."""
+    place = str(tmp_path_factory.mktemp("where") / source)
+    with conf(shim, UTC):
+        rows = shim.range(24).selectExpr(
+            "CAST(id AS INT) hour",
+            "make_timestamp(2026, 1, 31, CAST(id AS INT), 0, 0) at",
+            "IF(id = 3, 'three', CAST(id AS STRING)) text",
+        )
+        rows.coalesce(1).write.format(source).save(place)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def settings(shim: SparkSession) -> Iterator[None]:
+    with conf(shim, {**UTC, ANSI: "false", CASE: "false"}):
+        yield
+    shim.catalog.clearCache()
+
+
+def hours(frame: DataFrame) -> list[int]:
+    return sorted(row["hour"] for row in frame.select("hour").collect())
+
+
+CHANGES: dict[str, tuple[str, dict[str, str], dict[str, str], list[int]]] = {
+    "zone": (NOON, UTC, NEW_YORK, [12]),
+    "other zone": (NOON, NEW_YORK, UTC, [17]),
+    "cast to timestamp": ("at = CAST('2026-01-31 12:00:00' AS TIMESTAMP)", NEW_YORK, UTC, [17]),
+    "hour": ("hour(at) = 12", NEW_YORK, UTC, [17]),
+    "cast to date": ("CAST(at AS DATE) = DATE '2026-01-30'", NEW_YORK, UTC, [0, 1, 2, 3, 4]),
+    "not ANSI": ("CAST(text AS INT) = 7", {ANSI: "false"}, {ANSI: "true"}, [7]),
+    "case": ("HOUR = 7", {CASE: "false"}, {CASE: "true"}, [7]),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_a_setting_between_load_and_action_changes_nothing(shim: SparkSession, source: str, path: str, case: str) -> None:
+    where, at_load, at_action, expected = CHANGES[case]
+    with conf(shim, at_load):
+        frame = read(shim, source, path, where=where)
+    with conf(shim, at_action):
+        assert hours(frame) == expected
+        assert frame.count() == len(expected)
+        assert hours(frame.where("hour >= 0")) == expected
+    with conf(shim, at_load):
+        assert hours(frame) == hours(read(shim, source, path).where(where)) == expected
+
+
+def test_ansi_at_load_is_an_error_whatever_comes_later(shim: SparkSession, source: str, path: str) -> None:
+    with conf(shim, {ANSI: "true"}):
+        frame = read(shim, source, path, where="CAST(text AS INT) = 7")
+    with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+        frame.collect()
+
+
+@pytest.mark.parametrize("store", ["cache", "CACHE TABLE"])
+def test_a_cache_never_serves_another_loads_rows(shim: SparkSession, source: str, path: str, store: str) -> None:
+    first = read(shim, source, path, where=NOON)
+    if store == "cache":
+        first.cache()
+    else:
+        first.createOrReplaceTempView("cached_noon")
+        shim.sql("CACHE TABLE cached_noon")
+    assert hours(first) == [12]
+    with conf(shim, NEW_YORK):
+        assert hours(read(shim, source, path, where=NOON)) == [17]
+        assert hours(first) == [12]
+    again = read(shim, source, path, where=NOON)
+    assert hours(again) == [12]
+    assert "InMemoryTableScan" in again._jdf.queryExecution().executedPlan().toString(), "equal loads share a cache"
+
+
+def test_two_loads_of_one_text_in_one_query(shim: SparkSession, source: str, path: str) -> None:
+    first = read(shim, source, path, where=NOON)
+    with conf(shim, NEW_YORK):
+        second = read(shim, source, path, where=NOON)
+    for adaptive in ("true", "false"):  # both reuse equal exchanges
+        with conf(shim, {"spark.sql.adaptive.enabled": adaptive}):
+            counts = [frame.groupBy("hour").count() for frame in (first, second)]
+            both = counts[0].union(counts[1])
+            assert sorted(map(tuple, both.collect())) == [(12, 1), (17, 1)]
+            assert sorted(map(tuple, counts[0].union(counts[0]).collect())) == [(12, 1), (12, 1)]
+
+
+def test_a_temporary_view_is_one_load(shim: SparkSession, source: str, path: str) -> None:
+    quoted = NOON.replace("'", "\\'")
+    shim.sql(f"CREATE OR REPLACE TEMPORARY VIEW noon USING {source} OPTIONS (path '{path}', where '{quoted}')")
+    with conf(shim, NEW_YORK):
+        assert hours(shim.table("noon")) == hours(shim.sql("SELECT * FROM noon")) == [12]
+
+
+def test_a_catalog_table_is_loaded_by_each_query(shim: SparkSession, source: str, path: str) -> None:
+    quoted = NOON.replace("'", "\\'")
+    shim.sql(f"CREATE TABLE noons USING {source} OPTIONS (where '{quoted}') LOCATION '{path}'")
+    try:
+        frame = shim.table("noons").cache()
+        assert hours(frame) == [12]
+        with conf(shim, NEW_YORK):
+            assert hours(frame) == [12]
+            assert hours(shim.table("noons")) == [17]
+    finally:
+        shim.sql("DROP TABLE noons")
+
+
+def test_now_is_the_time_of_the_load(shim: SparkSession, source: str, path: str) -> None:
+    frame = read(shim, source, path, where="at < now() AND hour < 3")
+    queries = [frame.select("hour"), frame.where("hour >= 0")]
+    assert [hours(each) for each in queries] == [[0, 1, 2]] * 2
+    times = {plan.where.split("at < ")[1].split(" AND ")[0] for each in queries for plan in last_plan(each) if plan.where}
+    assert len(times) == 1, "one time for all queries over the load"
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("no_such = 1", "UNRESOLVED_COLUMN"),
+        ("hour +", "PARSE_SYNTAX_ERROR"),
+        ("hour IN (SELECT 1)", "expected a condition that each row answers by itself"),
+        ("rand() < 1", "expected a condition that each row answers by itself"),
+        ("no_such_function(hour)", "UNRESOLVED_ROUTINE"),
+        ("hour", "DATATYPE_MISMATCH"),
+    ],
+)
+def test_a_condition_that_does_not_resolve_fails_the_load(
+    shim: SparkSession, source: str, path: str, where: str, message: str
+) -> None:
+    with pytest.raises((PySparkException, Exception), match=message):
+        read(shim, source, path, where=where)
+
+
+def test_a_condition_beside_a_tables_name_is_refused(shim: SparkSession, source: str, path: str) -> None:
+    shim.sql(f"CREATE TABLE hours_of_a_day USING {source} LOCATION '{path}'")
+    try:
+        with pytest.raises(Exception, match="option where belongs to a load"):
+            shim.read.option("where", "hour = 1").table("hours_of_a_day").collect()
+        with pytest.raises(Exception, match="option where belongs to a load"):
+            shim.sql("SELECT * FROM hours_of_a_day WITH (where = 'hour = 1')").collect()
+    finally:
+        shim.sql("DROP TABLE hours_of_a_day")
+
+
+def test_the_option_time_zone_is_the_zone_of_where(shim: SparkSession, source: str, path: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"where": NOON, "timeZone": "America/New_York"}
+    assert hours(read(shim, source, path, **options)) == [17]
