@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import re
 import sys
 import threading
 import time
@@ -22,6 +24,7 @@ from bloomparquet.keys import Keys, load_keys
 _SECONDS_KEPT = 600.0
 _SECONDS_TRUSTED = 5.0  # also where it opens nothing; twice as long each time that this was of no use
 _SPARKS_FILES = "userFiles-"
+_ALLOWED = "BLOOMPARQUET_KEY_PROVIDERS"
 _WHERE_FOUND = (
     "on PYTHONPATH, and among the files that --py-files or SparkContext.addPyFile ships; the jar's planner also in "
     "spark.bloomparquet.pythonPath; none of them sees a notebook, or the program itself"
@@ -35,8 +38,9 @@ _trusted: dict[str, float] = {}  # seconds
 class _Answer:
     """What a provider gives, when it does: one thread asks, and any number may wait."""
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, shipped_files: str | None) -> None:
         self.provider = provider
+        self._shipped_files = shipped_files
         self._keys: Keys | None = None
         self._error: OptionError | None = None
         self._done = threading.Event()
@@ -67,7 +71,7 @@ class _Answer:
 
     def _ask(self) -> None:
         try:
-            self._keys = _load(self.provider)
+            self._keys = _load(self.provider, self._shipped_files)
         except OptionError as error:
             self._error = error
         except BaseException as error:  # noqa: BLE001 - who waits is to be told
@@ -76,11 +80,29 @@ class _Answer:
         self._done.set()
 
 
-def provided_keys(provider: str | None, patience: float | None = None) -> Keys | None:
+def check_allowed(provider: str) -> None:
+    """OptionError unless the environment variable ``BLOOMPARQUET_KEY_PROVIDERS`` names `provider`.
+
+    For where an option chooses it and there is no JVM whose settings could be asked. Who may set options and properties
+    of tables may thus not choose which code runs.
+    """
+    allowed = [name.strip() for name in os.environ.get(_ALLOWED, "").split(",") if name.strip()]
+    if provider not in allowed:
+        # Text of another form may be a key that was given by mistake: no message repeats it.
+        what = repr(provider) if re.fullmatch(r"[\w.]+:[\w.]+", provider) else "not of the form module:function"
+        raise OptionError(
+            f"option keyProvider is {what}; expected one of the functions that the environment variable {_ALLOWED} of "
+            f"the driver names (found: {', '.join(allowed) or 'none'}); set it, as a list with commas, before the session "
+            "is started. With the jar, the setting is spark.bloomparquet.keyProviders"
+        )
+
+
+def provided_keys(provider: str | None, patience: float | None = None, shipped_files: str | None = None) -> Keys | None:
     """What the function that `provider` names (``"module:function"``) returns; None where none is named.
 
     Waits for it no longer than until `patience` seconds after it was called; then raises PlanError. Raises OptionError
-    that says what to do where there is no such function, or it does not return keys.
+    that says what to do where there is no such function, or it does not return keys. A module that is found nowhere else
+    is looked for in the directory `shipped_files`, and in archives there.
     """
     if provider is None:
         return None
@@ -91,7 +113,7 @@ def provided_keys(provider: str | None, patience: float | None = None) -> Keys |
     with _lock:
         answer = _asked.get(provider)
         if answer is None or answer.is_over:
-            answer = _asked[provider] = _Answer(provider)
+            answer = _asked[provider] = _Answer(provider, shipped_files)
     return answer.keys(patience)
 
 
@@ -114,16 +136,30 @@ def doubted(provider: str | None) -> Iterator[None]:
         raise
 
 
-def _load(provider: str) -> Keys:
+def _load(provider: str, shipped_files: str | None) -> Keys:
     importlib.invalidate_caches()  # the module may have been shipped since this process began
     if _is_missing(provider):
-        sys.path += [archive for archive in _shipped_archives() if archive not in sys.path]
+        _add_shipped(provider, shipped_files)
     try:
         return load_keys(provider)
     except OptionError as error:
         if _is_missing(provider):
             raise OptionError(f"{error}; {sys.executable} looks for modules {_WHERE_FOUND}") from None
         raise
+
+
+def _add_shipped(provider: str, shipped_files: str | None) -> None:
+    """Look for the provider's module among what Spark has shipped, too; last, and only if it is there.
+
+    SQL's ADD FILE writes into the same directory, and must not take the place of other modules.
+    """
+    before = list(sys.path)
+    if shipped_files and shipped_files not in sys.path:
+        sys.path.append(shipped_files)
+    if _is_missing(provider):
+        sys.path += [archive for archive in _shipped_archives() if archive not in sys.path]
+    if _is_missing(provider):
+        sys.path[:] = before
 
 
 def _shipped_archives() -> list[str]:

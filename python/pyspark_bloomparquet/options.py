@@ -3,7 +3,7 @@ and what the README says.
 
 Spark hands options over as a case-insensitive map of strings with lower-cased keys, and ignores what a source does not
 know. A misspelt option that silently does nothing is the worst kind here (it reads everything), so an unknown name is
-an error with the nearest one; through the jar, where Spark's own options pass as well, a warning.
+an error with the nearest one. The jar knows the same names (``OptionNames.java``), and Spark's own beside them.
 
 ``python -m pyspark_bloomparquet.options`` prints the README's table.
 """
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import OptionError, nearest
 from pyspark_bloomparquet.formats import ORC, PARQUET, Source
+from pyspark_bloomparquet.key_provider import check_allowed
 from pyspark_bloomparquet.option import (
     JAR,
     PYTHON,
@@ -31,7 +32,7 @@ from pyspark_bloomparquet.option import (
     parse_zone,
 )
 from pyspark_bloomparquet.working_directory import absolute
-from pyspark_bloomparquet.write_options import WRITING, is_encryptions, is_of_a_library
+from pyspark_bloomparquet.write_options import WRITING, is_encryptions
 
 if TYPE_CHECKING:
     from bloomparquet.pruning.planner import OnFilterError
@@ -79,15 +80,6 @@ LOADING: tuple[Option, ...] = (
         JAR,
     ),
     Option(
-        "cacheDirectory",
-        None,
-        parse_text,
-        "Where they are kept; `$XDG_CACHE_HOME/bloomparquet` or `~/.cache/bloomparquet` if not given. It may be "
-        "deleted at any time.",
-        JAR,
-    ),
-    Option("cacheMaxBytes", "1g", parse_bytes, "How much that may take; what was used least recently goes.", JAR),
-    Option(
         "onFilterError",
         "keep",
         one_of("keep", "fail"),
@@ -98,8 +90,8 @@ LOADING: tuple[Option, ...] = (
         None,
         parse_text,
         "Who has the keys of encrypted files: `module:function`, such as `company.keys:for_events`, a function without "
-        "parameters that returns `bloomparquet.Keys`. Called in the planner, and without the jar in every Python "
-        "worker. Keys themselves are in no option.",
+        "parameters that returns `bloomparquet.Keys`. It must be named in `spark.bloomparquet.keyProviders` (see below). "
+        "Called in the planner, and without the jar in every Python worker. Keys themselves are in no option.",
         source=PARQUET,
     ),
     Option("mergeSchema", "false", parse_flag, "The schema is the union of all files' schemas, not the first file's."),
@@ -145,10 +137,9 @@ LOADING: tuple[Option, ...] = (
         "timeZone",
         None,
         parse_zone,
-        "The zone of timestamps that do not say theirs, in `where` and in partition directories. A Python data source "
-        "cannot see `spark.sql.session.timeZone`: where such a timestamp needs a zone and none is given, that is an "
-        "error.",
-        PYTHON,
+        "The zone of timestamps that do not say theirs, in `where` and in partition directories; if not given, with the "
+        "jar that of the session. A Python data source cannot see `spark.sql.session.timeZone`: where such a timestamp "
+        "needs a zone and none is given, that is an error.",
     ),
     Option(
         "maxPartitionBytes",
@@ -181,13 +172,23 @@ def find_option(key: str, source: Source) -> Option:
     """The option of `source` that Spark's `key` is, whatever its case. OptionError with the nearest name where there is
     none."""
     setting, mark, _ = key.partition("#")
+    if (owner := _OF_THE_DRIVER.get(setting.lower())) is not None:
+        raise OptionError(
+            f"option {owner[0]} is taken from no load, table or session; it is for the jar: set {owner[1]} when the "
+            "application starts (spark-defaults.conf, --conf, or SparkSession.builder.config)"
+        )
     option = _BY_FOLDED.get(setting.lower())
     if option is not None and option.source not in (None, source):
         raise OptionError(_of_the_other(key, source))
     if option is None or (mark and not option.per_column):
         names = (each.name for each in OPTIONS if each.source in (None, source))
-        raise OptionError(f"{source} has no option {key!r}{nearest(setting, names)}")
+        guess = "; did you mean 'where'?" if setting.lower() in _MEANT_AS_WHERE else nearest(setting, names)
+        raise OptionError(f"{source} has no option {key!r}{guess}")
     return option
+
+
+_MEANT_AS_WHERE = {"filter", "filters", "predicate", "condition"}
+_OF_THE_DRIVER = {name.lower(): (name, f"spark.bloomparquet.{name}") for name in ("cacheDirectory", "cacheMaxBytes")}
 
 
 def _of_the_other(key: str, source: Source) -> str:
@@ -232,6 +233,8 @@ class Options:
             value = option.read(option.name, text)
             if option.name in values:
                 values[option.name] = value
+        if values["keyProvider"] is not None:
+            check_allowed(values["keyProvider"])
         path, several = values.pop("path"), values.pop("paths")
         paths = several or ((path,) if path else ())
         if not paths:
@@ -244,41 +247,38 @@ class Options:
 
 @dataclass(frozen=True)
 class PlannerOptions:
-    """What the planner heeds of the options of a load through the jar."""
+    """What the jar sends the planner: the options of a load that the planner heeds, and the settings of the driver.
+
+    The jar has checked them: `key_provider` is one that the application's settings name. `shipped_files` is where Spark
+    puts what ``addPyFile`` ships.
+    """
 
     on_filter_error: OnFilterError
     cache: bool
     cache_directory: str
     cache_max_bytes: int
     key_provider: str | None = None
+    shipped_files: str | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], source: Source = PARQUET) -> tuple[PlannerOptions, list[str]]:
-        """The options, and what to warn of: a name that Spark does not know is no error there, and a source that reads
-        its own files in Spark's place should be no stricter. :class:`OptionError` for a wrong value."""
+    def parse(cls, given: Mapping[str, str]) -> PlannerOptions:
+        """The checked values. Raises :class:`OptionError` for a wrong value."""
         from bloomparquet.pruning.disk import default_directory
 
-        known = (_BY_FOLDED[name.lower()] for name in _PLANNERS)
-        heeded = {option.name.lower(): option for option in known if option.source in (None, source)}
-        values = _defaults(heeded.values())
-        warnings = []
-        for key, value in given.items():
-            option = heeded.get(key.lower())
-            if option is not None:
-                values[option.name] = option.read(option.name, value)
-            elif key.lower() in map(str.lower, _PLANNERS):
-                warnings.append(_of_the_other(key, source))
-            elif key.lower() not in _BY_FOLDED and key.lower() not in _OF_CATALOGS and not is_of_a_library(key):
-                guess = nearest(key, (option.name for option in OPTIONS if option.source in (None, source)))
-                if guess:
-                    warnings.append(f"{source} has no option {key!r}{guess}")
+        values = _defaults(_PLANNERS)
+        values |= {
+            option.name: option.read(option.name, given[option.name]) for option in _PLANNERS if option.name in given
+        }
         values["cacheDirectory"] = values["cacheDirectory"] or str(default_directory())
-        return cls(**_as_fields(values)), warnings
+        return cls(**_as_fields(values))
 
 
-# What a catalog says of its tables, and hands over with their options.
-_OF_CATALOGS = {"provider", "location", "owner", "comment", "collation", "external", "is_managed_location"}
-_PLANNERS = ("onFilterError", "cache", "cacheDirectory", "cacheMaxBytes", "keyProvider")
+_PLANNERS = (
+    *(_BY_FOLDED[name.lower()] for name in ("onFilterError", "cache", "keyProvider")),
+    Option("cacheDirectory", None, parse_text, "A setting of the driver."),
+    Option("cacheMaxBytes", "1g", parse_bytes, "A setting of the driver."),
+    Option("shippedFiles", None, parse_text, "A directory of Spark's."),
+)
 
 
 def _defaults(options: Iterable[Option]) -> dict[str, Any]:

@@ -40,7 +40,6 @@ from bloomparquet.pruning.disk import code_fingerprint
 from bloomparquet.pruning.listed import is_unchanged
 from bloomparquet.pruning.plan import KEPT, ScanPlan
 from bloomparquet.storage import FileInfo, Storage, open_storage
-from pyspark_bloomparquet.formats import ORC, PARQUET
 from pyspark_bloomparquet.frames import COUNTED, read_frame, to_clock, to_predicate, to_shown_as, write_frame
 from pyspark_bloomparquet.key_provider import doubt, provided_keys
 from pyspark_bloomparquet.options import PlannerOptions
@@ -50,7 +49,7 @@ _THREADS = 4
 _KEPT_LISTINGS = 16
 _SHOWN_ERRORS = 3
 _LONGEST = 500  # characters of an error
-_SOURCES = {"parquet": PARQUET, "orc": ORC}
+_FORMATS = ("parquet", "orc")
 _SIGN_SECONDS = 2
 _SECONDS_TO_END = 10
 _PATIENCE_WITH_PROVIDERS = 15.0  # seconds; below what queries wait for their plans
@@ -126,11 +125,11 @@ class Worker:
                     f"the jar speaks version {request.get('version')} of the planner's protocol, this Python package "
                     f"{VERSION}; attach the jar of the same release"
                 )
-            if (source := _SOURCES.get(request["format"])) is None:
+            if request["format"] not in _FORMATS:
                 raise PlanError(
                     f"the planner was asked about files of format {request['format']!r}, which it does not know"
                 )
-            options, warnings = PlannerOptions.parse(request.get("options", {}), source)
+            options = PlannerOptions.parse(request.get("options", {}))
             planner.cache.use_disk(options.cache_directory if options.cache else None, options.cache_max_bytes)
             fatal = options.on_filter_error == "fail"
             dataset = self._dataset(listing, request["files"])
@@ -145,11 +144,11 @@ class Worker:
                 strict=False,
                 exact_names=True,
                 shown_as=to_shown_as(request["shownAs"]),
-                keys=provided_keys(options.key_provider, patience=_PATIENCE_WITH_PROVIDERS),
+                keys=provided_keys(options.key_provider, _PATIENCE_WITH_PROVIDERS, options.shipped_files),
             )
             if any(isinstance(error, EncryptionError) for error in found.errors):
                 doubt(options.key_provider)
-            return summarize(found, warnings)
+            return summarize(found, [])
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
             return {"error": _in_short(error), "fatal": fatal}, b""

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 SUPPORTED = ((4, 1), (4, 2), (4, 3))
 _CLASS = "io.bloomparquet.spark.Shim"
-_PYTHON = "spark.bloomparquet.python"
-_PYTHON_PATH = "spark.bloomparquet.pythonPath"
+_PYTHON, _PYTHON_PATH = "spark.bloomparquet.python", "spark.bloomparquet.pythonPath"
 
 
 @dataclass(frozen=True)
@@ -119,10 +118,8 @@ def attach(spark: SparkSession) -> SparkSession:
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
         return spark
-    if not spark.conf.get(_PYTHON, None):  # what the user set is meant
-        for key, value in _settings().items():
-            spark.conf.set(key, value)
-    shim.warm(jvm)
+    # A call, not a setting of the session: SQL must not choose which program the driver runs.
+    shim.attach(jvm, *_settings().values())
     return spark
 
 

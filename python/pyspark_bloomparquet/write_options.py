@@ -9,7 +9,6 @@ from __future__ import annotations
 from pyspark_bloomparquet.formats import ORC, PARQUET, Source
 from pyspark_bloomparquet.option import JAR, Option, parse_text
 
-_OF_LIBRARIES = ("parquet.", "orc.")
 _ENCRYPTIONS = ("parquet.encryption.", "parquet.crypto.")
 
 
@@ -116,8 +115,3 @@ WRITING: tuple[Option, ...] = (
 def is_encryptions(key: str) -> bool:
     """Whether `key` is one by which parquet-java is told to encrypt or to decrypt."""
     return key.lower().startswith(_ENCRYPTIONS)
-
-
-def is_of_a_library(key: str) -> bool:
-    """Whether `key` is one of parquet-java or of ORC: there are many more of these than are options here."""
-    return key.lower().startswith(_OF_LIBRARIES)

@@ -35,8 +35,12 @@ def plans(rounds: int, shape: Shape) -> Iterator[Row]:
         paths = {_PLAIN: home / _PLAIN, _SECRET: home / _SECRET}
         _write(paths, shape)
         yield from _in_the_core(paths, shape, rounds)
-        spark = attach(start(home, **{"spark.driver.memory": "4g", **_hadoop()}))
-        spark.conf.set("spark.datasource.bloomparquet.cacheDirectory", str(home / "cache"))
+        spark = attach(
+            start(
+                home,
+                **{"spark.driver.memory": "4g", "spark.bloomparquet.cacheDirectory": str(home / "cache"), **_hadoop()},
+            )
+        )
         spark_kms.install(spark, home)
         yield from _in_spark(spark, paths, shape, rounds)
         spark.stop()

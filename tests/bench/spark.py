@@ -69,9 +69,7 @@ def _names(shape: Shape) -> tuple[str, str]:
 
 
 def _start(home: Path) -> SparkSession:
-    spark = start(home, **{"spark.driver.memory": "4g"})
-    spark.conf.set("spark.datasource.bloomparquet.cacheDirectory", str(home / "cache"))
-    return spark
+    return start(home, **{"spark.driver.memory": "4g", "spark.bloomparquet.cacheDirectory": str(home / "cache")})
 
 
 class _Session:
@@ -235,8 +233,8 @@ def _first_query(shape: Shape, source: str, number: int, home: Path, cache: Path
 def _measure_first(arguments: dict[str, Any]) -> float:
     shape = Shape(**arguments["shape"])
     looked_up, root = Lookups(shape), str(data_set(shape))
-    spark = start(Path(arguments["home"]), **{"spark.driver.memory": "4g"})
-    spark.conf.set("spark.datasource.bloomparquet.cacheDirectory", arguments["cache"])
+    settings = {"spark.driver.memory": "4g", "spark.bloomparquet.cacheDirectory": arguments["cache"]}
+    spark = start(Path(arguments["home"]), **settings)
     if arguments["source"] == "bloomparquet":
         attach(spark)
     spark.range(10).selectExpr("sum(id)").collect()  # what every session pays, whatever it reads

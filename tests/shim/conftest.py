@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,13 +10,14 @@ import pytest
 pytest.register_assert_rewrite("tests.support.scenarios")  # the mechanism asserts, too
 
 from tests.support.scenarios import PYTHON, Readers  # noqa: E402
+from tests.support.spark import application_conf  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
-def shim(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+def shim(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """For the rest of this process, ``bloomparquet`` is the jar's."""
     from pyspark_bloomparquet import DefaultSource, attach
 
@@ -25,8 +27,8 @@ def shim(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Spark
             return PYTHON
 
     spark.dataSource.register(PythonSource)
-    spark.conf.set("spark.datasource.bloomparquet.cacheDirectory", str(tmp_path_factory.mktemp("cache")))
-    return attach(spark)
+    with application_conf(spark, {"spark.bloomparquet.cacheDirectory": str(tmp_path_factory.mktemp("cache"))}):
+        yield attach(spark)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ import pytest
 from pyspark_bloomparquet import attach, last_plan
 from tests.support import files
 from tests.support.scenarios import Readers, read, texts
-from tests.support.spark import conf
+from tests.support.spark import application_conf
 
 FILES = 8
 
@@ -80,7 +80,7 @@ class Interpreter:
 @pytest.fixture
 def interpreter(readers: Readers, tmp_path: Path) -> Iterator[Interpreter]:
     found = Interpreter(tmp_path)
-    with conf(readers.spark, {"spark.bloomparquet.python": str(found.program)}):
+    with application_conf(readers.spark, {"spark.bloomparquet.python": str(found.program)}):
         yield found
 
 
@@ -118,7 +118,7 @@ from tests.support.spark import start
 from tests.support.scenarios import texts
 from pyspark_bloomparquet import attach, last_plan
 path, cache, home = sys.argv[1:]
-spark = start(Path(home), **{"spark.datasource.bloomparquet.cacheDirectory": cache})
+spark = start(Path(home), **{"spark.bloomparquet.cacheDirectory": cache})
 attach(spark)
 def ask(value):
     frame = spark.read.format("bloomparquet").load(path).where(f"id = {value}")
@@ -138,10 +138,11 @@ def test_two_processes_that_share_a_cache_on_disk(readers: Readers, path: str, t
     with said.open("w") as out, subprocess.Popen(command, env=where, stdout=out, stderr=out) as process:
 
         def ask(value: int) -> list[Any]:
-            frame = readers.jar(path, cacheDirectory=tmp_path / "cache").where(f"id = {value}")
+            frame = readers.jar(path).where(f"id = {value}")
             return [texts(frame.collect()), [[plan.planned, plan.kept] for plan in last_plan(frame)]]
 
-        with ThreadPoolExecutor(8) as threads:
+        shared = {"spark.bloomparquet.cacheDirectory": str(tmp_path / "cache")}
+        with application_conf(readers.spark, shared), ThreadPoolExecutor(8) as threads:
             while process.poll() is None:
                 assert list(threads.map(ask, range(16))) == expected
     assert process.returncode == 0, said.read_text()[-3000:]

@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaObject
 from pyspark_bloomparquet import ScanSummary
 from tests.support import files
 from tests.support.scenarios import Readers, _scans, run, texts
-from tests.support.spark import conf
+from tests.support.spark import application_conf
 
 PYTHON, PATH = "spark.bloomparquet.python", "spark.bloomparquet.pythonPath"
 _names = itertools.count()
@@ -94,7 +94,7 @@ BROKEN = {
 def test_a_program_that_is_no_planner(readers: Readers, path: str, tmp_path: Path, case: str) -> None:
     text, message = BROKEN[case]
     program = str(tmp_path / "missing") if text is None else script(tmp_path, text)
-    with warnings(readers) as said, conf(readers.spark, {PYTHON: program}):
+    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: program}):
         plan, failures = unplanned(readers, path, planningTimeout="20s")
     assert message in plan.reason
     assert failures == [1]
@@ -105,7 +105,7 @@ def test_a_program_that_is_no_planner(readers: Readers, path: str, tmp_path: Pat
 
 def test_a_python_without_this_package(readers: Readers, path: str, tmp_path: Path) -> None:
     program = script(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
-    with warnings(readers) as said, conf(readers.spark, {PYTHON: program, PATH: ""}):
+    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: program, PATH: ""}):
         plan, _ = unplanned(readers, path)
     assert "can that Python import pyspark_bloomparquet? Name another by spark.bloomparquet.python" in plan.reason
     assert len(said) == 1
@@ -123,7 +123,7 @@ def test_a_python_without_this_package(readers: Readers, path: str, tmp_path: Pa
 def test_a_program_that_never_answers(readers: Readers, path: str, tmp_path: Path, text: str, values: int) -> None:
     program = script(tmp_path, text)
     among = ", ".join(map(str, range(1000, 1000 + values)))
-    with conf(readers.spark, {PYTHON: program}):
+    with application_conf(readers.spark, {PYTHON: program}):
         started = time.monotonic()
         frame = readers.jar(path, planningTimeout="300ms").where(f"id IN (6, {among})")
         assert texts(frame.collect()) == ["(6,)"]
@@ -133,7 +133,7 @@ def test_a_program_that_never_answers(readers: Readers, path: str, tmp_path: Pat
 
 def test_a_plan_that_comes_too_late_is_ready_for_the_next_query(readers: Readers, path: str, tmp_path: Path) -> None:
     program = script(tmp_path, f'sleep 1.5; exec "{sys.executable}" "$@"')
-    with warnings(readers) as said, conf(readers.spark, {PYTHON: program}):
+    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: program}):
         unplanned(readers, path, planningTimeout="200ms")
         plan = run(readers.jar(path, planningTimeout="30s").where("id = 6")).plan
     assert (plan.planned, plan.kept) == (True, 1)

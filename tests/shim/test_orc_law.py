@@ -21,8 +21,7 @@ from tests.support.spark import clock, conf
 
 
 @pytest.fixture(scope="module")
-def readers(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> OrcReaders:
-    shim.conf.set("spark.datasource.bloomorc.cacheDirectory", str(tmp_path_factory.mktemp("cache")))
+def readers(shim: SparkSession) -> OrcReaders:
     return OrcReaders(shim)
 
 

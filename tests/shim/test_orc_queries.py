@@ -21,8 +21,7 @@ REFUSALS = (PySparkException, Py4JJavaError)
 
 
 @pytest.fixture(scope="module")
-def readers(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> OrcReaders:
-    shim.conf.set("spark.datasource.bloomorc.cacheDirectory", str(tmp_path_factory.mktemp("cache")))
+def readers(shim: SparkSession) -> OrcReaders:
     return OrcReaders(shim)
 
 

@@ -22,8 +22,7 @@ REFUSALS = (PySparkException, Py4JJavaError)
 
 
 @pytest.fixture(scope="module")
-def session(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
-    shim.conf.set("spark.datasource.bloomorc.cacheDirectory", str(tmp_path_factory.mktemp("cache")))
+def session(shim: SparkSession) -> SparkSession:
     return shim
 
 

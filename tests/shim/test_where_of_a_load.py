@@ -61,7 +61,9 @@ CHANGES: dict[str, tuple[str, dict[str, str], dict[str, str], list[int]]] = {
 
 
 @pytest.mark.parametrize("case", CHANGES)
-def test_a_setting_between_load_and_action_changes_nothing(shim: SparkSession, source: str, path: str, case: str) -> None:
+def test_a_setting_between_load_and_action_changes_nothing(
+    shim: SparkSession, source: str, path: str, case: str
+) -> None:
     where, at_load, at_action, expected = CHANGES[case]
     with conf(shim, at_load):
         frame = read(shim, source, path, where=where)
@@ -133,7 +135,9 @@ def test_now_is_the_time_of_the_load(shim: SparkSession, source: str, path: str)
     frame = read(shim, source, path, where="at < now() AND hour < 3")
     queries = [frame.select("hour"), frame.where("hour >= 0")]
     assert [hours(each) for each in queries] == [[0, 1, 2]] * 2
-    times = {plan.where.split("at < ")[1].split(" AND ")[0] for each in queries for plan in last_plan(each) if plan.where}
+    times = {
+        plan.where.split("at < ")[1].split(" AND ")[0] for each in queries for plan in last_plan(each) if plan.where
+    }
     assert len(times) == 1, "one time for all queries over the load"
 
 

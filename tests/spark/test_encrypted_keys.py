@@ -108,6 +108,7 @@ def test_a_provider_whose_keys_open_nothing_is_asked_again_and_not_at_once(
     """As after a rotation of keys, or where it was wrong once."""
     name = provider("calls.append(1); return bp.Keys((b'x' if len(calls) < 2 else b'k') * 16)")
     bp.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet", encryption=bp.Keys(b"k" * 16))
+    monkeypatch.setenv("BLOOMPARQUET_KEY_PROVIDERS", name)
     options = Options.parse({"path": str(tmp_path / "a.parquet"), "keyProvider": name})
     began = time.monotonic()
     for _ in range(2):
@@ -161,10 +162,38 @@ def test_a_module_that_was_shipped_since_is_found(provider: Provider, tmp_path: 
     assert provided_keys("shipped_later:keys") == bp.Keys(b"k" * 16)
 
 
-def test_the_option_is_read_by_both_readers_and_is_a_name() -> None:
+def test_the_option_is_read_by_both_readers_and_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLOOMPARQUET_KEY_PROVIDERS", "other:keys, a.b:c")
     assert Options.parse({"path": "x", "keyprovider": "a.b:c"}).key_provider == "a.b:c"
-    assert PlannerOptions.parse({"keyprovider": "a.b:c"})[0].key_provider == "a.b:c"
-    assert Options.parse({"path": "x"}).key_provider is PlannerOptions.parse({})[0].key_provider is None
+    assert PlannerOptions.parse({"keyProvider": "a.b:c"}).key_provider == "a.b:c"
+    assert Options.parse({"path": "x"}).key_provider is PlannerOptions.parse({}).key_provider is None
+
+
+def test_a_provider_that_the_environment_does_not_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for allowed in ("", "os:abort2, os", "os:abor", "os:*"):
+        monkeypatch.setenv("BLOOMPARQUET_KEY_PROVIDERS", allowed)
+        with pytest.raises(OptionError, match=r"keyProvider is 'os:abort'; .* BLOOMPARQUET_KEY_PROVIDERS"):
+            Options.parse({"path": "x", "keyprovider": "os:abort"})
+    with pytest.raises(OptionError, match="keyProvider is not of the form module:function") as raised:
+        Options.parse({"path": "x", "keyprovider": "a key by mistake"})
+    assert "by mistake" not in str(raised.value)
+
+
+def test_shipped_files_never_take_the_place_of_other_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQL's ADD FILE puts files where Spark ships modules to."""
+    monkeypatch.setattr("sys.path", list(sys.path))
+    shipped = tmp_path / "userFiles-1"
+    shipped.mkdir()
+    (shipped / "colorsys.py").write_text("raise SystemExit")
+    (shipped / "keys_that_were_shipped.py").write_text(
+        "import bloomparquet as bp\ndef keys(): return bp.Keys(b'k' * 16)"
+    )
+    for provider in ("colorsys:keys", "module_that_is_nowhere:keys"):
+        with pytest.raises(OptionError, match="has no keys|no module"):
+            provided_keys(provider, shipped_files=str(shipped))
+        assert str(shipped) not in sys.path
+    assert provided_keys("keys_that_were_shipped:keys", shipped_files=str(shipped)) == bp.Keys(b"k" * 16)
+    assert sys.path[-1] == str(shipped)
 
 
 ENCRYPTING = ("parquet.crypto.factory.class", "parquet.encryption.footer.key", "Parquet.Encryption.Column.Keys")

@@ -102,23 +102,26 @@ def test_options_of_the_jar_are_checked_and_otherwise_passed_over() -> None:
         Options.parse({"path": "x", "planning": "of"})
 
 
-def test_the_planner_takes_what_it_heeds_and_warns_of_what_is_nearly_an_option() -> None:
-    given = {
-        "onfiltererror": "fail",
-        "cachemaxbytes": "2k",
-        "cachedirectory": "/c",
-        "cache": "false",
-        "mergeschema": "true",
-    }
-    options, warnings = PlannerOptions.parse(given)
-    assert options == PlannerOptions("fail", False, "/c", 2048)
-    assert warnings == []
-    _, warnings = PlannerOptions.parse({"onfiltereror": "fail", "header": "true", "owner": "me"})
-    assert warnings == ["bloomparquet has no option 'onfiltereror'; did you mean 'onFilterError'?"]
-    given = {"parquet.page.size": "1", "parquet.block.sizes": "1", "parquet.bloom.filter.enabled#id": "true"}
-    assert PlannerOptions.parse(given)[1] == []
+def test_the_planner_takes_what_the_jar_sends() -> None:
+    given = {"onFilterError": "fail", "cacheMaxBytes": "2k", "cacheDirectory": "/c", "cache": "false"}
+    assert PlannerOptions.parse(given) == PlannerOptions("fail", False, "/c", 2048)
     with pytest.raises(OptionError, match="cacheMaxBytes is 'many'"):
-        PlannerOptions.parse({"cachemaxbytes": "many"})
+        PlannerOptions.parse({"cacheMaxBytes": "many"})
+
+
+@pytest.mark.parametrize("name", ["cacheDirectory", "cacheMaxBytes", "CACHEDIRECTORY"])
+def test_where_the_cache_lies_is_said_by_no_load_and_no_write(name: str) -> None:
+    for read in (parse, writing):
+        with pytest.raises(
+            OptionError, match="is taken from no load, table or session; .* set spark.bloomparquet.cache"
+        ):
+            read(**{name: "/tmp"})
+
+
+@pytest.mark.parametrize("name", ["where_", "wher", "filter", "Filters", "predicate"])
+def test_other_words_for_a_condition_are_errors_that_name_where(name: str) -> None:
+    with pytest.raises(OptionError, match=f"no option '{name}'; did you mean 'where'"):
+        parse(**{name: "id = 1"})
 
 
 def test_a_load_passes_write_options_over() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,13 +10,17 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.support import spark_kms
+
 
 def start(home: Path, **conf: str) -> SparkSession:
     """A session on two threads that keeps everything it writes of its own under `home`."""
+    os.environ["BLOOMPARQUET_KEY_PROVIDERS"] = spark_kms.ALLOWED  # for Spark's Python workers, which inherit it
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("bloomparquet-tests")
         .config("spark.ui.enabled", "false")
+        .config("spark.bloomparquet.keyProviders", spark_kms.ALLOWED)
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "2g")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -60,6 +65,20 @@ def conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, old)
+
+
+@contextmanager
+def application_conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the application for the length of a block, as if it had been started with them: no SQL can set them."""
+    settings: Any = spark.sparkContext._jsc.sc().conf()  # type: ignore[union-attr]
+    before = {key: settings.get(key, "") for key in values}
+    for key, value in values.items():
+        settings.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            settings.set(key, old) if old else settings.remove(key)
 
 
 def write(

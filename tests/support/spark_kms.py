@@ -81,6 +81,11 @@ MODULE = Path(__file__).stem
 PROVIDER = f"{MODULE}:every_key"
 SECRET = "what the provider's own exception says"
 WRONG_KEY = b"0123456789abcdef"
+ALLOWED = ",".join(
+    [*(f"{MODULE}:{name}" for name in ("every_key", "footer_key", "wrong_key", "fails", "no_keys", "evry_key"))]
+    + ["nobodys.keys:all", "nobodys:keys", "no_such:thing", "mistaken for a key"]
+)
+"""The key providers that the option ``keyProvider`` may name in tests."""
 
 
 class Client(KmsClient):  # type: ignore[misc]

@@ -21,8 +21,8 @@ import json
 import math
 import mmap
 import os
+import re
 import secrets
-import shutil
 import stat
 import time
 from collections.abc import Mapping
@@ -41,7 +41,9 @@ _FORMAT = 1
 _HEAD = 24
 _ALIGN = 64
 _SUFFIX = ".columns"
+_OWN = "bloomparquet-cache"
 _UNFINISHED = ".unfinished-"
+_UNFINISHED_NAME = re.compile(r"\.unfinished-\d+-[0-9a-f]{16}")
 _ABANDONED_SECONDS = 600.0  # no writer takes that long
 
 
@@ -130,10 +132,13 @@ def _map(path: Path) -> mmap.mmap:
 
 
 class CacheDirectory:
-    """The cache files of one directory. Every method may raise ``OSError``."""
+    """The cache files in a directory of their own, ``bloomparquet-cache`` in the one given.
 
-    def __init__(self, directory: Path, max_bytes: int) -> None:
-        self.directory, self.max_bytes = directory, max_bytes
+    Only files that have both the name and the magic of a cache file are removed. Every method may raise ``OSError``.
+    """
+
+    def __init__(self, parent: Path, max_bytes: int) -> None:
+        self.directory, self.max_bytes = parent / _OWN, max_bytes
 
     def path(self, name: str) -> Path:
         return self.directory / (name + _SUFFIX)
@@ -159,8 +164,6 @@ class CacheDirectory:
         try:
             with open(descriptor, "wb") as file:
                 file.writelines(pieces)
-            if path.is_dir() and not path.is_symlink():  # which no file can replace
-                shutil.rmtree(path)
             os.replace(unfinished, path)
         except BaseException:
             unfinished.unlink(missing_ok=True)
@@ -168,22 +171,25 @@ class CacheDirectory:
         return True
 
     def remove(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
+        """Remove a cache file; anything else by its name stays."""
+        if path.name.endswith(_SUFFIX) and _has_magic(path, len(_MAGIC)):
+            path.unlink(missing_ok=True)
 
     def evict(self, room: int = 0, but: Path | None = None) -> None:
         """Remove what was not used for longest until `room` bytes more fit; and what killed writers have left.
 
         The file `but` is about to be replaced, and does not count.
         """
-        for written, _, path in self._scan(""):
-            if path.name.startswith(_UNFINISHED) and abs(time.time() - written / 1e9) > _ABANDONED_SECONDS:
-                path.unlink(missing_ok=True)
+        for written, size, path in self._scan(""):
+            if _UNFINISHED_NAME.fullmatch(path.name) and abs(time.time() - written / 1e9) > _ABANDONED_SECONDS:
+                if _has_magic(path, min(size, len(_MAGIC))):
+                    path.unlink(missing_ok=True)
         found = [file for file in self._scan(_SUFFIX) if file[2] != but]
         total = sum(size for _, size, _ in found) + room
         for _, size, path in sorted(found):
             if total <= self.max_bytes:
                 return
-            path.unlink(missing_ok=True)
+            self.remove(path)
             total -= size
 
     def _scan(self, suffix: str) -> list[tuple[int, int, Path]]:
@@ -197,6 +203,17 @@ class CacheDirectory:
                         if not stat.S_ISDIR(status.st_mode):
                             found.append((status.st_mtime_ns, status.st_size, Path(entry.path)))
         return found
+
+
+def _has_magic(path: Path, size: int) -> bool:
+    """Whether the first `size` bytes of a regular file are those of a cache file."""
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError:  # gone, a symbolic link, or not readable: not to be removed by us
+        return False
+    with open(descriptor, "rb") as file:
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and file.read(size) == _MAGIC[:size]
 
 
 def _serialise(units: Mapping[str, Unit]) -> tuple[list[bytes | memoryview], int]:

@@ -54,6 +54,10 @@ interface BloomSource extends TableProvider, SessionConfigSupport {
   /** As {@link #newFilterOptions}; checks the names of the options, too. */
   default FilterOptions filterOptions(Map<String, String> options, StructType schema) {
     OptionNames.check(kind(), options);
+    if (OptionLayers.of(options).containsKey("where")) {
+      throw new IllegalArgumentException(
+          "option where belongs to a load, and this is a write; filter the DataFrame, or write to a table or path without it");
+    }
     return newFilterOptions(options, schema);
   }
 
@@ -123,13 +127,20 @@ interface BloomSource extends TableProvider, SessionConfigSupport {
         declared);
   }
 
-  /** Spark adds these in load() and nowhere else. A condition belongs to one load, and is none of a session's. */
+  /** Spark adds these in load() and nowhere else. */
   default Map<String, String> sessionOptions(SparkSession session) {
     Map<String, String> found =
         OptionLayers.of(
             Scala.map(DataSourceV2Utils$.MODULE$.extractSessionConfigs(this, session.sessionState().conf())));
-    found.remove("where");
-    OptionNames.check(kind(), found);
+    try {
+      if (found.containsKey("where")) {
+        throw new IllegalArgumentException("option where belongs to one load, not to a session");
+      }
+      OptionNames.check(kind(), found);
+    } catch (IllegalArgumentException error) {
+      throw new IllegalArgumentException(
+          String.format("among the session's settings spark.datasource.%s.…: %s", keyPrefix(), error.getMessage()), error);
+    }
     return found;
   }
 

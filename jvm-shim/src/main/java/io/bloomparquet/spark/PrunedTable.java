@@ -255,6 +255,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    OptionNames.check(kind(), info.options().asCaseSensitiveMap());
     Map<String, String> merged =
         OptionLayers.of(
             options.asCaseSensitiveMap(), TablePaths.without(info.options()).asCaseSensitiveMap());
