@@ -37,11 +37,7 @@ def write(root: Path, kind: str) -> None:
 @pytest.mark.parametrize("vectorized", ["true", "false"])
 def test_aggregates_are_sparks_own(readers: Readers, tmp_path: Path, kind: str, grouping: str, vectorized: str) -> None:
     write(tmp_path, kind)
-    reader = (
-        f"spark.sql.{kind}.enable{'d' * 0}VectorizedReader"
-        if kind == "parquet"
-        else "spark.sql.orc.enableVectorizedReader"
-    )
+    reader = f"spark.sql.{kind}.enableVectorizedReader"
     schema = "f DOUBLE, s STRING, late INT, day INT"
     for aggregate in (*AGGREGATES, ", ".join(AGGREGATES), "count(day), max(day)"):
         rows = []
@@ -58,7 +54,7 @@ def test_aggregates_over_a_column_that_was_added_with_a_default(readers: Readers
     spark, rows = readers.spark, []
     write(tmp_path, kind)
     for source in (kind, FORMATS[kind]):
-        with conf(spark, PUSHED):
+        with conf(spark, {**PUSHED, "spark.sql.defaultColumn.allowedProviders": "parquet,orc,bloomparquet,bloomorc"}):
             spark.sql(
                 f"CREATE TABLE grown_{source} (f DOUBLE, s STRING, day INT) USING {source} "
                 f"PARTITIONED BY (day) LOCATION '{tmp_path}'"

@@ -74,7 +74,7 @@ def planner(home: Path) -> Iterator[Planner]:
 def ask(planner: Planner, home: Path, provider: str | None, value: int, *names: str, **options: str) -> dict[str, Any]:
     given = {"cachedirectory": str(home / "cache"), **options}
     if provider is not None:
-        given["keyprovider"] = provider
+        given["keyProvider"] = provider
     return planner.ask([home / name for name in names or ("0.parquet", "1.parquet")], equals(value), options=given)
 
 
@@ -123,7 +123,7 @@ def test_a_wrong_provider_fails_the_query(planner: Planner, home: Path, provider
 def test_neither_answers_nor_what_it_prints_nor_the_cache_have_keys_or_values(planner: Planner, home: Path) -> None:
     providers = ("providers:counted", "providers:wrong", "providers:fails", None)
     told = [
-        str(ask(planner, home, provider, IDS[0], onfiltererror=how))
+        str(ask(planner, home, provider, IDS[0], onFilterError=how))
         for provider in providers
         for how in ("keep", "fail")
     ]

@@ -96,7 +96,7 @@ def test_a_cache_never_serves_another_loads_rows(shim: SparkSession, source: str
         assert hours(first) == [12]
     again = read(shim, source, path, where=NOON)
     assert hours(again) == [12]
-    assert "InMemoryTableScan" in again._jdf.queryExecution().executedPlan().toString(), "equal loads share a cache"
+    assert "InMemoryRelation" in again._jdf.queryExecution().executedPlan().toString(), "equal loads share a cache"
 
 
 def test_two_loads_of_one_text_in_one_query(shim: SparkSession, source: str, path: str) -> None:
@@ -122,7 +122,11 @@ def test_a_catalog_table_is_loaded_by_each_query(shim: SparkSession, source: str
     quoted = NOON.replace("'", "\\'")
     shim.sql(f"CREATE TABLE noons USING {source} OPTIONS (where '{quoted}') LOCATION '{path}'")
     try:
-        frame = shim.table("noons").cache()
+        frame = shim.table("noons")
+        with conf(shim, NEW_YORK):
+            assert hours(frame) == [12]
+            assert hours(shim.table("noons")) == [17]
+        frame.cache()
         assert hours(frame) == [12]
         with conf(shim, NEW_YORK):
             assert hours(frame) == [12]

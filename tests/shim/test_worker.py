@@ -40,7 +40,7 @@ class Planner:
             "caseSensitive": False,
             "timeZone": None,
             "offsets": [],
-            "options": {"cachedirectory": str(self.cache)},
+            "options": {"cacheDirectory": str(self.cache)},
             **more,
         }
         write_frame(self.requests, request, listing_of(paths))
@@ -121,8 +121,8 @@ def test_requests_at_once_are_each_answered(planner: Planner, lake: list[Path]) 
         ({"predicate": None}, ""),
         ({"format": "csv"}, "format 'csv'"),
         ({"predicate": {"op": "like", "column": ["id"]}}, "does not know"),
-        ({"options": {"onfiltererror": "perhaps"}}, "onFilterError is 'perhaps'"),
-        ({"options": {"cachemaxbytes": "many"}}, "cacheMaxBytes"),
+        ({"options": {"onFilterError": "perhaps"}}, "onFilterError is 'perhaps'"),
+        ({"options": {"cacheMaxBytes": "many"}}, "cacheMaxBytes"),
     ],
     ids=str,
 )
@@ -136,7 +136,7 @@ def test_what_cannot_be_planned_is_an_answer_and_not_the_end(
 
 
 def test_a_misspelt_option_is_a_warning(planner: Planner, lake: list[Path]) -> None:
-    options = {"cachedirectory": str(planner.cache), "onfiltereror": "fail", "someoneelses": "1"}
+    options = {"cacheDirectory": str(planner.cache), "onfiltereror": "fail", "someoneelses": "1"}
     (warning,) = planner.ask(lake, equals(1), options=options)["plan"]["warnings"]
     assert "'onfiltereror'; did you mean 'onFilterError'" in warning
 

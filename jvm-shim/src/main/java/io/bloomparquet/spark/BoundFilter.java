@@ -1,5 +1,6 @@
 package io.bloomparquet.spark;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -7,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.UUID;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.And;
@@ -94,7 +96,7 @@ final class BoundFilter {
     session.sessionState().analyzer().checkAnalysis(plan);
     plan = ComputeCurrentTime$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(plan));
     if (plan instanceof Filter filter) {
-      plan = new Filter(inline(filter.condition(), new HashMap<>()), filter.child());
+      plan = new Filter(inline(filter.condition(), columns, new HashMap<>()), filter.child());
     }
     for (Rule<LogicalPlan> rule : RULES) {
       plan = rule.apply(plan);
@@ -117,17 +119,24 @@ final class BoundFilter {
     return itself && Scala.list(expression.children()).stream().allMatch(BoundFilter::isOfRows);
   }
 
-  /** BETWEEN and the like name a common part and refer to it; only a whole query's optimizer makes columns of such. */
-  private static Expression inline(Expression expression, Map<CommonExpressionId, Expression> parts) {
+  /**
+   * BETWEEN and the like name a common part and refer to it; only a whole query's optimizer makes columns of such. Columns
+   * get the names that they have in the schema: SQL may write them in another case.
+   */
+  private static Expression inline(
+      Expression expression, List<Attribute> columns, Map<CommonExpressionId, Expression> parts) {
+    if (expression instanceof Attribute column) {
+      return columns.stream().filter(each -> each.exprId().equals(column.exprId())).findFirst().orElse(column);
+    }
     if (expression instanceof With with) {
-      Scala.list(with.defs()).forEach(part -> parts.put(part.id(), inline(part.child(), parts)));
-      return inline(with.child(), parts);
+      Scala.list(with.defs()).forEach(part -> parts.put(part.id(), inline(part.child(), columns, parts)));
+      return inline(with.child(), columns, parts);
     }
     if (expression instanceof CommonExpressionRef part) {
       return parts.get(part.id());
     }
     List<Expression> children = new ArrayList<>();
-    Scala.list(expression.children()).forEach(child -> children.add(inline(child, parts)));
+    Scala.list(expression.children()).forEach(child -> children.add(inline(child, columns, parts)));
     return expression.withNewChildren(Scala.seq(children));
   }
 
@@ -148,6 +157,16 @@ final class BoundFilter {
   @Override
   public int hashCode() {
     return byPosition().hashCode();
+  }
+
+  /** A text that only equal conditions share. */
+  String id() {
+    try {
+      String text = schema.json() + byPosition().toJSON();
+      return UUID.nameUUIDFromBytes(text.getBytes(StandardCharsets.UTF_8)).toString();
+    } catch (RuntimeException error) {
+      return UUID.randomUUID().toString(); // of an expression that has no such text
+    }
   }
 
   /** The condition without the ids that each load gives its columns. */

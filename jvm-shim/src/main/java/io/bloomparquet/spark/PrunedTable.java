@@ -218,6 +218,13 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     }
   }
 
+  /** Spark takes a cached table of this name and id for this one: its condition must be the same. */
+  @Override
+  public String id() {
+    schema();
+    return where.isNone() ? null : where.id();
+  }
+
   // Spark gives the rows of one relation to another of an equal table: what is cached, and exchanges.
   @Override
   public boolean equals(Object other) {
