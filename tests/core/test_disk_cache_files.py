@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import stat
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from bloomparquet.pruning.cache import FooterCache
 from bloomparquet.pruning.disk import CacheDirectory, Entry, default_directory
 from bloomparquet.pruning.planner import cache
 from bloomparquet.storage import FileInfo, ReadCount
-from tests.support.disk_cache import ROOM, cache_in, entries, restart, ten_files, told, uncached
+from tests.support.disk_cache import ROOM, cache_in, entries, own, restart, ten_files, told, uncached
 from tests.support.files import write
 
 
@@ -52,8 +53,6 @@ def _damages(entry: Path) -> Iterator[Callable[[], Any]]:
     yield lambda: entry.write_bytes(whole + b"\0")
     yield lambda: entry.write_bytes(rng.randbytes(len(whole)))
     yield lambda: entry.write_bytes(whole.replace(b'"code": "', b'"code": "0'))
-    yield lambda: (entry.unlink(), entry.mkdir())
-    yield lambda: (entry.unlink(), entry.mkdir(), (entry / "something").touch())
     yield lambda: (entry.unlink(), entry.symlink_to(entry))
     yield lambda: (entry.unlink(), os.mkfifo(entry))
 
@@ -204,7 +203,7 @@ def test_only_the_owner_may_look_at_what_is_stored(data: Path, directory: Path) 
     bp.plan(data, "x = 31")
     cache.persist()
     (entry,) = entries(directory)
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (directory, entry)] == [0o700, 0o600]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (own(directory), entry)] == [0o700, 0o600]
 
 
 def test_a_disk_that_does_nothing_right_is_told_once_and_fails_no_plan(
@@ -228,7 +227,7 @@ def test_a_disk_that_does_nothing_right_is_told_once_and_fails_no_plan(
         assert told(bp.plan(data, "x = 30")) == expected
         restart()
     assert ["No space left" in record.getMessage() for record in caplog.records] == [True]
-    assert list(directory.iterdir()) == []
+    assert list(own(directory).iterdir()) == []
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path: Path, directory: Path) -> None:
@@ -296,7 +295,7 @@ def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -
     for entry in entries(directory):
         found = Entry(entry)
         assert all(found.unit(name) for name in found.units)
-    assert not list(directory.glob(".unfinished*"))
+    assert not list(own(directory).glob(".unfinished*"))
 
 
 def _die_while_writing(directory: Path, data: Path) -> None:
@@ -313,13 +312,64 @@ def test_what_a_killed_writer_leaves_is_never_read_and_goes_in_time(data: Path, 
     worker.start()
     worker.join(30)
     assert worker.exitcode == -signal.SIGKILL
-    (left,) = directory.iterdir()
+    (left,) = own(directory).iterdir()
     assert bp.plan(data, "x = 31").requests > 0
     cache.persist()
     assert left.exists()  # it might be somebody's who is still at it
     os.utime(left, (0, 0))
     cache.persist()
-    assert list(directory.iterdir()) == entries(directory) != []
+    assert list(own(directory).iterdir()) == entries(directory) != []
+
+
+def _put(path: Path, content: bytes, age: float = 1e6) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    os.utime(path, (time.time() - age, time.time() - age))
+    return path
+
+
+def test_files_of_others_are_never_removed(data: Path, directory: Path) -> None:
+    """Neither beside the cache's own directory nor in it: what is removed has the name and the magic of a cache file."""
+    magic, name = disk_module._MAGIC, "0" * 16 + "-" + "1" * 32
+    theirs = [
+        _put(place / each, content)
+        for place in (directory, own(directory))
+        for each, content in (
+            ("figures.columns", b"x" * 1000),
+            (f"{name}.columns", b"not a cache file" * 100),
+            (".unfinished-notes", magic + b"x"),
+            (f".unfinished-7-{'0' * 16}", b"somebody else's"),
+            ("notes.txt", magic + b"x" * 1000),
+        )
+    ]
+    theirs += [_put(directory / f"{name}2.columns", magic + b"x"), _put(directory / f".unfinished-8-{'0' * 16}", magic)]
+    (own(directory) / "link.columns").symlink_to(_put(directory / "target.columns", magic + b"x" * 1000))
+    ours = [
+        _put(own(directory) / f".unfinished-9-{i:016}", content) for i, content in enumerate((b"", magic[:3], magic))
+    ]
+    ours += [_put(own(directory) / f"{name}3.columns", magic + b"x" * 1000)]
+    cache.use_disk(directory, 500)
+    for path in data.iterdir():
+        bp.plan(path, "x = 31")
+        cache.persist()
+    assert all(path.exists() for path in theirs)
+    assert (own(directory) / "link.columns").is_symlink()
+    assert (directory / "target.columns").exists()
+    assert not any(path.exists() for path in ours)
+
+
+def test_a_directory_by_a_cache_files_name_stays(data: Path, directory: Path) -> None:
+    opened = bp.Dataset.open(data)
+    expected = uncached(opened, "x = 31")
+    assert told(bp.plan(opened, "x = 31")) == expected
+    restart()
+    (entry,) = entries(directory)
+    entry.unlink()
+    entry.mkdir()
+    (entry / "something").touch()
+    assert told(bp.plan(opened, "x = 31")) == expected
+    restart()
+    assert (entry / "something").exists()
 
 
 def test_the_default_directory_is_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,5 +54,10 @@ def restart() -> None:
     cache.clear()
 
 
+def own(directory: Path) -> Path:
+    """The cache's own directory in the one that it was given."""
+    return directory / "bloomparquet-cache"
+
+
 def entries(directory: Path) -> list[Path]:
-    return sorted(directory.glob("*.columns"))
+    return sorted(own(directory).glob("*.columns"))
