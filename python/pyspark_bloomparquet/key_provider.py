@@ -92,8 +92,8 @@ def check_allowed(provider: str) -> None:
         what = repr(provider) if re.fullmatch(r"[\w.]+:[\w.]+", provider) else "not of the form module:function"
         raise OptionError(
             f"option keyProvider is {what}; expected one of the functions that the environment variable {_ALLOWED} of "
-            f"the driver names (found: {', '.join(allowed) or 'none'}); set it, as a list with commas, before the session "
-            "is started. With the jar, the setting is spark.bloomparquet.keyProviders"
+            f"the driver names (found: {', '.join(allowed) or 'none'}); set it, as a list with commas, before the "
+            "session is started. With the jar, the setting is spark.bloomparquet.keyProviders"
         )
 
 
@@ -101,8 +101,8 @@ def provided_keys(provider: str | None, patience: float | None = None, shipped_f
     """What the function that `provider` names (``"module:function"``) returns; None where none is named.
 
     Waits for it no longer than until `patience` seconds after it was called; then raises PlanError. Raises OptionError
-    that says what to do where there is no such function, or it does not return keys. A module that is found nowhere else
-    is looked for in the directory `shipped_files`, and in archives there.
+    that says what to do where there is no such function, or it does not return keys. A module that is found nowhere
+    else is looked for in the directory `shipped_files`, and in archives there.
     """
     if provider is None:
         return None

@@ -90,7 +90,7 @@ LOADING: tuple[Option, ...] = (
         None,
         parse_text,
         "Who has the keys of encrypted files: `module:function`, such as `company.keys:for_events`, a function without "
-        "parameters that returns `bloomparquet.Keys`. It must be named in `spark.bloomparquet.keyProviders` (see below). "
+        "parameters that returns `bloomparquet.Keys`. It must be one that `spark.bloomparquet.keyProviders` names. "
         "Called in the planner, and without the jar in every Python worker. Keys themselves are in no option.",
         source=PARQUET,
     ),
@@ -137,9 +137,9 @@ LOADING: tuple[Option, ...] = (
         "timeZone",
         None,
         parse_zone,
-        "The zone of timestamps that do not say theirs, in `where` and in partition directories; if not given, with the "
-        "jar that of the session. A Python data source cannot see `spark.sql.session.timeZone`: where such a timestamp "
-        "needs a zone and none is given, that is an error.",
+        "The zone of timestamps that do not say theirs, in `where` and in partition directories; if not given, with "
+        "the jar that of the session. A Python data source cannot see `spark.sql.session.timeZone`: where such a "
+        "timestamp needs a zone and none is given, that is an error.",
     ),
     Option(
         "maxPartitionBytes",

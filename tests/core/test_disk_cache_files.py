@@ -329,7 +329,7 @@ def _put(path: Path, content: bytes, age: float = 1e6) -> Path:
 
 
 def test_files_of_others_are_never_removed(data: Path, directory: Path) -> None:
-    """Neither beside the cache's own directory nor in it: what is removed has the name and the magic of a cache file."""
+    """Neither beside the cache's own directory nor in it: only files with its name and its magic are removed."""
     magic, name = disk_module._MAGIC, "0" * 16 + "-" + "1" * 32
     theirs = [
         _put(place / each, content)

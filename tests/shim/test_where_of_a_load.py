@@ -1,4 +1,4 @@
-"""The option ``where`` is resolved once, when the files are loaded: settings that change later do not change the rows."""
+"""The option ``where`` is resolved when the files are loaded: settings that change later do not change the rows."""
 
 from __future__ import annotations
 

@@ -181,9 +181,9 @@ class CacheDirectory:
         The file `but` is about to be replaced, and does not count.
         """
         for written, size, path in self._scan(""):
-            if _UNFINISHED_NAME.fullmatch(path.name) and abs(time.time() - written / 1e9) > _ABANDONED_SECONDS:
-                if _has_magic(path, min(size, len(_MAGIC))):
-                    path.unlink(missing_ok=True)
+            abandoned = abs(time.time() - written / 1e9) > _ABANDONED_SECONDS
+            if abandoned and _UNFINISHED_NAME.fullmatch(path.name) and _has_magic(path, min(size, len(_MAGIC))):
+                path.unlink(missing_ok=True)
         found = [file for file in self._scan(_SUFFIX) if file[2] != but]
         total = sum(size for _, size, _ in found) + room
         for _, size, path in sorted(found):

@@ -1,0 +1,275 @@
+"""A name that is no option is an error wherever it is given, and names of others pass."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_bloomparquet.formats import ORC, PARQUET, Source
+from pyspark_bloomparquet.option import PYTHON
+from pyspark_bloomparquet.options import OPTIONS
+from tests.support.scenarios import Readers, run, texts
+from tests.support.spark import conf
+
+SOURCES: tuple[Source, ...] = (PARQUET, ORC)
+VALUES = {
+    "where": "id >= 0",
+    "tableLog": "error",
+    "pushFilters": "auto",
+    "planning": "auto",
+    "maxFilesPlannedOnDriver": "7",
+    "planningTimeout": "30s",
+    "onFilterError": "keep",
+    "keyProvider": "spark_kms:every_key",
+    "pathGlobFilter": "*",
+    "modifiedBefore": "2126-01-31T00:00:00",
+    "modifiedAfter": "1996-01-31T00:00:00",
+    "timeZone": "UTC",
+    "bloomColumns": "id",
+    "bloomFpp": "0.1",
+    "bloomMaxBytes": "1m",
+    "compression": "snappy",
+    "partitionOverwriteMode": "static",
+}
+_names = itertools.count()
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def source(request: pytest.FixtureRequest, shim: SparkSession) -> Source:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def path(source: Source, shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Three rows, in one file."""
+    place = str(tmp_path_factory.mktemp("names") / "t")
+    shim.range(0, 3, 1, 1).write.format(source).save(place)
+    return place
+
+
+@pytest.fixture
+def table(shim: SparkSession) -> Iterator[str]:
+    name = f"optioned_{next(_names)}"
+    yield name
+    shim.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def own_names(source: Source) -> set[str]:
+    return {each.name for each in OPTIONS if "." not in each.name and each.source in (None, source)} | {"tableLog"}
+
+
+def test_the_jar_has_the_names_that_python_has(shim: SparkSession, source: Source, path: str) -> None:
+    with pytest.raises(Exception, match="expected one of") as raised:
+        shim.read.format(source).option("zzzzzzzzzzzz", "1").load(path)
+    match = re.search(r"has no option 'zzzzzzzzzzzz'; expected one of (.*), or an option of Spark's", str(raised.value))
+    assert match is not None
+    of_python = {each.name for each in OPTIONS if each.reader == PYTHON}
+    assert set(match[1].split(", ")) == own_names(source) - of_python
+    for each in OPTIONS:
+        options = {each.name: VALUES.get(each.name, "true")}
+        if each.name in ("path", "paths", "basePath"):
+            continue
+        if "." in each.name or (each.reader != PYTHON and each.source in (None, source)):
+            assert shim.read.format(source).options(**options).load(path).count() == 3, each.name
+        else:
+            with pytest.raises(Exception, match=rf"'?{each.name}'?(: that is one of| is for|.* is not for filters)"):
+                shim.read.format(source).options(**options).load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("wehre", "where"),
+        ("where_", "where"),
+        ("filter", "where"),
+        ("Predicate", "where"),
+        ("bloomColums", "bloomColumns"),
+        ("BLOOMFP", "bloomFpp"),
+        ("pushFilter", "pushFilters"),
+        ("onFilterErrors", "onFilterError"),
+        ("mergeSchemas", "mergeSchema"),
+        ("recursiveFileLookups", "recursiveFileLookup"),
+        ("maxFilePerTrigger", "maxFilesPerTrigger"),
+        ("tablelogs", "tableLog"),
+    ],
+)
+def test_a_misspelt_name_is_an_error_that_names_the_nearest(
+    shim: SparkSession, source: Source, path: str, name: str, nearest: str
+) -> None:
+    with pytest.raises(Exception, match=f"{source} has no option '{name}'; did you mean '{nearest}'") as raised:
+        shim.read.format(source).option(name, "id = 1").load(path)
+    assert "IllegalArgumentException" in type(raised.value).__name__
+
+
+def _stream(session: SparkSession, source: Source, path: str, to: str, option: tuple[str, str], of: str) -> None:
+    key, value = option
+    reader = session.readStream.schema("id BIGINT").format(source)
+    writer = (reader.option(key, value) if of == "read" else reader).load(path).writeStream.format(source)
+    writer = writer.option(key, value) if of == "write" else writer
+    query = writer.option("checkpointLocation", f"{to}-checkpoint").trigger(availableNow=True).start(to)
+    try:
+        query.awaitTermination(60)
+    finally:
+        query.stop()
+
+
+PLACES: dict[str, Callable[[SparkSession, Source, str, str, str, tuple[str, str]], Any]] = {
+    "load": lambda s, source, path, table, to, o: s.read.format(source).option(*o).load(path),
+    "load with a schema": lambda s, source, path, table, to, o: (
+        s.read.schema("id BIGINT").format(source).option(*o).load(path)
+    ),
+    "load of several paths": lambda s, source, path, table, to, o: s.read.format(source).option(*o).load([path, path]),
+    "temporary view": lambda s, source, path, table, to, o: s.sql(
+        f"CREATE TEMPORARY VIEW v_{table} USING {source} OPTIONS (path '{path}', {o[0]} '{o[1]}')"
+    ),
+    "CREATE TABLE": lambda s, source, path, table, to, o: s.sql(
+        f"CREATE TABLE {table} (id BIGINT) USING {source} OPTIONS ({o[0]} '{o[1]}') LOCATION '{path}'"
+    ),
+    "CREATE TABLE without columns": lambda s, source, path, table, to, o: s.sql(
+        f"CREATE TABLE {table} USING {source} OPTIONS ({o[0]} '{o[1]}') LOCATION '{path}'"
+    ),
+    "CTAS": lambda s, source, path, table, to, o: s.sql(
+        f"CREATE TABLE {table} USING {source} OPTIONS ({o[0]} '{o[1]}') AS SELECT 1 AS id"
+    ),
+    "CREATE OR REPLACE AS": lambda s, source, path, table, to, o: s.sql(
+        f"CREATE OR REPLACE TABLE {table} USING {source} OPTIONS ({o[0]} '{o[1]}') AS SELECT 1 AS id"
+    ),
+    **{
+        f"save, {mode}": lambda s, source, path, table, to, o, mode=mode: (
+            s.range(3).write.format(source).option(*o).mode(mode).save(to)
+        )
+        for mode in ("append", "overwrite", "error", "ignore")
+    },
+    "saveAsTable": lambda s, source, path, table, to, o: s.range(3).write.format(source).option(*o).saveAsTable(table),
+    "writeTo": lambda s, source, path, table, to, o: s.range(3).writeTo(table).using(source).option(*o).create(),
+    "insertInto": lambda s, source, path, table, to, o: (
+        s.sql(f"CREATE TABLE {table} (id BIGINT) USING {source}"),
+        s.range(3).write.option(*o).insertInto(table),
+    ),
+    "append to a table": lambda s, source, path, table, to, o: (
+        s.sql(f"CREATE TABLE {table} (id BIGINT) USING {source}"),
+        s.range(3).write.format(source).option(*o).mode("append").saveAsTable(table),
+    ),
+    "INSERT WITH": lambda s, source, path, table, to, o: (
+        s.sql(f"CREATE TABLE {table} (id BIGINT) USING {source}"),
+        s.sql(f"INSERT INTO {table} WITH ({o[0]} = '{o[1]}') VALUES (1)"),
+    ),
+    "SELECT WITH": lambda s, source, path, table, to, o: (
+        s.sql(f"CREATE TABLE {table} USING {source} LOCATION '{path}'"),
+        s.sql(f"SELECT * FROM {table} WITH ({o[0]} = '{o[1]}')").collect(),
+    ),
+    "read.table": lambda s, source, path, table, to, o: (
+        s.sql(f"CREATE TABLE {table} USING {source} LOCATION '{path}'"),
+        s.read.option(*o).table(table).collect(),
+    ),
+    "path query": lambda s, source, path, table, to, o: s.sql(
+        f"SELECT * FROM {source}.`{path}` WITH ({o[0]} = '{o[1]}')"
+    ).collect(),
+    "readStream": lambda s, source, path, table, to, o: _stream(s, source, path, to, o, "read"),
+    "writeStream": lambda s, source, path, table, to, o: _stream(s, source, path, to, o, "write"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_misspelt_name_is_an_error_in_every_place(
+    shim: SparkSession, source: Source, path: str, table: str, tmp_path: Path, place: str
+) -> None:
+    to = str(tmp_path / "to")
+    with pytest.raises(
+        Exception,
+        match=r"has no option 'bloomcolums'; did you mean 'bloomColumns'\?|"
+        r"has no option 'bloomColums'; did you mean 'bloomColumns'\?",
+    ):
+        PLACES[place](shim, source, path, table, to, ("bloomColums", "id"))
+    assert not [file for file in Path(to).rglob("*") if file.suffix in (".parquet", ".orc")], "nothing was written"
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", ["parquet.some.setting", "orc.some.setting", "fs.some.setting", "mergeSchema"])
+def test_names_of_others_pass_in_every_place(
+    shim: SparkSession, source: Source, path: str, table: str, tmp_path: Path, place: str, name: str
+) -> None:
+    option = (f"`{name}`" if "WITH" in place or place == "path query" else name, "true")
+    PLACES[place](shim, source, path, table, str(tmp_path / "to"), option)
+
+
+def test_a_misspelt_name_in_a_session_is_an_error(
+    shim: SparkSession, source: Source, path: str, tmp_path: Path
+) -> None:
+    expected = f"spark.datasource.{source}.*has no option 'plannning'; did you mean 'planning'"
+    with conf(shim, {f"spark.datasource.{source}.plannning": "off"}):
+        with pytest.raises(Exception, match=expected):
+            shim.read.format(source).load(path)
+        with pytest.raises(Exception, match=expected):
+            shim.range(3).write.format(source).save(str(tmp_path / "to"))
+    with (
+        conf(shim, {f"spark.datasource.{source}.where": "id = 1"}),
+        pytest.raises(Exception, match="option where belongs to one load, not to a session"),
+    ):
+        shim.read.format(source).load(path)
+
+
+SPARKS = {
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    "ignoredPathSegmentRegex": "^_.*",
+    "ignoreInvalidPartitionPaths": "true",
+    "maxRecordsPerFile": "100",
+    "mergeSchema": "true",
+    "ignoreMissingFiles": "true",
+    "maxFilesPerTrigger": "1",
+    "latestFirst": "true",
+    "queryName": "one",
+    "__internal": "x",
+}
+
+
+def test_sparks_own_options_pass(
+    shim: SparkSession, readers: Readers, path: str, source: Source, tmp_path: Path
+) -> None:
+    of_parquet = ("datetimeRebaseMode", "int96RebaseMode")
+    since = {"ignoredPathSegmentRegex": (4, 3), "ignoreInvalidPartitionPaths": (4, 1)}
+    version = tuple(int(part) for part in shim.version.split(".")[:2])
+    for name, value in SPARKS.items():
+        if (name in of_parquet and source == ORC) or version < since.get(name, (4, 1)):
+            continue
+        ran = (
+            run(shim.read.format(source).option(name, value).load(path).where("id = 1")) if source == PARQUET else None
+        )
+        rows = (
+            ran.rows
+            if ran
+            else texts(shim.read.format(source).option(name, value).load(path).where("id = 1").collect())
+        )
+        assert rows == ["(1,)"], name
+        if ran:
+            assert (ran.plan.planned, ran.plan.total) == (True, 1)
+        shim.range(3).write.format(source).option(name, value).mode("overwrite").save(str(tmp_path / "to"))
+
+
+def test_properties_of_a_table_may_have_any_name(
+    shim: SparkSession, source: Source, table: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "own")
+    shim.range(0, 3, 1, 1).write.format(source).save(path)
+    shim.sql(
+        f"CREATE TABLE {table} (id BIGINT) USING {source} COMMENT 'some' "
+        f"TBLPROPERTIES ('quality' = 'gold', 'wher' = 'Zurich') LOCATION '{path}'"
+    )
+    shim.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('reviewed' = 'yes')")
+    assert shim.table(table).count() == 3
+    shim.sql(f"INSERT INTO {table} VALUES (3)")
+    assert texts(shim.table(table).where("id = 3").collect()) == ["(3,)"]
+
+
+def test_a_write_refuses_a_condition(shim: SparkSession, source: Source, path: str, table: str, tmp_path: Path) -> None:
+    for mode in ("append", "overwrite"):
+        with pytest.raises(Exception, match="option where belongs to a load, and this is a write"):
+            shim.range(3).write.format(source).option("where", "id = 1").mode(mode).save(str(tmp_path / "to"))
+    assert not (tmp_path / "to").exists()
