@@ -189,7 +189,7 @@ def test_shipped_files_never_take_the_place_of_other_modules(tmp_path: Path, mon
         "import bloomparquet as bp\ndef keys(): return bp.Keys(b'k' * 16)"
     )
     for provider in ("colorsys:keys", "module_that_is_nowhere:keys"):
-        with pytest.raises(OptionError, match="has no keys|no module"):
+        with pytest.raises(OptionError, match=r"has no keys|no module"):
             provided_keys(provider, shipped_files=str(shipped))
         assert str(shipped) not in sys.path
     assert provided_keys("keys_that_were_shipped:keys", shipped_files=str(shipped)) == bp.Keys(b"k" * 16)

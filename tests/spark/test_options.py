@@ -113,7 +113,7 @@ def test_the_planner_takes_what_the_jar_sends() -> None:
 def test_where_the_cache_lies_is_said_by_no_load_and_no_write(name: str) -> None:
     for read in (parse, writing):
         with pytest.raises(
-            OptionError, match="is taken from no load, table or session; .* set spark.bloomparquet.cache"
+            OptionError, match=r"is taken from no load, table or session; .* set spark.bloomparquet.cache"
         ):
             read(**{name: "/tmp"})
 

@@ -69,7 +69,7 @@ def conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def application_conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Settings of the application for the length of a block, as if it had been started with them: no SQL can set them."""
+    """Settings of the application for the length of a block, as if it had been started with them."""
     settings: Any = spark.sparkContext._jsc.sc().conf()  # type: ignore[union-attr]
     before = {key: settings.get(key, "") for key in values}
     for key, value in values.items():

@@ -82,8 +82,10 @@ PROVIDER = f"{MODULE}:every_key"
 SECRET = "what the provider's own exception says"
 WRONG_KEY = b"0123456789abcdef"
 ALLOWED = ",".join(
-    [*(f"{MODULE}:{name}" for name in ("every_key", "footer_key", "wrong_key", "fails", "no_keys", "evry_key"))]
-    + ["nobodys.keys:all", "nobodys:keys", "no_such:thing", "mistaken for a key"]
+    [
+        *(f"{MODULE}:{name}" for name in ("every_key", "footer_key", "wrong_key", "fails", "no_keys", "evry_key")),
+        *("nobodys.keys:all", "nobodys:keys", "no_such:thing", "mistaken for a key"),
+    ]
 )
 """The key providers that the option ``keyProvider`` may name in tests."""
 
