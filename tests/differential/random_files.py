@@ -252,9 +252,7 @@ def write(random: Random, root: Path, format_: str) -> DataSet:
     if random.random() < 0.02:
         names += ["c", "C"] if "C" not in names else ["c"]
     allowed = [
-        n
-        for n in TYPES
-        if format_ == "parquet" or not n.startswith(("uint", "int96", "fixed", "null", "timestamp_ns"))
+        n for n in TYPES if format_ == "parquet" or not n.startswith(("uint", "int96", "fixed", "null", "timestamp_ns"))
     ]
     allowed = [
         n for n in allowed if format_ == "parquet" or n not in ("date", "timestamp_ms", "timestamp_ntz", "map")

@@ -110,12 +110,9 @@ def test_the_planner_takes_what_the_jar_sends() -> None:
 
 
 @pytest.mark.parametrize("name", ["cacheDirectory", "cacheMaxBytes", "CACHEDIRECTORY"])
-def test_where_the_cache_lies_is_said_by_no_load_and_no_write(name: str) -> None:
-    for read in (parse, writing):
-        with pytest.raises(
-            OptionError, match=r"is taken from no load, table or session; .* set spark.bloomparquet.cache"
-        ):
-            read(**{name: "/tmp"})
+def test_where_the_cache_lies_is_said_by_no_load(name: str) -> None:
+    with pytest.raises(OptionError, match=r"is taken from no load, table or session; .* set spark.bloomparquet.cache"):
+        parse(**{name: "/tmp"})
 
 
 @pytest.mark.parametrize("name", ["where_", "wher", "filter", "Filters", "predicate"])
