@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow.fs
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, OptionError
+from bloomparquet.errors import FormatError, OptionError, UnsupportedError, brief
 
 if TYPE_CHECKING:
     from bloomparquet.keys import Keys
@@ -112,12 +112,19 @@ class LocalStorage:
                         status = entry.stat()
                         files.append(FileInfo._make((entry.path, status.st_size, status.st_mtime_ns)))
                     elif recursive:
+                        if entry.is_symlink():
+                            _require_no_loop(path, entry.path)
                         pending.append(entry.path)
         files.sort()
         return files
 
     def glob(self, pattern: str) -> list[str]:
-        return sorted(glob.glob(pattern, recursive=True))
+        matching = sorted(glob.glob(pattern, recursive=True))
+        if "**" in pattern:
+            root = pattern.partition("**")[0]
+            for directory in dict.fromkeys(os.path.dirname(path) for path in matching):
+                _require_no_loop_above(root, directory)
+        return matching
 
     def is_directory(self, path: str) -> bool:
         return os.path.isdir(path)
@@ -139,6 +146,32 @@ class LocalStorage:
                     count += more
         finally:
             os.close(descriptor)
+
+
+def _require_no_loop(root: str, link: str) -> None:
+    """UnsupportedError where `link`, a link to a directory below `root`, leads back to one that it lies in.
+
+    What it holds would be found again and again, forty times over: Spark's own listing reads each row as often.
+    """
+    there = os.stat(link)
+    above = os.path.dirname(link)
+    while True:
+        if os.path.samestat(there, os.stat(above or ".")):
+            raise UnsupportedError(
+                f"{brief(link)}: the symbolic link leads back to {brief(above)}, which it lies in, so that files there "
+                "would be read again and again; remove the link, or name the directories without it"
+            )
+        if len(above) <= len(root.rstrip("/")):
+            return
+        above = os.path.dirname(above)
+
+
+def _require_no_loop_above(root: str, directory: str) -> None:
+    """The same for every link between `root` and `directory`."""
+    while len(directory) > len(root.rstrip("/")):
+        if os.path.islink(directory):
+            _require_no_loop(root, directory)
+        directory = os.path.dirname(directory)
 
 
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)

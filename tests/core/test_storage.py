@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import FormatError, UnsupportedError
 from bloomparquet.storage import (
     ArrowStorage,
     LocalStorage,
@@ -256,3 +256,54 @@ def test_a_symbolic_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real" / "a").write_bytes(b"12")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert [file.size for file in LocalStorage().list_files(str(tmp_path / "link"), recursive=True)] == [2]
+
+
+def linked(root: Path, at: str, target: str) -> Path:
+    """Two files below `root`, and a symbolic link."""
+    for name in ("p=1/a.parquet", "p=2/b.parquet"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"x")
+    (root / at).symlink_to(target)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("at", "target"), [("p=3", "."), ("p=1/q", ".."), ("p=1/q", "../p=1"), ("p=1/q", "../../../t/r")]
+)
+def test_a_link_that_leads_back_is_an_error_that_names_it(tmp_path: Path, at: str, target: str) -> None:
+    """Spark's listing follows it forty times, and reads every row as often."""
+    root = linked(tmp_path / "t" / "r", at, target)
+    storage, inner = open_storage(str(root))
+    with pytest.raises(UnsupportedError, match=rf"{at}: the symbolic link leads back to {tmp_path}.*remove the link"):
+        storage.list_files(inner, recursive=True)
+    assert storage.list_files(inner, recursive=False) == []
+    with pytest.raises(UnsupportedError, match="leads back to"):
+        storage.glob(f"{inner}/**/*.parquet")
+    assert len(storage.glob(f"{inner}/p=[12]/*.parquet")) == 2
+
+
+def test_links_that_lead_back_together_are_an_error(tmp_path: Path) -> None:
+    root = linked(tmp_path / "t", "p=1/there", "../p=2")
+    (root / "p=2" / "back").symlink_to("../p=1")
+    storage, inner = open_storage(str(root))
+    with pytest.raises(UnsupportedError, match="leads back to"):
+        storage.list_files(inner, recursive=True)
+
+
+def test_a_link_to_above_the_root_is_an_error(tmp_path: Path) -> None:
+    root = linked(tmp_path / "t" / "r", "p=3", "../..")
+    storage, inner = open_storage(str(root))
+    with pytest.raises(UnsupportedError, match="leads back to"):
+        storage.list_files(inner, recursive=True)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_links_to_other_directories_are_followed(
+    tmp_path: Path, relative: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = linked(tmp_path / "t", "p=3", "p=1")
+    monkeypatch.chdir(tmp_path)
+    storage, inner = open_storage("t" if relative else str(root))
+    names = [file.path.removeprefix(f"{inner}/") for file in storage.list_files(inner, recursive=True)]
+    assert names == ["p=1/a.parquet", "p=2/b.parquet", "p=3/a.parquet"]
+    assert len(storage.glob(f"{inner}/**/*.parquet")) == 3

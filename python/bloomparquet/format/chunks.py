@@ -6,7 +6,9 @@ makes that fast in Python is that the chunks of one column look alike in every r
 in the same order, only with other numbers. The first chunk is decoded step by step and leaves a *template*: a regular
 expression over its bytes, with the field headers literal and every number free. The compact protocol is prefix-free, so
 bytes that match the template are what step by step decoding would have found in them; bytes that do not match are
-decoded step by step and leave another template.
+decoded step by step and leave another template. The number of templates and their length are limited: a hostile file
+could have a new form, or an endless one, in every chunk, and to compile a template takes long. What is beyond the
+limits is decoded step by step each time.
 
 Source: parquet-format ``parquet.thrift`` (RowGroup, ColumnChunk, ColumnMetaData, Statistics).
 """
@@ -44,8 +46,13 @@ _NUMBERS = 7  # of _FIELDS, the first are numbers and the others bytes
 _BOUNDS = range(7, 11)
 _MARKS = {(8,), (8, 1), (8, 2)}  # of which it matters that they are there, whatever is in them
 _PATH_IN_SCHEMA = (3, 3)
+_WITHIN = {path[:depth] for path in _FIELDS for depth in range(1, len(path))}  # the structs that these fields are in
 _KEPT_TEMPLATES = 16
-_MOST_ELEMENTS = 1024  # of lists of structs or strings; real ones have a handful
+_MOST_LEARNED = 256  # templates of one column; files of many writers have a dozen
+_STEPS_PER_TEMPLATE = 64  # chunks decoded step by step for each further template: that takes about as long
+_MOST_STEPWISE, _STEPWISE_PER_COLUMN = 1 << 15, 256  # chunks of one footer that are decoded step by step
+_MOST_TEMPLATE_VALUES = 512  # in a template; real chunks have some dozens
+_MOST_VALUES = 1 << 13  # in a chunk
 
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 
@@ -100,6 +107,23 @@ class _Segment:
     string_slot: int | None = None  # where that string goes, if anybody asked for it
 
 
+class StepAllowance:
+    """How many more chunks of one footer may be decoded step by step: what fits no template takes a hundred times as
+    long."""
+
+    def __init__(self, columns: int) -> None:
+        self._most = self._left = _MOST_STEPWISE + _STEPWISE_PER_COLUMN * columns
+
+    def take(self) -> None:
+        """LimitError where none is left."""
+        self._left -= 1
+        if self._left < 0:
+            raise LimitError(
+                f"more than {self._most:,} column chunks have metadata that is unlike that of all others; so many are "
+                "not read: no file has them unless it is damaged, or made to do harm"
+            )
+
+
 class ChunkTemplates:
     """What the chunks of one column have looked like so far.
 
@@ -108,12 +132,13 @@ class ChunkTemplates:
 
     def __init__(self, *, fixed_width: bool) -> None:
         self._fixed_width = fixed_width
+        self._learned = self._stepwise = 0
         self._templates: tuple[list[_Segment], ...] = ()  # replaced, never changed: threads may share it
 
-    def skip(self, buffer: bytes, position: int) -> int:
+    def skip(self, buffer: bytes, position: int, allowance: StepAllowance) -> int:
         """Where the chunk at `position` ends. FormatError when it is damaged."""
         end = _skim(self._templates[0], buffer, position) if self._templates else None
-        return self._find(buffer, position, None) if end is None else end
+        return self._find(buffer, position, None, allowance) if end is None else end
 
     def read(self, buffer: bytes, position: int) -> ChunkFields:
         """The chunk at `position`. FormatError when it is damaged."""
@@ -124,16 +149,27 @@ class ChunkTemplates:
                 found[i] = _zigzag(found[i])
         return ChunkFields(*found)
 
-    def _find(self, buffer: bytes, position: int, found: list[Any] | None) -> int:
-        for i, template in enumerate(self._templates):
-            end = _apply(template, buffer, position, found)
+    def _find(
+        self, buffer: bytes, position: int, found: list[Any] | None, allowance: StepAllowance | None = None
+    ) -> int:
+        for i, known in enumerate(self._templates):
+            end = _apply(known, buffer, position, found)
             if end is not None:
                 if i:  # the one that fits is most likely to fit the next time
-                    self._prefer(template)
+                    self._prefer(known)
                 return end
             if found is not None:
                 found[:] = [None] * len(found)  # what a template that fitted only in part has left there
-        template = _learn(buffer, position, self._fixed_width)
+        # What one hostile file has used up is not lost for the files that come after it: some are learned later, too.
+        learns = self._learned < _MOST_LEARNED or self._stepwise % _STEPS_PER_TEMPLATE == 0
+        template = _learn(buffer, position, self._fixed_width) if learns else None
+        if template is None:
+            self._stepwise += 1
+            if allowance is not None:
+                allowance.take()
+            return _decode(buffer, position, [None] * len(_FIELDS) if found is None else found)
+        self._learned += 1
+        self._stepwise += 1
         self._prefer(template)
         end = _apply(template, buffer, position, found)
         if end is None:
@@ -256,10 +292,42 @@ def _compile(pattern: bytes) -> Callable[..., re.Match[bytes] | None]:
     return re.compile(pattern, re.DOTALL).match
 
 
-def _learn(buffer: bytes, position: int, fixed_width: bool) -> list[_Segment]:
+def _decode(buffer: bytes, position: int, found: list[Any]) -> int:
+    """As :func:`_apply`, step by step."""
+    reader = thrift.CompactReader(buffer, position, most=_MOST_VALUES)
+    _decode_struct(reader, buffer, (), found)
+    return reader.position
+
+
+def _decode_struct(reader: thrift.CompactReader, buffer: bytes, path: tuple[int, ...], found: list[Any]) -> None:
+    field_id = 0
+    while (header := reader.read_field(field_id)) is not None:
+        field_id, kind = header
+        here = (*path, field_id)
+        if here in _MARKS:
+            found[_FIELDS[here]] = b""
+        if kind == thrift.STRUCT and here in _WITHIN:
+            _decode_struct(reader, buffer, here, found)
+            continue
+        start = reader.position
+        value = reader.read_value(kind, depth=len(here))
+        slot = _FIELDS.get(here)
+        if slot is None or here in _MARKS:
+            continue
+        if slot < _NUMBERS and kind in thrift.INTEGERS:
+            found[slot] = buffer[start : reader.position]
+        elif slot >= _NUMBERS and kind == thrift.BINARY:
+            found[slot] = value
+
+
+def _learn(buffer: bytes, position: int, fixed_width: bool) -> list[_Segment] | None:
+    """The template of the chunk at `position`; None where it would be too long."""
     builder = _Builder(fixed_width)
-    reader = thrift.CompactReader(buffer, position)
-    _learn_struct(reader, buffer, (), builder)
+    reader = thrift.CompactReader(buffer, position, most=_MOST_TEMPLATE_VALUES)
+    try:
+        _learn_struct(reader, buffer, (), builder)
+    except LimitError:
+        return None
     return builder.finish()
 
 
@@ -292,13 +360,12 @@ def _learn_value(
     elif kind in thrift.LISTS:
         size, element = reader.read_list_header()
         builder.literal(buffer[start : reader.position])
+        reader.count(size)
         if element in thrift.INTEGERS:
             for _ in range(size):
                 reader.read_value(element)
             builder.numbers(size)
             return
-        if size > _MOST_ELEMENTS:
-            raise LimitError(f"a column chunk has a list of {size} elements; at most {_MOST_ELEMENTS} are read")
         for _ in range(size):
             _learn_value(reader, buffer, element, (*path, 0), builder)
     else:

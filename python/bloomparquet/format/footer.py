@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, LimitError
-from bloomparquet.format.chunks import ChunkFields, ChunkTemplates
+from bloomparquet.format.chunks import ChunkFields, ChunkTemplates, StepAllowance
 from bloomparquet.format.crypto import Module
 from bloomparquet.format.layout import Layout, layout_of, schema_of, without_row_groups
 from bloomparquet.format.sealed import ChunkCipher, FileCrypto, open_footer, require_column, verified
@@ -36,6 +36,7 @@ _KEYS_AT_ONCE = 8
 _SLOW_SECONDS, _SLOW_KEYS = 0.005, 3  # threads cost more than what is not so slow, so often
 _Job = TypeVar("_Job")
 _Done = TypeVar("_Done")
+_MOST_VALUES = 1 << 20  # of row groups, besides their column chunks: five in each
 _FILES_AT_ONCE = 512  # bounds the memory that tails take
 
 
@@ -152,14 +153,15 @@ def read_footers(
     count: ReadCount,
     *,
     skip_corrupt: bool = False,
-    locked: dict[FileInfo, EncryptionError] | None = None,
+    locked: dict[FileInfo, BloomParquetError] | None = None,
 ) -> list[Footer | None]:
     """The footers of `files`, in their order; one request each when the footer fits in the first read. Encrypted ones
     are opened with the storage's keys.
 
-    Raises :class:`FormatError` that names the file for one that is empty, is no Parquet file or is damaged, and
-    :class:`EncryptionError` for one that does not open; with `skip_corrupt` a damaged file gives None instead, and
-    with `locked` so does one that does not open, whose error goes there.
+    Raises :class:`FormatError` that names the file for one that is empty, is no Parquet file or is damaged,
+    :class:`EncryptionError` for one that does not open, and :class:`LimitError` for one whose footer holds more than is
+    read; with `skip_corrupt` a damaged file gives None instead, and with `locked` so do the other two, whose errors go
+    there: what is in these files is not known.
     """
     footers: list[Footer | None] = []
     at, expected = 0, _TAIL_GUESS
@@ -212,7 +214,7 @@ def ask_for_keys(storage: Storage, footers: Sequence[Footer], leaf: int) -> list
 def _parse_or_skip(
     storage: Storage,
     skip_corrupt: bool,
-    locked: dict[FileInfo, EncryptionError] | None,
+    locked: dict[FileInfo, BloomParquetError] | None,
     tail: tuple[FileInfo, bytes | FormatError],
 ) -> Footer | None:
     file, raw = tail
@@ -221,7 +223,7 @@ def _parse_or_skip(
     except FormatError:
         if not skip_corrupt:
             raise
-    except EncryptionError as error:
+    except (EncryptionError, LimitError) as error:
         if locked is None:
             raise
         locked[file] = error
@@ -240,8 +242,10 @@ def _parse(storage: Storage, path: str, raw: bytes | FormatError) -> Footer:
         if found.crypto is None and storage.keys is not None and not storage.keys.allow_plaintext_files:
             raise EncryptionError("the file is in plain text, which the keys do not allow; is it the right file?")
         return found
-    except (FormatError, LimitError) as error:
+    except FormatError as error:
         raise FormatError(f"{path}: the footer ({len(footer)} bytes) is damaged: {error}") from error
+    except LimitError as error:
+        raise LimitError(f"{path}: the footer ({len(footer)} bytes): {error}") from error
     except BloomParquetError as error:
         raise type(error)(f"{path}: {error}") from error
 
@@ -255,7 +259,7 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, source: tuple[
     fit, or needs a `source`.
     """
     schema, templates, schema_end = schema_of(raw)
-    reader = CompactReader(raw, schema_end)
+    reader = CompactReader(raw, schema_end, most=_MOST_VALUES)
     field_id = 2
     while True:
         found = reader.read_field(field_id)
@@ -266,7 +270,8 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, source: tuple[
             break
         reader.read_value(kind)
     size, _ = reader.read_list_header()
-    found_groups = [_read_row_group(reader, raw, templates) for _ in range(size)]
+    allowance = StepAllowance(len(templates))
+    found_groups = [_read_row_group(reader, raw, templates, allowance) for _ in range(size)]
     rows, sizes, chunks, marks = zip(*found_groups, strict=True) if found_groups else ((), (), (), ())
     layout, key_values, signing = layout_of(
         schema, templates, raw[:schema_end], raw[reader.position :], secret=crypto is not None
@@ -297,7 +302,7 @@ def _places(marks: Sequence[tuple[Any, Any]], sizes: Sequence[int | None]) -> tu
 
 
 def _read_row_group(
-    reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...]
+    reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...], allowance: StepAllowance
 ) -> tuple[int, int | None, tuple[int, ...], tuple[Any, Any]]:
     """The rows, the compressed size, the chunks' places, and the file_offset and ordinal of the row group at the
     reader's position."""
@@ -316,7 +321,7 @@ def _read_row_group(
         position = reader.position
         for template in templates:
             chunks.append(position)
-            position = template.skip(raw, position)
+            position = template.skip(raw, position, allowance)
         reader.position = position
     rows = numbers.get(3)
     if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:

@@ -18,6 +18,7 @@ from bloomparquet.format.thrift import CompactReader, Struct
 from bloomparquet.format.tree import Items, Tree, read_tree, write_tree
 
 _NO_ROW_GROUPS = b"\x29\x0c"  # field 4, where field 2 stands before it: a list of no structs
+_ROW_GROUPS_FIRST = b"\x49\x0c"  # the same, where no field stands before it
 _SPARK, _LEGACY_INT96 = _TELLING = ("org.apache.spark.version", "org.apache.spark.legacyINT96")
 _ENCRYPTION = (8, 9)  # encryption_algorithm and footer_signing_key_metadata
 
@@ -62,6 +63,8 @@ _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
 _layouts: dict[tuple[int, bool, WriterTraits], Layout] = {}
 _tails: dict[tuple[int, bool, bytes], tuple[Layout, dict[str, str], Signing | None]] = {}
 _KEPT_SCHEMAS = 512
+_MOST_VALUES = 1 << 16  # behind the row groups: three in each pair of the key-value metadata,
+_COLUMN_ORDER_VALUES = 4  # and at most so many for each column
 
 
 def schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], int]:
@@ -92,7 +95,7 @@ def layout_of(
         key = (id(schema), secret, traits)
         layout = _layouts.get(key)
         if layout is None or layout.schema is not schema:
-            layout = Layout(schema, traits, templates, _skeleton_of(head + _NO_ROW_GROUPS + tail))
+            layout = Layout(schema, traits, templates, _skeleton_of(head, tail))
         for cache in (_tails, _layouts):
             if len(cache) >= 4 * _KEPT_SCHEMAS:
                 cache.clear()
@@ -103,13 +106,14 @@ def layout_of(
     return known
 
 
-def _skeleton_of(raw: bytes) -> bytes:
-    """A FileMetaData with what makes its layout, and nothing else that is about one file only."""
-    tree = without_row_groups(raw)
+def _skeleton_of(head: bytes, tail: bytes) -> bytes:
+    """A FileMetaData with what makes its layout, and nothing else that is about one file only. The `head`, with the
+    schema, stays as it is."""
+    tree = without_row_groups(_ROW_GROUPS_FIRST + tail)
     pairs = tree.get(5)
     if isinstance(pairs, Items):
         pairs[:] = [pair for pair in pairs if _text(pair.get(1)) in _TELLING or _is_altered(_text(pair.get(2)))]
-    return write_tree(tree)
+    return head + _NO_ROW_GROUPS + write_tree(tree)[len(_ROW_GROUPS_FIRST) :]
 
 
 def without_row_groups(raw: bytes) -> Tree:
@@ -121,7 +125,7 @@ def without_row_groups(raw: bytes) -> Tree:
 
 
 def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str], Signing | None]:
-    reader = CompactReader(tail)
+    reader = CompactReader(tail, most=_MOST_VALUES + _COLUMN_ORDER_VALUES * len(schema.leaves))
     fields: Struct = {}
     field_id = 4
     while (found := reader.read_field(field_id)) is not None:

@@ -16,6 +16,9 @@ from typing import Any
 from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.format.thrift import MAX_DEPTH, CompactReader, Struct
 
+MAX_VALUES = 1 << 20
+"""The most values that a schema is read from: some hundred thousand columns."""
+
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _REPETITIONS = ("REQUIRED", "OPTIONAL", "REPEATED")
 _UNITS = {1: "ms", 2: "us", 3: "ns"}
@@ -102,7 +105,7 @@ def parse_schema(footer: bytes | memoryview) -> tuple[FileSchema, int]:
 
     Raises :class:`FormatError` when the elements do not form a tree.
     """
-    reader = CompactReader(footer)
+    reader = CompactReader(footer, most=MAX_VALUES)
     elements = reader.read_struct(stop_after=2).get(2)
     if not isinstance(elements, list) or not elements:
         raise FormatError("the footer has no schema (field 2 of FileMetaData)")

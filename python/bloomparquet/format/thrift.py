@@ -21,6 +21,10 @@ Struct = dict[int, Any]
 MAX_DEPTH = 64
 """Deeper nesting than any Parquet structure has; bounds the recursion on hostile input."""
 
+MAX_VALUES = 1 << 18
+"""The most values that one reader decodes, fields and elements of lists and maps together, where nothing else is said.
+Each of them costs a thousand times what its one byte costs the writer of a hostile file."""
+
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UUID = range(1, 14)
 INTEGERS = frozenset({I16, I32, I64})
 LISTS = frozenset({LIST, SET})
@@ -33,14 +37,15 @@ class CompactReader:
     """Reads compact-protocol values from `buffer`, starting at `position`.
 
     Every read moves `position` past what it consumed. Raises :class:`FormatError` when the bytes end early or hold an
-    unknown type, and :class:`LimitError` when they nest deeper than :data:`MAX_DEPTH`.
+    unknown type, and :class:`LimitError` when they nest deeper than :data:`MAX_DEPTH` or hold more than `most` values.
     """
 
-    __slots__ = ("_buffer", "_end", "position")
+    __slots__ = ("_buffer", "_end", "_left", "_most", "position")
 
-    def __init__(self, buffer: bytes | memoryview, position: int = 0) -> None:
+    def __init__(self, buffer: bytes | memoryview, position: int = 0, *, most: int = MAX_VALUES) -> None:
         self._buffer = buffer
         self._end = len(buffer)
+        self._left = self._most = most
         self.position = position
 
     def read_struct(self, *, stop_after: int | None = None, depth: int = 0) -> Struct:
@@ -65,6 +70,9 @@ class CompactReader:
         header = self._byte()
         if header == 0:
             return None
+        self._left -= 1
+        if self._left < 0:
+            self._too_many()
         delta = header >> 4
         return last_id + delta if delta else self._zigzag(), header & 0x0F
 
@@ -81,6 +89,12 @@ class CompactReader:
         if size > self._end - self.position:  # each element takes a byte at least
             self._fail(f"a list claims {size} elements, but {self._end - self.position} bytes are left")
         return size, kind
+
+    def count(self, values: int) -> None:
+        """Note that so many values are about to be decoded. LimitError where there are too many."""
+        self._left -= values
+        if self._left < 0:
+            self._too_many()
 
     def _value(self, kind: int, depth: int) -> Any:
         if kind in INTEGERS:
@@ -107,6 +121,7 @@ class CompactReader:
         size, kind = self.read_list_header()
         if depth >= MAX_DEPTH:
             self._too_deep()
+        self.count(size)
         return [self._value(kind, depth + 1) for _ in range(size)]
 
     def _map(self, depth: int) -> Any:
@@ -116,6 +131,7 @@ class CompactReader:
         kinds = self._byte()
         if depth >= MAX_DEPTH:
             self._too_deep()
+        self.count(2 * size)
         pairs = [(self._value(kinds >> 4, depth + 1), self._value(kinds & 0x0F, depth + 1)) for _ in range(size)]
         if any(isinstance(key, list | dict) for key, _ in pairs):
             self._fail("a map's keys are lists or structs")
@@ -159,6 +175,12 @@ class CompactReader:
     def _too_deep(self) -> NoReturn:
         raise LimitError(
             f"Thrift data nests deeper than {MAX_DEPTH} levels at byte {self.position}; this is no Parquet metadata"
+        )
+
+    def _too_many(self) -> NoReturn:
+        raise LimitError(
+            f"Thrift data has more than {self._most:,} values, up to byte {self.position}; so many are not read: no "
+            "file has them unless it is damaged, or made to do harm"
         )
 
     def _fail(self, what: str) -> NoReturn:

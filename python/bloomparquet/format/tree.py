@@ -11,6 +11,7 @@ Source: Apache Thrift, ``doc/specs/thrift-compact-protocol.md``.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 from bloomparquet.errors import FormatError
@@ -75,9 +76,10 @@ class Pairs(NamedTuple):
 def read_tree(data: bytes | memoryview, position: int = 0) -> tuple[Tree, int]:
     """The struct at `position` of `data`, and where it ends.
 
-    FormatError for damaged bytes and for a field that occurs twice, LimitError for deep nesting.
+    FormatError for damaged bytes and for a field that occurs twice, LimitError for deep nesting. The number of values
+    is not limited: this is for what has been parsed before, or is about to be written again.
     """
-    reader = _TreeReader(data, position)
+    reader = _TreeReader(data, position, most=sys.maxsize)
     return reader.read_struct(), reader.position
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bloomparquet.errors import EncryptionError
+from bloomparquet.errors import BloomParquetError
 from bloomparquet.format.footer import read_footers
 from bloomparquet.format.schema import FileSchema
 from bloomparquet.keys import Keys
@@ -101,7 +101,7 @@ class FooterCache:
         count: ReadCount,
         *,
         skip_corrupt: bool,
-        locked: dict[FileInfo, EncryptionError] | None = None,
+        locked: dict[FileInfo, BloomParquetError] | None = None,
     ) -> RowGroups:
         """The row groups of `files`; reads the footers that are not known. `skip_corrupt`, `locked` and errors are as
         for :func:`read_footers`."""
@@ -143,7 +143,7 @@ class FooterCache:
         files: Sequence[FileInfo],
         count: ReadCount,
         skip_corrupt: bool,
-        locked: dict[FileInfo, EncryptionError] | None,
+        locked: dict[FileInfo, BloomParquetError] | None,
         disk: CacheDirectory | None,
         listing: Listing | None,
     ) -> RowGroups:

@@ -82,7 +82,7 @@ class ScanPlan:
     file_places: NDArray[np.int64] = field(repr=False)  # per file of `table`, its place in `dataset.files`
     footer_reads: ReadCount
     filter_reads: ReadCount
-    locked: Mapping[FileInfo, EncryptionError]  # encrypted, and why they did not open; not in `table`
+    locked: Mapping[FileInfo, BloomParquetError]  # why files did not open, or were not read; not in `table`
     inside: Inside | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -186,10 +186,11 @@ class ScanPlan:
             told.append(f"{len(self.locked)} files did not open, and are kept whole")
         if self.excluded:
             told.append(f"{len(self.excluded)} files skipped unopened by partition")
-        locked = sum(isinstance(error, EncryptionError) for error in self.errors) - len(self.locked)
-        if locked:
-            told.append(f"{locked} encrypted column chunks did not open")
-        if unusable := len(self.errors) - len(self.locked) - locked:
+        files = set(map(id, self.locked.values()))
+        chunks = sum(isinstance(error, EncryptionError) and id(error) not in files for error in self.errors)
+        if chunks:
+            told.append(f"{chunks} encrypted column chunks did not open")
+        if unusable := len(self.errors) - len(self.locked) - chunks:
             told.append(f"{unusable} filters unusable")
         return "; ".join(told)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.dataset import Dataset, PathLike, Paths
 from bloomparquet.encoding import Encoded
-from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
+from bloomparquet.errors import BloomParquetError, OptionError, PlanError
 from bloomparquet.format.schema import FileSchema, LeafColumn
 from bloomparquet.keys import Keys
 from bloomparquet.predicate import Column, IsNull, Not, Predicate, columns, normalize
@@ -72,7 +72,8 @@ def plan(
     of them are. `timezone` is then also that of the reader's clock: a TIMESTAMP of ORC is what a clock showed.
 
     `keys` open encrypted files. What does not open excludes nothing: of a column without its key every row group is
-    kept, and of a file whose footer is locked the whole; both are among the plan's errors, as for `on_filter_error`.
+    kept, and of a file whose footer is locked the whole; both are among the plan's errors, as for `on_filter_error`. A
+    file whose footer holds more than is read (:class:`LimitError`) is kept whole, too.
 
     Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file,
     ``OSError`` as the storage gave it.
@@ -134,7 +135,7 @@ def plan_scan(
     places = np.flatnonzero(wanted)
     footer_reads, filter_reads = ReadCount(), ReadCount()
     files = dataset.files if wanted.all() else [dataset.files[i] for i in places.tolist()]
-    locked: dict[FileInfo, EncryptionError] = {}
+    locked: dict[FileInfo, BloomParquetError] = {}
     table = open_table(dataset, files, footer_reads, skip_corrupt=skip_corrupt, locked=locked)
     if len(table.files) != len(files):
         readable = {file: i for i, file in enumerate(table.files)}

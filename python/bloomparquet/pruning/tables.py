@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from bloomparquet.dataset import Dataset
-from bloomparquet.errors import EncryptionError, NotParquetError, PlanError
+from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
 from bloomparquet.pruning.cache import FooterCache
 from bloomparquet.pruning.evidence import Table
 from bloomparquet.storage import FileInfo, ReadCount, Storage
@@ -31,11 +31,12 @@ def open_table(
     reads: ReadCount,
     *,
     skip_corrupt: bool,
-    locked: dict[FileInfo, EncryptionError] | None = None,
+    locked: dict[FileInfo, BloomParquetError] | None = None,
 ) -> Table:
     """The units of `files`, which are some of those of `dataset`; what is not known of them is read.
 
-    `skip_corrupt` passes over files that are damaged, `locked` takes those that are encrypted and do not open.
+    `skip_corrupt` passes over files that are damaged, `locked` takes those that are encrypted and do not open, or hold
+    more than is read.
     Otherwise raises NotParquetError for files of neither format, PlanError for files of both, and what is wrong with
     the first that cannot be read.
     """

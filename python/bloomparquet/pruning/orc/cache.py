@@ -39,9 +39,9 @@ class Known:
         """Whether any file is ORC, be it damaged."""
         return bool(self.table.files) or any(not isinstance(error, NotOrcError) for error in self.unreadable.values())
 
-    def use(self, skip_corrupt: bool, locked: dict[FileInfo, EncryptionError] | None, told: bool) -> Stripes:
+    def use(self, skip_corrupt: bool, locked: dict[FileInfo, BloomParquetError] | None, told: bool) -> Stripes:
         """The table. `skip_corrupt` passes over files that are damaged, or of a compression that is not known; `locked`
-        takes those with encrypted columns. Otherwise they are errors, as for
+        takes those with encrypted columns, and those that hold more than is read. Otherwise they are errors, as for
         :func:`bloomparquet.orc.tail.read_tails`. Unless it was `told` that all are ORC, a Parquet file is no damaged
         one, and a PlanError."""
         if self.parquet is not None and self.is_orc and not told:
@@ -51,9 +51,9 @@ class Known:
                 "of each apart"
             )
         for file, error in self.unreadable.items():
-            if isinstance(error, EncryptionError) and locked is not None:
+            if isinstance(error, EncryptionError | LimitError) and locked is not None:
                 locked[file] = error
-            elif not skip_corrupt:
+            elif isinstance(error, LimitError) or not skip_corrupt:
                 raise error
         return self.table
 

@@ -1,0 +1,177 @@
+"""Footers that were made to take long: the work is bounded by limits that errors name, and no row is lost to them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.format import chunks, thrift
+from bloomparquet.format.chunks import NOTHING, ChunkTemplates, StepAllowance
+from bloomparquet.format.footer import Footer, parse_footer
+from bloomparquet.pruning.planner import plan_scan
+from tests.support.core import Field, edit_footer, read_footer, replace_footer
+from tests.support.files import write
+
+MANY = 300_000
+VALUES = {"id": [i * 7919 % 1009 for i in range(1009)]}
+LIST, STRUCT, BINARY, TRUE = 9, 12, 8, 1
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return write(tmp_path / "t" / "x.parquet", VALUES, ["id"], rows_per_group=100)
+
+
+def varint(number: int) -> bytes:
+    found = b""
+    while number >= 0x80:
+        found += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return found + bytes([number])
+
+
+def at_end(value: bytes) -> Callable[[bytes], bytes]:
+    """A footer with a field 15 more, whose type and value these are."""
+    return lambda footer: footer[:-1] + value[:1] + b"\x1e" + value[1:] + b"\x00"
+
+
+def many(kind: int, element: bytes) -> bytes:
+    """A list of very many elements, and its type."""
+    return bytes([LIST, 0xF0 | kind]) + varint(MANY) + element * MANY
+
+
+HOSTILE = {
+    "structs": at_end(many(STRUCT, b"\x00")),
+    "texts": at_end(many(BINARY, b"\x00")),
+    "numbers": at_end(many(5, b"\x02")),
+    "booleans": at_end(many(TRUE, b"\x01")),
+    "lists": at_end(many(LIST, b"\x0c")),
+    "maps": at_end(many(11, b"\x00")),
+    "a map": at_end(bytes([11]) + varint(MANY) + b"\x55" + b"\x02\x02" * MANY),
+    "fields": at_end(bytes([STRUCT]) + b"\x11" * MANY + b"\x00"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_footer_of_very_many_values_is_kept_whole(name: str, path: str) -> None:
+    write(Path(path).with_name("y.parquet"), VALUES, ["id"], rows_per_group=100)
+    replace_footer(path, HOSTILE[name](read_footer(path)))
+    for skip_corrupt in (False, True):
+        plan = bp.plan(Path(path).parent, "id = 7", skip_corrupt=skip_corrupt)
+        (error,) = plan.errors
+        assert isinstance(error, bp.LimitError)
+        assert "x.parquet" in str(error)
+        assert "more than 65,540 values" in str(error)
+        # The file that nothing is known of is kept whole, and the other one is pruned.
+        assert [(Path(group.path).name, group.index) for group in plan.kept_row_groups()] == [
+            ("y.parquet", VALUES["id"].index(7) // 100),
+            ("x.parquet", None),
+        ]
+        with pytest.raises(bp.LimitError, match=r"x\.parquet.*more than 65,540 values"):
+            bp.read_table(Path(path).parent, "id = 7", skip_corrupt=skip_corrupt)
+    with pytest.raises(bp.LimitError, match="more than"):
+        bp.plan(path, "id = 7", on_filter_error="fail")
+
+
+def test_as_many_pairs_of_metadata_as_real_files_have_are_read(path: str) -> None:
+    pairs = {f"key {i}": "value" * 20 for i in range(5_000)}
+    table = pa.table(VALUES).replace_schema_metadata(pairs)
+    write(Path(path), table, ["id"], rows_per_group=100)
+    assert bp.plan(path, "id = 7").kept == 1
+    assert parse_footer(read_footer(path)).key_values["key 4999"] == "value" * 20
+
+
+def test_a_schema_of_very_many_columns_is_beyond_a_limit(path: str) -> None:
+    element = b"\x15\x02\x25\x02\x18\x00" + b"\xa5\x02" * 6 + b"\x00"
+    elements = b"\x48\x00\x15" + varint(2 * MANY) + b"\x00" + element * MANY
+    replace_footer(path, b"\x15\x02\x19\xfc" + varint(MANY + 1) + elements + b"\x16\x02\x19\x0c\x00")
+    (error,) = bp.plan(path).errors
+    assert isinstance(error, bp.LimitError)
+    assert "more than 1,048,576 values" in str(error)
+
+
+def test_wide_tables_are_read(tmp_path: Path) -> None:
+    table = pa.table({f"column_{i}": [i] for i in range(20_000)})
+    path = write(tmp_path / "wide.parquet", table)
+    assert bp.plan(path, "column_19999 = 5").skipped == {"statistics": 1}
+
+
+def footer_of(path: str) -> Footer:
+    return parse_footer(read_footer(path))
+
+
+def with_form(path: str, number: int) -> bytes:
+    """The footer of a file whose chunks' metadata have unknown fields, other ones for each number."""
+
+    def edit(metadata: dict[int, Field]) -> None:
+        for group in metadata[4].value[1]:
+            chunk = group[1].value[1][0][3].value
+            for bit in range(14):
+                chunk[30 + bit] = Field(TRUE if number >> bit & 1 else 5, True if number >> bit & 1 else 7)
+
+    edit_footer(path, edit)
+    return read_footer(path)
+
+
+def test_chunks_of_many_forms_are_read_as_others(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "_MOST_LEARNED", 3)
+    monkeypatch.setattr(chunks, "_STEPS_PER_TEMPLATE", 5)
+    expected = [footer_of(path).read_chunk(group, 0) for group in range(11)]
+    for number in range(40):
+        footer = parse_footer(with_form(path, number * 397 % 16_384))
+        assert [footer.read_chunk(group, 0) for group in range(11)] == expected
+        assert bp.plan(path, "id = 7").kept == 1
+
+
+def test_step_by_step_and_by_templates_the_same_is_found(path: str) -> None:
+    raw, starts = read_footer(path), [places[0] for places in footer_of(path).chunks]
+    templates = ChunkTemplates(fixed_width=True)
+    for start in starts:
+        stepwise: list[object] = [None] * len(NOTHING)
+        end = chunks._decode(raw, start, stepwise)
+        assert end == templates.skip(raw, start, StepAllowance(1))
+        by_template: list[object] = [None] * len(NOTHING)
+        assert templates._find(raw, start, by_template) == end
+        assert stepwise == by_template
+
+
+def test_very_many_chunks_of_forms_of_their_own_are_beyond_a_limit(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_MOST_LEARNED", 0), ("_MOST_STEPWISE", 4), ("_STEPWISE_PER_COLUMN", 1)):
+        monkeypatch.setattr(chunks, name, value)
+    monkeypatch.setattr(chunks, "_STEPS_PER_TEMPLATE", sys.maxsize)
+    monkeypatch.setattr(chunks, "_learn", lambda *_: None)
+    with_form(path, 12_345)
+    plan = bp.plan(path, "id = 7")
+    assert plan.kept == 1
+    assert "more than 5 column chunks have metadata that is unlike that of all others" in str(plan.errors[0])
+    assert plan_scan(path, "id = 7", skip_corrupt=True, strict=False).kept == 1
+
+
+@pytest.mark.parametrize("kind", [TRUE, 5, BINARY])
+def test_a_chunk_of_very_many_fields_is_beyond_a_limit(kind: int, path: str) -> None:
+    one = {TRUE: b"\x11", 5: b"\x15\x00", BINARY: b"\x18\x00"}[kind]
+    raw = b"\x26\x08\x1c\x15\x02" + one * 100_000 + b"\x00\x00"
+    with pytest.raises(bp.LimitError, match="more than 8,192 values"):
+        ChunkTemplates(fixed_width=True).read(raw, 0)
+
+
+def test_a_long_chunk_is_read_and_leaves_no_template() -> None:
+    raw = b"\x26\x08\x1c\x15\x02\x19\xf5" + varint(2_000) + b"\x00" * 2_000 + b"\x36\x0e\x00\x00"
+    templates = ChunkTemplates(fixed_width=True)
+    for _ in range(3):
+        assert templates.read(raw, 0).values == 7
+    assert templates._templates == ()
+
+
+def test_a_tree_that_is_written_again_has_no_limit() -> None:
+    from bloomparquet.format.tree import read_tree, write_tree
+
+    raw = bytes([0x19, 0xF5]) + varint(MANY) + b"\x02" * MANY + b"\x00"
+    assert write_tree(read_tree(raw)[0]) == raw
+    with pytest.raises(bp.LimitError):
+        thrift.CompactReader(raw).read_struct()
