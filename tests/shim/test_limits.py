@@ -1,0 +1,37 @@
+"""A file whose footer is beyond the planner's limits is read whole, by Spark itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support import files
+from tests.support.scenarios import Readers, run
+
+IDS = [i * 7919 % 1009 for i in range(1009)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Two files of the same rows; the second has far more pairs of metadata than any real file."""
+    pairs = {f"key {i}": "x" for i in range(60_000)}
+    files.write(tmp_path / "t" / "a.parquet", {"id": IDS}, ["id"], rows_per_group=100)
+    table = pa.table({"id": IDS}).replace_schema_metadata(pairs)
+    files.write(tmp_path / "t" / "b.parquet", table, ["id"], rows_per_group=100)
+    return tmp_path / "t"
+
+
+def test_its_rows_are_found_and_other_files_are_pruned(readers: Readers, lake: Path) -> None:
+    ran = run(readers.jar(lake).where("id = 7"))
+    assert ran.rows == ["(7,)", "(7,)"]
+    assert (ran.plan.planned, ran.plan.total, ran.plan.kept, ran.plan.whole_files) == (True, 11, 1, 1)
+
+
+def test_without_the_jar_it_is_an_error_and_never_passed_over(shim: SparkSession, lake: Path) -> None:
+    for ignore in ("false", "true"):
+        reader = shim.read.format("bloomparquet_python").option("ignoreCorruptFiles", ignore).schema("id BIGINT")
+        with pytest.raises(Exception, match=r"b\.parquet: the footer .* more than 65,540 values"):
+            reader.option("where", "id = 7").load(str(lake)).collect()
