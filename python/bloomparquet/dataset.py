@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.fs
 
-from bloomparquet.errors import PlanError
+from bloomparquet.errors import PlanError, listed
 from bloomparquet.keys import Keys
 from bloomparquet.partitions import Values, infer_type, parse_directories, to_array
 from bloomparquet.storage import FileInfo, Storage, is_glob, is_hidden, open_storage, with_keys
@@ -73,8 +73,8 @@ class Dataset:
             seen: set[str] = set()  # a glob may find a directory and what is in it
             for root in _expand(storage, inner, os.fspath(item)):
                 # Spark reads past empty files that it lists; one that is named is a mistake worth an error.
-                listed = storage.list_files(root, recursive=recursive)
-                found = [file for file in listed if file.path == inner or (_is_data(file) and file.path not in seen)]
+                below = storage.list_files(root, recursive=recursive)
+                found = [file for file in below if file.path == inner or (_is_data(file) and file.path not in seen)]
                 seen.update(file.path for file in found)
                 files += found
                 hive = recursive and partitioned
@@ -82,7 +82,7 @@ class Dataset:
         assert storage is not None
         if not files:
             raise PlanError(
-                f"{', '.join(os.fspath(item) for item in given)}: no data files here; "
+                f"{listed(os.fspath(item) for item in given)}: no data files here; "
                 "expected Parquet or ORC files (names that begin with _ or . do not count)"
             )
         names = _one_set_of_names(files, partitions)
@@ -136,11 +136,11 @@ def _one_set_of_names(files: Sequence[FileInfo], partitions: Sequence[Values]) -
     if len(by_names) > 1:
         (first, i), (second, j) = list(by_names.items())[:2]
         raise PlanError(
-            f"conflicting partition columns: {files[i].path} has ({', '.join(first)}), "
-            f"{files[j].path} has ({', '.join(second)}); "
+            f"conflicting partition columns: {files[i].path} has ({listed(first)}), "
+            f"{files[j].path} has ({listed(second)}); "
             "expected one set of directories name=value over all files; read the parts apart or give base_path"
         )
     names = next(iter(by_names))
     if len(set(names)) < len(names):
-        raise PlanError(f"{files[0].path}: a partition column occurs twice in the path: {', '.join(names)}")
+        raise PlanError(f"{files[0].path}: a partition column occurs twice in the path: {listed(names)}")
     return names

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bloomparquet.dataset import Dataset, Paths
 from bloomparquet.encoding import encode_values, family_of
-from bloomparquet.errors import PlanError, UnsupportedError
+from bloomparquet.errors import PlanError, UnsupportedError, brief, quoted
 from bloomparquet.format.schema import LeafColumn
 from bloomparquet.keys import Keys
 from bloomparquet.literals import Family, normalize_value
@@ -108,7 +108,8 @@ def probe(
         encoded = encode_values(leaf, [value], layout.traits, timezone)
         if encoded is None or encoded.hashes is None:
             raise UnsupportedError(
-                f"column {'.'.join(name)} ({leaf.describe()}): it cannot be told which bytes {value!r} has here"
+                f"column {brief('.'.join(name))} ({leaf.describe()}): it cannot be told which bytes {quoted(value)} "
+                "has here"
             )
         every = np.arange(len(chunks.members))
         last = np.full(len(every), len(encoded.hashes))

@@ -34,7 +34,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 
-from bloomparquet.errors import PlanError, nearest
+from bloomparquet.errors import PlanError, brief, nearest, quoted
 
 Family = Literal[
     "boolean", "integer", "decimal", "float", "string", "binary", "date", "timestamp", "timestamp_ntz", "time", "uuid",
@@ -156,7 +156,7 @@ def coerce(value: Value, family: Family, *, timezone: str = "UTC", column: str =
     try:
         return _COERCE[family](value, timezone)
     except _MisfitError as misfit:
-        name = f"column {column!r}" if column else "the column"
+        name = f"column {quoted(column)}" if column else "the column"
         found = f"is of type {kind or family}, but is compared with {describe(value)}"
         raise PlanError(f"{name} {found}; {misfit}") from None
 
@@ -212,7 +212,9 @@ def _to_float(value: Value, timezone: str) -> Number:
 def _to_number(value: Value) -> int | float | Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         text = isinstance(value, str) and re.fullmatch(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*", value)
-        raise _MisfitError("expected a number" + (f": write {str(value).strip()} without quotes" if text else ""))
+        raise _MisfitError(
+            "expected a number" + (f": write {brief(str(value).strip())} without quotes" if text else "")
+        )
     if not isinstance(value, Decimal):
         return value
     if not value.is_finite():
@@ -230,7 +232,7 @@ def _to_string(value: Value, timezone: str) -> str:
         raise _MisfitError("expected text: half of a surrogate pair cannot be written as UTF-8")
     if isinstance(value, bytes):
         raise _MisfitError("expected a str: decode the bytes, or write the text in quotes")
-    raise _MisfitError(f"expected a str: write '{value}' in quotes")
+    raise _MisfitError(f"expected a str: write '{brief(str(value))}' in quotes")
 
 
 def _is_text(values: Sequence[Any]) -> bool:
@@ -380,7 +382,7 @@ def find_zone(name: str) -> dt.tzinfo:
     except (KeyError, ValueError, OSError):
         hint = nearest(name, available_timezones()) or "; write a region (Europe/Berlin) or an offset (+02:00)"
         raise PlanError(
-            f"{name!r} is no time zone{hint}; write a region (Europe/Berlin) or an offset (+02:00)"
+            f"{quoted(name)} is no time zone{hint}; write a region (Europe/Berlin) or an offset (+02:00)"
         ) from None
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomparquet import predicate as p
-from bloomparquet.errors import PlanError
+from bloomparquet.errors import PlanError, brief, listed, quoted
 from bloomparquet.literals import NANOSECONDS, Family, coerce_all
 from bloomparquet.names import find
 from bloomparquet.predicate import Column, Leaf, Membership, Predicate
@@ -124,14 +124,17 @@ class _Binder:
     def test(self, leaf: Leaf, kind: pa.DataType) -> _Test:
         name, family = ".".join(leaf.column), family_of(kind)
         if family == "other":
-            raise PlanError(f"column {name!r} is of type {kind}, of which only IS NULL and IS NOT NULL can be asked")
+            raise PlanError(
+                f"column {quoted(name)} is of type {brief(str(kind))}, of which only IS NULL and IS NOT NULL can be "
+                "asked"
+            )
         domain = _domain(kind)
         if isinstance(leaf, Membership):
             values = self.convert(leaf.values, family, timezone=self.timezone, column=name, kind=str(kind))
             contains = _contains(domain, values)
             return contains if isinstance(leaf, p.In) else _invert(contains)
         if isinstance(leaf, p.StartsWith) and family not in ("string", "binary"):
-            raise PlanError(f"startswith asks for text, but column {name!r} is of type {kind}")
+            raise PlanError(f"startswith asks for text, but column {quoted(name)} is of type {brief(str(kind))}")
         assert isinstance(leaf, (p.Comparison, p.StartsWith))
         value = leaf.prefix if isinstance(leaf, p.StartsWith) else leaf.value
         (literal,) = self.convert([value], family, timezone=self.timezone, column=name, kind=str(kind))
@@ -158,7 +161,10 @@ class _Binder:
         kind: pa.DataType = None
         for part in column:
             if path and pa.types.is_nested(kind) and not pa.types.is_struct(kind):
-                raise PlanError(f"column {'.'.join(column)!r} is inside a {kind}; only structs have fields to compare")
+                raise PlanError(
+                    f"column {quoted('.'.join(column))} is inside a {brief(str(kind))}; only structs have fields to "
+                    "compare"
+                )
             if path:
                 fields = [kind.field(i) for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
             index = self.index(part, [field.name for field in fields], column)
@@ -171,8 +177,8 @@ class _Binder:
     def index(self, name: str, names: Sequence[str], column: Column) -> int | None:
         found = find(names, name, self.case_sensitive)
         if len(found) > 1:
-            candidates = ", ".join(repr(names[i]) for i in found)
-            raise PlanError(f"column {'.'.join(column)!r} is ambiguous: it could be any of {candidates}")
+            candidates = listed(repr(names[i]) for i in found)
+            raise PlanError(f"column {quoted('.'.join(column))} is ambiguous: it could be any of {candidates}")
         return found[0] if found else None
 
 

@@ -319,7 +319,7 @@ class _Scan:
         """What a file calls the column `name`; None where it has none."""
         found = find(names, name, self._case_sensitive)
         if len(found) > 1:
-            raise PlanError(f"{path}: column {name!r} may be any of {', '.join(names[i] for i in found)}")
+            raise PlanError(f"{path}: column {quoted(name)} may be any of {listed(names[i] for i in found)}")
         return names[found[0]] if found else None
 
 

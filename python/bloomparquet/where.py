@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bloomparquet.errors import PlanError, nearest
+from bloomparquet.errors import PlanError, brief, nearest, quoted
 from bloomparquet.literals import Value, coerce, describe
 from bloomparquet.predicate import (
     Always,
@@ -108,9 +108,11 @@ def _parse_tuple(item: Any) -> Predicate:
         return _NULL_TESTS[name](column)
     if name not in _OPERATORS:
         known = [*_OPERATORS, *_NULL_TESTS]
-        raise PlanError(f"unknown operator {item[1]!r} in {item!r}{nearest(name, known)}; known are {', '.join(known)}")
+        raise PlanError(
+            f"unknown operator {quoted(item[1])} in {quoted(item)}{nearest(name, known)}; known are {', '.join(known)}"
+        )
     if len(item) == 2:
-        raise PlanError(f"the operator {item[1]!r} in {item!r} lacks its value")
+        raise PlanError(f"the operator {quoted(item[1])} in {quoted(item)} lacks its value")
     return _OPERATORS[name](column, item[2])
 
 
@@ -136,11 +138,11 @@ def _parse_sql(text: str) -> Predicate:
     try:
         return _Converter(text).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
     except RecursionError:
-        raise PlanError(f"the where text nests too deeply: {_shorten(text)}") from None
+        raise PlanError(f"the where text nests too deeply: {brief(text)}") from None
     except ParseError as error:
-        raise PlanError(f"the where text cannot be read {_place(error.errors)}: {_shorten(text)}") from None
+        raise PlanError(f"the where text cannot be read {_place(error.errors)}: {brief(text)}") from None
     except SqlglotError as error:
-        raise PlanError(f"the where text cannot be read ({error}): {_shorten(text)}") from None
+        raise PlanError(f"the where text cannot be read ({error}): {brief(text)}") from None
 
 
 def _place(errors: Sequence[dict[str, Any]]) -> str:
@@ -148,14 +150,10 @@ def _place(errors: Sequence[dict[str, Any]]) -> str:
     line, column, token = found.get("line"), found.get("col"), str(found.get("highlight") or "")
     if line is None or column is None:
         return "to its end"
-    place = f"at line {line}, column {max(column - len(token) + 1, 1)}, near {token!r}"
+    place = f"at line {line}, column {max(column - len(token) + 1, 1)}, near {quoted(token)}"
     if token.upper() in ("SELECT", "WHERE"):
         return f"{place} (write only the condition, without SELECT or WHERE)"
     return place + (" (something is missing after it)" if "missing" in str(found.get("description")) else "")
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 200 else text[:199] + "…"
 
 
 class _Converter:
@@ -309,11 +307,11 @@ class _Converter:
         try:
             found = _cast(value, kind, [int(parameter.name) for parameter in node.to.expressions])
         except (ValueError, ArithmeticError, PlanError):
-            raise self.refuse(node, f"{value!r} is no {kind} exactly") from None
+            raise self.refuse(node, f"{quoted(value)} is no {kind} exactly") from None
         return found
 
     def refuse(self, node: Any, reason: str = _UNDERSTOOD) -> PlanError:
-        return PlanError(f"cannot use {_shorten(node.sql(dialect='spark'))!r} in where: {reason}")
+        return PlanError(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}")
 
 
 def _negate(predicate: Predicate) -> Predicate:

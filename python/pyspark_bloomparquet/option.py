@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bloomparquet.errors import OptionError, PlanError, nearest
+from bloomparquet.errors import OptionError, PlanError, nearest, quoted
 from pyspark_bloomparquet.formats import Source
 
 _UNITS = {"": 1, "b": 1, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
@@ -23,13 +23,13 @@ def parse_text(name: str, value: str) -> str:
 
 def parse_flag(name: str, value: str) -> bool:
     if value.strip().lower() not in ("true", "false"):
-        raise OptionError(f"option {name} is {value!r}; expected true or false")
+        raise OptionError(f"option {name} is {quoted(value)}; expected true or false")
     return value.strip().lower() == "true"
 
 
 def parse_count(name: str, value: str) -> int:
     if not value.strip().isdecimal() or int(value) < 1:
-        raise OptionError(f"option {name} is {value!r}; expected a whole number from 1 up")
+        raise OptionError(f"option {name} is {quoted(value)}; expected a whole number from 1 up")
     return int(value)
 
 
@@ -38,7 +38,7 @@ def parse_bytes(name: str, value: str) -> int:
     unit = match.group(2).lower() if match else None
     if match is None or unit not in _UNITS or int(match.group(1)) == 0:
         raise OptionError(
-            f"option {name} is {value!r}; expected bytes as Spark writes them, such as 134217728, 128m or 1g"
+            f"option {name} is {quoted(value)}; expected bytes as Spark writes them, such as 134217728, 128m or 1g"
         )
     power = _UNITS[unit]
     return int(match.group(1)) << (power if power > 1 else 0)
@@ -50,7 +50,7 @@ def parse_moment(name: str, value: str) -> str:
             raise ValueError
         dt.datetime.fromisoformat(value)
     except ValueError:
-        raise OptionError(f"option {name} is {value!r}; expected a time such as 2026-01-31T00:00:00") from None
+        raise OptionError(f"option {name} is {quoted(value)}; expected a time such as 2026-01-31T00:00:00") from None
     return value
 
 
@@ -61,7 +61,7 @@ def parse_zone(name: str, value: str) -> str:
         find_zone(value)
     except PlanError:
         raise OptionError(
-            f"option {name} is {value!r}; expected a time zone, such as UTC, Europe/Zurich or +02:00"
+            f"option {name} is {quoted(value)}; expected a time zone, such as UTC, Europe/Zurich or +02:00"
         ) from None
     return value
 
@@ -73,7 +73,7 @@ def parse_paths(name: str, value: str) -> tuple[str, ...]:
     except ValueError:
         found = None
     if not isinstance(found, list) or not found or not all(isinstance(path, str) for path in found):
-        raise OptionError(f"option {name} is {value!r}; expected a JSON list of paths")
+        raise OptionError(f"option {name} is {quoted(value)}; expected a JSON list of paths")
     return tuple(found)
 
 
@@ -81,7 +81,7 @@ def one_of(*choices: str) -> Callable[[str, str], str]:
     def check(name: str, value: str) -> str:
         if value.strip().lower() not in choices:
             expected = f"{', '.join(choices[:-1])} or {choices[-1]}{nearest(value, choices)}"
-            raise OptionError(f"option {name} is {value!r}; expected {expected}")
+            raise OptionError(f"option {name} is {quoted(value)}; expected {expected}")
         return value.strip().lower()
 
     return check

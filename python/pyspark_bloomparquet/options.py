@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bloomparquet.errors import OptionError, nearest
+from bloomparquet.errors import OptionError, nearest, quoted
 from pyspark_bloomparquet.formats import ORC, PARQUET, Source
 from pyspark_bloomparquet.key_provider import check_allowed
 from pyspark_bloomparquet.option import (
@@ -183,7 +183,7 @@ def find_option(key: str, source: Source) -> Option:
     if option is None or (mark and not option.per_column):
         names = (each.name for each in OPTIONS if each.source in (None, source))
         guess = "; did you mean 'where'?" if setting.lower() in _MEANT_AS_WHERE else nearest(setting, names)
-        raise OptionError(f"{source} has no option {key!r}{guess}")
+        raise OptionError(f"{source} has no option {quoted(key)}{guess}")
     return option
 
 
@@ -192,7 +192,7 @@ _OF_THE_DRIVER = {name.lower(): (name, f"spark.bloomparquet.{name}") for name in
 
 
 def _of_the_other(key: str, source: Source) -> str:
-    return f"{source} has no option {key!r}: that is one of {ORC if source == PARQUET else PARQUET}"
+    return f"{source} has no option {quoted(key)}: that is one of {ORC if source == PARQUET else PARQUET}"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.dataset import Dataset, Paths
-from bloomparquet.errors import OptionError, PlanError, UnsupportedError
+from bloomparquet.errors import OptionError, PlanError, UnsupportedError, listed, quoted
 from bloomparquet.format.schema import FileSchema
 from bloomparquet.names import fold
 from bloomparquet.predicate import Column
@@ -183,9 +183,9 @@ def _own_name(column: str | Column, schema: FileSchema, path: str) -> str | Colu
             if [fold(name, False) for name in leaf.path[: len(names)]] == [fold(name, False) for name in names]
         }
         if len(same) > 1:
-            several = ", ".join(".".join(found) for found in same)
+            several = listed(".".join(found) for found in same)
             raise PlanError(
-                f"{path}: column {'.'.join(names)!r} could be any of {several}; "
+                f"{path}: column {quoted('.'.join(names))} could be any of {several}; "
                 "set spark.sql.caseSensitive to true to tell them apart"
             )
         if same:
@@ -199,7 +199,9 @@ def _column(name: str | Column) -> str | Column:
         return name
     parts = list(_NAME_PARTS.finditer(name))
     if "".join(part[0] for part in parts) != name:
-        raise OptionError(f"bloom has the column {name!r}; expected pairs of backticks around whole parts of a name")
+        raise OptionError(
+            f"bloom has the column {quoted(name)}; expected pairs of backticks around whole parts of a name"
+        )
     return tuple(part[2] or part[1].replace("``", "`") for part in parts)
 
 

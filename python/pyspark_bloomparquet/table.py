@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from bloomparquet.dataset import Dataset
-from bloomparquet.errors import FormatError, OptionError, UnsupportedError
+from bloomparquet.errors import FormatError, OptionError, UnsupportedError, listed
 from bloomparquet.literals import find_zone
 from bloomparquet.partitions import infer_type
 from bloomparquet.storage import FileInfo
@@ -45,7 +45,7 @@ class Table:
         kept = [i for i, file in enumerate(found.files) if _wanted(file, options)]
         if not kept:
             raise OptionError(
-                f"{', '.join(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, "
+                f"{listed(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, "
                 "modifiedBefore and modifiedAfter; expected at least one"
             )
         names = found.partition_names
@@ -106,7 +106,7 @@ class Table:
                     distinct.setdefault(described.key, (file, described))
             if distinct:
                 return list(distinct.values())
-        raise FormatError(f"{', '.join(self.options.paths)}: none of the {len(files)} files is a readable Parquet file")
+        raise FormatError(f"{listed(self.options.paths)}: none of the {len(files)} files is a readable Parquet file")
 
 
 def _wanted(file: FileInfo, options: Options) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
-from bloomparquet.errors import UnsupportedError
+from bloomparquet.errors import UnsupportedError, brief, listed, quoted
 from bloomparquet.names import fold
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def resolve(names: Sequence[str], name: str, *, case_sensitive: bool) -> int | N
     """Which of `names` Spark means by `name`; None for none. :class:`UnsupportedError` where only case would tell."""
     found = [i for i, candidate in enumerate(names) if fold(candidate, case_sensitive) == fold(name, case_sensitive)]
     if len(found) > 1:
-        several = ", ".join(repr(names[i]) for i in found)
+        several = listed(repr(names[i]) for i in found)
         raise UnsupportedError(
-            f"column {name!r} could be any of {several}; set the option caseSensitive to tell them apart"
+            f"column {quoted(name)} could be any of {several}; set the option caseSensitive to tell them apart"
         )
     return found[0] if found else None
 
@@ -245,6 +245,6 @@ def _describe(annotation: Annotation) -> str:
 
 def _illegal(place: tuple[str, ...], found: str) -> UnsupportedError:
     return UnsupportedError(
-        f"column {'.'.join(place)} is {found}, which Spark has no type for; "
+        f"column {brief('.'.join(place))} is {found}, which Spark has no type for; "
         "give a schema that leaves it out: spark.read.schema(…)"
     )

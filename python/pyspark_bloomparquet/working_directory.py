@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 
-from bloomparquet.errors import OptionError
+from bloomparquet.errors import OptionError, quoted
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:/")
 _WORKER = "PYTHON_WORKER_FACTORY_"
@@ -26,13 +26,13 @@ def absolute(option: str, path: str) -> str:
     if os.path.isabs(path) or _URL.match(path):
         return path
     if path.startswith("file:"):
-        raise OptionError(f"option {option} is {path!r}; expected an absolute path in a URL: file:/…/{path[5:]}")
+        raise OptionError(f"option {option} is {quoted(path)}; expected an absolute path in a URL: file:/…/{path[5:]}")
     directory = _jvm_directory()
     if directory is None:
         raise OptionError(
-            f"option {option} is {path!r}, a relative path, and the working directory of Spark's JVM, which it is "
-            f"relative to, cannot be seen from this Python worker (in {os.getcwd()}); expected an absolute path, such "
-            f"as /…/{path}"
+            f"option {option} is {quoted(path)}, a relative path, and the working directory of Spark's JVM, which it "
+            f"is relative to, cannot be seen from this Python worker (in {os.getcwd()}); expected an absolute path, "
+            f"such as /…/{path}"
         )
     return os.path.join(directory, path)
 

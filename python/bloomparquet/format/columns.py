@@ -8,7 +8,7 @@ Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup, ColumnChunk, 
 
 from __future__ import annotations
 
-from bloomparquet.errors import EncryptionError, FormatError
+from bloomparquet.errors import EncryptionError, FormatError, quoted
 from bloomparquet.format import thrift
 from bloomparquet.format.tree import Items, Tree
 
@@ -45,7 +45,7 @@ def require_own(chunk: Tree) -> Tree:
     """`chunk`, a ColumnChunk, whatever it says of its metadata. FormatError where it lies in another file, or has
     something else than numbers for its offsets and sizes."""
     if chunk.get(1):
-        raise FormatError(f"the column chunk lies in another file, {chunk[1]!r}; such files are not changed")
+        raise FormatError(f"the column chunk lies in another file, {quoted(chunk[1])}; such files are not changed")
     return _numbered(chunk, "column chunk")
 
 
@@ -68,5 +68,5 @@ def _numbered(tree: Tree, what: str) -> Tree:
     for field_id in _NUMBERS[what]:
         kind = tree.kinds.get(field_id, thrift.I64)
         if kind not in thrift.INTEGERS:
-            raise FormatError(f"field {field_id} of a {what} is {tree[field_id]!r}; expected a number")
+            raise FormatError(f"field {field_id} of a {what} is {quoted(tree[field_id])}; expected a number")
     return tree

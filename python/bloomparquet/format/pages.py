@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import FormatError, quoted
 from bloomparquet.format.thrift import CompactReader, Struct
 
 DATA_PAGE, _INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
@@ -117,7 +117,7 @@ def _number(fields: Struct, field_id: int, position: int) -> int:
     value = fields.get(field_id)
     if not isinstance(value, int) or value < 0:
         raise FormatError(
-            f"field {field_id} of the page header at byte {position} of the column chunk is {value!r}; "
+            f"field {field_id} of the page header at byte {position} of the column chunk is {quoted(value)}; "
             "expected a number, not negative"
         )
     return value

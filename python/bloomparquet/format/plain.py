@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError
+from bloomparquet.errors import BloomParquetError, FormatError, brief
 from bloomparquet.format import thrift
 from bloomparquet.format.chunks import ChunkFields
 from bloomparquet.format.columns import require_metadata, require_own
@@ -138,7 +138,7 @@ class Images:
         return _Stored(leaf, fields, cipher, metadata, extent)
 
     def _named(self, error: BloomParquetError, row_group: int, leaf: LeafColumn) -> BloomParquetError:
-        return type(error)(f"{self._path}: row group {row_group}, column {shown(leaf.path)}: {error}")
+        return type(error)(f"{self._path}: row group {row_group}, column {brief(shown(leaf.path))}: {error}")
 
     def _metadata(self, columns: list[Tree], rows: int) -> pq.FileMetaData:
         group = Tree()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from bloomparquet.errors import FormatError, LimitError
+from bloomparquet.errors import FormatError, LimitError, quoted
 from bloomparquet.format.thrift import MAX_DEPTH, CompactReader, Struct
 
 MAX_VALUES = 1 << 20
@@ -178,13 +178,13 @@ def _pick(names: tuple[str, ...], number: Any, what: str) -> str:
 def _integer(fields: Struct, field_id: int) -> int | None:
     value = fields.get(field_id)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-        raise FormatError(f"field {field_id} of a schema element is {value!r}; expected an integer, not negative")
+        raise FormatError(f"field {field_id} of a schema element is {quoted(value)}; expected an integer, not negative")
     return value
 
 
 def _text(raw: Any) -> str:
     if not isinstance(raw, bytes):
-        raise FormatError(f"a schema element's name is {raw!r}, not a string")
+        raise FormatError(f"a schema element's name is {quoted(raw)}, not a string")
     return raw.decode("utf-8", "surrogateescape")
 
 

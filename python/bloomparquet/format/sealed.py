@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomparquet.errors import EncryptionError, FormatError, MissingKeyError
+from bloomparquet.errors import EncryptionError, FormatError, MissingKeyError, brief
 from bloomparquet.format.crypto import SIGNATURE_BYTES, Algorithm, Cipher, Module, parse_file_crypto
 from bloomparquet.format.schema import PHYSICAL_TYPES, LeafColumn
 from bloomparquet.format.thrift import CompactReader, Struct
@@ -93,7 +93,7 @@ class FileCrypto:
 
     def _make(self, path: tuple[str, ...], metadata: bytes | None) -> Cipher:
         if self._keys is None:
-            raise missing_key(f"the key of column {shown(path)}" if path else "the footer key")
+            raise missing_key(f"the key of column {brief(shown(path))}" if path else "the footer key")
         aad = self.algorithm.file_aad(self._keys.aad_prefix)
         key = self._keys.column_key(path, metadata) if path else self._keys.footer_key(metadata)
         return Cipher(key, aad, supplied=self.algorithm.supply_aad_prefix)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.encoding import Encoded, Point, encode_point, encode_values, family_of
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, brief
 from bloomparquet.format.chunks import NOTHING, ChunkFields
 from bloomparquet.format.footer import Footer, ask_for_keys, read_footers
 from bloomparquet.format.layout import Layout
@@ -356,7 +356,7 @@ class RowGroups:
                         opened.ciphers[len(opened.fields)] = cipher
                 except EncryptionError as error:
                     refused = error if isinstance(error, KeyRetrievalError) else None
-                    told = f"{self.paths[place]}: row group {i}, column {shown(leaf.path)}: {error}"
+                    told = f"{self.paths[place]}: row group {i}, column {brief(shown(leaf.path))}: {error}"
                     opened.locked[len(opened.fields)] = type(error)(told)
                     fields = NOTHING
                 opened.fields.append(fields)

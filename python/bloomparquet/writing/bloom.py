@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bloomparquet.encoding import family_of
-from bloomparquet.errors import OptionError, PlanError, UnsupportedError, nearest
+from bloomparquet.errors import OptionError, PlanError, UnsupportedError, brief, listed, nearest, quoted
 from bloomparquet.format.schema import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.names import shown
 from bloomparquet.predicate import Column
@@ -83,7 +83,7 @@ def choose(
             raise
         reason = refusal(leaf, named=True)
         if reason is not None:
-            raise UnsupportedError(f"{path}: column {shown(leaf.path)} ({leaf.describe()}) {reason}")
+            raise UnsupportedError(f"{path}: column {brief(shown(leaf.path))} ({leaf.describe()}) {reason}")
         chosen[leaf.index] = wanted
     return chosen
 
@@ -96,11 +96,13 @@ def find_leaf(column: str | Column, schema: FileSchema, path: str) -> LeafColumn
             return by_path[names]
         below = [".".join(leaf) for leaf in by_path if leaf[: len(names)] == names]
         if below:
-            raise PlanError(f"{path}: {'.'.join(names)} is a group; name one of its leaf columns: {', '.join(below)}")
+            raise PlanError(
+                f"{path}: {brief('.'.join(names))} is a group; name one of its leaf columns: {listed(below)}"
+            )
     name = column if isinstance(column, str) else ".".join(column)
     names_here = [".".join(leaf) for leaf in by_path]
     raise PlanError(
-        f"{path}: there is no column {name!r}{nearest(name, names_here)}; the columns are {', '.join(names_here)}"
+        f"{path}: there is no column {quoted(name)}{nearest(name, names_here)}; the columns are {listed(names_here)}"
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bloomparquet.errors import EncryptionError, FormatError
+from bloomparquet.errors import EncryptionError, FormatError, brief
 from bloomparquet.format.crypto import Module
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.sealed import ChunkCipher
@@ -143,4 +143,4 @@ def replaced(file: FileInfo, footer: Footer, old: Mapping[Place, Existing], chan
 
 
 def _name(file: FileInfo, footer: Footer, place: Place) -> str:
-    return f"{file.path}: row group {place[0]}, column {shown(footer.layout.schema.leaves[place[1]].path)}"
+    return f"{file.path}: row group {place[0]}, column {brief(shown(footer.layout.schema.leaves[place[1]].path))}"

@@ -10,7 +10,7 @@ insist on, parquet-java ``ParquetMetadataConverter`` (addRowGroup, filterFileMet
 
 from __future__ import annotations
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, brief
 from bloomparquet.format import thrift
 from bloomparquet.format.columns import column_chunks, require_chunk, row_groups
 from bloomparquet.format.crypto import MAX_ORDINAL, Module
@@ -108,7 +108,7 @@ class SealedFile:
         try:
             self._seal_pages(file, ordinal, leaf, require_chunk(chunk))
         except BloomParquetError as error:
-            where = f"{self._path}: row group {ordinal}, column {shown(leaf.path)}"
+            where = f"{self._path}: row group {ordinal}, column {brief(shown(leaf.path))}"
             raise type(error)(f"{where}: {error}") from error
         chunk.put(2, thrift.I64, 0)
         for struct, fields in ((chunk, (4, 5, 6, 7)), (chunk[METADATA], (10, BLOOM_OFFSET, BLOOM_LENGTH))):

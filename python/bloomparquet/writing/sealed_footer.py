@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, brief
 from bloomparquet.format import thrift
 from bloomparquet.format.columns import column_chunks, is_encrypted, require_metadata, require_own, row_groups
 from bloomparquet.format.crypto import Module
@@ -67,7 +67,7 @@ class OpenFooter:
             tree, _ = read_tree(footer.raw)
             for row_group, group in enumerate(row_groups(tree)):
                 for leaf, chunk in zip(footer.layout.schema.leaves, column_chunks(group), strict=True):
-                    where = f"{path}: row group {row_group}, column {shown(leaf.path)}"
+                    where = f"{path}: row group {row_group}, column {brief(shown(leaf.path))}"
                     place = row_group, leaf.index
                     require_own(chunk)
                     if not is_encrypted(chunk):

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError
+from bloomparquet.errors import BloomParquetError, FormatError, brief
 from bloomparquet.format import pages, thrift
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.plain import append_chunk, chunk_extent, chunk_metadata
@@ -57,7 +57,7 @@ def filter_chunk(
     except (BloomParquetError, pa.ArrowException) as error:
         what = next(iter(str(error).splitlines()), type(error).__name__)
         kind = type(error) if isinstance(error, BloomParquetError) else FormatError
-        raise kind(f"{file.path}: row group {row_group}, column {shown(leaf.path)}: {what}") from error
+        raise kind(f"{file.path}: row group {row_group}, column {brief(shown(leaf.path))}: {what}") from error
 
 
 def _filter_chunk(

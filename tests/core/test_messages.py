@@ -1,0 +1,77 @@
+"""Messages show both ends of names and literals that are very long, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.errors import BloomParquetError, brief, listed, quoted
+from tests.support.files import write
+
+LONG = "begins" + "x" * 10_000 + "ends"
+
+
+def test_short_texts_stay_as_they_are() -> None:
+    assert brief("name" * 50) == "name" * 50
+    assert quoted("it's") == '"it\'s"'
+    assert listed(["a", "b"]) == "a, b"
+
+
+def test_long_texts_keep_both_ends() -> None:
+    found = brief(LONG)
+    assert found.startswith("beginsxxx")
+    assert found.endswith("xxxends")
+    assert "(9,810 characters left out)" in found
+    assert len(found) < 240
+    assert len(quoted(LONG)) < 240
+
+
+def test_many_names_are_counted() -> None:
+    assert listed(map(str, range(1_020))).endswith("18, 19, … (1,000 more)")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path: bp.plan(path, bp.Eq("no" + LONG, 1)),
+        lambda path: bp.read_table(path, bp.Eq(LONG, "text")),
+        lambda path: bp.read_table(path, bp.Eq("st" + LONG, 1)),
+        lambda path: bp.read_table(path, columns=["no" + LONG]),
+        lambda path: bp.plan(path, bp.Eq(LONG.upper(), 1), case_sensitive=True),
+        lambda path: bp.plan(path, bp.Eq("id", LONG)),
+        lambda path: bp.plan(path, f"id = '{LONG}'"),
+        lambda path: bp.plan(path, f"id = upper('{LONG}')"),
+        lambda path: bp.plan(path, [("id", LONG, 1)]),
+        lambda path: bp.plan(path, "id = 1", timezone=LONG) and bp.plan(path, "t = '2020-01-01'", timezone=LONG),
+        lambda path: bp.add_filters(path, bloom="no" + LONG),
+        lambda path: bp.add_filters(path, bloom="st" + LONG),
+        lambda path: bp.add_filters(path, bloom="b" + LONG),
+        lambda path: bp.probe(path, column="no" + LONG, value=1),
+        lambda path: bp.inspect(path, columns=["no" + LONG]),
+    ],
+)
+def test_no_message_is_flooded(call: Callable[[str], Any], tmp_path: Path) -> None:
+    names = [LONG, "id", "st" + LONG, "b" + LONG, *(f"column {i}" for i in range(2_000))]
+    values: list[Any] = [[1], [1], pa.array([{"x" + LONG: 1}]), [True], *([1] for _ in range(2_000))]
+    values.append(pa.array([0], pa.timestamp("us", "UTC")))
+    path = write(
+        tmp_path / "t.parquet",
+        pa.table([pa.array(each) for each in values], [*names, "t"]),
+    )
+    with pytest.raises(BloomParquetError) as raised:
+        call(path)
+    message = str(raised.value)
+    assert len(message) < 4_500
+    assert "x" * 1_000 not in message
+
+
+def test_a_very_long_message_keeps_its_file_and_its_advice() -> None:
+    message = str(bp.PlanError(f"/data/t.parquet: {LONG} is wrong; write it otherwise"))
+    assert message.startswith("/data/t.parquet: beginsxxx")
+    assert message.endswith("xends is wrong; write it otherwise")
+    assert len(message) < 4_100
