@@ -160,7 +160,8 @@ def _run(
     from bloomparquet.writing import summary
 
     with _progress(path, hidden=as_json and sys.stdout.isatty()) as advance, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*max_bytes makes the filters")  # the summary has it, once
+        for told in (".*max_bytes makes the filters", "the Bloom filters of column .* are never used"):
+            warnings.filterwarnings("ignore", message=told)  # the summary has it, once
 
         def done(outcome: FileOutcome, total: int) -> None:
             if outcome.error is not None:

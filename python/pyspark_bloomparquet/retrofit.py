@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 OUTCOME = (
     "path STRING, action STRING, bytes_before BIGINT, bytes_after BIGINT, filters INT, filter_bytes BIGINT, "
     "dropped INT, fpp DOUBLE, limited ARRAY<STRING>, error STRING, "
-    "columns ARRAY<STRUCT<column: STRING, filters: INT, bytes: BIGINT, fpp: DOUBLE, limited: BOOLEAN>>"
+    "columns ARRAY<STRUCT<column: STRING, filters: INT, bytes: BIGINT, fpp: DOUBLE, limited: BOOLEAN, "
+    "unused: STRING>>"
 )
 """The schema of the returned DataFrame: that of the core's outcomes, and the new filters of each column."""
 
@@ -254,5 +255,5 @@ def _described(spark: SparkSession, text: str) -> Iterator[None]:
 
 
 def _row(outcome: FileOutcome) -> tuple[Any, ...]:
-    columns = [(each.column, each.filters, each.bytes, each.fpp, each.limited) for each in outcome.columns]
+    columns = [(each.column, each.filters, each.bytes, each.fpp, each.limited, each.unused) for each in outcome.columns]
     return (*(getattr(outcome, name) for name in FIELDS), columns)

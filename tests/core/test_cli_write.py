@@ -86,6 +86,7 @@ def test_add_tells_of_each_file_as_json(run: Run, events: Path) -> None:
             "bytes": line["filter_bytes"],
             "fpp": line["fpp"],
             "limited": False,
+            "unused": None,
         }
         assert 0 < line["fpp"] <= 0.0125
 
@@ -363,3 +364,16 @@ finally:
     assert done.stderr == "set()\n"
     for command in ("add", "shrink"):
         assert "Usage: bloomparquet " + command in run(command, "--help").out
+
+
+def test_add_says_which_filters_are_never_used(run: Run, tmp_path: Path) -> None:
+    table = pa.table({"id": [i * 7919 % 1009 for i in range(1009)], "l": [[i] for i in range(1009)]})
+    path = files.write(tmp_path / "t.parquet", table)
+    result = run("add", path, "--columns", "id,l.list.element")
+    assert result.code == 0
+    told = " ".join(result.out.split())
+    assert "never used: l.list.element, which is inside a list or map, of which no element is looked up." in told
+    assert told.count("never used") == 1
+    result = run("add", path, "--columns", "id,l.list.element", "--replace", "--fpp", "0.2", "--json")
+    assert [bool(column["unused"]) for column in result.lines()[0]["columns"]] == [False, True]
+    assert result.err == ""

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from bloomparquet.errors import brief
 from bloomparquet.format.footer import Footer
 from bloomparquet.sbbf import TOLERANCE, SplitBlockBloomFilter
 from bloomparquet.writing.bloom import Bloom
 from bloomparquet.writing.rewrite import Filters
+from bloomparquet.writing.worth import cannot_serve
 
 FIELDS = (
     "path", "action", "bytes_before", "bytes_after", "filters", "filter_bytes", "dropped", "fpp", "limited", "error",
@@ -25,13 +27,15 @@ _MANY_BLOCKS = 64  # with fewer, values that fall together by chance make a filt
 @dataclass(frozen=True, slots=True)
 class ColumnOutcome:
     """The new filters of one column of a file: their number, their bytes, and the worst fpp among them, measured by
-    their bits. `limited` says that the largest size that was allowed made it worse than asked."""
+    their bits. `limited` says that the largest size that was allowed made it worse than asked, `unused` why no lookup
+    of this package ever asks these filters; None where lookups do."""
 
     column: str
     filters: int
     bytes: int
     fpp: float
     limited: bool
+    unused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +91,21 @@ def describe(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> t
         limited = wanted[leaf].ndv is None and too_small
         name = ".".join(footer.layout.schema.leaves[leaf].path)
         size = sum(bloom.num_bytes for bloom in blooms)
-        outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited))
+        unused = cannot_serve(footer.layout.schema.leaves[leaf], footer.layout.traits)
+        outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited, unused))
     return tuple(outcomes)
 
 
-def tell_limits(outcome: FileOutcome) -> None:
-    """Warn of filters that the largest size allowed has made worse than asked."""
+def warn_of_filters(outcome: FileOutcome) -> None:
+    """Warn of new filters that are never asked, and of those that the largest size allowed has made worse than
+    asked."""
+    for column in outcome.columns if outcome.action in ("added", "written") else ():
+        if column.unused is not None:  # without the path: once for all files
+            warnings.warn(
+                f"the Bloom filters of column {brief(column.column)} are never used by bloomparquet: the column "
+                f"{column.unused}; leave it out, or keep them for other readers",
+                stacklevel=3,
+            )
     if outcome.limited:
         warnings.warn(
             f"{outcome.path}: max_bytes makes the filters of {', '.join(outcome.limited)} worse than asked for, "

@@ -34,7 +34,7 @@ from bloomparquet.writing.existing import Existing, find_filters, has_filter, is
 from bloomparquet.writing.filling import insert_equals
 from bloomparquet.writing.footers import read_footer
 from bloomparquet.writing.logged import directories_of, require_no_log
-from bloomparquet.writing.outcome import Action, FileOutcome, describe, tell_limits
+from bloomparquet.writing.outcome import Action, FileOutcome, describe, warn_of_filters
 from bloomparquet.writing.replace import is_unchanged, replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, Rewrite, data_end, rewrite
 from bloomparquet.writing.sealed_footer import Place, require_footer_key, require_keys_inside
@@ -250,7 +250,7 @@ def _run(
         outcomes.append(outcome)
         if progress is not None:
             progress(outcome, len(jobs))
-        tell_limits(outcome)
+        warn_of_filters(outcome)
     return outcomes
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-_COLUMN_FIELDS = ("column", "filters", "bytes", "fpp", "limited")
+_COLUMN_FIELDS = ("column", "filters", "bytes", "fpp", "limited", "unused")
 
 
 def to_json(outcome: FileOutcome) -> dict[str, Any]:
@@ -44,6 +44,9 @@ def to_rich(outcomes: Sequence[FileOutcome], *, verb: str, dry_run: bool = False
     if dropped:
         tense = "would be" if dry_run else "was" if dropped == 1 else "were"
         parts.append(f"{_plural(dropped, 'filter')} {tense} dropped: full, or empty over values.")
+    if verb == "add":
+        unused = {column.column: column.unused for outcome in outcomes for column in outcome.columns if column.unused}
+        parts += [f"[yellow]never used:[/yellow] {_escape(name)}, which {why}." for name, why in unused.items()]
     if any(outcome.limited for outcome in outcomes):
         parts.append("[yellow]limited:[/yellow] allow more by --max-bytes, or write smaller row groups.")
     return Group(*parts)

@@ -31,7 +31,7 @@ from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column
 from bloomparquet.writing.encryption import Encryption, as_encryption
 from bloomparquet.writing.filling import insert_equals, num_bytes_for, sized
 from bloomparquet.writing.footers import WRITE_ORC
-from bloomparquet.writing.outcome import FileOutcome, describe, tell_limits
+from bloomparquet.writing.outcome import FileOutcome, describe, warn_of_filters
 from bloomparquet.writing.replace import Output, replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, rewrite
 from bloomparquet.writing.sealed_file import SealedFile
@@ -175,7 +175,7 @@ class ParquetWriter:
                 self._outcome = self._finish_sealed(self._output, self._sealed)
         finally:
             self.abort()
-        tell_limits(self._outcome)
+        warn_of_filters(self._outcome)
 
     def abort(self) -> None:
         """Give up: nothing is left of what was written, unless the file is closed."""

@@ -1,0 +1,85 @@
+"""Filters that no lookup ever asks are made where their column is named, and it is said that they are of no use."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from tests.support.advice import by_column
+from tests.support.files import write
+
+IDS = [i * 7919 % 1009 for i in range(1009)]
+LIST = {"id": IDS, "l": [[i] for i in IDS]}
+WARNING = r"the Bloom filters of column l\.list\.element are never used by bloomparquet: the column is inside a list"
+
+
+def unused(outcome: bp.FileOutcome) -> dict[str, bool]:
+    return {column.column: column.unused is not None for column in outcome.columns}
+
+
+def test_filters_on_elements_of_lists_are_told_by_add(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parquet", LIST)
+    with pytest.warns(UserWarning, match=WARNING):
+        (outcome,) = bp.add_filters(path, bloom=["id", "l.list.element"])
+    assert unused(outcome) == {"id": False, "l.list.element": True}
+    told = by_column(bp.advise(path))["l.list.element"]
+    assert outcome.columns[1].unused == told["reason"].partition(";")[0]
+
+
+def test_filters_on_elements_of_lists_are_told_by_writers(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=WARNING):
+        bp.write_table(pa.table(LIST), tmp_path / "t.parquet", bloom=["id", "l.list.element"])
+
+
+def test_filters_on_padded_text_are_told(tmp_path: Path) -> None:
+    """Spark pads CHAR(n) when it reads, so that equal values are other bytes in the file."""
+    schema = '{"fields":[{"name":"c","metadata":{"__CHAR_VARCHAR_TYPE_STRING":"char(5)"}}]}'
+    table = pa.table({"c": [f"c{i}" for i in IDS]})
+    path = write(
+        tmp_path / "t.parquet",
+        table.replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": schema}),
+    )
+    with pytest.warns(UserWarning, match="column c are never used.*equal values need not be equal bytes"):
+        bp.add_filters(path, bloom="c")
+    assert bp.plan(path, "c = 'nothing'").skipped["bloom"] == 0
+
+
+def test_filters_on_int96_of_other_writers_are_told(tmp_path: Path) -> None:
+    path = str(tmp_path / "t.parquet")
+    moments = [dt.datetime(2026, 1, 1) + dt.timedelta(seconds=i) for i in IDS]
+    pq.write_table(pa.table({"t": moments}), path, use_deprecated_int96_timestamps=True)
+    with pytest.warns(UserWarning, match="column t are never used.*is INT96 of a writer other than Spark"):
+        bp.add_filters(path, bloom="t")
+
+
+@pytest.mark.parametrize("values", [[True, False], pa.nulls(2, pa.bool_())])
+def test_a_column_that_no_filter_can_serve_is_an_error(values: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parquet", {"b": values})
+    with pytest.raises(bp.UnsupportedError, match="two values, which min/max tells better"):
+        bp.add_filters(path, bloom="b")
+
+
+def test_useful_filters_are_added_without_a_word(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parquet", {**LIST, "f": [i / 2 for i in IDS], "s": [str(i) for i in IDS]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (outcome,) = bp.add_filters(path, bloom=["id", "f", "s"])
+        bp.shrink_filters(path, fpp=0.1)
+    assert unused(outcome) == {"id": False, "f": False, "s": False}
+
+
+def test_every_file_has_it_in_its_outcome_and_the_warning_comes_once(tmp_path: Path) -> None:
+    for name in "abc":
+        write(tmp_path / f"{name}.parquet", LIST)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        outcomes = bp.add_filters(tmp_path, bloom="l.list.element")
+    assert [unused(outcome) for outcome in outcomes] == [{"l.list.element": True}] * 3
+    assert len(caught) == 1
