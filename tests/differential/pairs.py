@@ -142,7 +142,8 @@ def pair(data: DataSet, seed: str, number: int, of_data: int) -> Pair:
     if entry == "where" and "bloom" in settings.get("spark.sql.sources.useV1SourceList", ""):
         entry = "load"  # the jar's readers refuse `where` when Spark is told not to ask them
     reader = JAR[data.format]
-    if data.format == "parquet" and entry in ("load", "where") and not options and random.random() < 0.15:
+    plain = entry in ("load", "where") and not options and not (schema and data.partitions)
+    if data.format == "parquet" and plain and random.random() < 0.15:  # what the Python data source promises
         reader = PYTHON
         settings["spark.sql.python.filterPushdown.enabled"] = "true"
     return Pair(name, data, statement, entry, schema, options, settings, at_load, reader)
@@ -188,6 +189,8 @@ def _table(spark: SparkSession, pair: Pair, format_: str, more: Mapping[str, str
     reader = spark.read.format(format_).options(**pair.options)
     if pair.schema is not None and pair.entry != "path":
         reader = reader.schema(pair.schema) if pair.entry in ("load", "where", "files", "sql view") else reader
+    if format_ == PYTHON:  # which cannot see the session's
+        reader = reader.option("timeZone", pair.settings.get("spark.sql.session.timeZone", "UTC"))
     drop: list[str] = []
     columns = "" if pair.schema is None else f"({pair.schema})"
     given = ", ".join(f"`{key}` '{value}'" for key, value in {**pair.options, "path": root}.items())
@@ -240,11 +243,16 @@ def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
         tally[f"both fail: {ours.error}"] += 1
         return None
     if right.error:
-        # A row group that was skipped, or a predicate that Spark's reader applied, can hide the row that fails.
         tally["rows for Spark's error"] += 1
         tally[f"rows for {right.error}"] += 1
-        return None if right.error in _ROW_ERRORS else f"rows, and Spark fails: {right.message}"
+        # A row group that was skipped, or a predicate that Spark's reader applied, can hide the row that fails, and
+        # a file of which nothing is read can hide that it cannot be.
+        hidden = right.error.startswith("FAILED_READ_FILE") and any(plan.skipped.total() for plan in plans)
+        return None if hidden or right.error in _ROW_ERRORS else f"rows, and Spark fails: {right.message}"
     if ours.error:
+        if pair.reader == PYTHON and "bloomparquet.errors.UnsupportedError" in ours.message:
+            tally["refused by name"] += 1
+            return None
         return f"fails, and Spark has {len(right.rows)} rows: {ours.error}: {ours.message}"
     tally["with rows"] += bool(right.rows)
     if ours.rows == right.rows:
@@ -262,13 +270,20 @@ _ROW_ERRORS = {
 """Errors of an expression over one row's values."""
 
 
-def minimised(spark: SparkSession, pair: Pair) -> Pair:
+def _sort(difference: str | None) -> list[str]:
+    """Whether rows or an error are different, and which error."""
+    return (
+        [] if difference is None else re.findall(r"^fails|^rows|lost|[A-Z_.]{6,}|\w+Exception|\w+Error", difference)[:2]
+    )
+
+
+def minimised(spark: SparkSession, pair: Pair, difference: str) -> Pair:
     """The pair without the settings, options and parts of the predicate that its difference does not need."""
-    again = True
+    again, sort = True, _sort(difference)
     while again:
         again = False
         for smaller in _smaller(pair):
-            if compare(spark, smaller, Counter()) is not None:
+            if _sort(compare(spark, smaller, Counter())) == sort:
                 pair, again = smaller, True
                 break
     return pair
@@ -305,7 +320,7 @@ def attack(
             each = pair(data, seed, number, of_data)
             difference = compare(spark, each, tally)
             if difference is not None:
-                small = minimised(spark, each)
+                small = minimised(spark, each, difference)
                 again = compare(spark, small, Counter())
                 yield f"{each}\n{difference}\nsmall: {small}\n{again}\n{_others(spark, small)}"
         shutil.rmtree(home / f"{seed}-{number}")
