@@ -12,6 +12,7 @@ from bloomparquet.dataset import Dataset
 from bloomparquet.errors import (
     BloomParquetError,
     EncryptionError,
+    FileChangedError,
     FormatError,
     KeyRetrievalError,
     LimitError,
@@ -64,6 +65,7 @@ __all__ = [
     "EncryptionError",
     "Eq",
     "EqNullSafe",
+    "FileChangedError",
     "FileOutcome",
     "FormatError",
     "Gt",

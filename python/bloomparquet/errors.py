@@ -1,7 +1,8 @@
 """The exceptions of this package, and the "did you mean" they share.
 
     BloomParquetError
-    ├── FormatError         bytes that are not what the format says (NotParquetError, NotOrcError: of another, or none)
+    ├── FormatError         bytes that are not what the format says (NotParquetError, NotOrcError: of another, or none;
+    │                       FileChangedError: of a file that is not the one that was planned)
     ├── UnsupportedError    well-formed, but nothing here can use it
     ├── LimitError          a size or count beyond what is sane or allowed
     ├── EncryptionError     a key, or what it should have opened (MissingKeyError, KeyRetrievalError: it did not come)
@@ -30,6 +31,10 @@ class BloomParquetError(Exception):
 
 class FormatError(BloomParquetError):
     """The bytes are not what the Parquet (or ORC) specification says they are."""
+
+
+class FileChangedError(FormatError):
+    """A file is no longer the one that was listed or planned, so what is known of it may not be believed."""
 
 
 class NotParquetError(FormatError):

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.dataset import Dataset, PathLike, Paths
-from bloomparquet.errors import EncryptionError, FormatError, PlanError, listed, nearest, quoted
+from bloomparquet.errors import FormatError, PlanError, listed, nearest, quoted
 from bloomparquet.format.footer import Footer
 from bloomparquet.format.plain import Images
 from bloomparquet.keys import Keys
 from bloomparquet.literals import coerce_all
 from bloomparquet.names import Names, find
 from bloomparquet.predicate import columns as columns_of
-from bloomparquet.pruning.listed import is_unchanged
+from bloomparquet.pruning.listed import checked
 from bloomparquet.pruning.plan import ScanPlan
 from bloomparquet.pruning.planner import OnFilterError, Where, plan_scan
 from bloomparquet.pruning.rowgroups import RowGroups
@@ -188,13 +188,8 @@ class _Parquet:
         return [node.name for node in self._table.footer(place).layout.schema.root.children]
 
     def read(self, place: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        storage, file, footer = self._table.storage, self._table.files[place], self._table.footer(place)
-        try:
-            yield from read_row_groups(storage, file.path, footer, units, columns)
-        except EncryptionError:
-            if storage.key != "file" or is_unchanged(file):
-                raise
-            raise _replaced(file) from None
+        table = self._table
+        return read_row_groups(table.storage, table.paths[place], table.footer(place), units, columns)
 
 
 class _Orc:
@@ -218,15 +213,7 @@ class _Orc:
     def read(self, place: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         from bloomparquet.orc.reading import read_stripes
 
-        storage, file = self._table.storage, self._table.files[place]
-        yield from read_stripes(storage, self._table.tails[place], units, columns, batch_rows=BATCH_ROWS)
-        # pyarrow reads the tail anew: of another file it would have read what nobody has judged.
-        if storage.key == "file" and file.mtime_ns and not is_unchanged(file):
-            raise _replaced(file)
-
-
-def _replaced(file: FileInfo) -> FormatError:
-    return FormatError(f"{file.path}: the file was replaced while it was read; read it again")
+        return read_stripes(self._table.storage, self._table.tails[place], units, columns, batch_rows=BATCH_ROWS)
 
 
 def _format_of(table: Any) -> _Format:
@@ -288,19 +275,21 @@ class _Scan:
         return pa.schema([*(field for field in stored if field.name not in partitions), *self._partitions.schema])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        plan = self._plan
-        for place, units in plan.kept_by_file():
-            path = plan.table.paths[place]
-            present = self._format.names(place)
-            found = (self._stored_as(name, present, path) for name in self._stored_names)
-            names = [name for name in found if name is not None]
-            constants = self._partitions.slice(int(plan.file_places[place]), 1)
-            for batch in self._format.read(place, units, names):
-                whole = self._conform(batch, constants, path)
-                if self._matching is not None:
-                    whole = whole.filter(self._matching(whole))
-                if whole.num_rows:
-                    yield whole.select(self.schema.names)
+        table = self._plan.table
+        for place, units in self._plan.kept_by_file():
+            yield from checked(self._plan.dataset.storage, table.files[place], self._read_file(place, units))
+
+    def _read_file(self, place: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        path = self._plan.table.paths[place]
+        present = self._format.names(place)
+        names = [name for each in self._stored_names if (name := self._stored_as(each, present, path)) is not None]
+        constants = self._partitions.slice(int(self._plan.file_places[place]), 1)
+        for batch in self._format.read(place, units, names):
+            whole = self._conform(batch, constants, path)
+            if self._matching is not None:
+                whole = whole.filter(self._matching(whole))
+            if whole.num_rows:
+                yield whole.select(self.schema.names)
 
     def _conform(self, batch: pa.RecordBatch, constants: pa.Table, path: str) -> pa.RecordBatch:
         arrays = []

@@ -1,9 +1,8 @@
 """Where files lie: list them, and read byte ranges of them, counted.
 
 Two kinds of storage behind one small interface: local files by ``os`` (a positioned read costs about a microsecond,
-so no layer may cost more), and everything else by :mod:`pyarrow.fs`, which also wraps any fsspec file system. What
-both share is :func:`read_ranges`: sort, merge what is near, read each run once, and say where each requested range
-begins in the result.
+so no layer may cost more), and everything else by :mod:`pyarrow.fs`, which also wraps any fsspec file system. Both
+share :func:`read_ranges`: sort, merge what is near, read each run once, and say where each requested range begins.
 """
 
 from __future__ import annotations
@@ -36,11 +35,17 @@ _NATIVE_SCHEMES = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss
 
 
 class FileInfo(NamedTuple):
-    """A file as a listing shows it. The three together are its identity: a change of content changes one of them."""
+    """A file as a listing shows it: the identity of its content. 0 where the storage tells no inode or change time."""
 
     path: str
     size: int
     mtime_ns: int
+    inode: int = 0
+    ctime_ns: int = 0
+
+    @classmethod
+    def of(cls, path: str, status: os.stat_result) -> FileInfo:
+        return cls(path, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
 @dataclass(slots=True)
@@ -98,9 +103,9 @@ class LocalStorage:
         self.arrow = pyarrow.fs.LocalFileSystem()
 
     def list_files(self, path: str, *, recursive: bool, keep_hidden: bool = False) -> list[FileInfo]:
-        found = os.stat(path)
-        if not stat.S_ISDIR(found.st_mode):
-            return [FileInfo(path, found.st_size, found.st_mtime_ns)]
+        own = os.stat(path)
+        if not stat.S_ISDIR(own.st_mode):
+            return [FileInfo.of(path, own)]
         files: list[FileInfo] = []
         pending = [path]
         while pending:
@@ -109,8 +114,7 @@ class LocalStorage:
                     if entry.name[0] in "._" and not keep_hidden and is_hidden(entry.name):
                         continue
                     if not entry.is_dir():
-                        status = entry.stat()
-                        files.append(FileInfo._make((entry.path, status.st_size, status.st_mtime_ns)))
+                        files.append(FileInfo.of(entry.path, entry.stat()))
                     elif recursive:
                         if entry.is_symlink():
                             _require_no_loop(path, entry.path)

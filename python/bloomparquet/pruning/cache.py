@@ -2,7 +2,7 @@
 
 What is kept are whole :class:`RowGroups` (with the column arrays and filter headers that queries have made in them),
 one for each set of files asked for lately: in memory, and, where :meth:`FooterCache.use_disk` was called, in a
-directory. A file's identity is its path, size and modification time, so a file that was replaced is read anew; of a
+directory. A file's identity is its :class:`FileInfo`, so a file that was replaced is read anew; of a
 set of files that are known in part, only the others are read.
 
 A plan never writes to the disk: :meth:`FooterCache.persist` does, when there is time. And nothing that goes wrong

@@ -30,11 +30,12 @@ from bloomparquet.pruning.binding import (
 )
 from bloomparquet.pruning.evidence import Chunks, ShownAs, Table
 from bloomparquet.pruning.filters import Question
+from bloomparquet.pruning.listed import changed_files
 from bloomparquet.pruning.plan import KEPT, REASONS, Inside, ScanPlan
 from bloomparquet.pruning.tables import open_table
 from bloomparquet.pruning.verdict import Reason, Verdicts, might_match
 from bloomparquet.residual import mask
-from bloomparquet.storage import FileInfo, ReadCount
+from bloomparquet.storage import FileInfo, ReadCount, Storage
 from bloomparquet.where import parse_where
 
 Where = str | Sequence[Any] | Predicate | None
@@ -157,6 +158,8 @@ def plan_scan(
             require_comparable(predicate, schemas, dataset.partition_names, case_sensitive=case_sensitive)
         judge = _Judge(partitions, places, rules, frozenset(unknown), footer_reads, filter_reads, unusable)
         codes, inside = judge.codes(gather(normalize(predicate)), table, dataset)
+        if footer_reads.requests or filter_reads.requests:
+            _keep_changed(dataset.storage, table, codes)
     return ScanPlan(
         dataset,
         predicate,
@@ -171,6 +174,14 @@ def plan_scan(
         locked,
         inside,
     )
+
+
+def _keep_changed(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> None:
+    """Keep all of the files that changed since they were listed: evidence that was read just now may be of another
+    version. What was cached before is of the listed one."""
+    skipped = np.unique(table.file[codes != KEPT])
+    changed = skipped[changed_files(storage, [table.files[place] for place in skipped.tolist()])]
+    codes[np.isin(table.file, changed)] = KEPT
 
 
 def _schemas(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount) -> list[FileSchema]:

@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.encoding import Encoded, Point, encode_point, encode_values, family_of
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, brief
+from bloomparquet.errors import (
+    BloomParquetError,
+    EncryptionError,
+    FileChangedError,
+    FormatError,
+    KeyRetrievalError,
+    brief,
+)
 from bloomparquet.format.chunks import NOTHING, ChunkFields
 from bloomparquet.format.footer import Footer, ask_for_keys, read_footers
 from bloomparquet.format.layout import Layout
@@ -29,7 +36,7 @@ from bloomparquet.names import shown
 from bloomparquet.pruning.bounds import Bounds, bounds_of
 from bloomparquet.pruning.filters import Filters
 from bloomparquet.pruning.learnt import Learnt
-from bloomparquet.pruning.listed import are_unchanged
+from bloomparquet.pruning.listed import are_unchanged, require_unchanged
 from bloomparquet.storage import FileInfo, ReadCount, Storage
 
 UNKNOWN = -1
@@ -321,8 +328,10 @@ class RowGroups:
             for place, footer in zip(missing, found, strict=True):
                 assert footer is not None
                 if not self._agrees(place, footer):
-                    raise FormatError(
-                        f"{self.paths[place]}: the file was replaced since it was listed; its footer has changed"
+                    require_unchanged(self.storage, self.files[place])
+                    raise FileChangedError(
+                        f"{self.paths[place]}: the footer of the file is not the one that was cached; expected the "
+                        "same for a file of the same size and time: list it and read it again"
                     )
                 self._footers[place] = footer
             self.outdated |= not all(are_unchanged(self.storage, [self.files[place] for place in missing]))

@@ -47,6 +47,8 @@ class Listing:
             "paths": _bytes(joined.encode("utf-8", "surrogatepass")),
             "sizes": np.array([file.size for file in files], np.int64),
             "mtimes": np.array([file.mtime_ns for file in files], np.int64),
+            "inodes": np.array([file.inode for file in files], np.uint64),
+            "ctimes": np.array([file.ctime_ns for file in files], np.int64),
         }
         self._root = _root(files)
         self._storage = storage
@@ -145,8 +147,8 @@ def read_table(entry: Entry, storage: Storage, files: Sequence[FileInfo] | None,
             raise DamagedEntryError(f"{entry.path}: of another storage")
         if files is None:
             paths = unit["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
-            sizes, mtimes = unit["sizes"].tolist(), unit["mtimes"].tolist()
-            files = list(map(FileInfo._make, zip(paths, sizes, mtimes, strict=True)))
+            numbers = (unit[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
+            files = list(map(FileInfo._make, zip(paths, *numbers, strict=True)))
         elif listing is None or not all(np.array_equal(unit[key], array) for key, array in listing.arrays.items()):
             raise DamagedEntryError(f"{entry.path}: of other files")
         layouts = _layouts_of(unit["footers"].tobytes(), unit["footer_ends"].tolist())

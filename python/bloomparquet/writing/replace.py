@@ -26,6 +26,7 @@ import pyarrow.fs
 import xxhash
 
 from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError
+from bloomparquet.pruning.listed import is_unchanged
 from bloomparquet.storage import FileInfo, LocalStorage, Storage
 
 _COPY_BYTES = 8 << 20
@@ -35,7 +36,6 @@ _COPY_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl",
 _NAMES = re.compile(r"\w+")
 _END_BYTES = 64 * 1024
 _CANNOT_FLUSH = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EBADF}
-_SECOND = 10**9  # nanoseconds
 _LONGEST_NAME = 255  # bytes, on about every file system
 _CANNOT_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
 
@@ -216,8 +216,7 @@ class _LocalOutput:
         os.fsync(self._descriptor)
         if self._old is not None and self._before is not None:
             now = os.stat(self._path)
-            same = now.st_size == self._old.size and now.st_mtime_ns == self._old.mtime_ns
-            if not same or not os.path.samestat(now, self._before):
+            if FileInfo.of(self._old.path, now) != self._old or not os.path.samestat(now, self._before):
                 raise _changed(self._path)
         forget_checksum(self._given)
         os.rename(self._hidden, self._path)
@@ -308,17 +307,6 @@ class _RemoteOutput:
             _delete_if_there(self._arrow, self._hidden)
         except OSError as error:
             warnings.warn(f"{self._hidden} is of no use any more, and could not be deleted: {error}", stacklevel=2)
-
-
-def is_unchanged(storage: Storage, file: FileInfo) -> bool:
-    """Whether `file` still is what was listed."""
-    (now,) = storage.list_files(file.path, recursive=False)
-    if isinstance(storage, LocalStorage) or now.mtime_ns == file.mtime_ns:
-        return now == file
-    # Object stores may list milliseconds, and tell seconds of a single object.
-    times = now.mtime_ns, file.mtime_ns
-    seconds = {time // _SECOND for time in times}
-    return now.size == file.size and len(seconds) == 1 and any(time % _SECOND == 0 for time in times)
 
 
 def forget_checksum(path: str) -> None:

@@ -24,6 +24,7 @@ from bloomparquet.format.footer import Footer
 from bloomparquet.format.schema import FileSchema
 from bloomparquet.keys import Keys
 from bloomparquet.predicate import Column
+from bloomparquet.pruning.listed import is_unchanged
 from bloomparquet.pruning.planner import cache
 from bloomparquet.pruning.rowgroups import RowGroups
 from bloomparquet.sbbf import SplitBlockBloomFilter
@@ -35,7 +36,7 @@ from bloomparquet.writing.filling import insert_equals
 from bloomparquet.writing.footers import read_footer
 from bloomparquet.writing.logged import directories_of, require_no_log
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, warn_of_filters
-from bloomparquet.writing.replace import is_unchanged, replacing, sweep
+from bloomparquet.writing.replace import replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, Rewrite, data_end, rewrite
 from bloomparquet.writing.sealed_footer import Place, require_footer_key, require_keys_inside
 from bloomparquet.writing.stored import filter_chunk

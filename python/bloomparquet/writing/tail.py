@@ -44,8 +44,8 @@ def replace_tail(file: FileInfo, cut: int, tail: tuple[bytes, ...]) -> None:
     assert end < file.size
     failure: BaseException | None = None
     with locked(saved_name(path), keep=True) as saved, open(path, "r+b", buffering=0) as target:
-        now = os.fstat(target.fileno())
-        if os.fstat(saved).st_size or (now.st_size, now.st_mtime_ns) != (file.size, file.mtime_ns):
+        now = FileInfo.of(file.path, os.fstat(target.fileno()))
+        if os.fstat(saved).st_size or now != file:
             raise BloomParquetError(f"{path}: the file changed while it was processed and is left as it is; run again")
         old = _read_all(target.fileno(), cut, end)
         try:

@@ -1,7 +1,7 @@
 """Tails of ORC files that did not change are neither read nor arranged again in this process.
 
 What is kept are the tails, by file, and whole :class:`Stripes` (with what queries have read of indexes and filters),
-by the set of files. A file's identity is its path, size and modification time.
+by the set of files. A file's identity is its :class:`FileInfo`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,177 @@
+"""A file that changes after it was listed: the rows of one version, or an error that says so; never fewer rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bloomparquet as bp
+from bloomparquet import scan
+from bloomparquet.pruning import planner
+from bloomparquet.pruning.orc.cache import cache as orc_cache
+from bloomparquet.storage import FileInfo
+from tests.support import changes
+from tests.support.changes import BASE, CHANGED, CHANGES, FIRST, FORMATS, KEPT, SKIPPED, WHERE, Row
+from tests.support.disk_cache import cache_in, restart
+
+ERRORS = (bp.FileChangedError, FileNotFoundError)
+READERS = ("read_table", "scan_batches")
+ALL = f"id >= {BASE}"
+
+
+@pytest.fixture(params=FORMATS)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    (tmp_path / "t").mkdir()
+    changes.write(tmp_path / "t" / f"other.{request.param}", (0,), "a")
+    return tmp_path / "t" / f"x.{request.param}"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    yield from cache_in(tmp_path / "cache")
+
+
+def read(reader: str, path: Path, where: str | None = WHERE, **options: Any) -> list[Row]:
+    columns = ["id", "v"]
+    if reader == "read_table":
+        return as_rows([bp.read_table(path, where, columns=columns, **options)])
+    return as_rows(bp.scan_batches(path, where, columns=columns, **options))
+
+
+def as_rows(tables: Any) -> list[Row]:
+    return changes.shown(row for table in tables for row in zip(*table.to_pydict().values(), strict=True))
+
+
+def changing_when_planned(monkeypatch: pytest.MonkeyPatch, path: Path, kind: str, units: tuple[int, ...]) -> None:
+    """Let the file change once, behind the plan of a scan."""
+
+    def plan(*args: Any, **options: Any) -> bp.ScanPlan:
+        made = planner.plan(*args, **options)
+        monkeypatch.setattr(scan, "plan", planner.plan)
+        changes.change(path, kind, units)
+        return made
+
+    monkeypatch.setattr(scan, "plan", plan)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_between_plan_and_read(path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes.write(path, KEPT, "a")
+    changing_when_planned(monkeypatch, path, kind, KEPT)
+    with pytest.raises(ERRORS, match=rf"{path.name}.*({CHANGED}|No such file)"):
+        read(reader, path)
+    if kind != "deleted":
+        assert read(reader, path) == changes.after(kind, KEPT)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_before_a_read_without_predicate(
+    path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes.write(path, KEPT, "a")
+    changing_when_planned(monkeypatch, path, kind, KEPT)
+    with pytest.raises(ERRORS, match=rf"{path.name}.*({CHANGED}|No such file)"):
+        read(reader, path, None)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_of_a_skipped_file_behind_the_plan(
+    path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scan plans and reads at once: its rows are those of the plan."""
+    changes.write(path, SKIPPED, "a")
+    changing_when_planned(monkeypatch, path, kind, SKIPPED)
+    assert read(reader, path.parent) == []
+    assert read(reader, path.parent) == changes.after(kind, SKIPPED)
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_during_a_read(path: Path, kind: str) -> None:
+    changes.write(path, KEPT, "a")
+    batches = bp.scan_batches(path, ALL, columns=["id", "v"])
+    first = next(iter(batches))
+    changes.change(path, kind, KEPT)
+    with pytest.raises(bp.FileChangedError, match=rf"{path.name}.*{CHANGED}"):
+        as_rows([first, *batches])
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "disk"])
+@pytest.mark.parametrize("first", [KEPT, SKIPPED], ids=["kept", "skipped"])
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_between_two_scans(path: Path, kind: str, first: tuple[int, ...], stored: bool, disk: Path) -> None:
+    """Nothing that was cached of the old version, in memory or on disk, is believed of the new one."""
+    changes.write(path, first, "a")
+    for reader in READERS:
+        assert read(reader, path.parent) == changes.matching(first, "a")
+    if stored:
+        restart()
+        orc_cache.clear()
+    changes.change(path, kind, first)
+    for reader in READERS:
+        assert read(reader, path.parent) == changes.after(kind, first)
+    assert bp.plan(path.parent, WHERE).kept == len({i // changes.ROWS for i, _ in changes.after(kind, first)})
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_data_set_that_was_listed_before_the_change(path: Path, kind: str) -> None:
+    changes.write(path, KEPT, "a")
+    listed = bp.Dataset.open(path)
+    assert len(bp.read_table(listed, WHERE)) == 500
+    changes.change(path, kind, KEPT)
+    with pytest.raises(ERRORS, match=rf"{path.name}.*({CHANGED}|No such file)"):
+        read("read_table", listed)  # type: ignore[arg-type]
+
+
+def test_change_while_evidence_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statistics and filters of two versions, read by one plan, exclude nothing."""
+    changes.write(path, SKIPPED, "a")
+    listed = bp.Dataset.open(path)
+    changes.change(path, "same size and time", SKIPPED)
+    bp.plan(listed, WHERE)
+    os.utime(path)
+    planner.cache.clear()
+    orc_cache.clear()
+    made = bp.plan(listed, f"id = {BASE + 5000}")
+    assert made.kept == made.total == 2, "none of it is known to be of the file that was listed"
+    with pytest.raises(bp.FileChangedError, match=CHANGED):
+        bp.read_table(listed, f"id = {BASE + 5000}")
+
+
+@pytest.mark.parametrize("kind", ["replaced", "grown", "shrunk"])
+def test_change_on_a_storage_that_is_not_local(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow.fs
+
+    remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    for suffix in FORMATS:
+        path = tmp_path / f"x.{suffix}"
+        changes.write(path, KEPT, "a")
+        os.utime(path, (1, 1))
+        changing_when_planned(monkeypatch, path, kind, KEPT)
+        with pytest.raises(bp.FileChangedError, match=rf"{path.name}.*{CHANGED}"):
+            read("read_table", path.name, filesystem=remote)  # type: ignore[arg-type]
+        assert read("read_table", path.name, filesystem=remote) == changes.after(kind, KEPT)  # type: ignore[arg-type]
+
+
+def test_listing_tells_inode_and_change_time(tmp_path: Path) -> None:
+    changes.write(tmp_path / "x.parquet", KEPT, "a")
+    status = (tmp_path / "x.parquet").stat()
+    expected = FileInfo(
+        str(tmp_path / "x.parquet"), status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
+    )
+    for listed in (tmp_path, tmp_path / "x.parquet"):
+        assert bp.Dataset.open(listed).files == (expected,)
+
+
+def test_error_of_a_changed_file_is_passed_by_no_option(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes.write(path, KEPT, "a")
+    changing_when_planned(monkeypatch, path, "shrunk", KEPT)
+    with pytest.raises(bp.FileChangedError, match=f"{CHANGED}.*expected .* bytes.*read it again"):
+        read("read_table", path, skip_corrupt=True)
+    assert FIRST > BASE
