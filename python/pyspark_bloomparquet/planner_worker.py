@@ -3,16 +3,18 @@
 A frame is a length (4 bytes, big-endian) and so many bytes of JSON, then a length and so many bytes of data. Frames
 arrive on standard input and are answered on standard output, in any order, each with the `id` of its request.
 
-A request is ``{"id": 7, "version": 2, "format": "parquet", "files": 1000, "predicate": …, "shownAs": …,
+A request is ``{"id": 7, "version": 3, "format": "parquet", "files": 1000, "predicate": …, "shownAs": …,
 "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``; its data are the files: all sizes and all
 modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each ended by a zero byte.
 `format` is ``parquet`` or ``orc``; `timeZone` is that of the reader's clock, where it matters and is known, and
 `offsets` are what that clock shows. The grammar of predicates and of `shownAs` is in
 :mod:`pyspark_bloomparquet.frames`.
 
-An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}}``, over ORC files ``numStripesTotal`` and so on; its
-data are the byte ranges to read, sorted by file: the places of their files in the request, their starts, their lengths
-(8 bytes each, big-endian). Or it is ``{"id": 7, "error": "…"}``, with ``"fatal": true`` when the query shall fail by
+An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "versions": 1000}``, over ORC files ``numStripesTotal``
+and so on; its data (8 bytes each, big-endian) are the byte ranges to read, sorted by file: the places of their files in
+the request, their starts, their lengths. Then, where the files are local (`versions` is their number and not 0), the
+version of each file that the plan is about: all sizes, modification times in milliseconds, inodes, and change times in
+nanoseconds; what the request says of a file may be of an earlier version. Or the answer is ``{"id": 7, "error": "…"}``, with ``"fatal": true`` when the query shall fail by
 it. While requests wait, ``{"id": 0}`` is a sign of life.
 """
 
@@ -37,14 +39,13 @@ from bloomparquet.dataset import Dataset
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.pruning import planner
 from bloomparquet.pruning.disk import code_fingerprint
-from bloomparquet.pruning.listed import is_unchanged
 from bloomparquet.pruning.plan import KEPT, ScanPlan
-from bloomparquet.storage import FileInfo, Storage, open_storage
+from bloomparquet.storage import FileInfo, LocalStorage, Storage, open_storage
 from pyspark_bloomparquet.frames import COUNTED, read_frame, to_clock, to_predicate, to_shown_as, write_frame
 from pyspark_bloomparquet.key_provider import doubt, provided_keys
 from pyspark_bloomparquet.options import PlannerOptions
 
-VERSION = 2
+VERSION = 3
 _THREADS = 4
 _KEPT_LISTINGS = 16
 _SHOWN_ERRORS = 3
@@ -134,7 +135,7 @@ class Worker:
             fatal = options.on_filter_error == "fail"
             dataset = self._dataset(listing, request["files"])
             found = planner.plan_scan(
-                replace(dataset, format=request["format"]),
+                replace(present(dataset), format=request["format"]),
                 to_predicate(request["predicate"]),
                 # Without one, a timestamp whose meaning hangs on a zone excludes nothing.
                 timezone=to_clock(request["timeZone"], request["offsets"]),
@@ -178,7 +179,17 @@ def parse_listing(listing: bytes, files: int) -> Dataset:
         raise PlanError(f"a listing of {files} files has {len(paths)} paths")
     storage, inner = _on_one_storage(paths)
     sizes, times = numbers[:files].tolist(), (numbers[files:] * 1_000_000).tolist()
-    return Dataset(storage, tuple(map(FileInfo._make, zip(inner, sizes, times))), (), ((),) * files)
+    return Dataset(storage, tuple(map(FileInfo, inner, sizes, times)), (), ((),) * files)
+
+
+def present(dataset: Dataset) -> Dataset:
+    """`dataset` with its local files as they are now.
+
+    Spark lists files when a DataFrame is loaded, and neither inodes nor change times. FileNotFoundError.
+    """
+    if not isinstance(dataset.storage, LocalStorage):
+        return dataset
+    return replace(dataset, files=tuple([FileInfo.of(file.path, os.stat(file.path)) for file in dataset.files]))
 
 
 def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:
@@ -217,20 +228,16 @@ def _in_short(error: BaseException) -> str:
 
 
 def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], bytes]:
-    """A plan as an answer: its counts, and the ranges to read."""
-    understood = np.zeros(len(found.dataset.files), np.bool_)
-    storage = found.dataset.storage
-    understood[found.file_places] = (
-        [is_unchanged(file) for file in found.table.files] if storage.key == "file" else True
-    )
-    # Spark may be able to read the others, or says why not. What was replaced since it was listed, it reads anew.
-    whole = np.flatnonzero(~understood)
-    sizes = np.array([found.dataset.files[i].size for i in whole.tolist()], np.int64)
+    """A plan as an answer: its counts, and the ranges to read with the versions of files that they are of."""
+    sizes = np.array([file.size for file in found.dataset.files], np.int64)
+    understood = np.zeros(len(sizes), np.bool_)
+    understood[found.file_places] = True
+    # Spark may be able to read the others, or says why not.
+    whole = np.flatnonzero(~understood & (sizes > 0))
     file, start, length = ranges(found)
-    file = found.file_places[file]
     file, start, length = (
-        np.concatenate((part[understood[file]], other))
-        for part, other in ((file, whole), (start, np.zeros_like(sizes)), (length, sizes))
+        np.concatenate(parts)
+        for parts in ((found.file_places[file], whole), (start, np.zeros_like(whole)), (length, sizes[whole]))
     )
     order = np.lexsort((start, file))
     skipped = found.skipped
@@ -261,7 +268,23 @@ def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], byt
             "numRowGroupsExcludedByStatistics": found.inside.by_statistics,
             "numRowGroupsExcludedByBloomFilter": found.inside.by_bloom,
         }
-    return {"plan": plan}, b"".join(part[order].astype(">i8").tobytes() for part in (file, start, length))
+    numbers = [part[order] for part in (file, start, length)]
+    versions = _versions(found.dataset)
+    data = b"".join(part.astype(">i8").tobytes() for part in [*numbers, *versions])
+    return {"plan": plan, "versions": len(versions[0]) if versions else 0}, data
+
+
+def _versions(dataset: Dataset) -> list[NDArray[Any]]:
+    """Sizes, modification times (ms), inodes and change times (ns) of local files; nothing of others."""
+    if not isinstance(dataset.storage, LocalStorage):
+        return []
+    _, sizes, times, inodes, ctimes = zip(*dataset.files, strict=True)
+    return [
+        np.array(sizes, np.int64),
+        np.array(times, np.int64) // 1_000_000,
+        np.array(inodes, np.uint64).view(np.int64),
+        np.array(ctimes, np.int64),
+    ]
 
 
 def ranges(found: ScanPlan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

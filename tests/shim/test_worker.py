@@ -32,7 +32,7 @@ class Planner:
     def send(self, identity: int, paths: list[Path], predicate: Any, **more: Any) -> None:
         request = {
             "id": identity,
-            "version": 2,
+            "version": 3,
             "format": "parquet",
             "files": len(paths),
             "predicate": predicate,
@@ -49,7 +49,8 @@ class Planner:
         frame = read_frame(self.answers)
         assert frame is not None, "the planner has ended"
         head, body = frame
-        return head, np.frombuffer(body, ">i8").reshape(3, -1).T.tolist()
+        numbers = np.frombuffer(body, ">i8")
+        return head, numbers[: len(numbers) - 4 * head.get("versions", 0)].reshape(3, -1).T.tolist()
 
     def ask(self, paths: list[Path], predicate: Any, **more: Any) -> dict[str, Any]:
         self.send(1, paths, predicate, **more)

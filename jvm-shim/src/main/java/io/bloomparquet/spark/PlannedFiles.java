@@ -1,12 +1,13 @@
 package io.bloomparquet.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
-import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -28,14 +29,17 @@ import org.apache.spark.sql.types.StructType;
 /** The files of a scan, what the planner kept of them, and the partitions that this makes. */
 final class PlannedFiles {
   private static final int MANY_PIECES = 32;
+  private static final String EXECUTION = "spark.sql.execution.id";
 
   private final FileScan scan;
   private final SparkSession session;
   private final JsonNode predicate;
   private final List<PartitionDirectory> directories;
   private final PlanResult result;
-  private final Set<Path> whole = new HashSet<>();
+  private final boolean isPlannedWhileRunning;
   private InputPartition[] partitions;
+  private SkippedFiles skipped;
+  private boolean isUsed;
 
   private PlannedFiles(
       PrunedScan scan, JsonNode predicate, List<PartitionDirectory> directories, PlanResult result) {
@@ -44,6 +48,8 @@ final class PlannedFiles {
     this.predicate = predicate;
     this.directories = directories;
     this.result = result;
+    // A plan that is made for EXPLAIN, or for a DataFrame that is cached, may be run much later.
+    this.isPlannedWhileRunning = session.sparkContext().getLocalProperty(EXECUTION) != null;
   }
 
   /**
@@ -74,12 +80,6 @@ final class PlannedFiles {
     return result;
   }
 
-  /** The files of which every byte falls into some partition, wherever their row groups are. */
-  synchronized Set<Path> whole() {
-    partitions();
-    return whole;
-  }
-
   synchronized InputPartition[] partitions() {
     if (partitions == null) {
       long most =
@@ -91,8 +91,53 @@ final class PlannedFiles {
       partitions =
           Scala.list(FilePartition$.MODULE$.getFilePartitions(session, Scala.seq(splits), most))
               .toArray(new InputPartition[0]);
+      letTheFirstCheckSkippedFiles();
     }
     return partitions;
+  }
+
+  /** Where nothing is kept there is one task nevertheless: without any, nobody would see that a file has changed. */
+  private void letTheFirstCheckSkippedFiles() {
+    if (!result.planned() || result.files() == FileListing.count(directories)) {
+      return;
+    }
+    if (partitions.length == 0) {
+      partitions = new InputPartition[] {new PlannedPartition(0, new PartitionedFile[0], this)};
+    } else {
+      FilePartition first = (FilePartition) partitions[0];
+      partitions[0] = new PlannedPartition(first.index(), first.files(), this);
+    }
+  }
+
+  /** What a task of this plan, which is about to start, is to check; null if the plan was made just now. */
+  synchronized SkippedFiles skippedToCheck() {
+    if (!isUsed && isPlannedWhileRunning) {
+      isUsed = true;
+      return null;
+    }
+    if (skipped == null) {
+      skipped = SkippedFiles.of(skippedFiles());
+    }
+    return skipped;
+  }
+
+  private Map<Path, FileVersion> skippedFiles() {
+    Map<Path, FileVersion> files = new LinkedHashMap<>();
+    int range = 0;
+    int place = 0;
+    for (PartitionDirectory directory : directories) {
+      for (FileStatusWithMetadata file : Scala.list(directory.files())) {
+        if (range == result.ranges() || result.file(range) != place) {
+          FileVersion version = result.version(place);
+          files.put(file.getPath(), version == null ? FileVersion.of(file.fileStatus()) : version);
+        }
+        while (range < result.ranges() && result.file(range) == place) {
+          range++;
+        }
+        place++;
+      }
+    }
+    return files;
   }
 
   private List<PartitionedFile> kept(long most) {
@@ -108,7 +153,8 @@ final class PlannedFiles {
         }
         if (last > first) {
           values = values == null ? valuesOf(directory) : values;
-          addKept(file, first, last, values, most, splits);
+          FileVersion version = result.version(place);
+          addKept(version == null ? file : version.applyTo(file), first, last, values, most, splits);
         }
         first = last;
         place++;
@@ -125,7 +171,6 @@ final class PlannedFiles {
       FileStatusWithMetadata file, int first, int last, InternalRow values, long most, List<PartitionedFile> splits) {
     if (result.start(first) == 0 && result.length(first) == file.getLen()) {
       splits.addAll(split(file, values, most)); // the planner does not understand it
-      whole.add(file.getPath());
       return;
     }
     long gap = last - first > MANY_PIECES ? session.sessionState().conf().filesOpenCostInBytes() : 0;
@@ -148,10 +193,23 @@ final class PlannedFiles {
     for (PartitionDirectory directory : directories) {
       InternalRow values = valuesOf(directory);
       for (FileStatusWithMetadata file : Scala.list(directory.files())) {
-        splits.addAll(split(file, values, most));
+        splits.addAll(split(asItIsNow(file), values, most));
       }
     }
     return splits;
+  }
+
+  /** Spark has listed the files when the DataFrame was loaded; a local one may have grown since. */
+  private static FileStatusWithMetadata asItIsNow(FileStatusWithMetadata file) {
+    if (!FileVersion.isLocal(file.getPath())) {
+      return file;
+    }
+    try {
+      FileVersion now = FileVersion.ofLocal(file.getPath());
+      return now == null ? file : now.applyTo(file);
+    } catch (IOException error) {
+      return file; // reading it says what is wrong
+    }
   }
 
   private List<PartitionedFile> split(FileStatusWithMetadata file, InternalRow values, long most) {

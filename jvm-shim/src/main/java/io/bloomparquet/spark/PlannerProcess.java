@@ -38,7 +38,7 @@ import java.util.stream.Stream;
  */
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
-  private static final int VERSION = 2;
+  private static final int VERSION = 3;
 
   /** Files of the working directory, which is first on the path of such a program, must not shadow modules. */
   private static final String MAIN =
@@ -189,7 +189,7 @@ final class PlannerProcess {
           asker.answer().completeExceptionally(
               new PlannerException(head.get("error").asText(), head.path("fatal").asBoolean()));
         } else {
-          asker.answer().complete(PlanResult.of(head.path("plan"), body));
+          asker.answer().complete(PlanResult.of(head.path("plan"), head.path("versions").asInt(), body));
         }
       }
     } catch (JsonProcessingException error) {

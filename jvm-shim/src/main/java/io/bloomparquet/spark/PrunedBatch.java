@@ -31,10 +31,8 @@ final class PrunedBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    PartitionReaderFactory files = scan.files().createReaderFactory();
-    if (planned().result().planned()) {
-      files = UnchangedFiles.of(files, scan.session(), planned().whole());
-    }
+    // Of whichever batch the partitions are: Spark may take the reader of one, and the partitions of another.
+    PartitionReaderFactory files = UnchangedFiles.of(scan.files().createReaderFactory(), scan.session());
     return scan.shape() == null ? files : scan.shape().applyTo(files);
   }
 

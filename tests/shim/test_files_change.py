@@ -1,0 +1,211 @@
+"""A file that changes after it was listed: with the jar, the rows of one version or an error; never fewer rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast
+
+from pyspark_bloomparquet import last_plan
+from tests.support import changes, files
+from tests.support.changes import BASE, CHANGES, FIRST, FORMATS, KEPT, SKIPPED, WHERE, Row
+from tests.support.scenarios import read
+from tests.support.spark import conf
+
+ERRORS = (Py4JJavaError, PySparkException)
+CHANGED = "changed after this query was planned"
+SOURCES = {"parquet": "bloomparquet", "orc": "bloomorc"}
+KEYS = (2500, 2999, 3000, 3500)
+"""What the small side of a join holds: ids of units 2 and 3."""
+
+
+class Table:
+    """A table whose file `x` changes, beside one that does not."""
+
+    def __init__(self, spark: SparkSession, root: Path, kind: str) -> None:
+        self.spark, self.path, self.source = spark, root / "t" / f"x.{kind}", SOURCES[kind]
+        self.path.parent.mkdir()
+        changes.write(root / "t" / f"other.{kind}", (0,), "a")
+        self.small = files.write(
+            root / "small.parquet", {"id": [BASE + key for key in KEYS], "name": ["n"] * len(KEYS)}
+        )
+
+    def load(self, **options: Any) -> DataFrame:
+        return read(self.spark, self.source, self.path.parent, **options)
+
+    def join(self) -> DataFrame:
+        small = read(self.spark, "parquet", self.small).where("name = 'n'").select("id")
+        return self.load().join(broadcast(small), "id")
+
+
+READERS: dict[str, Callable[[Table], DataFrame]] = {
+    "static": lambda table: table.load().where(WHERE),
+    "join": Table.join,
+    "where": lambda table: table.load(where=WHERE),
+    "none": lambda table: table.load(),
+    "off": lambda table: table.load(planning="off").where(WHERE),
+}
+PRUNING = ("static", "join", "where")
+
+
+@pytest.fixture(params=FORMATS)
+def table(request: pytest.FixtureRequest, shim: SparkSession, tmp_path: Path) -> Iterator[Table]:
+    with conf(shim, {"spark.sql.orc.filterPushdown": "false", "spark.sql.parquet.filterPushdown": "false"}):
+        yield Table(shim, tmp_path, request.param)
+
+
+def wanted(reader: str, rows: list[Row]) -> list[Row]:
+    """The rows of a version that a reader's query asks for; `other` adds those of unit 0 where it asks for all."""
+    if reader == "none":
+        return sorted(rows + changes.matching((0,), "a", BASE))
+    return [row for row in rows if reader != "join" or row[0] in KEYS]
+
+
+def rows(frame: DataFrame) -> list[Row]:
+    return changes.shown((row["id"], row["v"]) for row in frame.collect())
+
+
+def outcome(frame: DataFrame, reader: str, kind: str, units: tuple[int, ...]) -> str:
+    first = BASE if reader == "none" else FIRST
+    allowed = [changes.matching(units, "a", first), changes.after(kind, units, first)]
+    return changes.outcome(lambda: rows(frame), [wanted(reader, each) for each in allowed], ERRORS, CHANGED)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_between_load_and_action(table: Table, reader: str, kind: str) -> None:
+    """A local file is planned and read as it is when the query runs."""
+    changes.write(table.path, KEPT, "a")
+    frame = READERS[reader](table)
+    changes.change(table.path, kind, KEPT)
+    assert outcome(frame, reader, kind, KEPT) == ("named error" if kind == "deleted" else "new rows")
+
+
+@pytest.mark.parametrize("units", [KEPT, SKIPPED], ids=["kept", "skipped"])
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_between_plan_and_read(table: Table, reader: str, kind: str, units: tuple[int, ...]) -> None:
+    changes.write(table.path, units, "a")
+    frame = READERS[reader](table)
+    frame._jdf.queryExecution().executedPlan().toString()
+    changes.change(table.path, kind, units)
+    found = outcome(frame, reader, kind, units)
+    assert found in ("new rows", "named error")
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"], ids=["adaptive", "not-adaptive"])
+@pytest.mark.parametrize("units", [KEPT, SKIPPED], ids=["kept", "skipped"])
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_between_two_actions(
+    table: Table, reader: str, kind: str, units: tuple[int, ...], adaptive: str
+) -> None:
+    changes.write(table.path, units, "a")
+    with conf(table.spark, {"spark.sql.adaptive.enabled": adaptive}):
+        frame = READERS[reader](table)
+        before = wanted(reader, changes.matching(units, "a", BASE if reader == "none" else FIRST))
+        for _ in range(2):
+            assert rows(frame) == before
+        changes.change(table.path, kind, units)
+        for _ in range(2):
+            assert outcome(frame, reader, kind, units) == "named error"
+        if kind != "deleted":
+            assert outcome(READERS[reader](table), reader, kind, units) == "new rows"
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_between_two_actions_over_a_shuffle(table: Table, kind: str) -> None:
+    changes.write(table.path, SKIPPED, "a")
+    frame = table.load().where(WHERE).groupBy("v").count()
+    assert frame.collect() == []
+    changes.change(table.path, kind, SKIPPED)
+    try:
+        assert frame.collect() == [], "Spark may keep what it has shuffled"
+    except ERRORS as error:
+        assert CHANGED in str(error)
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_during_a_read(table: Table, kind: str, tmp_path: Path) -> None:
+    """Between two tasks over one file."""
+    changes.write(table.path, KEPT, "a")
+    path, done = str(table.path), str(tmp_path / "done")
+
+    def change_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            ids = batch.column(0).to_pylist()
+            if ids and max(ids) >= FIRST and not Path(done).exists():
+                Path(done).touch()
+                changes.change(Path(path), kind, KEPT)
+            yield batch
+
+    small = {"spark.sql.files.maxPartitionBytes": "20000", "spark.sql.files.openCostInBytes": "1"}
+    with conf(table.spark, small):
+        frame = table.load().coalesce(1).select("id", "v").mapInArrow(change_once, "id BIGINT, v STRING")
+        found = outcome(frame, "none", kind, KEPT)
+    assert Path(done).exists()
+    assert found in ("old rows", "named error")
+
+
+def test_skipped_files_are_checked_by_limits_and_iterators(table: Table) -> None:
+    changes.write(table.path, SKIPPED, "a")
+    for act in (lambda frame: frame.take(5), lambda frame: list(frame.toLocalIterator()), DataFrame.toPandas):
+        changes.write(table.path, SKIPPED, "a")
+        frame = table.load().where(WHERE)
+        assert len(act(frame)) == 0
+        changes.change(table.path, "same size and time", SKIPPED)
+        with pytest.raises(ERRORS, match=CHANGED):
+            act(frame)
+
+
+def test_cached_frame_that_is_read_anew_is_checked(table: Table) -> None:
+    changes.write(table.path, SKIPPED, "a")
+    frame = table.load().where(WHERE).cache()
+    try:
+        changes.change(table.path, "same size and time", SKIPPED)
+        assert outcome(frame, "static", "same size and time", SKIPPED) in ("new rows", "named error")
+    finally:
+        frame.unpersist()
+
+
+def test_options_of_spark_do_not_hide_a_change(table: Table) -> None:
+    changes.write(table.path, KEPT, "a")
+    frame = table.load(ignoreCorruptFiles="true").where(WHERE)
+    assert len(rows(frame)) == 500
+    changes.change(table.path, "shrunk", KEPT)
+    with pytest.raises(ERRORS, match=CHANGED):
+        frame.collect()
+    frame = table.load(ignoreMissingFiles="true").where(WHERE)
+    assert len(rows(frame)) == 500
+    table.path.unlink()
+    assert rows(frame) == []
+
+
+def test_files_of_a_local_table_are_pruned_after_a_change(table: Table) -> None:
+    changes.write(table.path, KEPT, "a")
+    frame = table.load()
+    changes.change(table.path, "grown", KEPT)
+    found = frame.where(WHERE)
+    assert rows(found) == changes.after("grown", KEPT)
+    (plan,) = last_plan(found)
+    assert (plan.planned, plan.total, plan.kept, plan.whole_files) == (True, 5, 2, 0)
+
+
+def test_rows_that_this_session_inserts_are_no_change(table: Table, shim: SparkSession) -> None:
+    name = f"written_{table.source}"
+    shim.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING {table.source}")
+    try:
+        frame = shim.table(name).where(WHERE)
+        for i in range(3):
+            shim.sql(f"INSERT INTO {name} VALUES ({FIRST + i}, 'x')")
+            assert len(rows(shim.table(name).where(WHERE))) == i + 1
+            assert len(rows(frame.select("*"))) == i + 1
+    finally:
+        shim.sql(f"DROP TABLE {name}")
