@@ -45,7 +45,7 @@ class StoredParquet:
 
     def __init__(self, storage: Storage, part: FilePart) -> None:
         self._storage, self._part = storage, part
-        (footer,) = read_footers(storage, [FileInfo(part.path, part.size, 0)], ReadCount())
+        (footer,) = read_footers(storage, [part.file], ReadCount())
         assert footer is not None
         self._footer: Footer = footer
         self._nodes = {node.name: node for node in footer.layout.schema.root.children}

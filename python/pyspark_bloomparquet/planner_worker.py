@@ -12,10 +12,11 @@ modification times in milliseconds (8 bytes each, big-endian), then all paths in
 
 An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "versions": 1000}``, over ORC files ``numStripesTotal``
 and so on; its data (8 bytes each, big-endian) are the byte ranges to read, sorted by file: the places of their files in
-the request, their starts, their lengths. Then, where the files are local (`versions` is their number and not 0), the
-version of each file that the plan is about: all sizes, modification times in milliseconds, inodes, and change times in
-nanoseconds; what the request says of a file may be of an earlier version. Or the answer is ``{"id": 7, "error": "…"}``, with ``"fatal": true`` when the query shall fail by
-it. While requests wait, ``{"id": 0}`` is a sign of life.
+the request, their starts, their lengths. Where the files are local, `versions` is their number and not 0, and the data
+go on with the version of each file that the plan is about, as the request may be of an earlier one: all sizes, all
+modification times in milliseconds, all inodes, all change times in nanoseconds. Or the answer is
+``{"id": 7, "error": "…"}``, with ``"fatal": true`` when the query shall fail by it. While requests wait, ``{"id": 0}``
+is a sign of life.
 """
 
 from __future__ import annotations

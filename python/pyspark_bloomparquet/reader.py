@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyspark
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import DataType, StructType
@@ -24,7 +25,9 @@ from bloomparquet.predicate import And, Comparison, Membership, Not, Or, Predica
 from bloomparquet.predicate import columns as columns_of
 from bloomparquet.pruning.binding import NoLeaf, bind, partition_of
 from bloomparquet.pruning.binding import resolve as resolve_columns
+from bloomparquet.pruning.plan import KEPT
 from bloomparquet.pruning.planner import plan_scan
+from bloomparquet.storage import FileInfo, LocalStorage
 from bloomparquet.where import parse_where
 from pyspark_bloomparquet.batches import arrow_schema
 from pyspark_bloomparquet.filters import filters_stay_in_their_scan, to_predicate
@@ -101,8 +104,7 @@ class BloomParquetReader(DataSourceReader):
         values = table.dataset.partition_values
         pieces = (
             Piece(
-                group.path,
-                found.table.files[file].size,
+                found.table.files[file],
                 group.index,
                 group.length,
                 values[int(found.file_places[file])],
@@ -118,6 +120,7 @@ class BloomParquetReader(DataSourceReader):
                 open_cost=self.options.open_cost_in_bytes,
                 min_partitions=self.options.min_partition_num or os.cpu_count() or 1,
                 where=self._resolved_where(found),
+                skipped=_skipped(found),
             )
         )
         return splits
@@ -186,6 +189,16 @@ class PushingReader(BloomParquetReader):
 def _kept(found: ScanPlan) -> Iterator[tuple[int, Any]]:
     by_path = {path: i for i, path in enumerate(found.table.paths)}
     return ((by_path[group.path], group) for group in found.kept_row_groups())
+
+
+def _skipped(found: ScanPlan) -> list[FileInfo]:
+    """The local files that a plan passes over, unless it is for their partition values."""
+    files = found.dataset.files
+    if not isinstance(found.dataset.storage, LocalStorage):
+        return []
+    kept = found.file_places[np.unique(found.table.file[found.codes == KEPT])]
+    excluded = set(found.excluded)
+    return [files[i] for i in np.setdiff1d(np.arange(len(files)), kept).tolist() if files[i] not in excluded]
 
 
 def _require_zone(where: Predicate, found: ScanPlan, table: Table) -> None:

@@ -6,14 +6,16 @@ one row group.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bloomparquet.errors import FormatError, OptionError
+from bloomparquet.errors import FileChangedError, FormatError, OptionError
 from bloomparquet.partitions import to_array
 from bloomparquet.predicate import columns
+from bloomparquet.pruning.listed import checked, require_unchanged
 from bloomparquet.residual import mask
 from bloomparquet.storage import open_storage, with_keys
 from pyspark_bloomparquet.batches import arrow_schema, to_spark_batch
@@ -37,21 +39,30 @@ def read_split(split: Split, schema: StructType, options: Options) -> Iterator[p
     with doubted(options.key_provider):
         for part in split.files:
             yield from _read_part(storage, part, split, schema, options)
+    for file in split.skipped.files() if split.skipped is not None else ():
+        if not (options.ignore_missing_files and not os.path.exists(file.path)):
+            require_unchanged(storage, split.planned(file))
 
 
 def _read_part(
     storage: Storage, part: FilePart, split: Split, schema: StructType, options: Options
 ) -> Iterator[pa.RecordBatch]:
     try:
-        yield from _FileReader(storage, part, split, schema, options).batches()
+        yield from checked(storage, split.planned(part.file), _read_file(storage, part, split, schema, options))
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise
-    except PermissionError:
-        raise  # a file that may not be read is no damaged one
+    except (PermissionError, FileChangedError):
+        raise  # a file that may not be read, or of which rows may be missing, is no damaged one
     except (FormatError, pa.ArrowInvalid, OSError):
         if not options.ignore_corrupt_files:
             raise
+
+
+def _read_file(
+    storage: Storage, part: FilePart, split: Split, schema: StructType, options: Options
+) -> Iterator[pa.RecordBatch]:
+    yield from _FileReader(storage, part, split, schema, options).batches()
 
 
 class _FileReader:

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import datasource as ds
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
+from bloomparquet.storage import FileInfo
 from pyspark_bloomparquet import reader as reader_module
 from pyspark_bloomparquet.options import Options
 from pyspark_bloomparquet.reader import BloomParquetReader, PushingReader, make_reader
@@ -33,14 +34,14 @@ def splits_of(pieces: list[Piece], cores: int = 2, most: int = 128 * MB, cost: i
 
 
 def piece(file: int, group: int, length: int) -> Piece:
-    return Piece(f"{file}.parquet", 1, group, length, ())
+    return Piece(FileInfo(f"{file}.parquet", 1, 0), group, length, ())
 
 
 def test_every_row_group_is_in_exactly_one_split_and_in_order() -> None:
     pieces = [piece(file, group, (file * 7 + group * 3) % 11 * MB) for file in range(50) for group in range(3)]
     found = splits_of(pieces)
     assert [(part.path, group) for split in found for part in split.files for group in part.row_groups] == [
-        (each.path, each.row_group) for each in pieces
+        (each.file.path, each.row_group) for each in pieces
     ]
 
 
@@ -61,7 +62,7 @@ def test_every_row_group_is_in_exactly_one_split_and_in_order() -> None:
 def test_splits_are_few_and_balanced(pieces: list[Piece], expected: int) -> None:
     found = splits_of(pieces)
     assert len(found) == expected
-    lengths = {(each.path, each.row_group): each.length for each in pieces}
+    lengths = {(each.file.path, each.row_group): each.length for each in pieces}
     sizes = [sum(lengths[part.path, group] for part in split.files for group in part.row_groups) for split in found]
     assert all(
         size <= 128 * MB or sum(len(part.row_groups) for part in split.files) == 1

@@ -87,7 +87,8 @@ def _same(storage: Storage, file: FileInfo, now: FileInfo | None) -> bool:
     # Hadoop lists milliseconds. Object stores may list milliseconds, and tell seconds of a single object.
     unit = _MILLISECOND if isinstance(storage, LocalStorage) else _SECOND
     times = now.mtime_ns, file.mtime_ns
-    return any(time % unit == 0 for time in times) and len({time // unit for time in times}) == 1
+    is_coarse = any(time % unit == 0 for time in times)
+    return times[0] == times[1] or (is_coarse and times[0] // unit == times[1] // unit)
 
 
 def _shown(file: FileInfo) -> str:

@@ -1,0 +1,159 @@
+"""A file that changes after it was listed, without the jar: the rows of one version or an error; never fewer rows."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import bloomparquet as bp
+from bloomparquet.storage import FileInfo
+from pyspark_bloomparquet.options import Options
+from pyspark_bloomparquet.reader import make_reader
+from pyspark_bloomparquet.splits import SkippedFiles, Split
+from pyspark_bloomparquet.table import Table
+from tests.support import changes
+from tests.support.changes import BASE, CHANGED, CHANGES, FIRST, KEPT, SKIPPED, WHERE, Row
+from tests.support.scenarios import read
+
+ERRORS = (Py4JJavaError, PySparkException)
+READERS: dict[str, dict[str, str]] = {"where": {"where": WHERE}, "none": {}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "t").mkdir()
+    changes.write(tmp_path / "t" / "other.parquet", (0,), "a")
+    return tmp_path / "t" / "x.parquet"
+
+
+def load(spark: SparkSession, path: Path, reader: str, **options: Any) -> DataFrame:
+    frame = read(spark, "bloomparquet", path.parent, pushFilters="off", **READERS[reader], **options)
+    return frame.where(f"id >= {FIRST}").select("id", "v")
+
+
+def rows(frame: DataFrame) -> list[Row]:
+    return changes.shown(frame.collect())
+
+
+def outcome(frame: DataFrame, kind: str, units: tuple[int, ...]) -> str:
+    allowed = [changes.matching(units, "a"), changes.after(kind, units)]
+    return changes.outcome(lambda: rows(frame), allowed, ERRORS, CHANGED)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_between_load_and_action(spark: SparkSession, path: Path, kind: str, reader: str) -> None:
+    """The source lists files when a query runs: what is gone is not listed."""
+    changes.write(path, KEPT, "a")
+    frame = load(spark, path, reader)
+    changes.change(path, kind, KEPT)
+    assert outcome(frame, kind, KEPT) == "new rows"
+
+
+@pytest.mark.parametrize("units", [KEPT, SKIPPED], ids=["kept", "skipped"])
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_between_two_actions(
+    spark: SparkSession, path: Path, kind: str, reader: str, units: tuple[int, ...]
+) -> None:
+    changes.write(path, units, "a")
+    frame = load(spark, path, reader)
+    assert rows(frame) == changes.matching(units, "a")
+    changes.change(path, kind, units)
+    assert outcome(frame, kind, units) == "named error"
+
+
+class Worker:
+    """What Spark does with a reader: plan, pickle the splits, read each of them."""
+
+    def __init__(self, path: Path, **options: str) -> None:
+        given = Options.parse({"path": str(path.parent), "pushFilters": "off", **options})
+        self.reader = make_reader(given, Table(given).schema())
+        self.splits: list[Any] = pickle.loads(pickle.dumps(self.reader.partitions()))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for split in self.splits:
+            yield from self.reader.read(split)
+
+
+def as_rows(batches: Any) -> list[Row]:
+    found = (row for batch in batches for row in zip(*batch.select(["id", "v"]).to_pydict().values(), strict=True))
+    return [row for row in changes.shown(found) if row[0] + BASE >= FIRST]
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_between_plan_and_read(path: Path, kind: str, reader: str) -> None:
+    changes.write(path, KEPT, "a")
+    worker = Worker(path, **READERS[reader])
+    changes.change(path, kind, KEPT)
+    with pytest.raises((bp.FileChangedError, FileNotFoundError), match=f"{CHANGED}|No such file"):
+        list(worker.batches())
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_of_a_skipped_file_behind_the_plan(path: Path, kind: str) -> None:
+    changes.write(path, SKIPPED, "a")
+    worker = Worker(path, where=WHERE)
+    assert len(worker.splits) == 1, "one split without row groups, to check the files"
+    changes.change(path, kind, SKIPPED)
+    with pytest.raises(bp.FileChangedError, match=rf"x\.parquet.*{CHANGED}"):
+        list(worker.batches())
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_change_during_a_read(path: Path, kind: str) -> None:
+    changes.write(path, KEPT, "a")
+    batches = Worker(path, where=f"id >= {BASE + changes.ROWS}").batches()
+    next(batches)
+    changes.change(path, kind, KEPT)
+    with pytest.raises(bp.FileChangedError, match=rf"x\.parquet.*{CHANGED}"):
+        list(batches)
+
+
+def test_options_of_spark_do_not_hide_a_change(path: Path) -> None:
+    for units in (KEPT, SKIPPED):
+        changes.write(path, units, "a")
+        lenient = {"ignoreCorruptFiles": "true", "ignoreMissingFiles": "true"}
+        worker = Worker(path, where=WHERE, **lenient)
+        changes.change(path, "shrunk", units)
+        with pytest.raises(bp.FileChangedError, match=CHANGED):
+            list(worker.batches())
+        worker = Worker(path, where=WHERE, **lenient)
+        path.unlink()
+        assert as_rows(worker.batches()) == []
+
+
+def test_inodes_of_another_machine_are_not_compared(path: Path) -> None:
+    changes.write(path, KEPT, "a")
+    worker = Worker(path, where=WHERE)
+    worker.splits = [replace(split, host="elsewhere") for split in worker.splits]
+    before = path.stat()
+    os.link(path, path.with_name("_link"))  # another change time
+    assert path.stat().st_ctime_ns != before.st_ctime_ns
+    assert len(as_rows(worker.batches())) == 500
+    changes.change(path, "replaced", KEPT)
+    with pytest.raises(bp.FileChangedError, match=CHANGED):
+        list(worker.batches())
+
+
+def test_skipped_files_are_packed_as_they_are() -> None:
+    files = [FileInfo(f"/t/{i}.parquet", i, -i, (1 << 64) - 1 - i, 10**18 + i) for i in range(1000)]
+    packed = SkippedFiles.of(files)
+    assert packed.files() == files
+    assert len(packed.packed) < 20_000
+
+
+def test_plans_that_skip_nothing_check_nothing(path: Path) -> None:
+    changes.write(path, KEPT, "a")
+    assert all(isinstance(split, Split) and split.skipped is None for split in Worker(path).splits)
