@@ -136,7 +136,7 @@ class Worker:
             fatal = options.on_filter_error == "fail"
             dataset = self._dataset(listing, request["files"])
             found = planner.plan_scan(
-                replace(present(dataset), format=request["format"]),
+                replace(dataset, format=request["format"]),
                 to_predicate(request["predicate"]),
                 # Without one, a timestamp whose meaning hangs on a zone excludes nothing.
                 timezone=to_clock(request["timeZone"], request["offsets"]),
@@ -160,12 +160,10 @@ class Worker:
     def _dataset(self, listing: bytes, files: int) -> Dataset:
         with self._lock:
             known = self._datasets.get(listing)
-            if known is not None:
-                self._datasets.move_to_end(listing)
-                return known
-        dataset = parse_listing(listing, files)
+        dataset = present(known or parse_listing(listing, files))
         with self._lock:
             self._datasets[listing] = dataset
+            self._datasets.move_to_end(listing)
             while len(self._datasets) > _KEPT_LISTINGS:
                 self._datasets.popitem(last=False)
         return dataset
@@ -184,13 +182,20 @@ def parse_listing(listing: bytes, files: int) -> Dataset:
 
 
 def present(dataset: Dataset) -> Dataset:
-    """`dataset` with its local files as they are now.
+    """`dataset` with its local files as they are now; the same object where none has changed. FileNotFoundError.
 
-    Spark lists files when a DataFrame is loaded, and neither inodes nor change times. FileNotFoundError.
+    Spark lists files when a DataFrame is loaded, and neither inodes nor change times.
     """
     if not isinstance(dataset.storage, LocalStorage):
         return dataset
-    return replace(dataset, files=tuple([FileInfo.of(file.path, os.stat(file.path)) for file in dataset.files]))
+    changed: dict[int, FileInfo] = {}
+    for i, (path, size, mtime, inode, ctime) in enumerate(dataset.files):
+        now = os.stat(path)  # of every file in every query: nothing else may cost time here
+        if now.st_ctime_ns != ctime or now.st_mtime_ns != mtime or now.st_ino != inode or now.st_size != size:
+            changed[i] = FileInfo.of(path, now)
+    if not changed:
+        return dataset
+    return replace(dataset, files=tuple([changed.get(i, file) for i, file in enumerate(dataset.files)]))
 
 
 def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:

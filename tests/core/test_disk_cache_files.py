@@ -150,7 +150,7 @@ def test_a_footer_that_is_read_late_must_be_the_one_that_was_stored(data: Path, 
         whole = file.read()
         file.seek(0)
         file.write(bytes(size - len(whole)) + whole)
-    with pytest.raises(bp.FormatError, match=r"3\.parquet: the file was replaced"):
+    with pytest.raises(bp.FormatError, match=r"3\.parquet: the file changed since it was listed"):
         bp.plan(opened, "y = 1")
 
 

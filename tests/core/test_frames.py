@@ -25,7 +25,7 @@ from bloomparquet.pruning import planner
 from bloomparquet.storage import open_storage
 from pyspark_bloomparquet import planner_worker
 from pyspark_bloomparquet.frames import read_frame, to_predicate, to_shown_as, write_frame
-from pyspark_bloomparquet.planner_worker import parse_listing, ranges, summarize
+from pyspark_bloomparquet.planner_worker import parse_listing, present, ranges, summarize
 from tests.support import files
 from tests.support.core import Field, edit_footer
 
@@ -211,10 +211,9 @@ def test_a_footer_with_odd_extents_loses_no_row_group_that_spark_would_read(
     for wanted in range(4):
         found = plan_of(path, p.Eq("id", 10 * wanted))
         answer, body = summarize(found, [])
-        assert len(body) % 24 == 0
         assert answer["plan"]["numRowGroupsTotal"] == answer["plan"]["numRowGroupsRead"] + 3 or found.kept > 1
         if answer["plan"]["numFilesNotUnderstood"]:
-            file, start, length = np.frombuffer(body, ">i8").reshape(3, -1).tolist()
+            file, start, length = ranges_in(answer, body)
             assert (file, start, length) == (
                 [0],
                 [0],
@@ -226,13 +225,20 @@ def test_a_footer_with_odd_extents_loses_no_row_group_that_spark_would_read(
         assert len(taken) == len(set(taken)), "a row group that is read twice"
 
 
+def ranges_in(answer: dict[str, Any], body: bytes) -> list[list[int]]:
+    """Files, starts and lengths; what follows are the versions of files."""
+    numbers = np.frombuffer(body, ">i8")
+    found: list[list[int]] = numbers[: len(numbers) - 4 * answer["versions"]].reshape(3, -1).tolist()
+    return found
+
+
 def test_a_file_that_is_not_understood_is_read_whole(tmp_path: Path) -> None:
     good = files.write(tmp_path / "a.parquet", {"id": range(20)}, ["id"], rows_per_group=10)
     bad = tmp_path / "b.parquet"
     bad.write_bytes(b"PAR1" + b"\xff" * 50 + b"PAR1")
     dataset = parse_listing(listing_of(good, bad, tmp_path / "a.parquet"), 3)
     answer, body = summarize(planner.plan_scan(dataset, p.Eq("id", 3), skip_corrupt=True, strict=False), ["beware"])
-    file, start, length = np.frombuffer(body, ">i8").reshape(3, -1).tolist()
+    file, start, length = ranges_in(answer, body)
     assert file == [0, 1, 2]
     assert (start[1], length[1]) == (0, bad.stat().st_size)
     assert answer["plan"]["numFilesNotUnderstood"] == 1
@@ -287,13 +293,22 @@ def test_paths_of_other_storages_are_taken_as_they_are_written(
     assert parse_listing(listing, 1).files[0].path == f"{inner}/{name}/x.parquet"
 
 
-def test_a_file_that_was_replaced_since_it_was_listed_is_read_whole(tmp_path: Path) -> None:
+def test_files_are_planned_as_they_are_and_not_as_they_were_listed(tmp_path: Path) -> None:
     paths = [files.write(tmp_path / name, {"id": [1, 2, 3]}, ["id"]) for name in ("a.parquet", "b.parquet")]
-    dataset = parse_listing(listing_of(*paths), 2)
-    assert planner.plan(dataset, p.Eq("id", 9)).kept == 0
-    size = Path(paths[1]).stat().st_size
+    listed = parse_listing(listing_of(*paths), 2)
+    assert planner.plan(present(listed), p.Eq("id", 9)).kept == 0
     files.write(tmp_path / "b.parquet", {"id": [9, 10, 11, 12]}, ["id"])
-    answer, data = summarize(planner.plan(dataset, p.Eq("id", 9)), [])
-    assert answer["plan"]["numFilesNotUnderstood"] == 1
-    assert struct.unpack(">3q", data) == (1, 0, size)
-    assert answer["plan"]["rows"] == -1
+    answer, body = summarize(planner.plan(present(listed), p.Eq("id", 9)), [])
+    file, _, _ = ranges_in(answer, body)
+    assert (file, answer["plan"]["numFilesNotUnderstood"], answer["plan"]["rows"]) == ([1], 0, 4)
+    assert answer["versions"] == 2
+    now = [Path(path).stat() for path in paths]
+    assert np.frombuffer(body[-64:], ">i8").reshape(4, 2).tolist() == [
+        [each.st_size for each in now],
+        [each.st_mtime_ns // 1_000_000 for each in now],
+        [each.st_ino for each in now],
+        [each.st_ctime_ns for each in now],
+    ]
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(FileNotFoundError, match=r"a\.parquet"):
+        present(listed)

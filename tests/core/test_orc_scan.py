@@ -340,7 +340,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_an_error_and_not_less_rows(
         return found
 
     monkeypatch.setattr(orc.ORCFile, "read_stripe", replaced)
-    with pytest.raises(bp.FormatError, match=r"x\.orc: the file was replaced while it was read"):
+    with pytest.raises(bp.FormatError, match=r"x\.orc: the file changed since it was listed"):
         bp.read_table(path, "x = -7")
 
 

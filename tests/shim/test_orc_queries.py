@@ -182,7 +182,7 @@ def test_a_plan_of_files_that_were_replaced_is_an_error(readers: OrcReaders, tmp
     (other,) = (tmp_path / "u").glob("*.orc")
     path.write_bytes(other.read_bytes())
     path.with_name(f".{path.name}.crc").unlink()
-    with pytest.raises(REFUSALS, match=r"\.orc was replaced after this query was planned"):
+    with pytest.raises(REFUSALS, match=r"\.orc changed after this query was planned"):
         frame.collect()
     assert rows(readers.jar(tmp_path / "t").where("id = 1950").select("id")) == [(1950,)]
 
