@@ -212,3 +212,51 @@ def test_rows_that_this_session_inserts_are_no_change(table: Table, shim: SparkS
             assert len(rows(frame.select("*"))) == i + 1
     finally:
         shim.sql(f"DROP TABLE {name}")
+
+
+def test_skipped_files_of_other_storages_are_listed_again(shim: SparkSession, tmp_path: Path) -> None:
+    """By Hadoop's file systems: one that is not local to the planner would leave the query without a plan."""
+    jvm: Any = shim._jvm
+    package = "io.bloomparquet.spark."
+    classes = shim._jsparkSession.sharedState().jarClassLoader()
+
+    def made(name: str, *values: Any) -> Any:
+        (constructor,) = classes.loadClass(package + name).getDeclaredConstructors()
+        constructor.setAccessible(True)
+        return constructor.newInstance(array(*values))
+
+    def array(*values: Any) -> Any:
+        found = shim.sparkContext._gateway.new_array(jvm.java.lang.Object, len(values))  # type: ignore[union-attr]
+        for i, value in enumerate(values):
+            found[i] = value
+        return found
+
+    def method(name: str, of: str) -> Any:
+        (found,) = (each for each in classes.loadClass(package + of).getDeclaredMethods() if each.getName() == name)
+        found.setAccessible(True)
+        return found
+
+    configuration = shim.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    settings = jvm.org.apache.hadoop.conf.Configuration(configuration)
+    settings.set("fs.viewfs.mounttable.c.link./t", tmp_path.as_uri())
+    planned = jvm.java.util.LinkedHashMap()
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"0123")
+        modified = jvm.java.lang.Long.valueOf((tmp_path / name).stat().st_mtime_ns // 1_000_000)
+        four, zero = jvm.java.lang.Long.valueOf(4), jvm.java.lang.Long.valueOf(0)
+        path = jvm.org.apache.hadoop.fs.Path(f"viewfs://c/t/{name}")
+        planned.put(path, made("FileVersion", four, modified, zero, zero))
+    skipped = method("of", "SkippedFiles").invoke(None, array(planned))
+
+    def check(*, ignore_missing: bool) -> None:
+        of = made("FileCheck", settings, True, ignore_missing)
+        method("check", "SkippedFiles").invoke(skipped, array(of))
+
+    check(ignore_missing=False)
+    (tmp_path / "a").unlink()
+    check(ignore_missing=True)
+    with pytest.raises(Py4JJavaError, match=f"viewfs://c/t/a {CHANGED}.*found no file"):
+        check(ignore_missing=False)
+    (tmp_path / "b").write_bytes(b"01234")
+    with pytest.raises(Py4JJavaError, match=f"viewfs://c/t/b {CHANGED}: expected 4 bytes.*found 5 bytes"):
+        check(ignore_missing=True)
