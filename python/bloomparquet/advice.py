@@ -28,6 +28,7 @@ from bloomparquet.report import human_bytes
 from bloomparquet.sampling import Sample, Source, TableColumn, Wanted, columns_of, estimate, source_of, take_samples
 from bloomparquet.sbbf import bits_per_value
 from bloomparquet.storage import ReadCount
+from bloomparquet.table_log import OnTableLog
 from bloomparquet.writing.worth import ColumnFacts, Worth
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def advise(
     sample: int = SAMPLE_BYTES,
     filesystem: Any = None,
     keys: Keys | None = None,
+    table_log: OnTableLog = "error",
 ) -> pa.Table:
     """Where Bloom filters pay at `path`: one row for each leaf column, in the order of the schema.
 
@@ -85,12 +87,14 @@ def advise(
 
     `keys` open encrypted files; nothing is advised for a column of which they do not open all row groups.
 
+    `table_log` is that of :func:`bloomparquet.inspect`.
+
     Raises OptionError for an `fpp` or a `sample` that cannot be, and what :func:`bloomparquet.plan` raises.
     """
     bits_per_value(fpp)
     if sample < 0:
         raise OptionError(f"sample is {sample}: expected a number of bytes, 0 or more")
-    dataset = Dataset.open(path, filesystem=filesystem, keys=keys)
+    dataset = Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log, allow_named_files=True)
     count = ReadCount()
     table = open_table(dataset, dataset.files, count, skip_corrupt=False)
     return advise_on(dataset, table, fpp, sample, count)

@@ -27,6 +27,7 @@ from bloomparquet.cli_options import one_or_many as _one_or_many
 
 if TYPE_CHECKING:
     from bloomparquet.keys import Keys
+    from bloomparquet.table_log import OnTableLog
 
 _ABSENT = 3
 _ROWS_IN_A_TERMINAL = 100
@@ -49,6 +50,7 @@ def _predicate(command: _Command) -> _Command:
             "--strict", is_flag=True, help="Fail on a filter that cannot be used; without it its row group is read."
         ),
         cli_options.keys,
+        cli_options.ignore_table_log,
     ]
     for option in reversed(options):
         command = option(command)
@@ -133,13 +135,14 @@ def read(
 @cli.command()
 @_paths
 @cli_options.keys
+@cli_options.ignore_table_log
 @_json
-def inspect(path: tuple[str, ...], keys: Keys | None, as_json: bool) -> None:
+def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_json: bool) -> None:
     """List every Bloom filter: where it is, how large, how full, and how often it says maybe for nothing."""
     import bloomparquet as bp
     from bloomparquet import cli_output, report
 
-    table = bp.inspect(_one_or_many(path), keys=keys)
+    table = bp.inspect(_one_or_many(path), keys=keys, table_log=table_log)
     if as_json:
         cli_output.write_jsonl(sys.stdout, table.schema, iter(table.to_batches()))
     else:
@@ -151,14 +154,17 @@ def inspect(path: tuple[str, ...], keys: Keys | None, as_json: bool) -> None:
 @click.option("--fpp", type=cli_options.PROBABILITY, default=0.01, show_default=True, help="False positives to aim at.")
 @click.option("--sample", type=cli_options.Size(), default="64m", show_default=True, help="Bytes to read at most.")
 @cli_options.keys
+@cli_options.ignore_table_log
 @_json
-def advise(path: tuple[str, ...], fpp: float, sample: int, keys: Keys | None, as_json: bool) -> None:
+def advise(
+    path: tuple[str, ...], fpp: float, sample: int, keys: Keys | None, table_log: OnTableLog, as_json: bool
+) -> None:
     """Say for which columns Bloom filters pay, by footers and a sample, and which command makes them."""
     import bloomparquet as bp
     from bloomparquet import advice, cli_output
 
     where = _one_or_many(path)
-    table = bp.advise(where, fpp=fpp, sample=sample, keys=keys)
+    table = bp.advise(where, fpp=fpp, sample=sample, keys=keys, table_log=table_log)
     if as_json:
         cli_output.write_jsonl(sys.stdout, table.schema, iter(table.to_batches()))
         return
@@ -173,8 +179,17 @@ def advise(path: tuple[str, ...], fpp: float, sample: int, keys: Keys | None, as
 @click.option("--value", required=True, help="The value, as text; bytes as 0x00ff.")
 @click.option("--timezone", default="UTC", show_default=True, help="Zone of a timestamp that names none.")
 @cli_options.keys
+@cli_options.ignore_table_log
 @_json
-def probe(path: tuple[str, ...], column: str, value: str, timezone: str, keys: Keys | None, as_json: bool) -> None:
+def probe(
+    path: tuple[str, ...],
+    column: str,
+    value: str,
+    timezone: str,
+    keys: Keys | None,
+    table_log: OnTableLog,
+    as_json: bool,
+) -> None:
     """Ask the Bloom filters alone whether a value can be there.
 
     Exit code 0: perhaps, in the row groups listed. Exit code 3: it is proven absent from every row group.
@@ -182,7 +197,8 @@ def probe(path: tuple[str, ...], column: str, value: str, timezone: str, keys: K
     import bloomparquet as bp
 
     where = _one_or_many(path)
-    answers = bp.probe(where, column=column, value=_typed(where, column, value, keys), timezone=timezone, keys=keys)
+    typed = _typed(where, column, value, keys, table_log)
+    answers = bp.probe(where, column=column, value=typed, timezone=timezone, keys=keys, table_log=table_log)
     absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
     if as_json:
         row_groups = [
@@ -249,22 +265,25 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     click.echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
-def _planning(where: str | None, timezone: str, ignore_case: bool, strict: bool, keys: Keys | None) -> dict[str, Any]:
+def _planning(
+    where: str | None, timezone: str, ignore_case: bool, strict: bool, keys: Keys | None, table_log: OnTableLog
+) -> dict[str, Any]:
     return {
         "where": where,
         "timezone": timezone,
         "case_sensitive": not ignore_case,
         "on_filter_error": "fail" if strict else "keep",
         "keys": keys,
+        "table_log": table_log,
     }
 
 
-def _typed(path: str | list[str], column: str, text: str, keys: Keys | None) -> Any:
+def _typed(path: str | list[str], column: str, text: str, keys: Keys | None, table_log: OnTableLog) -> Any:
     """`text` as a value of the kind that the column has in the first file with it; other kinds stay text."""
     import bloomparquet as bp
     from bloomparquet.inspection import kind_of
 
-    found = kind_of(path, column, keys=keys)
+    found = kind_of(path, column, keys=keys, table_log=table_log)
     if found is None:
         return text
     family, kind = found

@@ -72,6 +72,15 @@ keys = click.option(
 )
 
 
+ignore_table_log = click.option(
+    "--ignore-table-log",
+    "table_log",
+    flag_value="ignore",
+    default="error",
+    help="Take the files of a Delta, Iceberg or Hudi table as they lie, with rows that its log has deleted.",
+)
+
+
 def same_keys() -> str:
     """``" --key-provider …"`` as it was given, for commands that are printed to be copied; else nothing."""
     provider = click.get_current_context().meta.get(_PROVIDER)

@@ -21,6 +21,9 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bloomparquet.storage import LocalStorage
+from bloomparquet.table_log import directories_of, require_writable
+
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -90,6 +93,8 @@ def print_table(schema: pa.Schema, batches: Batches, most: int) -> None:
 
 def write_file(path: str, schema: pa.Schema, batches: Batches) -> None:
     """Write the rows to `path`, in the format of its suffix. The file appears whole or not at all."""
+    storage = LocalStorage()
+    require_writable(storage, directories_of(storage, [path]))
     write = FILE_WRITERS[os.path.splitext(path)[1]]
     directory = os.path.dirname(os.path.abspath(path))
     handle, temporary = tempfile.mkstemp(prefix="._", suffix=".tmp", dir=directory)

@@ -192,7 +192,7 @@ def _progress(path: tuple[str, ...], *, hidden: bool) -> Iterator[Progress]:
 
     from bloomparquet.dataset import Dataset
 
-    size = sum(file.size for file in Dataset.open(one_or_many(path)).files)
+    size = sum(file.size for file in Dataset.open(one_or_many(path), table_log="ignore").files)
     bar = progress.Progress(
         progress.TextColumn("{task.fields[files]}"),
         progress.BarColumn(),

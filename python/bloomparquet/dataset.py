@@ -13,7 +13,17 @@ import pyarrow.fs
 from bloomparquet.errors import PlanError, listed
 from bloomparquet.keys import Keys
 from bloomparquet.partitions import Values, infer_type, parse_directories, to_array
-from bloomparquet.storage import FileInfo, Storage, is_glob, is_hidden, open_storage, with_keys
+from bloomparquet.storage import (
+    FileInfo,
+    ListingNotes,
+    LocalStorage,
+    Storage,
+    is_glob,
+    is_hidden,
+    open_storage,
+    with_keys,
+)
+from bloomparquet.table_log import OnTableLog, check_choice, directories_of, require_no_log
 
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike]
@@ -46,6 +56,8 @@ class Dataset:
         partitioned: bool = True,
         base_path: PathLike | None = None,
         keys: Keys | None = None,
+        table_log: OnTableLog = "error",
+        allow_named_files: bool = False,
     ) -> Dataset:
         """List what `path` names: a file, a directory, a glob, or a list of those.
 
@@ -54,13 +66,21 @@ class Dataset:
         any other. `base_path` says where partition directories begin when that is not the directory given. `keys` open
         encrypted files. Raises FileNotFoundError for a path that is not there, PlanError for one that holds no data
         file.
+
+        The files of a table with a log (Delta Lake, Iceberg, Hudi) are an UnsupportedError, for files with deleted
+        rows may be among them; ``table_log="ignore"`` takes them as they lie, and `allow_named_files` those that
+        `path` names one by one.
         """
+        check_choice(table_log)
         given = [path] if isinstance(path, str | os.PathLike) else list(path)
         if not given:
             raise PlanError("no path was given; expected a file, a directory, a glob, or a list of them")
         storage: Storage | None = None
         files: list[FileInfo] = []
         partitions: list[Values] = []
+        roots: set[str] = set()
+        listed_files: list[FileInfo] = []
+        notes = ListingNotes() if table_log == "error" else None
         base = open_storage(os.fspath(base_path), filesystem)[1] if base_path is not None else None
         for item in given:
             opened, inner = open_storage(os.fspath(item), filesystem)
@@ -73,13 +93,23 @@ class Dataset:
             seen: set[str] = set()  # a glob may find a directory and what is in it
             for root in _expand(storage, inner, os.fspath(item)):
                 # Spark reads past empty files that it lists; one that is named is a mistake worth an error.
-                below = storage.list_files(root, recursive=recursive)
+                below = storage.list_files(root, recursive=recursive, notes=notes)
                 found = [file for file in below if file.path == inner or (_is_data(file) and file.path not in seen)]
+                is_file = len(below) == 1 and below[0].path == root
+                if not is_file:
+                    # A listing showed what is in `root`: where asking costs a request, ask only above it.
+                    is_known = recursive and not isinstance(storage, LocalStorage)
+                    roots.add(root.rstrip("/").rpartition("/")[0] if is_known else root)
+                    listed_files += below
+                elif not (allow_named_files and root == inner):
+                    roots |= directories_of(storage, [root])
                 seen.update(file.path for file in found)
                 files += found
                 hive = recursive and partitioned
                 partitions += _partitions(root if base is None else base, found) if hive else [()] * len(found)
         assert storage is not None
+        if notes is not None:
+            require_no_log(storage, roots, files, listed_files, notes)
         if not files:
             raise PlanError(
                 f"{listed(os.fspath(item) for item in given)}: no data files here; "

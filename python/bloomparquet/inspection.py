@@ -25,6 +25,7 @@ from bloomparquet.pruning.tables import open_table
 from bloomparquet.pruning.verdict import Verdict
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import ReadCount
+from bloomparquet.table_log import OnTableLog
 
 if TYPE_CHECKING:
     from bloomparquet.orc.inspection import OrcFiles
@@ -49,7 +50,12 @@ class Probe(NamedTuple):
 
 
 def inspect(
-    path: Paths, *, columns: Sequence[str | Column] | None = None, filesystem: Any = None, keys: Keys | None = None
+    path: Paths,
+    *,
+    columns: Sequence[str | Column] | None = None,
+    filesystem: Any = None,
+    keys: Keys | None = None,
+    table_log: OnTableLog = "error",
 ) -> pa.Table:
     """Every Bloom filter at `path`, or of some `columns`, one row each. `keys` open encrypted files.
 
@@ -62,8 +68,11 @@ def inspect(
     Of ORC files there are two columns more: stripe, which the row group belongs to (row groups are counted within the
     file, over all stripes), and unusable: why the filters of this writer prove nothing for this column; null where they
     do. offset is then that of the stream with all filters of a column in a stripe.
+
+    A directory or a glob of a table with a log (Delta Lake, Iceberg, Hudi) is an UnsupportedError, unless `table_log`
+    is ``"ignore"``: files that the log has removed may be among its files. A file that is named is looked at.
     """
-    dataset, table = _open(path, filesystem, keys)
+    dataset, table = _open(path, filesystem, keys, table_log)
     if not isinstance(table, RowGroups):
         return _inspect_orc(table, columns)
     rows = [row for chunks in _chunks(table, columns) for row in _describe(dataset, table, chunks)]
@@ -79,6 +88,7 @@ def probe(
     timezone: str = "UTC",
     filesystem: Any = None,
     keys: Keys | None = None,
+    table_log: OnTableLog = "error",
 ) -> list[Probe]:
     """Ask the Bloom filters alone, without statistics, whether `column` can hold `value`: one answer per row group,
     in file order.
@@ -90,7 +100,7 @@ def probe(
     """
     if value is None:
         raise PlanError(_NO_NULL)
-    dataset, table = _open(path, filesystem, keys)
+    dataset, table = _open(path, filesystem, keys, table_log)
     name = (column,) if isinstance(column, str) else column
     if not isinstance(table, RowGroups):
         return _probe_orc(table, name, value, timezone)
@@ -123,10 +133,12 @@ def probe(
     return [Probe(table.paths[file], index, verdict) for file, index, verdict in places]
 
 
-def kind_of(path: Paths, column: str, *, keys: Keys | None = None) -> tuple[Family, str] | None:
+def kind_of(
+    path: Paths, column: str, *, keys: Keys | None = None, table_log: OnTableLog = "error"
+) -> tuple[Family, str] | None:
     """What kind of value `column` compares with in the first file that has it, and its type for a message; None where
     none has, or as a group."""
-    _, table = _open(path, None, keys)
+    _, table = _open(path, None, keys, table_log)
     if not isinstance(table, RowGroups):
         from bloomparquet.orc import encoding as orc_encoding
 
@@ -137,8 +149,10 @@ def kind_of(path: Paths, column: str, *, keys: Keys | None = None) -> tuple[Fami
     return None if leaf is None else (family_of(leaf.node), leaf.describe())
 
 
-def _open(path: Paths, filesystem: Any, keys: Keys | None) -> tuple[Dataset, RowGroups | OrcFiles]:
-    dataset = Dataset.open(path, filesystem=filesystem, keys=keys)
+def _open(
+    path: Paths, filesystem: Any, keys: Keys | None, table_log: OnTableLog
+) -> tuple[Dataset, RowGroups | OrcFiles]:
+    dataset = Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log, allow_named_files=True)
     table = open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False)
     if isinstance(table, RowGroups):
         return dataset, table

@@ -28,6 +28,7 @@ from bloomparquet.pruning.rowgroups import RowGroups
 from bloomparquet.pruning.tables import open_table
 from bloomparquet.residual import Convert, bind
 from bloomparquet.storage import FileInfo, ReadCount, Storage
+from bloomparquet.table_log import OnTableLog
 from bloomparquet.unify import as_instants, fit, footer_schemas, int96_columns, unify
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def read_table(
     on_filter_error: OnFilterError = "keep",
     skip_corrupt: bool = False,
     keys: Keys | None = None,
+    table_log: OnTableLog = "error",
 ) -> pa.Table:
     """Exactly the rows at `path` for which `where` is TRUE, in file order; other row groups (of ORC: stripes) are not
     read.
@@ -73,6 +75,7 @@ def read_table(
         on_filter_error=on_filter_error,
         skip_corrupt=skip_corrupt,
         keys=keys,
+        table_log=table_log,
     )
     return reader.read_all()
 
@@ -91,6 +94,7 @@ def scan_batches(
     on_filter_error: OnFilterError = "keep",
     skip_corrupt: bool = False,
     keys: Keys | None = None,
+    table_log: OnTableLog = "error",
 ) -> pa.RecordBatchReader:
     """The rows of :func:`read_table` as record batches of one schema, with one file's batch in memory at a time."""
     plan = plan_scan(
@@ -104,6 +108,7 @@ def scan_batches(
         on_filter_error=on_filter_error,
         skip_corrupt=skip_corrupt,
         keys=keys,
+        table_log=table_log,
     )
     scan = _Scan(plan, columns, merge_schema, timezone or "UTC", case_sensitive, skip_corrupt)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())

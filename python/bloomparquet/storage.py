@@ -49,6 +49,14 @@ class FileInfo(NamedTuple):
 
 
 @dataclass(slots=True)
+class ListingNotes:
+    """What a listing of files passed over or followed: `hidden` directories and symbolic `links` below its root."""
+
+    hidden: set[str] = field(default_factory=set)
+    links: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class ReadCount:
     """What was read: `requests` made of the storage, `bytes` that they returned (gaps between merged ranges
     included)."""
@@ -66,9 +74,11 @@ class Storage(Protocol):
     arrow: pyarrow.fs.FileSystem
     keys: Keys | None  # what opens the encrypted files on it
 
-    def list_files(self, path: str, *, recursive: bool, keep_hidden: bool = False) -> list[FileInfo]:
+    def list_files(
+        self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
+    ) -> list[FileInfo]:
         """The files at or below `path`, sorted. Hidden names (``_…`` without ``=``, ``.…``) below it are left out.
-        FileNotFoundError."""
+        `notes` gets what was passed over or followed. FileNotFoundError."""
 
     def glob(self, pattern: str) -> list[str]:
         """The files and directories that match `pattern`, sorted."""
@@ -102,7 +112,9 @@ class LocalStorage:
     def __init__(self) -> None:
         self.arrow = pyarrow.fs.LocalFileSystem()
 
-    def list_files(self, path: str, *, recursive: bool, keep_hidden: bool = False) -> list[FileInfo]:
+    def list_files(
+        self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
+    ) -> list[FileInfo]:
         own = os.stat(path)
         if not stat.S_ISDIR(own.st_mode):
             return [FileInfo.of(path, own)]
@@ -112,7 +124,11 @@ class LocalStorage:
             with os.scandir(pending.pop()) as entries:
                 for entry in entries:
                     if entry.name[0] in "._" and not keep_hidden and is_hidden(entry.name):
+                        if notes is not None and entry.is_dir():
+                            notes.hidden.add(entry.path)
                         continue
+                    if notes is not None and entry.is_symlink():
+                        notes.links.append(entry.path)
                     if not entry.is_dir():
                         files.append(FileInfo.of(entry.path, entry.stat()))
                     elif recursive:
@@ -200,7 +216,9 @@ class ArrowStorage:
         self.arrow = arrow
         self.key = key
 
-    def list_files(self, path: str, *, recursive: bool, keep_hidden: bool = False) -> list[FileInfo]:
+    def list_files(
+        self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
+    ) -> list[FileInfo]:
         info = self.arrow.get_file_info(path)
         if info.type == pyarrow.fs.FileType.File:
             return [_file_info(info)]
@@ -215,6 +233,8 @@ class ArrowStorage:
             and (keep_hidden or not any(map(is_hidden, _below(root, info.path))))
         ]
         files.sort(key=lambda file: file.path)
+        if notes is not None:
+            notes.hidden.update(_hidden_directories(root, found))
         return files
 
     def glob(self, pattern: str) -> list[str]:
@@ -250,6 +270,15 @@ def _ends_early(path: str, at: int, wanted: int) -> FormatError:
 
 def _file_info(info: pyarrow.fs.FileInfo) -> FileInfo:
     return FileInfo(info.path, info.size, info.mtime_ns or 0)
+
+
+def _hidden_directories(root: str, found: Sequence[pyarrow.fs.FileInfo]) -> Iterator[str]:
+    """The outermost hidden directories below `root`. Some object stores list only the files in them."""
+    for info in found:
+        names = _below(root, info.path)
+        at = next((i for i, name in enumerate(names) if is_hidden(name)), len(names))
+        if at < len(names) - 1 or (at < len(names) and info.type == pyarrow.fs.FileType.Directory):
+            yield info.path.rstrip("/").removesuffix("/".join(names[at + 1 :])).rstrip("/")
 
 
 def _below(root: str, path: str) -> list[str]:

@@ -36,6 +36,7 @@ from pyspark_bloomparquet.write_options import WRITING, is_encryptions
 
 if TYPE_CHECKING:
     from bloomparquet.pruning.planner import OnFilterError
+    from bloomparquet.table_log import OnTableLog
 
 LOADING: tuple[Option, ...] = (
     Option("path", None, parse_text, "A file, a directory, a glob or a URL; what `load(...)` sets."),
@@ -132,6 +133,13 @@ LOADING: tuple[Option, ...] = (
         parse_flag,
         "Pass over files that are no Parquet or no ORC, and over the rest of a file that turns out damaged.",
     ),
+    Option(
+        "tableLog",
+        "error",
+        one_of("error", "ignore"),
+        "Files of a table of Delta Lake, Iceberg or Hudi, whose log may have deleted their rows: `error` says how to "
+        "read the table, `ignore` reads the files as they lie. Writing there is always refused.",
+    ),
     Option("ignoreMissingFiles", "false", parse_flag, "Pass over files that are gone when they are to be read."),
     Option(
         "timeZone",
@@ -213,6 +221,7 @@ class Options:
     modified_after: str | None
     infer_partition_types: bool
     ignore_corrupt_files: bool
+    table_log: OnTableLog
     ignore_missing_files: bool
     time_zone: str | None
     max_partition_bytes: int

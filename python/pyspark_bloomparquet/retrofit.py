@@ -22,8 +22,8 @@ from bloomparquet.names import fold
 from bloomparquet.predicate import Column
 from bloomparquet.pruning.binding import readings
 from bloomparquet.storage import is_glob
+from bloomparquet.table_log import directories_of, require_writable
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column
-from bloomparquet.writing.logged import directories_of, require_no_log
 from bloomparquet.writing.outcome import FIELDS, FileOutcome
 from bloomparquet.writing.retrofit import AddFilters, Change, Named, ShrinkFilters, planned
 from pyspark_bloomparquet.key_provider import provided_keys
@@ -137,12 +137,13 @@ class _Table:
             raise OptionError(f"files_per_task is {files_per_task}: expected 1 or more")
         given = [path] if isinstance(path, str | os.PathLike) else list(path)
         paths = [_locate(spark, os.fspath(each)) for each in given]
-        dataset = Dataset.open(paths, partitioned=False, keys=provided_keys(key_provider))
+        # run() refuses tables with a log, in the words for writing.
+        dataset = Dataset.open(paths, partitioned=False, keys=provided_keys(key_provider), table_log="ignore")
         return cls(spark, paths, dataset, files_per_task, key_provider)
 
     def run(self, change: Change, what: str, dry_run: bool) -> DataFrame:
         files = self.dataset.files
-        require_no_log(self.dataset.storage, directories_of(self.dataset.storage, (file.path for file in files)))
+        require_writable(self.dataset.storage, directories_of(self.dataset.storage, (file.path for file in files)))
         context = self.spark.sparkContext
         with _described(self.spark, f"{what} {len(files):,} files"):
             outcomes = spread(context, change, self.paths[0], files, self.files_per_task, dry_run, self.key_provider)

@@ -41,6 +41,7 @@ class Table:
             partitioned=not options.recursive_file_lookup,
             base_path=options.base_path,
             keys=provided_keys(options.key_provider),
+            table_log=options.table_log,
         )
         kept = [i for i, file in enumerate(found.files) if _wanted(file, options)]
         if not kept:

@@ -20,7 +20,7 @@ def files_of(path: Any, **options: Any) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("a.parquet", "b[1].parquet", "sub/c.parquet", "_hidden.parquet", "_delta_log/z.parquet", ".x.parquet"):
+    for name in ("a.parquet", "b[1].parquet", "sub/c.parquet", "_hidden.parquet", "_old/z.parquet", ".x.parquet"):
         write(tmp_path / name, {"id": [1]})
     return tmp_path
 

@@ -50,12 +50,12 @@ def changing_when_planned(monkeypatch: pytest.MonkeyPatch, path: Path, kind: str
     """Let the file change once, behind the plan of a scan."""
 
     def plan(*args: Any, **options: Any) -> bp.ScanPlan:
-        made = planner.plan(*args, **options)
-        monkeypatch.setattr(scan, "plan", planner.plan)
+        made = planner.plan_scan(*args, **options)
+        monkeypatch.setattr(scan, "plan_scan", planner.plan_scan)
         changes.change(path, kind, units)
         return made
 
-    monkeypatch.setattr(scan, "plan", plan)
+    monkeypatch.setattr(scan, "plan_scan", plan)
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -36,6 +36,7 @@ from bloomparquet.pruning.tables import open_table
 from bloomparquet.pruning.verdict import Reason, Verdicts, might_match
 from bloomparquet.residual import mask
 from bloomparquet.storage import FileInfo, ReadCount, Storage
+from bloomparquet.table_log import OnTableLog
 from bloomparquet.where import parse_where
 
 Where = str | Sequence[Any] | Predicate | None
@@ -59,6 +60,7 @@ def plan(
     on_filter_error: OnFilterError = "keep",
     skip_corrupt: bool = False,
     keys: Keys | None = None,
+    table_log: OnTableLog = "error",
 ) -> ScanPlan:
     """Which row groups at `path` might hold rows for which `where` is TRUE. Reads footers and filters, never data.
 
@@ -76,6 +78,9 @@ def plan(
     kept, and of a file whose footer is locked the whole; both are among the plan's errors, as for `on_filter_error`. A
     file whose footer holds more than is read (:class:`LimitError`) is kept whole, too.
 
+    The files of a table with a log (Delta Lake, Iceberg, Hudi) may hold deleted rows: they are an
+    :class:`UnsupportedError` that says how to read the table; ``table_log="ignore"`` takes the files as they lie.
+
     Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file,
     ``OSError`` as the storage gave it.
     """
@@ -90,6 +95,7 @@ def plan(
         on_filter_error=on_filter_error,
         skip_corrupt=skip_corrupt,
         keys=keys,
+        table_log=table_log,
     )
 
 
@@ -105,6 +111,7 @@ def plan_scan(
     on_filter_error: OnFilterError = "keep",
     skip_corrupt: bool = False,
     keys: Keys | None = None,
+    table_log: OnTableLog = "error",
     strict: bool = True,
     exact_names: bool = False,
     shown_as: ShownAs | None = None,
@@ -124,7 +131,9 @@ def plan_scan(
     dataset = (
         path.unlocked(keys)
         if isinstance(path, Dataset)
-        else Dataset.open(path, filesystem=filesystem, recursive=recursive, base_path=base_path, keys=keys)
+        else Dataset.open(
+            path, filesystem=filesystem, recursive=recursive, base_path=base_path, keys=keys, table_log=table_log
+        )
     )
     rules = _Rules(timezone, case_sensitive, strict, shown_as or {})
     normal = None if predicate is None else normalize(predicate)

@@ -29,12 +29,12 @@ from bloomparquet.pruning.planner import cache
 from bloomparquet.pruning.rowgroups import RowGroups
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage, read_ranges
+from bloomparquet.table_log import OnTableLog, directories_of, require_writable
 from bloomparquet.writing import tail
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
 from bloomparquet.writing.existing import Existing, find_filters, has_filter, is_open, read_filter, replaced
 from bloomparquet.writing.filling import insert_equals
 from bloomparquet.writing.footers import read_footer
-from bloomparquet.writing.logged import directories_of, require_no_log
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, warn_of_filters
 from bloomparquet.writing.replace import replacing, sweep
 from bloomparquet.writing.rewrite import Extent, Filters, Rewrite, data_end, rewrite
@@ -180,8 +180,15 @@ def add_filters(
     Raises PlanError for a column that no file has, UnsupportedError for one that cannot carry a useful filter,
     EncryptionError where a key is missing or does not fit, FormatError for damaged files.
     """
-    dataset = Dataset.open(src, filesystem=filesystem, partitioned=False, keys=keys)
+    dataset = _open(src, dst, filesystem, keys)
     return _run(planned(dataset, bloom, replace), dataset, src, dst, dry_run, on_error, filesystem, progress)
+
+
+def _open(src: Paths, dst: PathLike | None, filesystem: Any, keys: Keys | None) -> Dataset:
+    # Files that stay where they are need no reader's rule: a table with a log is not written to at all.
+    table_log: OnTableLog = "ignore" if dst is None else "error"
+    options: dict[str, Any] = {"filesystem": filesystem, "keys": keys, "table_log": table_log}
+    return Dataset.open(src, partitioned=False, allow_named_files=True, **options)
 
 
 def _as_asked(bloom: Named, schema: FileSchema, path: str) -> Named:
@@ -224,7 +231,7 @@ def shrink_filters(
     meanwhile. Of an encrypted file nothing moves unless `keys` has the keys of all columns, and so it gets no smaller:
     that is an EncryptionError. Otherwise as :func:`add_filters`.
     """
-    dataset = Dataset.open(src, filesystem=filesystem, partitioned=False, keys=keys)
+    dataset = _open(src, dst, filesystem, keys)
     change = ShrinkFilters(fpp, drop_above, in_place_footer)
     if in_place_footer and (dst is not None or not isinstance(dataset.storage, LocalStorage)):
         raise OptionError("in_place_footer changes local files where they lie: give no dst, and no URL")
@@ -244,7 +251,7 @@ def _run(
     storage = dataset.storage
     target_storage, jobs = jobs_of(dataset, src, dst, filesystem)
     places = directories_of(target_storage, (job.target or job.file.path for job in jobs))
-    require_no_log(target_storage, places)
+    require_writable(target_storage, places)
     work = partial(_reported, change, storage, target_storage, dry_run=dry_run, on_error=on_error)
     outcomes = []
     for outcome in in_threads(min(max(storage.threads, os.cpu_count() or 1), _MOST_THREADS), work, jobs):

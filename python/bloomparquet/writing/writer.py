@@ -26,6 +26,7 @@ from bloomparquet.keys import Keys
 from bloomparquet.pruning.bounds import bounds_of
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import open_storage
+from bloomparquet.table_log import directories_of, require_writable
 from bloomparquet.writing.arrow_file import filters_in, footer_of
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
 from bloomparquet.writing.encryption import Encryption, as_encryption
@@ -83,9 +84,9 @@ class ParquetWriter:
     rows. With `encryption` (:class:`bloomparquet.Keys` will do) nothing of an encrypted column leaves the memory in
     plain text, and a row group is held in it as it will be in the file, and encrypted.
 
-    Raises PlanError for a column that is not in `schema`, UnsupportedError for one that cannot carry a useful filter
-    and for a path that ends with ``.orc``, EncryptionError for more row groups or columns than an encrypted file can
-    have, and where a KMS gives no keys.
+    Raises PlanError for a column that is not in `schema`, UnsupportedError for one that cannot carry a useful filter,
+    for a path that ends with ``.orc`` and for one in a table of Delta Lake, Iceberg or Hudi, EncryptionError for more
+    row groups or columns than an encrypted file can have, and where a KMS gives no keys.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class ParquetWriter:
         self._outcome: FileOutcome | None = None
         self._filters: dict[Place, SplitBlockBloomFilter | None] = {}
         storage, inner = open_storage(self._path, filesystem)
+        require_writable(storage, directories_of(storage, [inner]))
         sealing = None
         if encryption is not None:
             sealing = as_encryption(encryption).for_file(self._leaves, storage, self._path)

@@ -1,0 +1,232 @@
+"""Tables with a log (Delta Lake, Iceberg, Hudi) are not read as plain files, and not written to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.orc as orc
+import pytest
+
+import bloomparquet as bp
+from tests.support import files, table_logs
+from tests.support.commands import Run
+from tests.support.table_logs import CASES
+
+KINDS = [
+    ("_delta_log/00000000000000000000.json", "Delta Lake"),
+    (".hoodie/hoodie.properties", "Hudi"),
+    ("metadata/v3.metadata.json", "Iceberg"),
+    ("metadata/version-hint.text", "Iceberg"),
+]
+
+
+@pytest.mark.parametrize(("log", "kind"), KINDS)
+@pytest.mark.parametrize("inner", ["part-0.parquet", "data/day=2026-01-01/part-0.parquet"])
+def test_a_table_with_a_log_is_refused_and_left(tmp_path: Path, log: str, kind: str, inner: str) -> None:
+    path = Path(files.write(tmp_path / "table" / inner, {"v": range(100)}))
+    (tmp_path / "table" / log).parent.mkdir(parents=True)
+    (tmp_path / "table" / log).touch()
+    before = path.read_bytes()
+    for src in (tmp_path / "table", path, str(tmp_path / "table" / "**" / "*.parquet")):
+        for change in (lambda src=src: bp.add_filters(src, bloom="v"), lambda src=src: bp.shrink_filters(src)):
+            with pytest.raises(bp.UnsupportedError, match=f"table is a table of {kind}"):
+                change()
+    assert path.read_bytes() == before
+    outcomes = bp.add_filters(path, tmp_path / "elsewhere.parquet", bloom="v")
+    assert [outcome.action for outcome in outcomes] == ["added"]
+
+
+def test_a_directory_that_is_called_metadata_is_no_table(tmp_path: Path) -> None:
+    files.write(tmp_path / "table" / "part-0.parquet", {"v": range(100)})
+    (tmp_path / "table" / "metadata").mkdir()
+    (tmp_path / "table" / "metadata" / "notes.json").touch()
+    assert [outcome.action for outcome in bp.add_filters(tmp_path / "table", bloom="v")] == ["added"]
+
+
+def test_a_relative_path_is_looked_at_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(tmp_path / "part-0.parquet", {"v": range(100)})
+    (tmp_path / "_delta_log").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(bp.UnsupportedError, match="Delta Lake"):
+        bp.add_filters("part-0.parquet", bloom="v")
+
+
+def test_neither_another_place_nor_a_link_leads_round_it(tmp_path: Path) -> None:
+    path = Path(files.write(tmp_path / "delta" / "part-0.parquet", {"v": range(100)}))
+    (tmp_path / "delta" / "_delta_log").mkdir()
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "part-0.parquet").symlink_to(path)
+    other = files.write(tmp_path / "other.parquet", {"v": range(100)})
+    before = path.read_bytes()
+    for src, dst in (
+        (path, path),
+        (path.parent, path.parent),
+        (tmp_path / "links", None),
+        (other, path),
+        (path, path.parent),
+    ):
+        with pytest.raises(bp.UnsupportedError, match="delta is a table of Delta Lake"):
+            bp.add_filters(src, dst, bloom="v")
+    assert path.read_bytes() == before
+
+
+ROWS = pa.table({"v": list(range(100))})
+READS: dict[str, Callable[..., object]] = {
+    "plan": lambda path, **options: bp.plan(path, "v = 7", **options).total,
+    "read_table": lambda path, **options: bp.read_table(path, "v = 7", **options).num_rows,
+    "scan_batches": lambda path, **options: sum(batch.num_rows for batch in bp.scan_batches(path, **options)),
+    "inspect": lambda path, **options: bp.inspect(path, **options).num_rows,
+    "probe": lambda path, **options: bp.probe(path, column="v", value=7, **options),
+    "advise": lambda path, **options: bp.advise(path, **options).num_rows,
+}
+
+
+@pytest.fixture(scope="module", params=["parquet", "orc"])
+def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, str]:
+    """A file of one row group with a filter, and its suffix."""
+    path = tmp_path_factory.mktemp("data") / f"a.{request.param}"
+    if request.param == "orc":
+        orc.write_table(ROWS, str(path), bloom_filter_columns=[1])
+    else:
+        files.write(path, ROWS, ["v"])
+    return path.read_bytes(), path.suffix
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_table_with_a_log_is_not_read_as_files(tmp_path: Path, data: tuple[bytes, str], name: str) -> None:
+    case = CASES[name]
+    path = table_logs.make(tmp_path, case, *data)
+    expected = bp.read_table(path, table_log="ignore").num_rows
+    assert expected >= 100
+    if case.kind is None:
+        assert bp.read_table(path).num_rows == expected
+        return
+    with pytest.raises(bp.UnsupportedError, match=f"is a table of {case.kind}: its log, .* says which files"):
+        bp.read_table(path)
+
+
+@pytest.mark.parametrize("read", READS)
+def test_every_way_to_read_refuses_and_ignores_on_demand(tmp_path: Path, data: tuple[bytes, str], read: str) -> None:
+    table_logs.make(tmp_path, CASES["a partition of a table"], *data)
+    for path in (tmp_path / "t", tmp_path / "t" / "p=1", str(tmp_path / "t" / "*" / "*"), [tmp_path / "t" / "p=1"]):
+        with pytest.raises(bp.UnsupportedError, match="t is a table of Delta Lake") as error:
+            READS[read](path)
+        assert 'spark.read.format("delta").load(' in str(error.value)
+        assert READS[read](path, table_log="ignore")
+    with pytest.raises(bp.OptionError, match="table_log is 'ingore'; expected 'error' or 'ignore'"):
+        READS[read](tmp_path / "t", table_log="ingore")
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_named_file_is_looked_at_and_not_read(tmp_path: Path, data: tuple[bytes, str], read: str) -> None:
+    path = table_logs.make(tmp_path, CASES["a file of a table"], *data)
+    if read in ("inspect", "probe", "advise"):
+        assert READS[read](path) == READS[read](path, table_log="ignore")
+    else:
+        with pytest.raises(bp.UnsupportedError, match="t is a table of Delta Lake"):
+            READS[read](path)
+
+
+def test_the_command_line_refuses_and_ignores_on_demand(tmp_path: Path, run: Run) -> None:
+    path = Path(files.write(tmp_path / "t" / "a.parquet", ROWS, ["v"]))
+    (tmp_path / "t" / "_delta_log").mkdir()
+    for command in (
+        ["plan", "--where", "v = 7"],
+        ["read", "--where", "v = 7", "--json"],
+        ["inspect"],
+        ["advise"],
+        ["probe", "--column", "v", "--value", "7"],
+    ):
+        result = run(command[0], str(path.parent), *command[1:])
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(f"error: {path.parent} is a table of Delta Lake: its log")
+        assert "--ignore-table-log" in result.err
+        assert run(command[0], str(path.parent), *command[1:], "--ignore-table-log").code == 0
+    result = run("read", str(path.parent), "--where", "v = 7", "--json", "--ignore-table-log")
+    assert json.loads(result.out) == {"v": 7}
+
+
+def test_copies_of_a_whole_table_are_refused(tmp_path: Path) -> None:
+    """The copy would have the deleted rows, and no log."""
+    files.write(tmp_path / "t" / "a.parquet", ROWS)
+    (tmp_path / "t" / "_delta_log").mkdir()
+    for change in (bp.add_filters, bp.shrink_filters):
+        with pytest.raises(bp.UnsupportedError, match="t is a table of Delta Lake"):
+            change(tmp_path / "t", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_no_file_is_written_into_a_table(tmp_path: Path, run: Run) -> None:
+    data = Path(files.write(tmp_path / "t" / "p=1" / "a.parquet", ROWS))
+    (tmp_path / "t" / "_delta_log").mkdir()
+    (tmp_path / "link").symlink_to(data.parent)
+    before = data.read_bytes()
+    plain = files.write(tmp_path / "plain.parquet", ROWS)
+    for path in (data, data.parent / "new.parquet", tmp_path / "t" / "p=2" / "new.parquet", tmp_path / "link" / "new"):
+        with pytest.raises(bp.UnsupportedError, match=r"t is a table of Delta Lake.* Nothing was written"):
+            bp.write_table(ROWS, path)
+        assert not list(tmp_path.rglob("*new*"))
+    result = run("read", plain, "--where", "v = 7", "-o", str(data))
+    assert (result.code, result.err.split(":")[0]) == (1, "error")
+    assert "Nothing was written" in result.err
+    assert data.read_bytes() == before
+
+
+def test_tables_on_other_storage_are_found(tmp_path: Path, memory: Any) -> None:
+    data = Path(files.write(tmp_path / "a.parquet", ROWS)).read_bytes()
+    for name, case in CASES.items():
+        if any("->" in entry for entry in case.entries) or ".." in case.path:
+            continue
+        root = f"/logs/{name}"
+        for entry in case.entries:
+            path = f"{root}/{entry.replace('{data}', '.parquet')}"
+            if path.endswith("/"):
+                memory.makedirs(path.rstrip("/"), exist_ok=True)
+            else:
+                memory.makedirs(path.rpartition("/")[0], exist_ok=True)
+                memory.pipe(path, data if path.endswith(".parquet") else b"")
+        url = f"memory:/{root}/{case.path.replace('{data}', '.parquet')}"
+        assert bp.read_table(url, table_log="ignore").num_rows >= 100
+        # A request for each partition is too much to ask: tables do not begin in a partition's directory there.
+        if case.kind is None:
+            assert bp.read_table(url).num_rows >= 100, name
+        else:
+            with pytest.raises(bp.UnsupportedError, match=f"is a table of {case.kind}"):
+                bp.read_table(url)
+
+
+def test_a_single_listing_tells_of_all_below(memory: Any) -> None:
+    """Reading 1,000 plain partitions asks the storage no more than reading one."""
+    asked: list[str] = []
+
+    class Counted(pyarrow.fs.FSSpecHandler):
+        def get_file_info(self, paths: list[str]) -> object:
+            asked.extend(paths)
+            return super().get_file_info(paths)
+
+    counts = []
+    for n in (1, 1000):
+        for i in range(n):
+            memory.pipe(f"/many{n}/t/p={i}/a.parquet", b"x")
+        asked.clear()
+        bp.Dataset.open(f"/many{n}/t", filesystem=pyarrow.fs.PyFileSystem(Counted(memory)))
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+def test_who_may_not_look_above_a_directory_reads_it(tmp_path: Path, memory: Any) -> None:
+    class Restricted(pyarrow.fs.FSSpecHandler):
+        def get_file_info(self, paths: list[str]) -> object:
+            for path in paths:
+                if not path.strip("/").startswith("restricted/mine"):
+                    raise OSError(f"When getting information for key '{path}': AWS Error ACCESS_DENIED")
+            return super().get_file_info(paths)
+
+    memory.pipe("/restricted/mine/t/a.parquet", Path(files.write(tmp_path / "a.parquet", ROWS)).read_bytes())
+    found = bp.read_table("/restricted/mine/t", filesystem=pyarrow.fs.PyFileSystem(Restricted(memory)))
+    assert found.num_rows == 100
