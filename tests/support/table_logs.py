@@ -19,7 +19,8 @@ class Case:
     """`entries` below a root: files, directories (which end with a slash), data files, and links ``name -> target``.
 
     `path` is what is read, and `kind` the table that it belongs to, if any. Writing to `path` is refused where reading
-    is, unless `appending` or `overwriting` harms no table.
+    is, unless `appending` or `overwriting` harms no table. Spark reads files in directories that are no partitions only
+    where it is told to look into them: `is_nested`.
     """
 
     path: str
@@ -27,6 +28,7 @@ class Case:
     kind: str | None = None
     appending: bool | None = None
     overwriting: bool | None = None
+    is_nested: bool = False
 
     @property
     def may_append(self) -> bool:
@@ -39,7 +41,7 @@ class Case:
 
 CASES: dict[str, Case] = {
     "Delta Lake": Case("t", (f"t/{DELTA}", f"t/a{DATA}"), "Delta Lake"),
-    "Iceberg": Case("t", (f"t/{ICEBERG}", f"t/data/a{DATA}"), "Iceberg"),
+    "Iceberg": Case("t", (f"t/{ICEBERG}", f"t/data/a{DATA}"), "Iceberg", is_nested=True),
     "Iceberg, compressed metadata": Case("t", ("t/metadata/0-1.gz.metadata.json", f"t/a{DATA}"), "Iceberg"),
     "Iceberg, metadata compressed by older versions": Case(
         "t", ("t/metadata/v1.metadata.json.gz", f"t/a{DATA}"), "Iceberg"
@@ -57,12 +59,16 @@ CASES: dict[str, Case] = {
     "a glob of directories": Case("t/p=*", (f"t/{DELTA}", f"t/p=1/a{DATA}"), "Delta Lake"),
     "a glob of tables": Case("*", (f"t/{DELTA}", f"t/a{DATA}", f"u/a{DATA}"), "Delta Lake"),
     "a path with dots": Case("u/../t", (f"t/{DELTA}", f"t/a{DATA}", f"u/a{DATA}"), "Delta Lake"),
-    "a Delta table below": Case("lake", (f"lake/t/{DELTA}", f"lake/t/a{DATA}"), "Delta Lake", appending=True),
+    "a Delta table below": Case(
+        "lake", (f"lake/t/{DELTA}", f"lake/t/a{DATA}"), "Delta Lake", appending=True, is_nested=True
+    ),
     "a Delta table below, all in partitions": Case(
         "lake", (f"lake/x/t/{DELTA}", f"lake/x/t/p=1/a{DATA}"), "Delta Lake", appending=True
     ),
-    "an Iceberg table below": Case("lake", (f"lake/t/{ICEBERG}", f"lake/t/data/a{DATA}"), "Iceberg", appending=True),
-    "a Hudi table below": Case("lake", (f"lake/t/{HUDI}", f"lake/t/a{DATA}"), "Hudi", appending=True),
+    "an Iceberg table below": Case(
+        "lake", (f"lake/t/{ICEBERG}", f"lake/t/data/a{DATA}"), "Iceberg", appending=True, is_nested=True
+    ),
+    "a Hudi table below": Case("lake", (f"lake/t/{HUDI}", f"lake/t/a{DATA}"), "Hudi", appending=True, is_nested=True),
     "a table in a partition's directory": Case(
         "lake", (f"lake/p=1/{DELTA}", f"lake/p=1/a{DATA}"), "Delta Lake", appending=True
     ),
@@ -85,8 +91,9 @@ CASES: dict[str, Case] = {
     "a plain directory beside a table": Case("u", (f"t/{DELTA}", f"t/a{DATA}", f"u/a{DATA}")),
     "a name that begins like a table's": Case("tt", (f"t/{DELTA}", f"t/a{DATA}", f"tt/a{DATA}")),
     "a directory called metadata": Case("t", (f"t/metadata/a{DATA}", f"t/a{DATA}")),
-    "a file called metadata": Case("t", ("t/_metadata", f"t/a{DATA}")),
-    "Iceberg's file names elsewhere": Case("t", (f"t/x/a{DATA}", "v3.metadata.json", "_x/v3.metadata.json")),
+    "Iceberg's file names elsewhere": Case(
+        "t", (f"t/x/a{DATA}", "v3.metadata.json", "_x/v3.metadata.json"), is_nested=True
+    ),
     "a table below without files": Case("lake", (f"lake/t/{DELTA}", f"lake/a{DATA}"), overwriting=False),
     "a table in a hidden directory": Case(
         "lake", (f"lake/_old/{DELTA}", f"lake/_old/a{DATA}", f"lake/a{DATA}"), overwriting=False

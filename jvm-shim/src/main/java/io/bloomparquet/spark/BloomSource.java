@@ -4,6 +4,7 @@ import java.util.Map;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.SessionConfigSupport;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -25,6 +26,8 @@ import scala.Option;
  * tables of such a provider by plain ones in the catalog, and they would never be planned.
  */
 interface BloomSource extends TableProvider, SessionConfigSupport {
+  /** Spark sets this property in the thread of a stream. */
+  String STREAM = "sql.streaming.queryId";
 
   /** Of one load: the table of which the schema was inferred, if it was. */
   final class Load {
@@ -157,6 +160,10 @@ interface BloomSource extends TableProvider, SessionConfigSupport {
       StructType schema,
       Supplier<OutputWriterFactory> sparks) {
     Map<String, String> all = OptionLayers.of(sessionOptions(session), Scala.map(options));
+    if (session.sparkContext().getLocalProperty(STREAM) != null && all.containsKey("path")) {
+      // Streams write without the command that CommandRules looks at.
+      TableLog.refuseWriting(new Path(all.get("path")), false, conf);
+    }
     FilterOptions filters = filterOptions(all, schema);
     filters.applyTo(conf);
     boolean commits = OverwriteRule.isSparksOwn(session, this, conf);

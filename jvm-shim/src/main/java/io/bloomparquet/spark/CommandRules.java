@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
@@ -17,6 +18,7 @@ import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.AddColumns;
+import org.apache.spark.sql.catalyst.plans.logical.AlterTableCommand;
 import org.apache.spark.sql.catalyst.plans.logical.ColumnDefinition;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
@@ -24,7 +26,6 @@ import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.QualifiedColType;
-import org.apache.spark.sql.catalyst.plans.logical.RenameColumn;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpec;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
@@ -35,10 +36,12 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.errors.QueryCompilationErrors$;
 import org.apache.spark.sql.execution.command.DataWritingCommand$;
 import org.apache.spark.sql.execution.command.RefreshTableCommand;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -76,18 +79,15 @@ final class CommandRules extends Rule<LogicalPlan> {
       return created(create);
     } else if (plan instanceof ReplaceTableAsSelect replace && sourceOf(replace.tableSpec()) != null) {
       return replaced(replace);
-    } else if (plan instanceof AddColumns add
-        && add.table() instanceof ResolvedTable table
-        && table.table() instanceof PrunedTable files) {
-      return added(add, files);
-    } else if (plan instanceof RenameColumn rename
-        && rename.table() instanceof ResolvedTable table
-        && table.table() instanceof PrunedTable) {
-      // The column of the files would keep its name, and what is in it would be NULL for the table.
-      throw Thrown.unchecked(
-          QueryCompilationErrors$.MODULE$.unsupportedTableOperationError(
-              table.catalog(), table.identifier(), "RENAME COLUMN"));
+    } else if (plan instanceof AlterTableCommand command) {
+      ColumnChanges.check(command);
+      return command instanceof AddColumns add
+              && add.table() instanceof ResolvedTable table
+              && table.table() instanceof PrunedTable files
+          ? added(add, files)
+          : plan;
     }
+    refuseTableLogs(plan);
     if (plan instanceof RefreshTableCommand refresh) {
       refresh(refresh);
     }
@@ -103,16 +103,38 @@ final class CommandRules extends Rule<LogicalPlan> {
     if (view.isDefined()) {
       for (LogicalPlan leaf : Scala.list(view.get().collectLeaves())) {
         if (leaf instanceof DataSourceV2Relation relation && relation.table() instanceof PrunedTable table) {
-          table.fileIndex().refresh();
+          table.refresh();
         }
       }
     }
   }
 
+  /** Path queries and streams are read by Spark's own scan of files; tables of these sources look for themselves. */
+  private static void refuseTableLogs(LogicalPlan plan) {
+    for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
+      if (leaf instanceof LogicalRelation relation
+          && relation.relation() instanceof HadoopFsRelation files
+          && files.fileFormat() instanceof BloomSource source
+          && files.location() instanceof PartitioningAwareFileIndex index) {
+        Map<String, String> options =
+            OptionLayers.of(source.sessionOptions(SparkSession.active()), Scala.map(files.options()));
+        TableLog.refuseReading(index, options, hadoopConf());
+      }
+    }
+  }
+
+  private static Configuration hadoopConf() {
+    return SparkSession.active().sessionState().newHadoopConf();
+  }
+
   /** Options of the session and of the table count as well; and wrong ones are told before anything is deleted. */
   private static LogicalPlan checked(InsertIntoHadoopFsRelationCommand write) {
     WrittenPaths.add(write.outputPath());
-    if (write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite()) {
+    boolean deletes = write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite();
+    if (write.fileFormat() instanceof BloomSource) {
+      TableLog.refuseWriting(deletes ? OverwriteRule.target(write) : write.outputPath(), deletes, hadoopConf());
+    }
+    if (deletes) {
       OverwriteGuard.check(write.query(), List.of(write.outputPath()), false);
     }
     if (!(write.fileFormat() instanceof BloomSource source)) {
@@ -163,6 +185,7 @@ final class CommandRules extends Rule<LogicalPlan> {
     ResolvedIdentifier name = (ResolvedIdentifier) create.name();
     boolean exists = ((TableCatalog) name.catalog()).tableExists(name.identifier());
     if (!exists && create.tableSpec().location().isDefined()) {
+      TableLog.refuseWriting(new Path(create.tableSpec().location().get()), false, hadoopConf());
       // The rows of both would be the table's.
       DataWritingCommand$.MODULE$.assertEmptyRootPath(
           new Path(create.tableSpec().location().get()).toUri(),
@@ -180,6 +203,7 @@ final class CommandRules extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan replaced(ReplaceTableAsSelect replace) {
+    targets(replace).forEach(target -> TableLog.refuseWriting(target, true, hadoopConf()));
     OverwriteGuard.check(replace.query(), targets(replace), true);
     // Spark drops the table and appends to a new one, which may be where files still lie.
     Map<String, String> options =

@@ -1,10 +1,14 @@
 package io.bloomparquet.spark;
 
+import java.io.IOException;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Objects;
+import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.errors.QueryCompilationErrors$;
@@ -30,15 +34,35 @@ final class OverwriteGuard {
    * @param everything also where Spark's own relations read; Spark itself sees to these where it writes files
    */
   static void check(LogicalPlan query, List<Path> targets, boolean everything) {
-    for (LogicalPlan leaf : leaves(query)) {
-      Read read = Read.of(leaf, everything);
+    RealPaths paths = new RealPaths(SparkSession.active().sessionState().newHadoopConf());
+    try {
+      Map<Path, List<Path>> deleted = new LinkedHashMap<>();
       for (Path target : targets) {
-        if (read.roots().stream().anyMatch(root -> isIn(target, root) && isIn(root, target))
-            || read.files().stream().anyMatch(file -> isIn(target, file))) {
-          throw Thrown.unchecked(QueryCompilationErrors$.MODULE$.cannotOverwritePathBeingReadFromError(target.toString()));
+        deleted.put(target, paths.deletedWith(target));
+      }
+      for (LogicalPlan leaf : leaves(query)) {
+        Read read = Read.of(leaf, everything);
+        Set<Path> needed = read.isNothing() ? Set.of() : paths.neededBy(read.roots(), read.files());
+        for (Path target : targets) {
+          for (Path root : read.roots()) {
+            if (paths.of(root).equals(paths.of(target))) {
+              throw refusal(target);
+            }
+          }
+          for (Path gone : deleted.get(target)) {
+            if (needed.stream().anyMatch(file -> RealPaths.isIn(gone, file))) {
+              throw refusal(target);
+            }
+          }
         }
       }
+    } catch (IOException error) {
+      throw Thrown.unchecked(error);
     }
+  }
+
+  private static RuntimeException refusal(Path target) {
+    return Thrown.unchecked(QueryCompilationErrors$.MODULE$.cannotOverwritePathBeingReadFromError(target.toString()));
   }
 
   private static List<LogicalPlan> leaves(LogicalPlan query) {
@@ -57,6 +81,10 @@ final class OverwriteGuard {
 
   /** What one leaf of a query reads: these files, of those in these roots. */
   private record Read(List<Path> roots, List<Path> files) {
+
+    boolean isNothing() {
+      return roots.isEmpty() && files.isEmpty();
+    }
 
     static Read of(LogicalPlan leaf, boolean everything) {
       if (leaf instanceof DataSourceV2ScanRelation relation && relation.relation().table() instanceof PrunedTable table) {
@@ -91,15 +119,5 @@ final class OverwriteGuard {
       }
       return found;
     }
-  }
-
-  private static boolean isIn(Path directory, Path path) {
-    return Objects.equals(directory.toUri().getAuthority(), path.toUri().getAuthority())
-        && slashed(path).startsWith(slashed(directory));
-  }
-
-  private static String slashed(Path path) {
-    String text = path.toUri().getPath();
-    return text.endsWith("/") ? text : text + "/";
   }
 }

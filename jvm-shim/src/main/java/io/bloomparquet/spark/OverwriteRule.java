@@ -92,7 +92,7 @@ final class OverwriteRule extends Rule<LogicalPlan> {
   }
 
   /** As Spark has it: what an INSERT says of partitions comes first among them. */
-  private static Path target(InsertIntoHadoopFsRelationCommand write) {
+  static Path target(InsertIntoHadoopFsRelationCommand write) {
     Map<String, String> said = Scala.map(write.staticPartitions());
     Path found = write.outputPath();
     for (Attribute column : Scala.list(write.partitionColumns())) {

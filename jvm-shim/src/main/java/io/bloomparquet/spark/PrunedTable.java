@@ -104,12 +104,20 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   @Override
   public synchronized PartitioningAwareFileIndex fileIndex() {
     if (files == null) {
-      files =
+      PartitioningAwareFileIndex listed =
           declared == null || given == null || isWrittenByStream()
               ? super.fileIndex()
               : TableFiles.of(session, roots(), options, given, declaredPartitions());
+      TableLog.refuseReading(listed, options.asCaseSensitiveMap(), hadoopConf());
+      files = listed;
     }
     return files;
+  }
+
+  /** Lists the files anew. */
+  void refresh() {
+    fileIndex().refresh();
+    TableLog.refuseReading(fileIndex(), options.asCaseSensitiveMap(), hadoopConf());
   }
 
   /**
@@ -213,7 +221,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   private synchronized void refreshIfWritten() {
     long now = WrittenPaths.version(paths.isEmpty() ? List.of() : roots());
     if (now > listedAt) {
-      fileIndex().refresh();
+      refresh();
       listedAt = now;
     }
   }

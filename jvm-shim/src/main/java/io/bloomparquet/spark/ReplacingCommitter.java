@@ -131,7 +131,11 @@ public final class ReplacingCommitter extends FileOutputCommitter {
   private static void gather(FileSystem system, Path directory, Path making, List<Path> found) throws IOException {
     for (FileStatus each : system.listStatus(directory)) {
       Path path = each.getPath();
-      if (each.isFile() || isLink(path)) {
+      TableLog log = RealPaths.isLink(path) ? null : TableLog.at(path, each.isDirectory());
+      if (log != null) {
+        throw log.unwritable();
+      }
+      if (each.isFile() || RealPaths.isLink(path)) {
         found.add(path);
       } else if (!path.equals(making)) {
         gather(system, path, making, found);
@@ -139,18 +143,9 @@ public final class ReplacingCommitter extends FileOutputCommitter {
     }
   }
 
-  /** Local files alone have links that a listing does not tell from what they lead to. */
-  private static boolean isLink(Path path) {
-    return "file".equals(path.toUri().getScheme()) && Files.isSymbolicLink(local(path));
-  }
-
-  private static java.nio.file.Path local(Path path) {
-    return java.nio.file.Path.of(path.toUri().getPath());
-  }
-
   private static boolean deleteOne(FileSystem system, Path file) throws IOException {
-    if (isLink(file)) {
-      return Files.deleteIfExists(local(file));
+    if (RealPaths.isLink(file)) {
+      return Files.deleteIfExists(RealPaths.local(file));
     }
     return system.delete(file, false) || !system.exists(file);
   }

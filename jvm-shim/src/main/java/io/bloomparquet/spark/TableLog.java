@@ -1,0 +1,301 @@
+package io.bloomparquet.spark;
+
+import java.io.IOException;
+import java.nio.file.FileVisitResult;
+import java.nio.file.Files;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocatedFileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.security.AccessControlException;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+
+/**
+ * The log of a table of Delta Lake, Iceberg or Hudi, which says which files hold the table's rows. Deleted rows are still
+ * in files below the table's directory, so these files are not read as if they were the table, and nothing is written
+ * there. The planner's {@code table_log.py} applies the same rule; {@code tests/support/table_logs.py} has the directories
+ * that both must judge alike.
+ *
+ * @param table the directory of the table
+ * @param directory that of the log
+ */
+record TableLog(Kind kind, Path table, Path directory) {
+
+  /** A product, and how Spark and Python read its tables. */
+  enum Kind {
+    DELTA("Delta Lake", "delta", "deltalake"),
+    ICEBERG("Iceberg", "iceberg", "pyiceberg"),
+    HUDI("Hudi", "hudi", "hudi");
+
+    private final String title;
+    private final String format;
+    private final String pythonPackage;
+
+    Kind(String title, String format, String pythonPackage) {
+      this.title = title;
+      this.format = format;
+      this.pythonPackage = pythonPackage;
+    }
+  }
+
+  private static final String OPTION = "tableLog";
+  private static final Map<String, Kind> LOGS = Map.of("_delta_log", Kind.DELTA, ".hoodie", Kind.HUDI);
+  private static final String ICEBERG = "metadata";
+  private static final int THREADS = 8;
+
+  /** Refuses files to read that may belong to a table with a log, unless the options say to ignore it. */
+  static void refuseReading(PartitioningAwareFileIndex files, Map<String, String> options, Configuration conf) {
+    if (isIgnored(options)) {
+      return;
+    }
+    try {
+      TableLog log = above(directories(Scala.list(files.rootPaths()), Scala.list(files.allFiles())), conf);
+      if (log != null) {
+        throw new UnsupportedOperationException(
+            String.format(
+                "%s: its log, %s, says which files hold its rows, and other files may lie here that hold deleted rows. "
+                    + "Read it with spark.read.format(\"%s\").load(\"%s\"), or in Python with the package %s. To read the "
+                    + "bare files, give the option tableLog=ignore",
+                log, log.directory, log.kind.format, log.table, log.kind.pythonPackage));
+      }
+    } catch (IOException error) {
+      throw Thrown.unchecked(error);
+    }
+  }
+
+  /**
+   * Refuses to write to a directory that is or lies in a table with a log.
+   *
+   * @param deletes whether what lies in the directory is deleted, and the tables below with it
+   */
+  static void refuseWriting(Path path, boolean deletes, Configuration conf) {
+    try {
+      Path target = path.getFileSystem(conf).makeQualified(path);
+      TableLog log = above(Set.of(target), conf);
+      if (log == null && deletes) {
+        log = below(new RealPaths(conf).of(target), conf);
+      }
+      if (log != null) {
+        throw log.unwritable();
+      }
+    } catch (IOException error) {
+      throw Thrown.unchecked(error);
+    }
+  }
+
+  UnsupportedOperationException unwritable() {
+    return new UnsupportedOperationException(
+        String.format(
+            "%s: its log, %s, says which files it has and how large each is, so a file that is new here would be ignored, "
+                + "and one that is gone would be missed. Nothing was written; write to another directory, or write the "
+                + "table with %s",
+            this, directory, kind.title));
+  }
+
+  @Override
+  public String toString() {
+    return table + " is a table of " + kind.title;
+  }
+
+  /** The table that a file or directory, met below a directory that is listed, is the log of; null if it is none. */
+  static TableLog at(Path path, boolean isDirectory) {
+    Kind kind = isDirectory ? LOGS.get(path.getName()) : null;
+    if (kind != null) {
+      return new TableLog(kind, path.getParent(), path);
+    }
+    Path parent = path.getParent();
+    boolean isIceberg =
+        !isDirectory && isIcebergMetadata(path.getName()) && parent.getName().equals(ICEBERG) && !parent.isRoot();
+    return isIceberg ? new TableLog(Kind.ICEBERG, parent.getParent(), parent) : null;
+  }
+
+  private static boolean isIgnored(Map<String, String> options) {
+    String given = OptionLayers.of(options).getOrDefault(OPTION, "error").trim();
+    if (!given.equalsIgnoreCase("error") && !given.equalsIgnoreCase("ignore")) {
+      throw new IllegalArgumentException("option " + OPTION + " is '" + given + "'; expected error or ignore");
+    }
+    return given.equalsIgnoreCase("ignore");
+  }
+
+  /** The directories that are read, those that the files lie in, and those of the files that links lead to. */
+  private static Set<Path> directories(List<Path> roots, List<FileStatus> files) throws IOException {
+    Set<Path> directories = new LinkedHashSet<>(roots);
+    files.forEach(file -> directories.remove(file.getPath()));
+    for (FileStatus file : files) {
+      directories.add(file.getPath().getParent());
+      if (RealPaths.isLink(file.getPath())) {
+        directories.add(localPath(RealPaths.local(file.getPath()).toRealPath().getParent()));
+      }
+    }
+    return directories;
+  }
+
+  /** The log of a table that one of {@code directories} is or lies in, also through symbolic links; null if there is none. */
+  private static TableLog above(Set<Path> directories, Configuration conf) throws IOException {
+    Set<Path> all = new LinkedHashSet<>();
+    for (Path directory : directories) {
+      add(directory, all);
+    }
+    List<Path> tables = new ArrayList<>();
+    for (Path table : all) {
+      if (RealPaths.isLocal(table)) {
+        TableLog log = localLog(table);
+        if (log != null) {
+          return log;
+        }
+      } else if (!table.getName().contains("=")) {
+        // Where it costs a request to ask, tables are not taken to begin in a partition's directory.
+        tables.add(table);
+      }
+    }
+    return tables.isEmpty() ? null : logElsewhere(tables, conf);
+  }
+
+  /** Adds {@code directory} and those above it, and where links among them lead. */
+  private static void add(Path directory, Set<Path> all) throws IOException {
+    for (Path each = directory; each != null && all.add(each); each = each.getParent()) {
+      if (RealPaths.isLink(each) && Files.exists(RealPaths.local(each))) {
+        add(localPath(RealPaths.local(each).toRealPath()), all);
+      }
+    }
+  }
+
+  private static Path localPath(java.nio.file.Path path) {
+    return new Path("file", null, path.toString());
+  }
+
+  private static TableLog localLog(Path table) throws IOException {
+    java.nio.file.Path directory = RealPaths.local(table);
+    for (Map.Entry<String, Kind> each : LOGS.entrySet()) {
+      if (Files.isDirectory(directory.resolve(each.getKey()))) {
+        return new TableLog(each.getValue(), table, new Path(table, each.getKey()));
+      }
+    }
+    java.nio.file.Path metadata = directory.resolve(ICEBERG);
+    if (Files.isDirectory(metadata) && Files.isReadable(metadata)) {
+      try (Stream<java.nio.file.Path> files = Files.list(metadata)) {
+        if (files.anyMatch(file -> isIcebergMetadata(file.getFileName().toString()))) {
+          return new TableLog(Kind.ICEBERG, table, new Path(table, ICEBERG));
+        }
+      }
+    }
+    return null;
+  }
+
+  /** Asks for all logs at once: on an object store each answer takes a while. */
+  private static TableLog logElsewhere(List<Path> tables, Configuration conf) throws IOException {
+    List<Future<TableLog>> answers = new ArrayList<>();
+    ExecutorService threads = Executors.newFixedThreadPool(Math.min(THREADS, tables.size() * (LOGS.size() + 1)));
+    try {
+      for (Path table : tables) {
+        FileSystem files = table.getFileSystem(conf);
+        LOGS.forEach((name, kind) -> answers.add(threads.submit(() -> logIn(files, kind, table, name))));
+        answers.add(threads.submit(() -> logIn(files, Kind.ICEBERG, table, ICEBERG)));
+      }
+      for (Future<TableLog> answer : answers) {
+        if (answer.get() != null) {
+          return answer.get();
+        }
+      }
+      return null;
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      throw new IOException("interrupted while looking for the logs of tables", error);
+    } catch (ExecutionException error) {
+      throw Thrown.unchecked(error.getCause());
+    } finally {
+      threads.shutdownNow();
+    }
+  }
+
+  private static TableLog logIn(FileSystem files, Kind kind, Path table, String name) throws IOException {
+    Path directory = new Path(table, name);
+    try {
+      if (!files.exists(directory) || !files.getFileStatus(directory).isDirectory()) {
+        return null;
+      }
+      if (kind == Kind.ICEBERG) {
+        RemoteIterator<FileStatus> each = files.listStatusIterator(directory);
+        while (each.hasNext()) {
+          if (isIcebergMetadata(each.next().getPath().getName())) {
+            return new TableLog(kind, table, directory);
+          }
+        }
+        return null;
+      }
+      return new TableLog(kind, table, directory);
+    } catch (AccessControlException | java.nio.file.AccessDeniedException error) {
+      return null; // Who may read a table's files need not be allowed to look above them.
+    }
+  }
+
+  /** The log of a table below a directory whose files are to be deleted; links are not followed, for they are not either. */
+  private static TableLog below(Path directory, Configuration conf) throws IOException {
+    List<TableLog> logs = new ArrayList<>();
+    Consumer<TableLog> add = log -> Stream.ofNullable(log).forEach(logs::add);
+    FileSystem files = directory.getFileSystem(conf);
+    if (RealPaths.isLocal(directory)) {
+      if (Files.isDirectory(RealPaths.local(directory))) {
+        Files.walkFileTree(RealPaths.local(directory), new Visitor(add));
+      }
+    } else if (files.exists(directory)) {
+      RemoteIterator<LocatedFileStatus> each = files.listFiles(directory, true);
+      while (logs.isEmpty() && each.hasNext()) {
+        Path file = each.next().getPath();
+        add.accept(at(file, false));
+        for (Path above = file.getParent(); !above.equals(directory) && !above.isRoot(); above = above.getParent()) {
+          add.accept(at(above, true));
+        }
+      }
+    }
+    return logs.isEmpty() ? null : logs.get(0);
+  }
+
+  private static final class Visitor extends SimpleFileVisitor<java.nio.file.Path> {
+    private final Consumer<TableLog> logs;
+
+    Visitor(Consumer<TableLog> logs) {
+      this.logs = logs;
+    }
+
+    @Override
+    public FileVisitResult preVisitDirectory(java.nio.file.Path path, BasicFileAttributes attributes) {
+      return visit(path, true);
+    }
+
+    @Override
+    public FileVisitResult visitFileFailed(java.nio.file.Path path, IOException error) {
+      return FileVisitResult.CONTINUE; // Another job has removed it, or nobody here may delete what is in it.
+    }
+
+    @Override
+    public FileVisitResult visitFile(java.nio.file.Path path, BasicFileAttributes attributes) {
+      return visit(path, false);
+    }
+
+    private FileVisitResult visit(java.nio.file.Path path, boolean isDirectory) {
+      TableLog log = at(localPath(path), isDirectory);
+      logs.accept(log);
+      return log == null ? FileVisitResult.CONTINUE : FileVisitResult.TERMINATE;
+    }
+  }
+
+  private static boolean isIcebergMetadata(String name) {
+    return name.equals("version-hint.text") || name.endsWith(".metadata.json") || name.endsWith(".metadata.json.gz");
+  }
+}

@@ -1,0 +1,285 @@
+"""Tables with a log (Delta Lake, Iceberg, Hudi) are not read as plain files by the jar, and not written to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException, UnsupportedOperationException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.support import table_logs
+from tests.support.scenarios import PYTHON
+from tests.support.spark import conf, rows
+from tests.support.table_logs import CASES, DATA, DELTA, HUDI, ICEBERG, Case
+
+ROWS = pa.table({"v": list(range(100))})
+FORMATS = ["bloomparquet", "bloomorc"]
+WRITABLE = {name: case for name, case in CASES.items() if not re.search(r"[*{]", case.path)}
+LOGS = {"Delta Lake": DELTA, "Iceberg": ICEBERG, "Hudi": HUDI}
+SOURCES_AND_KINDS = [*(("bloomparquet", kind) for kind in LOGS), ("bloomorc", "Delta Lake")]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bytes, str]]:
+    """By format, a file of one row group, and its suffix."""
+    root = tmp_path_factory.mktemp("data")
+    pq.write_table(ROWS, root / "a.parquet")
+    orc.write_table(ROWS, str(root / "a.orc"))
+    found = {source: ((root / f"a{suffix}").read_bytes(), suffix) for source, suffix in SUFFIXES.items()}
+    return {**found, PYTHON: found["bloomparquet"]}
+
+
+SUFFIXES = {"bloomparquet": ".parquet", "bloomorc": ".orc"}
+
+
+@pytest.fixture
+def session(shim: SparkSession) -> Iterator[SparkSession]:
+    """A session that has no table left when the test is over."""
+    yield shim
+    for table in shim.catalog.listTables():
+        kind = "VIEW" if table.isTemporary or table.tableType == "VIEW" else "TABLE"
+        shim.sql(f"DROP {kind} IF EXISTS {table.name}")
+
+
+def contents(root: Path) -> dict[str, bytes | None]:
+    """Every file and directory below `root`, links not followed."""
+    return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
+
+
+@pytest.mark.parametrize("source", [*FORMATS, PYTHON])
+@pytest.mark.parametrize("name", CASES)
+def test_a_table_with_a_log_is_not_loaded(
+    shim: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str, name: str
+) -> None:
+    case = CASES[name]
+    path = table_logs.make(tmp_path, case, *data[source])
+    readers = [shim.read.format(source).option("recursiveFileLookup", case.is_nested) for _ in range(3)]
+    expected = rows(readers[0].option("tableLog", "ignore").load(path).select("v"))
+    assert len(expected) >= 100
+    for given in (readers[1], readers[2].schema("v BIGINT")):
+        if case.kind is None:
+            assert rows(given.load(path).select("v")) == expected
+        else:
+            with pytest.raises(PySparkException, match=f"is a table of {case.kind}: its log, .* says which files"):
+                given.load(path).collect()
+
+
+Read = Callable[[SparkSession, str, Path], Any]
+
+
+def stream(spark: SparkSession, source: str, path: Path, **options: str) -> int:
+    frame = spark.readStream.format(source).schema("v BIGINT").options(**options).load(str(path))
+    query = frame.writeStream.format("memory").queryName("streamed").trigger(availableNow=True).start()
+    query.awaitTermination()
+    return spark.table("streamed").count()
+
+
+def of_sql(statement: str, query: str = "SELECT * FROM t") -> Read:
+    def read(spark: SparkSession, source: str, path: Path) -> int:
+        if statement:
+            spark.sql(statement.format(source=source, path=path))
+        return spark.sql(query.format(source=source, path=path)).count()
+
+    return read
+
+
+READS: dict[str, Read] = {
+    "load": lambda spark, source, path: spark.read.format(source).load(str(path)).count(),
+    "load several": lambda spark, source, path: spark.read.format(source).load([str(path / "p=1")]).count(),
+    "a temporary view": of_sql("CREATE TEMPORARY VIEW t USING {source} OPTIONS (path '{path}')"),
+    "a temporary view with a schema": of_sql(
+        "CREATE TEMPORARY VIEW t (v BIGINT) USING {source} OPTIONS (path '{path}')"
+    ),
+    "a table": of_sql("CREATE TABLE t USING {source} LOCATION '{path}'"),
+    "a table with a schema": of_sql("CREATE TABLE t (v BIGINT) USING {source} LOCATION '{path}'"),
+    "a partitioned table": of_sql(
+        "CREATE TABLE t (v BIGINT, p INT) USING {source} PARTITIONED BY (p) LOCATION '{path}'"
+    ),
+    "a path query": of_sql("", "SELECT * FROM {source}.`{path}`"),
+    "a path query in a subquery": of_sql("", "SELECT (SELECT max(v) FROM {source}.`{path}`) AS m"),
+    "a stream": stream,
+    "createTable": lambda spark, source, path: spark.catalog.createTable("t", str(path), source).count(),
+}
+
+
+@pytest.mark.parametrize(("source", "kind"), SOURCES_AND_KINDS)
+@pytest.mark.parametrize("read", READS)
+def test_every_way_to_read_refuses(
+    session: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str, kind: str, read: str
+) -> None:
+    table_logs.make(tmp_path, Case("t", (f"t/{LOGS[kind]}", f"t/p=1/a{DATA}")), *data[source])
+    with pytest.raises(PySparkException, match=f"t is a table of {kind}: its log"):
+        READS[read](session, source, tmp_path / "t")
+    if read != "createTable":
+        session.sql("DROP VIEW IF EXISTS t") if "view" in read else session.sql("DROP TABLE IF EXISTS t")
+    with conf(session, {f"spark.datasource.{source}.tableLog": "ignore"}):
+        assert READS[read](session, source, tmp_path / "t") in (1, 100)
+
+
+def test_the_error_says_how_to_read_the_table(
+    shim: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]]
+) -> None:
+    path = table_logs.make(tmp_path, CASES["a Delta table below"], *data["bloomparquet"])
+    table = f"file:{tmp_path}/lake/t"
+    with pytest.raises(UnsupportedOperationException) as error:
+        shim.read.format("bloomparquet").option("recursiveFileLookup", True).load(path)
+    assert f"{table} is a table of Delta Lake: its log, {table}/_delta_log, says" in str(error.value)
+    assert f'spark.read.format("delta").load("{table}")' in str(error.value)
+    assert "tableLog=ignore" in str(error.value)
+
+
+def test_a_wrong_choice_is_an_error(shim: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]]) -> None:
+    path = table_logs.make(tmp_path, CASES["a plain directory"], *data["bloomparquet"])
+    for source in ("bloomparquet", PYTHON):
+        with pytest.raises(PySparkException, match="option tableLog is 'ingore'; expected"):
+            shim.read.format(source).option("tableLog", "ingore").load(path).collect()
+
+
+def test_a_refreshed_view_sees_that_its_files_became_a_table(
+    session: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]]
+) -> None:
+    path = table_logs.make(tmp_path, CASES["a plain directory"], *data["bloomparquet"])
+    session.sql(f"CREATE TEMPORARY VIEW t USING bloomparquet OPTIONS (path '{path}')")
+    assert session.table("t").count() == 100
+    (tmp_path / "t" / "_delta_log").mkdir()
+    with pytest.raises(PySparkException, match="t is a table of Delta Lake"):
+        session.sql("REFRESH TABLE t")
+
+
+@pytest.mark.parametrize(("source", "mode"), [("bloomparquet", "append"), ("bloomorc", "overwrite")])
+@pytest.mark.parametrize("name", WRITABLE)
+def test_where_a_table_lies_nothing_is_written(
+    shim: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str, mode: str, name: str
+) -> None:
+    case = CASES[name]
+    path = table_logs.make(tmp_path, case, *data[source])
+    before = contents(tmp_path)
+    writer = shim.range(3).selectExpr("id AS v").write.format(source).mode(mode)
+    if case.may_append if mode == "append" else case.may_overwrite:
+        kept = 100 if mode == "append" else 0
+        writer.save(path)
+        found = shim.read.format(source).option("recursiveFileLookup", True).option("tableLog", "ignore").load(path)
+        assert found.count() >= kept + 3
+        assert {"t/_delta_log", "t/p=1/a.parquet"} & before.keys() <= contents(tmp_path).keys()
+    else:
+        with pytest.raises(UnsupportedOperationException, match=r"is a table of .* Nothing was written"):
+            writer.save(path)
+        assert contents(tmp_path) == before
+
+
+Write = Callable[[DataFrame, str, Path], None]
+
+
+def save(mode: str, inner: str = "", **options: str) -> Write:
+    return lambda frame, source, path: frame.write.format(source).mode(mode).options(**options).save(str(path / inner))
+
+
+def statement(*texts: str) -> Write:
+    def run(frame: DataFrame, source: str, path: Path) -> None:
+        frame.createOrReplaceTempView("rows")
+        for text in texts:
+            frame.sparkSession.sql(text.format(source=source, path=path))
+
+    return run
+
+
+def write_stream(frame: DataFrame, source: str, path: Path) -> None:
+    stream = frame.sparkSession.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+    writer = stream.selectExpr("value AS v").writeStream.format(source)
+    writer.option("checkpointLocation", str(path.parent.parent / "checkpoint")).trigger(once=True).start(
+        str(path)
+    ).awaitTermination()
+
+
+MADE = "CREATE TABLE t (v BIGINT) USING {source} OPTIONS (tableLog 'ignore') LOCATION '{path}'"
+VIEW = "CREATE TEMPORARY VIEW t USING {source} OPTIONS (path '{path}', tableLog 'ignore')"
+WRITES: dict[str, Write] = {
+    "append": save("append"),
+    "overwrite": save("overwrite"),
+    "ignore": save("ignore", "new"),
+    "error": save("error", "new"),
+    "a partition": save("overwrite", "p=1"),
+    "ignored logs are for reading": save("overwrite", tableLog="ignore"),
+    "dynamic overwrite": lambda frame, source, path: (
+        frame.selectExpr("v", "1 AS p")
+        .write.format(source)
+        .mode("overwrite")
+        .option("partitionOverwriteMode", "dynamic")
+        .partitionBy("p")
+        .save(str(path))
+    ),
+    "a committer of the user's": save("overwrite", **{"mapreduce.fileoutputcommitter.algorithm.version": "2"}),
+    "CTAS": statement("CREATE TABLE t USING {source} LOCATION '{path}/new' AS SELECT * FROM rows"),
+    "CREATE OR REPLACE": statement("CREATE OR REPLACE TABLE t USING {source} LOCATION '{path}' AS SELECT * FROM rows"),
+    "REPLACE of a table that lies there": statement(
+        MADE, "CREATE OR REPLACE TABLE t USING {source} AS SELECT * FROM rows"
+    ),
+    "saveAsTable": lambda frame, source, path: (
+        frame.write.format(source).option("path", str(path / "new")).saveAsTable("t")
+    ),
+    "saveAsTable, overwrite": lambda frame, source, path: (
+        frame.write.format(source).mode("overwrite").option("path", str(path)).saveAsTable("t")
+    ),
+    "saveAsTable, append": lambda frame, source, path: (
+        statement(MADE)(frame, source, path),
+        frame.write.format(source).mode("append").saveAsTable("t"),
+    )[0],
+    "INSERT INTO a table": statement(MADE, "INSERT INTO t SELECT * FROM rows"),
+    "INSERT OVERWRITE a table": statement(MADE, "INSERT OVERWRITE t SELECT * FROM rows"),
+    "INSERT OVERWRITE a partition": statement(
+        "CREATE TABLE t (v BIGINT, p INT) USING {source} OPTIONS (tableLog 'ignore') PARTITIONED BY (p) "
+        "LOCATION '{path}'",
+        "INSERT OVERWRITE t PARTITION (p = 1) SELECT * FROM rows",
+    ),
+    "INSERT INTO a view": statement(VIEW, "INSERT INTO t SELECT v, 1 FROM rows"),
+    "INSERT OVERWRITE a view": statement(VIEW, "INSERT OVERWRITE t SELECT v, 1 FROM rows"),
+    "an INSERT into several": statement(VIEW, "FROM rows INSERT OVERWRITE t SELECT v, 1 INSERT INTO t SELECT v, 2"),
+    "insertInto": lambda frame, source, path: (
+        statement(MADE)(frame, source, path),
+        frame.write.insertInto("t", overwrite=True),
+    )[0],
+    "writeTo": lambda frame, source, path: (statement(MADE)(frame, source, path), frame.writeTo("t").append())[0],
+    "INSERT OVERWRITE DIRECTORY": statement("INSERT OVERWRITE DIRECTORY '{path}' USING {source} SELECT * FROM rows"),
+    "a stream": write_stream,
+    "a stream below": lambda frame, source, path: write_stream(frame, source, path / "new"),
+}
+
+
+@pytest.mark.parametrize(("source", "kind"), SOURCES_AND_KINDS)
+@pytest.mark.parametrize("write", WRITES)
+def test_every_way_to_write_refuses(
+    session: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str, kind: str, write: str
+) -> None:
+    table_logs.make(tmp_path / "x", Case("t", (f"t/{LOGS[kind]}", f"t/p=1/a{DATA}")), *data[source])
+    before = contents(tmp_path / "x")
+    with pytest.raises(PySparkException, match=f"t is a table of {kind}: its log, .* Nothing was written"):
+        WRITES[write](session.range(3).selectExpr("id AS v"), source, tmp_path / "x" / "t")
+    assert contents(tmp_path / "x") == before
+    if write in ("CTAS", "saveAsTable", "CREATE OR REPLACE"):
+        assert not session.catalog.tableExists("t")
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_a_table_in_a_partition_is_not_overwritten(
+    session: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str
+) -> None:
+    """Which partitions a dynamic overwrite replaces is known when its rows are written, and then nothing is lost."""
+    table_logs.make(tmp_path, Case("t", (f"t/p=1/{DELTA}", f"t/p=1/a{DATA}", f"t/p=2/a{DATA}")), *data[source])
+    before = contents(tmp_path)
+    frame = session.range(3).selectExpr("id AS v", "id % 3 AS p")
+    writer = frame.write.format(source).option("partitionOverwriteMode", "dynamic").partitionBy("p")
+    with pytest.raises(PySparkException, match="p=1 is a table of Delta Lake"):
+        writer.mode("overwrite").save(f"{tmp_path}/t")
+    assert contents(tmp_path) == before
+    frame.where("p = 2").write.format(source).option("partitionOverwriteMode", "dynamic").partitionBy("p").mode(
+        "overwrite"
+    ).save(f"{tmp_path}/t")
+    assert {name for name in contents(tmp_path) if "p=1" in name} == {name for name in before if "p=1" in name}
+    assert session.read.format(source).load(f"{tmp_path}/t/p=2").count() == 1
