@@ -14,6 +14,7 @@ from tests.support.spark import conf, rows
 
 REFUSED = "that is also being read from"
 DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+FORMATS = ("bloomparquet", "bloomorc")
 
 
 def read(spark: SparkSession, path: Path) -> DataFrame:
@@ -211,3 +212,141 @@ def test_a_session_that_got_the_table_by_a_global_view_is_guarded_too(shim: Spar
         assert sorted(file.name for file in Path(path).iterdir()) == before
     finally:
         shim.catalog.dropGlobalTempView("guarded")
+
+
+def link(lake: Path, name: str, target: str) -> Path:
+    """A symbolic link in the lake; `target` is relative to where the link lies."""
+    path = lake / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(target)
+    return path
+
+
+def a_file(lake: Path) -> str:
+    return next(path for path in sorted((lake / "real").iterdir()) if path.suffix in (".parquet", ".orc")).name
+
+
+def dots_after_a_link(lake: Path) -> Path:
+    """A link to ``x/../other``, which is beside what ``x`` leads to and not beside ``x``."""
+    (lake / "deep" / "inner").mkdir(parents=True)
+    link(lake, "x", "deep/inner")
+    link(lake, "deep/other", "../real")
+    return link(lake, "link", "x/../other")
+
+
+# What is read, and what is written, after the links were made.
+LINKS: dict[str, Callable[[Path], tuple[Path, Path]]] = {
+    "a link is read": lambda lake: (link(lake, "link", "real"), lake / "real"),
+    "a link is written": lambda lake: (lake / "real", link(lake, "link", "real")),
+    "two links": lambda lake: (link(lake, "a", "real"), link(lake, "b", "real")),
+    "a link to a link": lambda lake: (link(lake, "b", link(lake, "a", "real").name), lake / "real"),
+    "the link itself": lambda lake: (link(lake, "link", "real"), lake / "link"),
+    "a link above what is read": lambda lake: (link(lake, "x/up", "..") / "real", lake / "real"),
+    "a link above what is written": lambda lake: (lake / "real", link(lake, "x/up", "..") / "real"),
+    "a link to the parent is written": lambda lake: (lake / "real", link(lake.parent, "link", "lake")),
+    "a link to a file": lambda lake: (
+        link(lake, "one" + Path(a_file(lake)).suffix, f"real/{a_file(lake)}"),
+        lake / "real",
+    ),
+    "a directory with a link to a file": lambda lake: (
+        link(lake, f"links/{a_file(lake)}", f"../real/{a_file(lake)}").parent,
+        lake / "real",
+    ),
+    "a directory with a link to a file is written": lambda lake: (
+        link(lake, f"links/{a_file(lake)}", f"../real/{a_file(lake)}").parent,
+        lake / "links",
+    ),
+    "a partition is a link": lambda lake: (link(lake, "links/p=1", "../real").parent, lake / "real"),
+    "a directory with the link on the way": lambda lake: (
+        link(lake, "outer", str(link(lake, "way/inner", "../real").relative_to(lake))),
+        lake / "way",
+    ),
+    "dots in a link": lambda lake: (link(lake, "link", "real/../real"), lake / "real"),
+    "dots after a link": lambda lake: (dots_after_a_link(lake), lake / "real"),
+    "an absolute link": lambda lake: (link(lake, "link", str(lake / "real")), lake / "real"),
+}
+
+
+@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize("case", LINKS)
+def test_links_to_what_is_read_are_not_overwritten(shim: SparkSession, tmp_path: Path, source: str, case: str) -> None:
+    lake = tmp_path / "lake"
+    plain = source.removeprefix("bloom")
+    shim.range(5).write.format(plain).save(str(lake / "real"))
+    read_from, written = LINKS[case](lake)
+    frame = shim.read.format(source).load(str(read_from))
+    before = {path: path.read_bytes() for path in lake.rglob("*") if path.is_file()}
+    assert frame.count() >= 1
+    for name in (plain, source):
+        with pytest.raises(AnalysisException, match=REFUSED):
+            frame.write.format(name).mode("overwrite").save(str(written))
+    frame.createOrReplaceTempView("linked")
+    with pytest.raises(AnalysisException, match=REFUSED):
+        shim.sql(f"INSERT OVERWRITE DIRECTORY '{written}' USING {source} SELECT id FROM linked")
+    assert {path: path.read_bytes() for path in lake.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_a_table_at_a_link_is_not_overwritten(shim: SparkSession, tmp_path: Path, source: str) -> None:
+    shim.range(5).write.format(source).save(str(tmp_path / "real"))
+    link(tmp_path, "link", "real")
+    for name in ("real", "link"):
+        shim.sql(f"CREATE TABLE at_{name} USING {source} LOCATION '{tmp_path}/{name}'")
+    try:
+        for text in (
+            "INSERT OVERWRITE at_real SELECT * FROM at_link",
+            "INSERT OVERWRITE at_link SELECT * FROM at_real",
+            f"CREATE OR REPLACE TABLE at_real USING {source} LOCATION '{tmp_path}/real' AS SELECT * FROM at_link",
+            f"CREATE OR REPLACE TABLE at_new USING {source} LOCATION '{tmp_path}/link' AS SELECT * FROM at_real",
+        ):
+            with pytest.raises(AnalysisException, match=REFUSED):
+                shim.sql(text)
+        for name in ("real", "link"):
+            assert rows(shim.table(f"at_{name}")) == [(i,) for i in range(5)]
+    finally:
+        for name in ("real", "link"):
+            shim.sql(f"DROP TABLE IF EXISTS at_{name}")
+
+
+def test_what_links_lead_elsewhere_may_be_overwritten(shim: SparkSession, tmp_path: Path) -> None:
+    """A link beside the files that are read, and one that was written to, harm nothing."""
+    shim.range(5).write.parquet(str(tmp_path / "real"))
+    (tmp_path / "other").mkdir()
+    written = link(tmp_path, "link", "other")
+    read(shim, tmp_path / "real").write.format("bloomparquet").mode("overwrite").save(str(written))
+    assert rows(shim.read.parquet(str(tmp_path / "other"))) == [(i,) for i in range(5)]
+    link(tmp_path, "links/p=1", "../other")
+    read(shim, tmp_path / "real").write.format("bloomparquet").mode("overwrite").save(str(tmp_path / "links"))
+    assert rows(shim.read.parquet(str(tmp_path / "other"))) == [(i,) for i in range(5)]  # the link went, not its target
+    assert rows(shim.read.parquet(str(tmp_path / "links"))) == [(i,) for i in range(5)]
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_rows_that_spark_reads_by_a_link_are_not_lost(shim: SparkSession, tmp_path: Path, source: str) -> None:
+    """Spark compares paths by name; here the old files are deleted when the new ones are there."""
+    shim.range(5).write.format(source).save(str(tmp_path / "real"))
+    link(tmp_path, "link", "real")
+    frame = shim.read.format(source.removeprefix("bloom")).load(str(tmp_path / "link"))
+    frame.write.format(source).mode("overwrite").save(str(tmp_path / "real"))
+    assert rows(read_as(shim, source, tmp_path / "real")) == [(i,) for i in range(5)]
+
+
+def read_as(spark: SparkSession, source: str, path: Path) -> DataFrame:
+    return spark.read.format(source).load(str(path))
+
+
+@pytest.mark.parametrize("name", ["a b", "a%20b", "a%2Fb", "a+b", "ä", "#x?y"])
+def test_names_that_urls_encode_are_guarded(shim: SparkSession, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    shim.range(5).write.parquet(str(path))
+    link(tmp_path, "link", name)
+    for written in (
+        str(path),
+        f"{path}/",
+        f"{tmp_path}/x/../{name}",
+        str(tmp_path / "link"),
+        f"file://{tmp_path}/link",
+    ):
+        with pytest.raises(AnalysisException, match=REFUSED):
+            read(shim, path).write.mode("overwrite").parquet(written)
+    assert read(shim, path).count() == 5

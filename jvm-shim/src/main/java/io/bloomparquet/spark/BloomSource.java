@@ -1,18 +1,26 @@
 package io.bloomparquet.spark;
 
+import java.io.IOException;
 import java.util.Map;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.SessionConfigSupport;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.errors.QueryCompilationErrors$;
+import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Utils$;
+import org.apache.spark.sql.execution.streaming.Sink;
+import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink;
+import org.apache.spark.sql.sources.StreamSinkProvider;
+import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
@@ -25,9 +33,7 @@ import scala.Option;
  * bloomparquet.`path`} to Spark's own code for files. {@code FileDataSourceV2} is not implemented on purpose: Spark replaces
  * tables of such a provider by plain ones in the catalog, and they would never be planned.
  */
-interface BloomSource extends TableProvider, SessionConfigSupport {
-  /** Spark sets this property in the thread of a stream. */
-  String STREAM = "sql.streaming.queryId";
+interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkProvider {
 
   /** Of one load: the table of which the schema was inferred, if it was. */
   final class Load {
@@ -160,10 +166,6 @@ interface BloomSource extends TableProvider, SessionConfigSupport {
       StructType schema,
       Supplier<OutputWriterFactory> sparks) {
     Map<String, String> all = OptionLayers.of(sessionOptions(session), Scala.map(options));
-    if (session.sparkContext().getLocalProperty(STREAM) != null && all.containsKey("path")) {
-      // Streams write without the command that CommandRules looks at.
-      TableLog.refuseWriting(new Path(all.get("path")), false, conf);
-    }
     FilterOptions filters = filterOptions(all, schema);
     filters.applyTo(conf);
     boolean commits = OverwriteRule.isSparksOwn(session, this, conf);
@@ -172,6 +174,31 @@ interface BloomSource extends TableProvider, SessionConfigSupport {
       OverwriteRule.prepare(all, conf);
     }
     return writers;
+  }
+
+  /** Spark's own sink for files. Streams write without the command that {@link CommandRules} looks at. */
+  @Override
+  default Sink createSink(
+      SQLContext context,
+      scala.collection.immutable.Map<String, String> options,
+      scala.collection.immutable.Seq<String> partitionColumns,
+      OutputMode mode) {
+    if (!mode.equals(OutputMode.Append())) {
+      throw Thrown.unchecked(QueryCompilationErrors$.MODULE$.dataSourceOutputModeUnsupportedError(kind().source(), mode));
+    }
+    String given = OptionLayers.of(Scala.map(options)).get("path");
+    if (given == null) {
+      throw new IllegalArgumentException("no path was given to write the stream to; expected one, as in start(path)");
+    }
+    Configuration conf = context.sparkSession().sessionState().newHadoopConfWithOptions(options);
+    Path path = new Path(given);
+    TableLog.refuseWriting(path, false, conf);
+    try {
+      String qualified = path.getFileSystem(conf).makeQualified(path).toString();
+      return new FileStreamSink(context.sparkSession(), qualified, (FileFormat) this, partitionColumns, options);
+    } catch (IOException error) {
+      throw Thrown.unchecked(error);
+    }
   }
 
   /** For where Spark reads files without these tables, in streams and path queries: there, nobody applies a condition. */

@@ -104,12 +104,10 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   @Override
   public synchronized PartitioningAwareFileIndex fileIndex() {
     if (files == null) {
-      PartitioningAwareFileIndex listed =
+      files =
           declared == null || given == null || isWrittenByStream()
-              ? super.fileIndex()
-              : TableFiles.of(session, roots(), options, given, declaredPartitions());
-      TableLog.refuseReading(listed, options.asCaseSensitiveMap(), hadoopConf());
-      files = listed;
+              ? TableLog.refuseReading(super.fileIndex(), options.asCaseSensitiveMap(), hadoopConf())
+              : TableFiles.of(session, roots(), options, given, declaredPartitions(), hadoopConf());
     }
     return files;
   }

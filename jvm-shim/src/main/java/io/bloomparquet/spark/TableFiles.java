@@ -1,6 +1,7 @@
 package io.bloomparquet.spark;
 
 import java.util.List;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.FileStatusCache$;
@@ -40,8 +41,10 @@ final class TableFiles extends InMemoryFileIndex {
       List<Path> roots,
       CaseInsensitiveStringMap options,
       StructType schema,
-      StructType partitions) {
+      StructType partitions,
+      Configuration conf) {
     TableFiles found = new TableFiles(session, roots, options, schema, Option.empty());
+    TableLog.refuseReading(found, options.asCaseSensitiveMap(), conf);
     String said = String.join(", ", partitions.fieldNames());
     String there = String.join(", ", found.partitionSchema().fieldNames());
     if (partitions.isEmpty() || said.equals(there)) {

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.SimpleFileVisitor;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -58,21 +59,28 @@ record TableLog(Kind kind, Path table, Path directory) {
   private static final String ICEBERG = "metadata";
   private static final int THREADS = 8;
 
-  /** Refuses files to read that may belong to a table with a log, unless the options say to ignore it. */
-  static void refuseReading(PartitioningAwareFileIndex files, Map<String, String> options, Configuration conf) {
+  /** The {@code files}, unless they may belong to a table with a log and the options do not say to ignore it. */
+  static <T extends PartitioningAwareFileIndex> T refuseReading(T files, Map<String, String> options, Configuration conf) {
     if (isIgnored(options)) {
-      return;
+      return files;
     }
     try {
-      TableLog log = above(directories(Scala.list(files.rootPaths()), Scala.list(files.allFiles())), conf);
-      if (log != null) {
-        throw new UnsupportedOperationException(
-            String.format(
-                "%s: its log, %s, says which files hold its rows, and other files may lie here that hold deleted rows. "
-                    + "Read it with spark.read.format(\"%s\").load(\"%s\"), or in Python with the package %s. To read the "
-                    + "bare files, give the option tableLog=ignore",
-                log, log.directory, log.kind.format, log.table, log.kind.pythonPackage));
+      List<Path> roots = Scala.list(files.rootPaths());
+      // To look at the files takes their partitions, which the files of a log may not fit into.
+      Set<Path> asked = new HashSet<>();
+      TableLog log = roots.size() == 1 ? above(Set.copyOf(roots), asked, conf) : null;
+      if (log == null) {
+        log = above(directories(roots, Scala.list(files.allFiles())), asked, conf);
       }
+      if (log == null) {
+        return files;
+      }
+      throw new UnsupportedOperationException(
+          String.format(
+              "%s: its log, %s, says which files hold its rows, and other files may lie here that hold deleted rows. Read "
+                  + "it with spark.read.format(\"%s\").load(\"%s\"), or in Python with the package %s. To read the bare "
+                  + "files, give the option tableLog=ignore",
+              log, log.directory, log.kind.format, log.table, log.kind.pythonPackage));
     } catch (IOException error) {
       throw Thrown.unchecked(error);
     }
@@ -86,7 +94,7 @@ record TableLog(Kind kind, Path table, Path directory) {
   static void refuseWriting(Path path, boolean deletes, Configuration conf) {
     try {
       Path target = path.getFileSystem(conf).makeQualified(path);
-      TableLog log = above(Set.of(target), conf);
+      TableLog log = above(Set.of(target), new HashSet<>(), conf);
       if (log == null && deletes) {
         log = below(new RealPaths(conf).of(target), conf);
       }
@@ -145,11 +153,15 @@ record TableLog(Kind kind, Path table, Path directory) {
     return directories;
   }
 
-  /** The log of a table that one of {@code directories} is or lies in, also through symbolic links; null if there is none. */
-  private static TableLog above(Set<Path> directories, Configuration conf) throws IOException {
-    Set<Path> all = new LinkedHashSet<>();
+  /**
+   * The log of a table that one of {@code directories} is or lies in, also through symbolic links; null if there is none.
+   *
+   * @param asked gets the directories that were looked at, which are not looked at again
+   */
+  private static TableLog above(Set<Path> directories, Set<Path> asked, Configuration conf) throws IOException {
+    List<Path> all = new ArrayList<>();
     for (Path directory : directories) {
-      add(directory, all);
+      add(directory, asked, all);
     }
     List<Path> tables = new ArrayList<>();
     for (Path table : all) {
@@ -166,11 +178,12 @@ record TableLog(Kind kind, Path table, Path directory) {
     return tables.isEmpty() ? null : logElsewhere(tables, conf);
   }
 
-  /** Adds {@code directory} and those above it, and where links among them lead. */
-  private static void add(Path directory, Set<Path> all) throws IOException {
-    for (Path each = directory; each != null && all.add(each); each = each.getParent()) {
+  /** Adds {@code directory} and those above it, and where links among them lead, to {@code asked} and so to {@code all}. */
+  private static void add(Path directory, Set<Path> asked, List<Path> all) throws IOException {
+    for (Path each = directory; each != null && asked.add(each); each = each.getParent()) {
+      all.add(each);
       if (RealPaths.isLink(each) && Files.exists(RealPaths.local(each))) {
-        add(localPath(RealPaths.local(each).toRealPath()), all);
+        add(localPath(RealPaths.local(each).toRealPath()), asked, all);
       }
     }
   }
