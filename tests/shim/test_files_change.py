@@ -52,7 +52,10 @@ READERS: dict[str, Callable[[Table], DataFrame]] = {
     "none": lambda table: table.load(),
     "off": lambda table: table.load(planning="off").where(WHERE),
 }
-CASES = [(reader, KEPT) for reader in READERS] + [(reader, SKIPPED) for reader in ("static", "join", "where")]
+CASES = [
+    *(pytest.param(reader, KEPT, id=f"{reader}-kept") for reader in READERS),
+    *(pytest.param(reader, SKIPPED, id=f"{reader}-skipped") for reader in ("static", "join", "where")),
+]
 """What a file that changes was to its plan: read in part, or skipped."""
 
 
