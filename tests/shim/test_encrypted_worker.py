@@ -130,7 +130,7 @@ def test_neither_answers_nor_what_it_prints_nor_the_cache_have_keys_or_values(pl
     plain = str(home / "plain.parquet")
     assert ask(planner, home, None, IDS[0], "plain.parquet")["plan"]["numRowGroupsTotal"] == 4
     until = time.monotonic() + 60  # it is written after the answer; what came before is then written, too
-    while not (stored := [path for path in (home / "cache").rglob("*") if path.is_file()]) and time.monotonic() < until:
+    while not (stored := list((home / "cache").rglob("*.columns"))) and time.monotonic() < until:
         time.sleep(0.05)
     cached = b"".join(path.read_bytes() for path in stored)
     assert plain.encode() in cached

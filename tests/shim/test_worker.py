@@ -136,12 +136,6 @@ def test_what_cannot_be_planned_is_an_answer_and_not_the_end(
     assert planner.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
 
 
-def test_a_misspelt_option_is_a_warning(planner: Planner, lake: list[Path]) -> None:
-    options = {"cacheDirectory": str(planner.cache), "onfiltereror": "fail", "someoneelses": "1"}
-    (warning,) = planner.ask(lake, equals(1), options=options)["plan"]["warnings"]
-    assert "'onfiltereror'; did you mean 'onFilterError'" in warning
-
-
 def test_a_file_that_was_written_anew_is_planned_anew(planner: Planner, tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     for value in (1, 2, 3):

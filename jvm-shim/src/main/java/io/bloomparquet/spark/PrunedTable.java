@@ -202,7 +202,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
 
   /** The options of one relation: those of the table, and what a query adds to them. */
   private ScanOptions scanOptions(CaseInsensitiveStringMap merged) {
-    if (merged.equals(options)) {
+    if (TablePaths.without(merged).equals(options)) {
       return scanOptions;
     }
     OptionNames.check(kind(), merged.asCaseSensitiveMap());

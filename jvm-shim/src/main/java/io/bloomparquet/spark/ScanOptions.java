@@ -78,7 +78,9 @@ record ScanOptions(
     if (options.get("keyProvider") != null) {
       driver.checkKeyProvider(options.get("keyProvider"));
       planner.put("keyProvider", options.get("keyProvider"));
-      planner.put("shippedFiles", SparkFiles.getRootDirectory());
+      if (!SparkFiles.getRootDirectory().equals(".")) { // of a process that has no such place
+        planner.put("shippedFiles", SparkFiles.getRootDirectory());
+      }
     }
     return new ScanOptions(
         choice(options, "planning", Planning.values(), Planning.AUTO),
