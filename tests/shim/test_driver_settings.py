@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from tests.support import files
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import application_conf, conf
-from tests.support.spark_kms import MODULE
+from tests.support.spark_kms import MODULE, ship
 
 STATIC = "static config|CANNOT_MODIFY"
 UNKNOWN = "has no option"
@@ -157,6 +157,7 @@ def test_what_is_taken_from_where(
 
 
 def test_a_named_provider_is_called_and_another_is_not(readers: Readers, path: str) -> None:
+    ship(readers.spark)
     with application_conf(readers.spark, {"spark.bloomparquet.keyProviders": f" a:b , {MODULE}:every_key,"}):
         with pytest.raises(Exception, match=f"keyProvider is '{MODULE}:fails'; {UNNAMED} .found: a:b, {MODULE}:every"):
             readers.jar(path, keyProvider=f"{MODULE}:fails")
@@ -169,7 +170,11 @@ def test_a_named_provider_is_called_and_another_is_not(readers: Readers, path: s
 def test_settings_of_spark_that_name_a_python_are_not_taken_from_sql(
     readers: Readers, path: str, canary: Path, tmp_path: Path
 ) -> None:
-    with conf(readers.spark, dict.fromkeys(("spark.pyspark.python", "spark.pyspark.driver.python"), str(canary))):
+    pythons = dict.fromkeys(("spark.pyspark.python", "spark.pyspark.driver.python"), str(canary))
+    with (
+        conf(readers.spark, {"spark.sql.legacy.setCommandRejectsSparkCoreConfs": "false"}),
+        conf(readers.spark, pythons),
+    ):
         assert run(readers.jar(path).where("id = 6")).plan.kept == 1
     assert not (tmp_path / "was-run").exists()
 
@@ -181,8 +186,7 @@ from tests.support.spark import start
 from pyspark_bloomparquet import configure, last_plan
 from pyspark.sql import SparkSession
 path, modules, home = sys.argv[1:]
-configure(SparkSession.builder)
-spark = start(Path(home))
+spark = start(Path(home), **configure(SparkSession.builder)._options)
 for module in sorted(Path(modules).iterdir()):
     spark.sql(f"ADD FILE '{module}'")
 frame = spark.read.format("bloomparquet").load(path).where("id = 6")

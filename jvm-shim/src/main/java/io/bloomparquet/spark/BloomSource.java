@@ -126,8 +126,8 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
 
   private PrunedTable table(CaseInsensitiveStringMap given, StructType schema, Transform[] declared) {
     SparkSession session = SparkSession.active();
-    OptionNames.check(kind(), given.asCaseSensitiveMap());
     Map<String, String> options = OptionLayers.of(sessionOptions(session), given.asCaseSensitiveMap());
+    OptionNames.check(kind(), given.asCaseSensitiveMap());
     return newTable(
         session,
         TablePaths.without(given).asCaseSensitiveMap(),

@@ -140,6 +140,7 @@ final class CommandRules extends Rule<LogicalPlan> {
     if (!(write.fileFormat() instanceof BloomSource source)) {
       return write;
     }
+    OptionNames.check(source.kind(), Scala.map(write.options()));
     Map<String, String> options =
         OptionLayers.of(
             source.sessionOptions(SparkSession.active()),

@@ -196,6 +196,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     StructType schema = schema();
     PlannerPredicate predicates =
         new PlannerPredicate(session, kind(), schema, fileIndex().partitionSchema(), doubt(merged));
+    OptionNames.check(kind(), given.asCaseSensitiveMap());
     return new PrunedScanBuilder(
         session, newFileScanBuilder(merged), schema, predicates, scanOptions(merged).withWhere(where));
   }
@@ -205,7 +206,6 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     if (TablePaths.without(merged).equals(options)) {
       return scanOptions;
     }
-    OptionNames.check(kind(), merged.asCaseSensitiveMap());
     if (!Objects.equals(merged.get(WHERE), options.get(WHERE))) {
       throw new IllegalArgumentException(
           "option where belongs to a load of paths, or to the OPTIONS of a table: a query cannot add it to "
