@@ -20,7 +20,6 @@ ALLOWED = [
     "ALTER TABLE {t} ALTER COLUMN a SET DEFAULT 7",
     "ALTER TABLE {t} ALTER COLUMN a DROP DEFAULT",
     "ALTER TABLE {t} ALTER COLUMN s TYPE STRING COLLATE UTF8_LCASE",
-    "ALTER TABLE {t} ALTER COLUMN l TYPE ARRAY<STRING COLLATE UTF8_LCASE>",
     "ALTER TABLE {t} ADD COLUMNS (n INT)",
     "ALTER TABLE {t} ADD COLUMNS (n INT COMMENT 'why', `m.x` STRING)",
     "ALTER TABLE {t} ADD COLUMNS (n INT DEFAULT 5)",
@@ -37,6 +36,7 @@ REFUSED = [
     "ALTER TABLE {t} ALTER COLUMN v TYPE VARCHAR(20)",
     "ALTER TABLE {t} ALTER COLUMN v TYPE STRING",
     "ALTER TABLE {t} ALTER COLUMN s TYPE VARCHAR(20)",
+    "ALTER TABLE {t} ALTER COLUMN l TYPE ARRAY<STRING COLLATE UTF8_LCASE>",
     "ALTER TABLE {t} ALTER COLUMN st.x TYPE BIGINT",
     "ALTER TABLE {t} ALTER COLUMN l.element TYPE BIGINT",
     "ALTER TABLE {t} ALTER COLUMN st.x COMMENT 'why'",
@@ -68,7 +68,7 @@ REFUSED = [
     "ALTER TABLE {t} SET TBLPROPERTIES ('location' = '/elsewhere')",
 ]
 # Spark's analyser says these in other words for tables of V2; it says them before the jar is asked.
-OTHER_WORDS = ("SET NOT NULL", "(a INT)", "(A INT)", "(p INT)")
+OTHER_WORDS = ("SET NOT NULL", "l.element", "(a INT)", "(A INT)", "(p INT)")
 _numbers = itertools.count()
 
 
@@ -98,6 +98,8 @@ def outcome(spark: SparkSession, source: str, statement: str) -> tuple[Any, ...]
 def test_a_statement_does_what_it_does_to_spark_tables(
     shim: SparkSession, plain: str, source: str, statement: str
 ) -> None:
+    if plain == "orc" and "COLLATE" in statement:
+        pytest.skip("Spark cannot read ORC files under a schema with collations")
     with conf(shim, {"spark.sql.defaultColumn.allowedProviders": "parquet,orc,bloomparquet,bloomorc"}):
         expected = outcome(shim, plain, statement)
         found = outcome(shim, source, statement)

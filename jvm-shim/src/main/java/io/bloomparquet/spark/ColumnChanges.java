@@ -13,6 +13,8 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils$;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.errors.QueryCompilationErrors$;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -69,8 +71,7 @@ final class ColumnChanges {
       throw Thrown.unchecked(
           QueryCompilationErrors$.MODULE$.dataTypeUnsupportedByDataSourceError(
               files.formatName(),
-              new StructField(
-                  column.fieldNames()[0], column.dataType(), true, org.apache.spark.sql.types.Metadata.empty())));
+              new StructField(column.fieldNames()[0], column.dataType(), true, Metadata.empty())));
     }
   }
 
@@ -99,7 +100,7 @@ final class ColumnChanges {
   }
 
   private RuntimeException typeChange(String name, StructField field, DataType type) {
-    StructField changed = new StructField(name, type, true, org.apache.spark.sql.types.Metadata.empty());
+    StructField changed = new StructField(name, type, true, Metadata.empty());
     return Thrown.unchecked(
         QueryCompilationErrors$.MODULE$.alterTableChangeColumnNotSupportedForColumnTypeError(
             tableName(), field == null ? changed : field, changed, table.origin()));
@@ -110,11 +111,11 @@ final class ColumnChanges {
     return CharVarcharUtils$.MODULE$.getRawType(field.metadata()).getOrElse(field::dataType);
   }
 
-  /** Files know no collations, so these may change, but for those of a map's keys. */
+  /** Files know no collations, so the collation of a string may change. */
   private static boolean isSame(DataType one, DataType other) {
-    String text = one.catalogString();
     return one.equals(other)
-        || (!text.contains("map<") && withoutCollations(text).equals(withoutCollations(other.catalogString())));
+        || (one instanceof StringType
+            && withoutCollations(one.catalogString()).equals(withoutCollations(other.catalogString())));
   }
 
   private static String withoutCollations(String type) {
