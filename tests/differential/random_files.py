@@ -14,7 +14,6 @@ from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -269,7 +268,9 @@ def write(random: Random, root: Path, format_: str) -> DataSet:
         for key in partitions:
             value = random.choice(_PARTITIONS[key])
             directory /= f"{key}=" + (
-                "__HIVE_DEFAULT_PARTITION__" if value in (None, "") else quote(str(value), safe=" =")
+                "__HIVE_DEFAULT_PARTITION__"
+                if value in (None, "")
+                else "".join(f"%{ord(c):02X}" if c in "%:" else c for c in str(value))
             )
         directory.mkdir(parents=True, exist_ok=True)
         mine = [c for c in columns if uniform or random.random() > 0.12] or columns[:1]

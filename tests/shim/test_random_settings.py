@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.differential.pairs import PER_DATA_SET, attack
 
-PAIRS = int(os.environ.get("BLOOMPARQUET_PAIRS", "96"))
+PAIRS = int(os.environ.get("BLOOMPARQUET_PAIRS", "48"))
 
 
 def test_rows_are_those_of_spark_under_any_settings(shim: SparkSession, tmp_path: Path) -> None:
