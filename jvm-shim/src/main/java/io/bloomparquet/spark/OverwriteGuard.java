@@ -23,7 +23,8 @@ import org.apache.spark.sql.execution.datasources.v2.FileScan;
 
 /**
  * Refuses to overwrite the files that the same query reads. Overwriting deletes them first, so both would be lost. Spark
- * refuses it where it reads files itself, and does not see it where a table of a provider like ours reads them.
+ * refuses it where it reads files itself, and does not see it where a table of a provider like ours reads them. Links to
+ * what is read, and links by which it is read, count as well.
  */
 final class OverwriteGuard {
   private OverwriteGuard() {}

@@ -59,6 +59,9 @@ record TableLog(Kind kind, Path table, Path directory) {
   private static final String ICEBERG = "metadata";
   private static final int THREADS = 8;
 
+  /** More directories than this are not asked for one by one where each costs a few requests. */
+  private static final int MOST_ASKED = 64;
+
   /** The {@code files}, unless they may belong to a table with a log and the options do not say to ignore it. */
   static <T extends PartitioningAwareFileIndex> T refuseReading(T files, Map<String, String> options, Configuration conf) {
     if (isIgnored(options)) {
@@ -70,7 +73,9 @@ record TableLog(Kind kind, Path table, Path directory) {
       Set<Path> asked = new HashSet<>();
       TableLog log = roots.size() == 1 ? above(Set.copyOf(roots), asked, conf) : null;
       if (log == null) {
-        log = above(directories(roots, Scala.list(files.allFiles())), asked, conf);
+        Set<Path> directories = directories(roots, Scala.list(files.allFiles()));
+        boolean asks = directories.stream().filter(each -> isAsked(each) && !asked.contains(each)).count() <= MOST_ASKED;
+        log = asks ? above(directories, asked, conf) : listed(roots, directories, conf);
       }
       if (log == null) {
         return files;
@@ -96,7 +101,7 @@ record TableLog(Kind kind, Path table, Path directory) {
       Path target = path.getFileSystem(conf).makeQualified(path);
       TableLog log = above(Set.of(target), new HashSet<>(), conf);
       if (log == null && deletes) {
-        log = below(new RealPaths(conf).of(target), conf);
+        log = below(new RealPaths(conf).of(target), conf).stream().findFirst().orElse(null);
       }
       if (log != null) {
         throw log.unwritable();
@@ -170,12 +175,29 @@ record TableLog(Kind kind, Path table, Path directory) {
         if (log != null) {
           return log;
         }
-      } else if (!table.getName().contains("=")) {
-        // Where it costs a request to ask, tables are not taken to begin in a partition's directory.
+      } else if (isAsked(table)) {
         tables.add(table);
       }
     }
     return tables.isEmpty() ? null : logElsewhere(tables, conf);
+  }
+
+  /** Where it costs a request to ask, tables are not taken to begin in a partition's directory. */
+  private static boolean isAsked(Path directory) {
+    return !RealPaths.isLocal(directory) && !directory.getName().contains("=");
+  }
+
+  /** One listing of all below {@code roots}: where there are many directories, that takes fewer requests. */
+  private static TableLog listed(List<Path> roots, Set<Path> directories, Configuration conf) throws IOException {
+    TableLog log = above(Set.copyOf(roots), new HashSet<>(), conf);
+    for (Path root : log == null ? roots : List.<Path>of()) {
+      for (TableLog below : below(root, conf)) {
+        if (directories.stream().anyMatch(directory -> RealPaths.isIn(below.table, directory))) {
+          return below;
+        }
+      }
+    }
+    return log;
   }
 
   /** Adds {@code directory} and those above it, and where links among them lead, to {@code asked} and so to {@code all}. */
@@ -257,9 +279,9 @@ record TableLog(Kind kind, Path table, Path directory) {
     }
   }
 
-  /** The log of a table below a directory whose files are to be deleted; links are not followed, for they are not either. */
-  private static TableLog below(Path directory, Configuration conf) throws IOException {
-    List<TableLog> logs = new ArrayList<>();
+  /** Logs of tables below a directory: of a local one the first that is met. Links are not followed. */
+  private static Set<TableLog> below(Path directory, Configuration conf) throws IOException {
+    Set<TableLog> logs = new LinkedHashSet<>();
     Consumer<TableLog> add = log -> Stream.ofNullable(log).forEach(logs::add);
     FileSystem files = directory.getFileSystem(conf);
     if (RealPaths.isLocal(directory)) {
@@ -268,7 +290,7 @@ record TableLog(Kind kind, Path table, Path directory) {
       }
     } else if (files.exists(directory)) {
       RemoteIterator<LocatedFileStatus> each = files.listFiles(directory, true);
-      while (logs.isEmpty() && each.hasNext()) {
+      while (each.hasNext()) {
         Path file = each.next().getPath();
         add.accept(at(file, false));
         for (Path above = file.getParent(); !above.equals(directory) && !above.isRoot(); above = above.getParent()) {
@@ -276,7 +298,7 @@ record TableLog(Kind kind, Path table, Path directory) {
         }
       }
     }
-    return logs.isEmpty() ? null : logs.get(0);
+    return logs;
   }
 
   private static final class Visitor extends SimpleFileVisitor<java.nio.file.Path> {
