@@ -68,7 +68,7 @@ REFUSED = [
     "ALTER TABLE {t} SET TBLPROPERTIES ('location' = '/elsewhere')",
 ]
 # Spark's analyser says these in other words for tables of V2; it says them before the jar is asked.
-OTHER_WORDS = ("SET NOT NULL", "l.element", "(a INT)", "(A INT)", "(p INT)")
+OTHER_WORDS = ("SET NOT NULL", "l.element", "TYPE ARRAY", "(a INT)", "(A INT)", "(p INT)")
 _numbers = itertools.count()
 
 

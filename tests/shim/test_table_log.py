@@ -288,3 +288,60 @@ def test_a_table_in_a_partition_is_not_overwritten(
     ).save(f"{tmp_path}/t")
     assert {name for name in contents(tmp_path) if "p=1" in name} == {name for name in before if "p=1" in name}
     assert session.read.format(source).load(f"{tmp_path}/t/p=2").count() == 1
+
+
+@pytest.fixture
+def mounted(shim: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """`tmp_path` as another file system than the local one."""
+    cluster = f"c{abs(hash(tmp_path))}"
+    hadoop = shim.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set(f"fs.viewfs.mounttable.{cluster}.link./data", tmp_path.as_uri())
+    yield f"viewfs://{cluster}/data"
+    hadoop.unset(f"fs.viewfs.mounttable.{cluster}.link./data")
+
+
+@pytest.mark.parametrize("kind", LOGS)
+def test_tables_on_other_file_systems_are_found(
+    shim: SparkSession, tmp_path: Path, mounted: str, data: dict[str, tuple[bytes, str]], kind: str
+) -> None:
+    log = LOGS[kind]
+    many = tuple(f"many/{i}/a{DATA}" for i in range(70))
+    made = (
+        f"lake/t/{log}",
+        f"lake/t/x/a{DATA}",
+        f"u/a{DATA}",
+        f"u/p=1/a{DATA}",
+        *many,
+        f"many/7/{log}",
+        "v/metadata/x",
+    )
+    table_logs.make(tmp_path, Case("t", made), *data["bloomparquet"])
+    before = contents(tmp_path)
+    reader = shim.read.format("bloomparquet").option("recursiveFileLookup", True)
+    for path, table in (("lake/t", "lake/t"), ("lake/t/x", "lake/t"), ("lake", "lake/t"), ("many", "many/7")):
+        with pytest.raises(UnsupportedOperationException, match=f"{mounted}/{table} is a table of {kind}"):
+            reader.load(f"{mounted}/{path}")
+    assert reader.load(f"{mounted}/u").count() == 200
+    frame = shim.range(3).selectExpr("id AS v")
+    for path, mode in (
+        ("lake/t", "append"),
+        ("lake/t/x", "overwrite"),
+        ("lake", "overwrite"),
+        ("lake/t/new", "append"),
+    ):
+        with pytest.raises(UnsupportedOperationException, match=f"{mounted}/lake/t is a table of {kind}"):
+            frame.write.format("bloomparquet").mode(mode).save(f"{mounted}/{path}")
+    assert contents(tmp_path) == before
+    frame.write.format("bloomparquet").mode("overwrite").save(f"{mounted}/v")
+    assert reader.load(f"{mounted}/v").count() == 3
+
+
+def test_a_mount_is_what_it_leads_to(
+    shim: SparkSession, tmp_path: Path, mounted: str, data: dict[str, tuple[bytes, str]]
+) -> None:
+    path = table_logs.make(tmp_path, CASES["a plain directory"], *data["bloomparquet"])
+    for read, written in ((path, f"{mounted}/t"), (f"{mounted}/t", path), (f"{mounted}/t", f"{mounted}/t")):
+        frame = shim.read.format("bloomparquet").load(read)
+        with pytest.raises(PySparkException, match="that is also being read from"):
+            frame.write.mode("overwrite").parquet(written)
+        assert frame.count() == 100

@@ -118,13 +118,13 @@ final class CommandRules extends Rule<LogicalPlan> {
           && files.location() instanceof PartitioningAwareFileIndex index) {
         Map<String, String> options =
             OptionLayers.of(source.sessionOptions(SparkSession.active()), Scala.map(files.options()));
-        TableLog.refuseReading(index, options, hadoopConf());
+        TableLog.refuseReading(index, options, hadoopConf(files.options()));
       }
     }
   }
 
-  private static Configuration hadoopConf() {
-    return SparkSession.active().sessionState().newHadoopConf();
+  private static Configuration hadoopConf(scala.collection.immutable.Map<String, String> options) {
+    return SparkSession.active().sessionState().newHadoopConfWithOptions(options);
   }
 
   /** Options of the session and of the table count as well; and wrong ones are told before anything is deleted. */
@@ -132,10 +132,11 @@ final class CommandRules extends Rule<LogicalPlan> {
     WrittenPaths.add(write.outputPath());
     boolean deletes = write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite();
     if (write.fileFormat() instanceof BloomSource) {
-      TableLog.refuseWriting(deletes ? OverwriteRule.target(write) : write.outputPath(), deletes, hadoopConf());
+      Path target = deletes ? OverwriteRule.target(write) : write.outputPath();
+      TableLog.refuseWriting(target, deletes, hadoopConf(write.options()));
     }
     if (deletes) {
-      OverwriteGuard.check(write.query(), List.of(write.outputPath()), false);
+      OverwriteGuard.check(write.query(), List.of(write.outputPath()), false, hadoopConf(write.options()));
     }
     if (!(write.fileFormat() instanceof BloomSource source)) {
       return write;
@@ -186,10 +187,11 @@ final class CommandRules extends Rule<LogicalPlan> {
     ResolvedIdentifier name = (ResolvedIdentifier) create.name();
     boolean exists = ((TableCatalog) name.catalog()).tableExists(name.identifier());
     if (!exists && create.tableSpec().location().isDefined()) {
-      TableLog.refuseWriting(new Path(create.tableSpec().location().get()), false, hadoopConf());
+      Path location = new Path(create.tableSpec().location().get());
+      TableLog.refuseWriting(location, false, hadoopConf(create.writeOptions()));
       // The rows of both would be the table's.
       DataWritingCommand$.MODULE$.assertEmptyRootPath(
-          new Path(create.tableSpec().location().get()).toUri(),
+          location.toUri(),
           SaveMode.ErrorIfExists,
           SparkSession.active().sessionState().newHadoopConf());
     }
@@ -204,8 +206,10 @@ final class CommandRules extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan replaced(ReplaceTableAsSelect replace) {
-    targets(replace).forEach(target -> TableLog.refuseWriting(target, true, hadoopConf()));
-    OverwriteGuard.check(replace.query(), targets(replace), true);
+    Configuration conf = hadoopConf(replace.writeOptions());
+    List<Path> targets = targets(replace);
+    targets.forEach(target -> TableLog.refuseWriting(target, true, conf));
+    OverwriteGuard.check(replace.query(), targets, true, conf);
     // Spark drops the table and appends to a new one, which may be where files still lie.
     Map<String, String> options =
         OptionLayers.of(Scala.map(replace.writeOptions()), Map.of(FileWrite.REPLACE, "true"));

@@ -6,9 +6,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.errors.QueryCompilationErrors$;
@@ -34,8 +34,8 @@ final class OverwriteGuard {
    *
    * @param everything also where Spark's own relations read; Spark itself sees to these where it writes files
    */
-  static void check(LogicalPlan query, List<Path> targets, boolean everything) {
-    RealPaths paths = new RealPaths(SparkSession.active().sessionState().newHadoopConf());
+  static void check(LogicalPlan query, List<Path> targets, boolean everything, Configuration conf) {
+    RealPaths paths = new RealPaths(conf);
     try {
       Map<Path, List<Path>> deleted = new LinkedHashMap<>();
       for (Path target : targets) {

@@ -10,15 +10,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.viewfs.ViewFileSystem;
 
 /**
  * Where paths lead when symbolic links are followed. An instance remembers the directories that it has resolved, so that
  * ten thousand files of one directory cost one resolution; it serves one check.
  */
 final class RealPaths {
+  private static final Set<String> RESOLVING = Set.of("hdfs", "viewfs");
   private static final int MOST_LINKS = 40;
 
   private final Configuration conf;
@@ -58,7 +57,7 @@ final class RealPaths {
 
   /** {@code path} without links; names that do not exist yet are kept. */
   Path of(Path path) throws IOException {
-    Path qualified = path.getFileSystem(conf).makeQualified(path);
+    Path qualified = path.toUri().getScheme() == null ? path.getFileSystem(conf).makeQualified(path) : path;
     return isLocal(qualified) ? resolved(qualified, MOST_LINKS).path() : resolvedElsewhere(qualified);
   }
 
@@ -131,12 +130,11 @@ final class RealPaths {
 
   /** Elsewhere, only some file systems have links and mounts, and resolve what exists; the others are not asked. */
   private Path resolvedElsewhere(Path path) throws IOException {
-    FileSystem files = path.getFileSystem(conf);
-    if (!(files instanceof ViewFileSystem) && !files.supportsSymlinks()) {
+    if (!RESOLVING.contains(path.toUri().getScheme())) {
       return path;
     }
     try {
-      return files.resolvePath(path);
+      return path.getFileSystem(conf).resolvePath(path);
     } catch (FileNotFoundException error) {
       return path.isRoot() ? path : new Path(resolvedElsewhere(path.getParent()), path.getName());
     }

@@ -101,7 +101,8 @@ record TableLog(Kind kind, Path table, Path directory) {
       Path target = path.getFileSystem(conf).makeQualified(path);
       TableLog log = above(Set.of(target), new HashSet<>(), conf);
       if (log == null && deletes) {
-        log = below(new RealPaths(conf).of(target), conf).stream().findFirst().orElse(null);
+        Path real = RealPaths.isLocal(target) ? new RealPaths(conf).of(target) : target;
+        log = below(real, conf).stream().findFirst().orElse(null);
       }
       if (log != null) {
         throw log.unwritable();
