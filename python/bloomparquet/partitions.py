@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -30,6 +29,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")
 _INT_DIGITS = {pa.int32(): 10, pa.int64(): 20}  # as wide as Spark takes an integer to be beside a decimal
 _DECIMAL_DIGITS = 38
+_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 
 
 def parse_directories(directories: Sequence[str]) -> Values:
@@ -39,8 +39,13 @@ def parse_directories(directories: Sequence[str]) -> Values:
     for directory in directories:
         name, separator, value = directory.partition("=")
         if separator and name and value:
-            pairs.append((unquote(name), None if value == NULL_DIRECTORY else unquote(value)))
+            pairs.append((_unescape(name), None if value == NULL_DIRECTORY else _unescape(value)))
     return tuple(pairs)
+
+
+def _unescape(text: str) -> str:
+    """Each ``%XX`` as the character of that number, as Spark reads it (``unescapePathName``): never as UTF-8."""
+    return _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), text)
 
 
 def infer_type(values: Iterable[str | None]) -> pa.DataType:

@@ -27,6 +27,7 @@ from tests.support.files import hive
         (["a=x=y"], (("a", "x=y"),)),
         (["a=%2F%25"], (("a", "/%"),)),
         (["a=100%"], (("a", "100%"),)),
+        (["a=%C3%A9%zz"], (("a", "\u00c3\u00a9%zz"),)),
         (["na%20me=1"], (("na me", "1"),)),
         (["a=__HIVE_DEFAULT_PARTITION__"], (("a", None),)),
         (["=1", "a="], ()),

@@ -50,6 +50,7 @@ QUERIES = {
         "ORDER BY 1"
     ),
     "global aggregate": "SELECT min(id), max(id), count(customer), count(DISTINCT customer) FROM o WHERE customer <= 3",
+    "comparison of comparisons, one never true": "SELECT count(*) FROM o WHERE (customer = 5.5D) = (customer > 5.5D)",
     "having": "SELECT customer, count(*) n FROM o GROUP BY customer HAVING count(*) > 8 AND customer = 5 ORDER BY 1",
     "distinct": "SELECT DISTINCT place.city FROM o WHERE place.zip.code = 3 ORDER BY 1",
     "nested": "SELECT id, place.zip FROM o WHERE place.city = 'c2' AND place.zip.code = 7 ORDER BY id",

@@ -19,6 +19,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import scala.MatchError;
 import scala.Option;
 
 /**
@@ -144,7 +145,12 @@ final class PlannerPredicate {
     if (expression instanceof org.apache.spark.sql.catalyst.expressions.Or or) {
       return join("or", children(or.left(), or.right()), false);
     }
-    Option<Predicate> translated = DataSourceV2Strategy$.MODULE$.translateFilterV2(expression);
+    Option<Predicate> translated;
+    try {
+      translated = DataSourceV2Strategy$.MODULE$.translateFilterV2(expression);
+    } catch (AssertionError | MatchError error) {
+      return null; // Spark asserts that children are predicates, and one that it folded is the literal NULL
+    }
     return translated.isEmpty() ? null : of(translated.get(), true);
   }
 
