@@ -19,7 +19,7 @@ from tests.support.files import write
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = {
     "path", "where", "filesystem", "recursive", "base_path", "timezone", "case_sensitive", "on_filter_error",
-    "skip_corrupt", "keys",
+    "skip_corrupt", "keys", "table_log",
 }  # fmt: skip
 
 

@@ -283,7 +283,11 @@ def _leaves(draw: st.DrawFn, path: Column, kind: Kind, pool: list[Any], spark: b
         # Of a struct's leaf sometimes the struct itself is asked.
         leaf = operator(path[: draw(st.integers(1, len(path)))])  # type: ignore[call-arg]
     elif operator in (In, NotIn):
-        leaf = operator(path, draw(st.lists(literal, max_size=5)))  # type: ignore[call-arg, arg-type]
+        members = draw(st.lists(literal, max_size=5))
+        if spark and kind.family == "integer" and not all(isinstance(each, float) for each in members):
+            # One float makes Spark compare the column with all members as DOUBLE, which is not exact beyond 2^53.
+            members = [each for each in members if not isinstance(each, float)]
+        leaf = operator(path, members)  # type: ignore[call-arg, arg-type]
     elif operator is StartsWith:
         text = draw(literal)
         if isinstance(text, str) and kind.family == "binary" and spark:
