@@ -49,7 +49,7 @@ def test_every_shared_keyword_works_in_all_functions(numbers: str) -> None:
     given: dict[str, Any] = {
         "filesystem": pa.fs.LocalFileSystem(), "recursive": False, "base_path": str(Path(numbers).parent),
         "timezone": "Europe/Zurich", "case_sensitive": False, "on_filter_error": "fail", "skip_corrupt": True,
-        "keys": None,
+        "keys": None, "table_log": "ignore",
     }  # fmt: skip
     assert set(given) | {"path", "where"} == SHARED
     assert bp.plan(numbers, "ID = 7", **given).kept == 1
