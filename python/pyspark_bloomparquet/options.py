@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bloomparquet.errors import OptionError, nearest, quoted
+from bloomparquet.errors import OptionError, PlanError, nearest, quoted
 from pyspark_bloomparquet.formats import ORC, PARQUET, Source
 from pyspark_bloomparquet.key_provider import check_allowed
 from pyspark_bloomparquet.option import (
@@ -271,9 +271,14 @@ class PlannerOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> PlannerOptions:
-        """The checked values. Raises :class:`OptionError` for a wrong value."""
+        """The checked values. Raises :class:`OptionError` for a wrong value, PlanError for a name from another release."""
         from bloomparquet.pruning.disk import default_directory
 
+        if unknown := sorted(given.keys() - {option.name for option in _PLANNERS}):
+            raise PlanError(
+                f"the jar sent the planner the options {', '.join(unknown)}, which this Python package does not know; "
+                "attach the jar of the same release"
+            )
         values = _defaults(_PLANNERS)
         values |= {
             option.name: option.read(option.name, given[option.name]) for option in _PLANNERS if option.name in given

@@ -72,7 +72,7 @@ def planner(home: Path) -> Iterator[Planner]:
 
 
 def ask(planner: Planner, home: Path, provider: str | None, value: int, *names: str, **options: str) -> dict[str, Any]:
-    given = {"cachedirectory": str(home / "cache"), **options}
+    given = {"cacheDirectory": str(home / "cache"), **options}
     if provider is not None:
         given["keyProvider"] = provider
     return planner.ask([home / name for name in names or ("0.parquet", "1.parquet")], equals(value), options=given)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from bloomparquet.errors import OptionError
+from bloomparquet.errors import OptionError, PlanError
 from pyspark_bloomparquet.option import JAR
 from pyspark_bloomparquet.options import LOADING, OPTIONS, Options, PlannerOptions, markdown
 
@@ -107,6 +107,8 @@ def test_the_planner_takes_what_the_jar_sends() -> None:
     assert PlannerOptions.parse(given) == PlannerOptions("fail", False, "/c", 2048)
     with pytest.raises(OptionError, match="cacheMaxBytes is 'many'"):
         PlannerOptions.parse({"cacheMaxBytes": "many"})
+    with pytest.raises(PlanError, match="sent the planner the options cachedirectory, .* the jar of the same release"):
+        PlannerOptions.parse({"cachedirectory": "/c"})
 
 
 @pytest.mark.parametrize("name", ["cacheDirectory", "cacheMaxBytes", "CACHEDIRECTORY"])
