@@ -107,7 +107,7 @@ def test_the_planner_takes_what_the_jar_sends() -> None:
     assert PlannerOptions.parse(given) == PlannerOptions("fail", False, "/c", 2048)
     with pytest.raises(OptionError, match="cacheMaxBytes is 'many'"):
         PlannerOptions.parse({"cacheMaxBytes": "many"})
-    with pytest.raises(PlanError, match="sent the planner the options cachedirectory, .* the jar of the same release"):
+    with pytest.raises(PlanError, match=r"sent the planner the options cachedirectory, .* the jar of the same release"):
         PlannerOptions.parse({"cachedirectory": "/c"})
 
 
