@@ -271,7 +271,7 @@ class PlannerOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> PlannerOptions:
-        """The checked values. Raises :class:`OptionError` for a wrong value, PlanError for a name from another release."""
+        """The checked values. Raises :class:`OptionError` for a wrong value, :class:`PlanError` for an unknown name."""
         from bloomparquet.pruning.disk import default_directory
 
         if unknown := sorted(given.keys() - {option.name for option in _PLANNERS}):
