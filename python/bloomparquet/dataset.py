@@ -23,7 +23,7 @@ from bloomparquet.storage import (
     open_storage,
     with_keys,
 )
-from bloomparquet.table_log import OnTableLog, check_choice, directories_of, require_no_log
+from bloomparquet.table_log import OnTableLog, check_choice, directories_of, require_no_log, require_no_stream_log
 
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike]
@@ -110,6 +110,8 @@ class Dataset:
         assert storage is not None
         if notes is not None:
             require_no_log(storage, roots, files, listed_files, notes)
+            if len(given) == 1:  # of several paths, Spark reads the files
+                require_no_stream_log(inner, notes)
         if not files:
             raise PlanError(
                 f"{listed(os.fspath(item) for item in given)}: no data files here; "

@@ -1,8 +1,9 @@
-"""Tables whose log says which files hold their rows: Delta Lake, Iceberg and Hudi.
+"""Tables whose log says which files hold their rows: Delta Lake, Iceberg, Hudi, and the sinks of Spark's streams.
 
 Rows that such a table has deleted are still in files below its directory; only the log knows. So these files are not
 read as if they were the table, and nothing is written where such a table lies. The jar applies the same rule
-(``TableLog.java``); ``tests/support/table_logs.py`` has the directories that both must judge alike.
+(``TableLog.java``); ``tests/support/table_logs.py`` has the directories that both must judge alike. The log of a
+stream is Spark's own: with the jar Spark goes by it, here such a directory is refused as the others are.
 
 Sources: Delta Lake's PROTOCOL.md ("Delta Table Specification"), Iceberg's spec ("File System Tables"), Hudi's
 technical specification ("Storage Layout").
@@ -11,9 +12,11 @@ technical specification ("Storage Layout").
 from __future__ import annotations
 
 import os
+import posixpath
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import pyarrow.fs
@@ -24,6 +27,7 @@ from bloomparquet.storage import FileInfo, ListingNotes, LocalStorage, Storage, 
 OnTableLog = Literal["error", "ignore"]
 
 _LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
+_STREAM_LOG, _STREAM = "_spark_metadata", "a Spark stream"
 _ICEBERG = "metadata"
 _ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
 _VERSION_HINT = "version-hint.text"
@@ -32,6 +36,12 @@ _READERS = {
     "Iceberg": ("iceberg", "pyiceberg"),
     "Hudi": ("hudi", "hudi"),
 }  # the Spark format, and the Python package
+_HOW_TO_READ_FILES = (
+    'To read the bare files: table_log="ignore" in Python, the option tableLog=ignore in Spark, --ignore-table-log on '
+    "the command line"
+)
+_MOST_ASKED = 64  # directories that are asked for one by one where each costs a few requests
+_ROOT_HOLDS_FILES = ("subtree", "memory", "dir")  # file systems whose root is a directory, and not a list of buckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +74,43 @@ def require_no_log(
             f"{log.table} is a table of {log.kind}: its log, {log.directory}, says which files hold its rows, and "
             "other files may lie here that hold deleted rows. Read it with "
             f'spark.read.format("{format_name}").load("{log.table}"), or in Python with the package {package}. '
-            'To read the bare files: table_log="ignore" in Python, the option tableLog=ignore in Spark, '
-            "--ignore-table-log on the command line"
+            f"{_HOW_TO_READ_FILES}"
+        )
+
+
+def require_no_stream_log(root: str, notes: ListingNotes) -> None:
+    """UnsupportedError if the directory `root` was written by a Spark stream.
+
+    As in Spark, the log counts where this directory is read, and not where files or directories in it are.
+    """
+    directory = root.rstrip("/")
+    log = f"{directory}/{_STREAM_LOG}" if directory else _STREAM_LOG
+    if log in notes.hidden:
+        raise UnsupportedError(
+            f"{root} was written by {_STREAM}: its log, {log}, says which files hold its rows, and files of failed "
+            f"batches may lie here too. Read it with spark.read. {_HOW_TO_READ_FILES}"
         )
 
 
 def require_writable(storage: Storage, directories: Iterable[str]) -> None:
     """UnsupportedError if one of `directories` is, or lies in, a table with a log."""
-    log = find_above(storage, directories)
+    log = find_above(storage, directories, {**_LOGS, _STREAM_LOG: _STREAM})
     if log is not None:
         raise UnsupportedError(
             f"{log.table} is a table of {log.kind}: its log, {log.directory}, says which files it has and how large "
             "each is, so a file that is new or changed here would be ignored or could not be read. Nothing was "
             f"written; write to another directory, or write the table with {log.kind}"
+        )
+
+
+def require_copyable(storage: Storage, directories: Iterable[str]) -> None:
+    """UnsupportedError if one of `directories` is, or lies in, a table with a log: copies would lack the log."""
+    log = find_above(storage, directories)
+    if log is not None:
+        raise UnsupportedError(
+            f"{log.table} is a table of {log.kind}: its log, {log.directory}, says which files hold its rows, and "
+            "copies of other files would bring deleted rows back. Nothing was written; copy the table with "
+            f"{log.kind}, or name the files one by one"
         )
 
 
@@ -88,11 +122,17 @@ def directories_of(storage: Storage, files: Iterable[str]) -> set[str]:
     return {path.rpartition("/")[0] for path in paths}
 
 
-def find_above(storage: Storage, directories: Iterable[str]) -> TableLog | None:
-    """The log of a table that one of `directories` is or lies in, also through symbolic links."""
-    above: dict[str, None] = {}
+def find_above(
+    storage: Storage, directories: Iterable[str], logs: Mapping[str, str] = MappingProxyType(_LOGS)
+) -> TableLog | None:
+    """The log of a table that one of `directories` is or lies in, also through symbolic links.
+
+    `logs` are the names of log directories with the products they belong to; Iceberg's has rules of its own.
+    """
     local = isinstance(storage, LocalStorage)
     pending = [_absolute(directory) if local else directory.rstrip("/") for directory in directories]
+    deepest = list(pending)
+    above: dict[str, None] = {}
     while pending:
         directory = pending.pop()
         while directory and directory not in above:
@@ -100,15 +140,42 @@ def find_above(storage: Storage, directories: Iterable[str]) -> TableLog | None:
             if local and os.path.islink(directory):
                 pending.append(os.path.realpath(directory))
             directory = directory.rpartition("/")[0]
+    if local or any(name in storage.arrow.type_name for name in _ROOT_HOLDS_FILES):
+        above[""] = None
     # Where it costs a request to ask, tables are not taken to begin in a partition's directory.
     tables = [directory for directory in above if local or "=" not in directory.rpartition("/")[2]]
-    asked = [(table, name) for table in tables for name in (*_LOGS, _ICEBERG)]
-    found = in_threads(storage.threads, lambda place: _is_directory(storage, "/".join(place)), asked)
-    for (table, name), is_directory in zip(asked, found, strict=True):
-        path = f"{table}/{name}"
-        if is_directory and (name in _LOGS or _has_iceberg_metadata(storage, path)):
-            return TableLog(_LOGS.get(name, "Iceberg"), table, path)
+    if not local and len(tables) > _MOST_ASKED:
+        root = posixpath.commonpath(deepest)
+        log = _find_listed(storage, root, set(tables), logs)
+        if log is not None:
+            return log
+        below = f"{root}/" if root else ""
+        tables = [table for table in tables if table != root and not table.startswith(below)]
+    asked = [(table, name) for table in tables for name in (*logs, _ICEBERG)]
+    answers = in_threads(storage.threads, lambda place: _is_directory(storage, _join(*place, local=local)), asked)
+    for (table, name), is_directory in zip(asked, answers, strict=True):
+        path = _join(table, name, local=local)
+        if is_directory and (name in logs or _has_iceberg_metadata(storage, path)):
+            return TableLog(logs.get(name, "Iceberg"), table or "/", path)
     return None
+
+
+def _find_listed(storage: Storage, root: str, tables: set[str], logs: Mapping[str, str]) -> TableLog | None:
+    """The log of one of `tables` below `root`, by one listing."""
+    for info in storage.arrow.get_file_info(pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True)):
+        parts = info.path.split("/")
+        for at, name in enumerate(parts):
+            table = "/".join(parts[:at])
+            is_log = name in logs and (at < len(parts) - 1 or info.type == pyarrow.fs.FileType.Directory)
+            is_iceberg = name == _ICEBERG and at == len(parts) - 2 and _is_iceberg_metadata(parts[-1])
+            if (is_log or is_iceberg) and table in tables:
+                return TableLog(logs.get(name, "Iceberg"), table, _join(table, name, local=False))
+    return None
+
+
+def _join(directory: str, name: str, *, local: bool) -> str:
+    """The path of `name` in `directory`, which is empty for the root."""
+    return f"{directory}/{name}" if directory or local else name
 
 
 def _find_below(files: Sequence[FileInfo], listed: Iterable[FileInfo], notes: ListingNotes) -> TableLog | None:
@@ -116,8 +183,9 @@ def _find_below(files: Sequence[FileInfo], listed: Iterable[FileInfo], notes: Li
     paths: list[str] = []
     for log in _logs_below(listed, notes):
         paths = paths or sorted(file.path for file in files)
-        at = bisect_left(paths, log.table + "/")
-        if at < len(paths) and paths[at].startswith(log.table + "/"):
+        table = f"{log.table}/" if log.table else ""
+        at = bisect_left(paths, table)
+        if at < len(paths) and paths[at].startswith(table):
             return log
     return None
 

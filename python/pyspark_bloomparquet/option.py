@@ -92,10 +92,13 @@ JAR, PYTHON, BOTH = "jar", "Python", "both"
 
 @dataclass(frozen=True)
 class Option:
-    """One option. `default` is the text that leaving it out stands for, if any; `read` turns text into the value;
-    `reader` says whose readers and writers heed it, the jar's or Python's (the others ignore it). An option that is
-    `per_column` may name a column behind a ``#``, as parquet-java has it. `source` is the data source whose alone it
-    is; None: both of them have it."""
+    """One option.
+
+    `default` is the text that leaving it out stands for, if any; `read` turns text into the value. `reader` says who
+    heeds it: the jar, the Python data source, or both. The data source checks those of the jar, and does nothing with
+    them. An option that is `per_column` may name a column behind a ``#``, as parquet-java has it. `source` is the only
+    data source that has it; None: both have it.
+    """
 
     name: str
     default: str | None

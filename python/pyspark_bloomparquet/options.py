@@ -248,7 +248,8 @@ class Options:
         paths = several or ((path,) if path else ())
         if not paths:
             raise OptionError(
-                'no path was given; expected one, as in spark.read.format("bloomparquet").load("/data/events")'
+                'no path was given; expected one, as in spark.read.format("bloomparquet").load("/data/events"). '
+                "Without the jar, Spark tells no path of a table of the catalog: load its directory, or attach(spark)"
             )
         values["basePath"] = None if values["basePath"] is None else absolute("basePath", values["basePath"])
         return cls(paths=tuple(absolute("path", path) for path in paths), **_as_fields(values))

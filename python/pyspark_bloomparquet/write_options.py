@@ -1,7 +1,7 @@
 """The options of a write through the jar: which columns get Bloom filters, how good the filters are, and how files are
 laid out.
 
-The jar checks their values. They are listed here for the README, and so that a load does not take them for mistakes.
+The jar checks their values. They are listed here for the README, and so that reads and writes may share their options.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def test_copies_of_a_whole_table_are_refused(tmp_path: Path) -> None:
     files.write(tmp_path / "t" / "a.parquet", ROWS)
     (tmp_path / "t" / "_delta_log").mkdir()
     for change in (bp.add_filters, bp.shrink_filters):
-        with pytest.raises(bp.UnsupportedError, match="t is a table of Delta Lake"):
+        with pytest.raises(bp.UnsupportedError, match=r"t is a table of Delta Lake.* name the files one by one"):
             change(tmp_path / "t", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
@@ -198,6 +198,57 @@ def test_tables_on_other_storage_are_found(tmp_path: Path, memory: Any) -> None:
         else:
             with pytest.raises(bp.UnsupportedError, match=f"is a table of {case.kind}"):
                 bp.read_table(url)
+
+
+def test_a_log_at_the_root_of_a_file_system_counts(tmp_path: Path) -> None:
+    files.write(tmp_path / "t" / "a.parquet", ROWS)
+    (tmp_path / "t" / "_delta_log").mkdir()
+    below = pyarrow.fs.SubTreeFileSystem(str(tmp_path / "t"), pyarrow.fs.LocalFileSystem())
+    for path in ("a.parquet", "*.parquet", "", "/"):
+        with pytest.raises(bp.UnsupportedError, match="is a table of Delta Lake"):
+            bp.read_table(path, filesystem=below)
+    assert bp.read_table("a.parquet", filesystem=below, table_log="ignore").num_rows == 100
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_files_of_a_stream_are_read_by_its_log_alone(tmp_path: Path, memory: Any, remote: bool) -> None:
+    data = Path(files.write(tmp_path / "sink" / "p=1" / "a.parquet", ROWS))
+    (tmp_path / "sink" / "_spark_metadata").mkdir()
+    (tmp_path / "sink" / "_spark_metadata" / "0").write_text("v1")
+    root = str(tmp_path / "sink")
+    if remote:
+        memory.pipe("/sink/p=1/a.parquet", data.read_bytes())
+        memory.pipe("/sink/_spark_metadata/0", b"v1")
+        root = "memory://sink"
+    with pytest.raises(bp.UnsupportedError, match="was written by a Spark stream"):
+        bp.read_table(root)
+    # As in Spark, the log counts for the directory as a whole.
+    for path in (f"{root}/p=1", f"{root}/*/a.parquet", f"{root}/p=1/a.parquet"):
+        assert bp.read_table(path).num_rows == 100
+    assert bp.read_table(root, table_log="ignore").num_rows == 100
+    with pytest.raises(bp.UnsupportedError, match="Nothing was written"):
+        bp.add_filters(f"{root}/p=1/a.parquet", bloom="v")
+
+
+def test_many_remote_directories_are_looked_at_by_one_listing(memory: Any) -> None:
+    asked: list[str] = []
+
+    class Counted(pyarrow.fs.FSSpecHandler):
+        def get_file_info(self, paths: list[str]) -> object:
+            asked.extend(paths)
+            return super().get_file_info(paths)
+
+    for i in range(100):
+        memory.pipe(f"/wide/{i}/a.parquet", b"x")
+    paths = [f"/wide/{i}/a.parquet" for i in range(100)]
+    filesystem = pyarrow.fs.PyFileSystem(Counted(memory))
+    bp.Dataset.open(paths, filesystem=filesystem, table_log="ignore")
+    plain = len(asked)
+    bp.Dataset.open(paths, filesystem=filesystem)
+    assert len(asked) - 2 * plain < 10
+    memory.pipe("/wide/77/_delta_log/0.json", b"{}")
+    with pytest.raises(bp.UnsupportedError, match="wide/77 is a table of Delta Lake"):
+        bp.Dataset.open(paths, filesystem=filesystem)
 
 
 def test_a_single_listing_tells_of_all_below(memory: Any) -> None:

@@ -322,6 +322,20 @@ def test_what_links_lead_elsewhere_may_be_overwritten(shim: SparkSession, tmp_pa
 
 
 @pytest.mark.parametrize("source", FORMATS)
+def test_a_path_query_through_a_link_is_guarded(shim: SparkSession, tmp_path: Path, source: str) -> None:
+    plain = source.removeprefix("bloom")
+    shim.range(5).write.format(source).save(str(tmp_path / "real"))
+    link(tmp_path, "link", "real")
+    shim.sql(f"CREATE TABLE at_path USING {plain} LOCATION '{tmp_path}/real'")
+    try:
+        with pytest.raises(AnalysisException, match=REFUSED):
+            shim.sql(f"INSERT OVERWRITE at_path SELECT * FROM {source}.`{tmp_path}/link`")
+        assert rows(shim.table("at_path")) == [(i,) for i in range(5)]
+    finally:
+        shim.sql("DROP TABLE at_path")
+
+
+@pytest.mark.parametrize("source", FORMATS)
 def test_rows_that_spark_reads_by_a_link_are_not_lost(shim: SparkSession, tmp_path: Path, source: str) -> None:
     """Spark compares paths by name; here the old files are deleted when the new ones are there."""
     shim.range(5).write.format(source).save(str(tmp_path / "real"))

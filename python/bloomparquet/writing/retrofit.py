@@ -29,7 +29,7 @@ from bloomparquet.pruning.planner import cache
 from bloomparquet.pruning.rowgroups import RowGroups
 from bloomparquet.sbbf import SplitBlockBloomFilter
 from bloomparquet.storage import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage, read_ranges
-from bloomparquet.table_log import OnTableLog, directories_of, require_writable
+from bloomparquet.table_log import directories_of, require_copyable, require_writable
 from bloomparquet.writing import tail
 from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
 from bloomparquet.writing.existing import Existing, find_filters, has_filter, is_open, read_filter, replaced
@@ -185,10 +185,13 @@ def add_filters(
 
 
 def _open(src: Paths, dst: PathLike | None, filesystem: Any, keys: Keys | None) -> Dataset:
-    # Files that stay where they are need no reader's rule: a table with a log is not written to at all.
-    table_log: OnTableLog = "ignore" if dst is None else "error"
-    options: dict[str, Any] = {"filesystem": filesystem, "keys": keys, "table_log": table_log}
-    return Dataset.open(src, partitioned=False, allow_named_files=True, **options)
+    dataset = Dataset.open(src, partitioned=False, filesystem=filesystem, keys=keys, table_log="ignore")
+    if dst is not None:
+        given = [src] if isinstance(src, str | os.PathLike) else src
+        named = {open_storage(os.fspath(item), filesystem)[1] for item in given}
+        listed = (file.path for file in dataset.files if file.path not in named)
+        require_copyable(dataset.storage, directories_of(dataset.storage, listed))
+    return dataset
 
 
 def _as_asked(bloom: Named, schema: FileSchema, path: str) -> Named:

@@ -129,7 +129,7 @@ final class OptionNames {
     if (instead != null) {
       throw new IllegalArgumentException(
           String.format(
-              "option %s is for reading and writing without the jar; with it, set %s instead", instead, PYTHON_ONLY.get(instead)));
+              "option %s is for loads without the jar; with it, set %s instead", instead, PYTHON_ONLY.get(instead)));
     }
     String ofDriver = find(OF_THE_DRIVER.keySet(), name);
     if (ofDriver != null) {

@@ -98,7 +98,10 @@ final class OverwriteGuard {
       if (leaf instanceof DataSourceV2Relation relation) {
         return of(relation.table());
       }
-      if (everything && leaf instanceof LogicalRelation relation && relation.relation() instanceof HadoopFsRelation files) {
+      // Spark compares the names of paths, and a path query may name ours by a link.
+      if (leaf instanceof LogicalRelation relation
+          && relation.relation() instanceof HadoopFsRelation files
+          && (everything || files.fileFormat() instanceof BloomSource)) {
         List<Path> roots = Scala.list(files.location().rootPaths());
         return new Read(roots, roots);
       }
