@@ -58,12 +58,9 @@ final class OptionNames {
       Map.of(
           "caseSensitive", "the session's spark.sql.caseSensitive",
           "inferPartitionTypes", "spark.sql.sources.partitionColumnTypeInference.enabled",
-          "clockTimeZone", "the JVM's user.timezone",
           "maxPartitionBytes", "spark.sql.files.maxPartitionBytes",
           "openCostInBytes", "spark.sql.files.openCostInBytes",
-          "minPartitionNum", "spark.sql.files.minPartitionNum",
-          "partitionBy", "df.write.partitionBy(…)",
-          "ifExists", "df.write.mode(…)");
+          "minPartitionNum", "spark.sql.files.minPartitionNum");
 
   private static final Map<String, String> OF_THE_DRIVER =
       Map.of(
