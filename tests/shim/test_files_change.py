@@ -171,6 +171,20 @@ def test_skipped_files_are_checked_by_limits_and_iterators(table: Table) -> None
         assert len(act(table.load().where(WHERE).limit(5))) == 5
 
 
+def test_plan_of_a_query_that_is_over_is_checked(table: Table, shim: SparkSession) -> None:
+    """A query that failed before its tasks began leaves such a plan behind."""
+    changes.write(table.path, SKIPPED, "a")
+    frame = table.load().where(WHERE)
+    shim.sparkContext.setLocalProperty("spark.sql.execution.id", "987654321")
+    try:
+        assert last_plan(frame)[0].planned
+    finally:
+        shim.sparkContext.setLocalProperty("spark.sql.execution.id", None)  # type: ignore[arg-type]
+    changes.change(table.path, "same size and time", SKIPPED)
+    with pytest.raises(ERRORS, match=CHANGED):
+        frame.collect()
+
+
 def test_cached_frame_that_is_read_anew_is_checked(table: Table) -> None:
     changes.write(table.path, SKIPPED, "a")
     frame = table.load().where(WHERE).cache()

@@ -265,6 +265,32 @@ def test_properties_of_a_table_may_have_any_name(
     assert texts(shim.table(table).where("id = 3").collect()) == ["(3,)"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cacheDirectory", "x"),
+        ("keyProvider", "os:abort"),
+        ("planning", "x"),
+        ("caseSensitive", "true"),
+        ("where", "("),
+    ],
+)
+def test_wrong_options_of_a_table_can_be_mended(
+    shim: SparkSession, source: Source, table: str, tmp_path: Path, name: str, value: str
+) -> None:
+    path = str(tmp_path / "own")
+    shim.range(0, 3, 1, 1).write.format(source).save(path)
+    for mend in (f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{name}')", f"DROP TABLE {table}"):
+        shim.sql(f"CREATE TABLE IF NOT EXISTS {table} (id BIGINT) USING {source} LOCATION '{path}'")
+        shim.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{name}' = '{value}')")
+        with pytest.raises(Exception, match=r"option |PARSE_SYNTAX_ERROR"):
+            shim.table(table).count()
+        shim.sql(mend)
+        if mend.startswith("ALTER"):
+            assert shim.table(table).count() == 3
+    assert not shim.catalog.tableExists(table)
+
+
 def test_a_write_refuses_a_condition(shim: SparkSession, source: Source, path: str, table: str, tmp_path: Path) -> None:
     for mode in ("append", "overwrite"):
         with pytest.raises(Exception, match="option where belongs to a load, and this is a write"):

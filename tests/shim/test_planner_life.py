@@ -13,7 +13,7 @@ import pytest
 from tests.shim.test_no_harm import PATH, PYTHON, script, unplanned, warnings
 from tests.support import files
 from tests.support.scenarios import Readers, run
-from tests.support.spark import conf
+from tests.support.spark import application_conf
 
 PATIENT = "10min"  # a query that waits for so long fails its test by taking that long
 
@@ -54,7 +54,7 @@ def reasons(readers: Readers, path: str) -> str:
 
 def test_a_planner_killed_while_it_starts_is_replaced(readers: Readers, path: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, "[ $n -gt 1 ] || kill -KILL $$")
-    with warnings(readers) as said, conf(readers.spark, {PYTHON: interpreter.program}):
+    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: interpreter.program}):
         reason = reasons(readers, path)
         assert "was killed by signal 9" in reason
         assert f"process {interpreter.started()[0]})" in reason
@@ -66,7 +66,7 @@ def test_a_planner_killed_while_it_starts_is_replaced(readers: Readers, path: st
 
 def test_planners_that_are_always_killed_are_not_always_started(readers: Readers, path: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, "kill -SEGV $$")
-    with conf(readers.spark, {PYTHON: interpreter.program}):
+    with application_conf(readers.spark, {PYTHON: interpreter.program}):
         for _ in range(3):
             _, failures = unplanned(readers, path, planningTimeout=PATIENT)
             assert failures == [1]
@@ -75,7 +75,7 @@ def test_planners_that_are_always_killed_are_not_always_started(readers: Readers
 
 def test_a_failing_import_is_shown_and_not_tried_again(readers: Readers, path: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
-    with warnings(readers) as said, conf(readers.spark, {PYTHON: interpreter.program, PATH: ""}):
+    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: interpreter.program, PATH: ""}):
         plan, failures = unplanned(readers, path, planningTimeout=PATIENT)
     assert "exited with code 1: ModuleNotFoundError: No module named 'pyspark_bloomparquet'" in str(plan.reason)
     assert failures == [1]
@@ -86,14 +86,14 @@ def test_the_last_line_of_stderr_is_bounded(readers: Readers, path: str, tmp_pat
     text = (
         "i=0; while [ $i -lt 3 ]; do printf '%03000d\\n' $i >&2; i=$((i+1)); done; printf 'the é end\\n\\n' >&2; exit 7"
     )
-    with conf(readers.spark, {PYTHON: script(tmp_path, text)}):
+    with application_conf(readers.spark, {PYTHON: script(tmp_path, text)}):
         plan, _ = unplanned(readers, path, planningTimeout=PATIENT)
     assert "exited with code 7: the é end; can that Python" in str(plan.reason)
 
 
 def test_a_program_that_does_not_read(readers: Readers, path: str, tmp_path: Path) -> None:
     among = ", ".join(map(str, range(1000, 21_000)))  # more than a pipe holds
-    with conf(readers.spark, {PYTHON: script(tmp_path, "exec <&-; exec sleep 60")}):
+    with application_conf(readers.spark, {PYTHON: script(tmp_path, "exec <&-; exec sleep 60")}):
         ran = run(readers.jar(path, planningTimeout=PATIENT).where(f"id IN (6, {among})"))
     assert ran.rows == ["(6,)"]
     assert "does not read its requests" in str(ran.plan.reason)
@@ -102,7 +102,7 @@ def test_a_program_that_does_not_read(readers: Readers, path: str, tmp_path: Pat
 def test_queries_do_not_wait_for_a_stopped_planner(readers: Readers, path: str, tmp_path: Path) -> None:
     """It is ended after a few seconds; what the queries wait for otherwise is their planningTimeout."""
     interpreter = Interpreter(tmp_path)
-    with warnings(readers) as said, conf(readers.spark, {PYTHON: interpreter.program}):
+    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: interpreter.program}):
         planned(readers, path)
         (first,) = interpreter.started()
         os.kill(first, signal.SIGSTOP)
@@ -143,6 +143,6 @@ def test_a_slow_planner_is_not_ended(readers: Readers, path: str, tmp_path: Path
         program.write_text(SLOW_PLAN.format(slow="time.sleep(10)" if how == "waits" else BUSY))
         text = f'exec "{sys.executable}" "{program}"'
     interpreter = Interpreter(tmp_path, text)
-    with conf(readers.spark, {PYTHON: interpreter.program}):
+    with application_conf(readers.spark, {PYTHON: interpreter.program}):
         planned(readers, path)
     assert len(interpreter.started()) == 1

@@ -177,3 +177,17 @@ def test_a_condition_beside_a_tables_name_is_refused(shim: SparkSession, source:
 def test_the_option_time_zone_is_the_zone_of_where(shim: SparkSession, source: str, path: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"where": NOON, "timeZone": "America/New_York"}
     assert hours(read(shim, source, path, **options)) == [17]
+
+
+@pytest.mark.parametrize("where", ["plus_one(hour) = 3", "plus_one(hour) = 3 AND hour = 2", "latest(hour) = 23"])
+def test_functions_defined_in_sql_are_refused(shim: SparkSession, source: str, path: str, where: str) -> None:
+    shim.range(24).createOrReplaceTempView("numbers")
+    shim.sql("CREATE OR REPLACE TEMPORARY FUNCTION plus_one(x INT) RETURNS INT RETURN x + 1")
+    shim.sql("CREATE OR REPLACE TEMPORARY FUNCTION latest(x INT) RETURNS INT RETURN (SELECT max(id) FROM numbers)")
+    try:
+        with pytest.raises(Exception, match="expected a condition that each row answers by itself"):
+            hours(shim.read.format(source).option("where", where).load(path))
+    finally:
+        shim.sql("DROP TEMPORARY FUNCTION plus_one")
+        shim.sql("DROP TEMPORARY FUNCTION latest")
+        shim.catalog.dropTempView("numbers")

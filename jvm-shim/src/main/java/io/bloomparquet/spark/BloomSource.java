@@ -127,7 +127,6 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
   private PrunedTable table(CaseInsensitiveStringMap given, StructType schema, Transform[] declared) {
     SparkSession session = SparkSession.active();
     Map<String, String> options = OptionLayers.of(sessionOptions(session), given.asCaseSensitiveMap());
-    OptionNames.check(kind(), given.asCaseSensitiveMap());
     return newTable(
         session,
         TablePaths.without(given).asCaseSensitiveMap(),

@@ -95,22 +95,27 @@ final class BoundFilter {
     LogicalPlan plan = session.sessionState().analyzer().execute(new Filter(parsed, rows));
     session.sessionState().analyzer().checkAnalysis(plan);
     plan = ComputeCurrentTime$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(plan));
-    if (plan instanceof Filter filter) {
-      plan = new Filter(inline(filter.condition(), columns, new HashMap<>()), filter.child());
+    // Functions that are defined in SQL become plans of their own around the condition.
+    if (!(plan instanceof Filter analyzed && analyzed.child() instanceof LocalRelation)) {
+      throw notOfRows(sql);
     }
+    plan = new Filter(inline(analyzed.condition(), columns, new HashMap<>()), analyzed.child());
     for (Rule<LogicalPlan> rule : RULES) {
       plan = rule.apply(plan);
     }
-    Expression condition =
-        plan instanceof Filter filter ? filter.condition() : Literal.create(true, DataTypes.BooleanType);
+    Expression condition = ((Filter) plan).condition();
     if (SubqueryExpression$.MODULE$.hasSubquery(condition) || !condition.deterministic() || !isOfRows(condition)) {
-      throw new IllegalArgumentException(
-          "option where is '"
-              + sql
-              + "'; expected a condition that each row answers by itself: without subqueries, random values, Python "
-              + "functions and the current user");
+      throw notOfRows(sql);
     }
     return new BoundFilter(schema, columns, condition);
+  }
+
+  private static IllegalArgumentException notOfRows(String sql) {
+    return new IllegalArgumentException(
+        "option where is '"
+            + sql
+            + "'; expected a condition that each row answers by itself: without subqueries, random values, functions in "
+            + "Python or defined in SQL, and the current user; use .where(…) for these");
   }
 
   /** Whether a task can evaluate {@code expression}, without the planning that a whole query gets. */

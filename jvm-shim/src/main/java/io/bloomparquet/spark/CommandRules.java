@@ -177,6 +177,10 @@ final class CommandRules extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan created(CreateTable create) {
+    if (create.tableSpec() instanceof TableSpec given) {
+      // A table that is there is loaded whatever its options, so that it can be altered and dropped.
+      OptionNames.check(sourceOf(given).kind(), Scala.map(given.options()));
+    }
     List<String> partitions = columns(create.partitioning(), create.tableSpec());
     List<ColumnDefinition> columns = last(Scala.list(create.columns()), ColumnDefinition::name, partitions);
     return new CreateTable(

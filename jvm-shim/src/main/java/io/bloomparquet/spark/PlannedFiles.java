@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.execution.PartitionedFileUtil$;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.FilePartition$;
 import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
@@ -36,7 +37,7 @@ final class PlannedFiles {
   private final JsonNode predicate;
   private final List<PartitionDirectory> directories;
   private final PlanResult result;
-  private final boolean isPlannedWhileRunning;
+  private final String execution;
   private InputPartition[] partitions;
   private SkippedFiles skipped;
   private boolean isUsed;
@@ -48,8 +49,7 @@ final class PlannedFiles {
     this.predicate = predicate;
     this.directories = directories;
     this.result = result;
-    // A plan that is made for EXPLAIN, or for a DataFrame that is cached, may be run much later.
-    this.isPlannedWhileRunning = session.sparkContext().getLocalProperty(EXECUTION) != null;
+    this.execution = session.sparkContext().getLocalProperty(EXECUTION);
   }
 
   /**
@@ -111,14 +111,20 @@ final class PlannedFiles {
 
   /** What a task of this plan, which is about to start, is to check; null if the plan was made just now. */
   synchronized SkippedFiles skippedToCheck() {
-    if (!isUsed && isPlannedWhileRunning) {
-      isUsed = true;
+    boolean isNew = !isUsed && isPlannedByRunningQuery();
+    isUsed = true;
+    if (isNew) {
       return null;
     }
     if (skipped == null) {
       skipped = SkippedFiles.of(skippedFiles());
     }
     return skipped;
+  }
+
+  /** A plan for EXPLAIN, or for a DataFrame that is cached, or of a query that failed, may be run much later. */
+  private boolean isPlannedByRunningQuery() {
+    return execution != null && SQLExecution.getQueryExecution(Long.parseLong(execution)) != null;
   }
 
   private Map<Path, FileVersion> skippedFiles() {

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
@@ -16,6 +17,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -45,6 +47,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   private final ScanOptions scanOptions;
   private StructType columns;
   private BoundFilter where;
+  private Exception wrongOption;
   private PartitioningAwareFileIndex files;
   private long listedAt = WrittenPaths.now();
 
@@ -71,7 +74,34 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     this.paths = TablePaths.of(options);
     this.given = given;
     this.declared = declared;
-    scanOptions = ScanOptions.of(this.options, DriverSettings.of(session.sparkContext()), null);
+    scanOptions =
+        checked(
+            () -> {
+              OptionNames.check(kind(), properties);
+              return ScanOptions.of(this.options, DriverSettings.of(session.sparkContext()), null);
+            });
+  }
+
+  /**
+   * What {@code check} gives. A catalog loads a table also for the statements that mend or drop it, so there an error
+   * waits for whoever reads or writes rows; null then.
+   */
+  private <T> T checked(Supplier<T> check) {
+    try {
+      return check.get();
+    } catch (Exception error) { // Spark's own are checked exceptions that nothing declares
+      if (!properties.containsKey(TableCatalog.PROP_PROVIDER)) {
+        throw error;
+      }
+      wrongOption = wrongOption == null ? error : wrongOption;
+      return null;
+    }
+  }
+
+  private void requireRightOptions() {
+    if (wrongOption != null) {
+      throw Thrown.unchecked(wrongOption);
+    }
   }
 
   abstract FileKind kind();
@@ -130,7 +160,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
       where =
           sql == null
               ? BoundFilter.none(described)
-              : BoundFilter.of(session, sql, described, options.get(DateTimeUtils.TIMEZONE_OPTION()));
+              : checked(() -> BoundFilter.of(session, sql, described, options.get(DateTimeUtils.TIMEZONE_OPTION())));
       columns = described;
     }
     return columns;
@@ -194,6 +224,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     refreshIfWritten();
     CaseInsensitiveStringMap merged = mergedOptions(given);
     StructType schema = schema();
+    requireRightOptions();
     PlannerPredicate predicates =
         new PlannerPredicate(session, kind(), schema, fileIndex().partitionSchema(), doubt(merged));
     OptionNames.check(kind(), given.asCaseSensitiveMap());
@@ -228,7 +259,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   @Override
   public String id() {
     schema();
-    return where.isNone() ? null : where.id();
+    return where == null || where.isNone() ? null : where.id();
   }
 
   // Spark gives the rows of one relation to another of an equal table: what is cached, and exchanges.
@@ -268,6 +299,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    requireRightOptions();
     OptionNames.check(kind(), info.options().asCaseSensitiveMap());
     Map<String, String> merged =
         OptionLayers.of(
