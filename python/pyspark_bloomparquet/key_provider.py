@@ -151,7 +151,8 @@ def _load(provider: str, shipped_files: str | None) -> Keys:
 def _add_shipped(provider: str, shipped_files: str | None) -> None:
     """Look for the provider's module among what Spark has shipped, too; last, and only if it is there.
 
-    SQL's ADD FILE writes into the same directory, and must not take the place of other modules.
+    SQL's ADD FILE writes into the same directory. It cannot replace a module that is installed, but it can supply one
+    that is installed nowhere.
     """
     before = list(sys.path)
     if shipped_files and shipped_files not in sys.path:

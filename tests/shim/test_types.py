@@ -65,7 +65,7 @@ def looked_for(readers: Readers, path: str, column: str, expression: str) -> lis
 
 
 def all_by_filter(found: list[Ran]) -> None:
-    assert [(ran.plan.total, ran.plan.kept, ran.plan.skipped["bloom"], ran.tasks > 0) for ran in found] == [
+    assert [(ran.plan.total, ran.plan.kept, ran.plan.skipped["bloom"], ran.scanned > 0) for ran in found] == [
         (6, 1, 5, True),
         (6, 2, 4, True),
         (6, 0, 6, False),

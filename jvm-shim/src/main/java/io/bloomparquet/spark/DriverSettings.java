@@ -77,7 +77,7 @@ record DriverSettings(List<String> keyProviders, String cacheDirectory, long cac
     throw new IllegalArgumentException(
         String.format(
             "option keyProvider is %s; expected one of the functions that %s names (found: %s). Set it when the "
-                + "application starts: spark-defaults.conf, --conf, or SparkSession.builder.config",
+                + "application starts: spark-defaults.conf, --conf, or SparkSession.builder.config; a running context takes none",
             isName ? "'" + provider + "'" : "not of the form module:function",
             KEY_PROVIDERS,
             keyProviders.isEmpty() ? "none" : String.join(", ", keyProviders)));
