@@ -187,7 +187,7 @@ def _require_no_loop(root: str, link: str) -> None:
 
 
 def _require_no_loop_above(root: str, directory: str) -> None:
-    """The same for every link between `root` and `directory`."""
+    """UnsupportedError where a symbolic link between `root` and `directory` leads back to one that it lies in."""
     while len(directory) > len(root.rstrip("/")):
         if os.path.islink(directory):
             _require_no_loop(root, directory)

@@ -293,7 +293,7 @@ def _compile(pattern: bytes) -> Callable[..., re.Match[bytes] | None]:
 
 
 def _decode(buffer: bytes, position: int, found: list[Any]) -> int:
-    """As :func:`_apply`, step by step."""
+    """Decode the chunk at `position` value by value, into `found`; its end. For chunks that fit no template."""
     reader = thrift.CompactReader(buffer, position, most=_MOST_VALUES)
     _decode_struct(reader, buffer, (), found)
     return reader.position

@@ -60,7 +60,7 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
    */
   FilterOptions newFilterOptions(Map<String, String> options, StructType schema);
 
-  /** As {@link #newFilterOptions}; checks the names of the options, too. */
+  /** The filters of a write, by {@link #newFilterOptions}, after a check of the names of its options. */
   default FilterOptions filterOptions(Map<String, String> options, StructType schema) {
     OptionNames.check(kind(), options);
     if (OptionLayers.of(options).containsKey("where")) {

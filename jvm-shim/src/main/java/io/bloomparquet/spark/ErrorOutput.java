@@ -42,7 +42,7 @@ final class ErrorOutput {
     kept.delete(0, Math.max(0, kept.length() - 2 * LONGEST_LINE));
   }
 
-  /** Of a process that has exited: a colon and the last line with text in it; empty if there is none. */
+  /** A colon and the last line with text in it; empty if there is none. Waits for the output of an exited process. */
   String lastLine() {
     try {
       copying.join(TimeUnit.SECONDS.toMillis(1)); // a child that goes on may hold the pipe open

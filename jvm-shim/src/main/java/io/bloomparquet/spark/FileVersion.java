@@ -49,19 +49,23 @@ record FileVersion(long size, long modified, long inode, long changed) implement
 
   /** The present version of a local file; null where the system tells no inodes. */
   static FileVersion ofLocal(Path path) throws IOException {
-    Map<String, Object> found;
+    Map<String, Object> attributes;
     try {
-      found = Files.readAttributes(java.nio.file.Path.of(path.toUri().getPath()), ATTRIBUTES);
+      attributes = Files.readAttributes(java.nio.file.Path.of(path.toUri().getPath()), ATTRIBUTES);
     } catch (UnsupportedOperationException | IllegalArgumentException error) {
       return null;
     } catch (NoSuchFileException error) {
       throw new FileNotFoundException(path.toString());
     }
     return new FileVersion(
-        (Long) found.get("size"),
-        ((FileTime) found.get("lastModifiedTime")).toMillis(),
-        (Long) found.get("ino"),
-        ((FileTime) found.get("ctime")).to(TimeUnit.NANOSECONDS));
+        (Long) attributes.get("size"),
+        Math.floorDiv(nanos(attributes, "lastModifiedTime"), 1_000_000L), // as the planner rounds, before 1970 too
+        (Long) attributes.get("ino"),
+        nanos(attributes, "ctime"));
+  }
+
+  private static long nanos(Map<String, Object> attributes, String time) {
+    return ((FileTime) attributes.get(time)).to(TimeUnit.NANOSECONDS);
   }
 
   /** The present version of any file. */

@@ -54,7 +54,7 @@ final class PlannerProcess {
    */
   private static final int MOST_IDLE = 8;
 
-  /** The same before its first frame: imports send no signs of life, and may wait for a slow disk. */
+  /** As {@code MOST_IDLE}, before the first frame: imports send no signs of life, and may wait for a slow disk. */
   private static final int MOST_IDLE_AT_START = 20;
 
   /** For how many seconds a process with work may send nothing although it uses the CPU. */
