@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark_bloomparquet import options
+from pyspark_bloomparquet.options import load as options
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -80,7 +80,7 @@ def run(command: str, where: str) -> str:
         return ""
     assert words[0] == "bloomparquet", f"{where}: do not know how to run {words[0]}"
     done = subprocess.run(
-        [sys.executable, "-m", "bloomparquet.cli", *words[1:]],
+        [sys.executable, "-m", "bloomparquet.cli.main", *words[1:]],
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
@@ -96,7 +96,7 @@ def comparable(text: str) -> str:
 def test_the_table_of_options_is_current() -> None:
     shown = re.search(r"<!-- options: .*? -->\n(.*)\n<!-- /options -->", README, re.DOTALL)
     assert shown is not None
-    assert shown.group(1) == options.markdown(), "run: python -m pyspark_bloomparquet.options"
+    assert shown.group(1) == options.markdown(), "run: python -m pyspark_bloomparquet.options.load"
 
 
 def test_the_make_targets_it_names_exist() -> None:

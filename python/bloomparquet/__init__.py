@@ -7,8 +7,6 @@ match, by partition values, statistics and the split-block Bloom filters stored 
 
 from typing import TYPE_CHECKING, Any
 
-from bloomparquet.advice import advise
-from bloomparquet.dataset import Dataset
 from bloomparquet.errors import (
     BloomParquetError,
     EncryptionError,
@@ -21,9 +19,12 @@ from bloomparquet.errors import (
     PlanError,
     UnsupportedError,
 )
-from bloomparquet.inspection import Probe, inspect, probe
-from bloomparquet.keys import Keys
-from bloomparquet.predicate import (
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.plan import RowGroup, ScanPlan
+from bloomparquet.planning.planner import plan
+from bloomparquet.query.predicate import (
     And,
     Eq,
     EqNullSafe,
@@ -41,15 +42,14 @@ from bloomparquet.predicate import (
     Predicate,
     StartsWith,
 )
-from bloomparquet.pruning.plan import RowGroup, ScanPlan
-from bloomparquet.pruning.planner import plan
-from bloomparquet.pruning.verdict import Verdict
-from bloomparquet.sbbf import SplitBlockBloomFilter
-from bloomparquet.scan import read_table, scan_batches
-from bloomparquet.writing.bloom import Bloom
+from bloomparquet.query.verdict import Verdict
+from bloomparquet.reading.inspect import Probe, inspect, probe
+from bloomparquet.reading.scan import read_table, scan_batches
+from bloomparquet.writing.advice.advise import advise
 from bloomparquet.writing.encryption import Encryption
+from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.outcome import ColumnOutcome, FileOutcome
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from bloomparquet.writing.writer import ParquetWriter, write_table
 
 if TYPE_CHECKING:

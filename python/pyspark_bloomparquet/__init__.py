@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark_bloomparquet.retrofit import add_filters, shrink_filters
-    from pyspark_bloomparquet.shim import ScanSummary, attach, configure, jar_path, last_plan
+    from pyspark_bloomparquet.jar.session import ScanSummary, attach, configure, jar_path, last_plan
+    from pyspark_bloomparquet.retrofit.retrofit import add_filters, shrink_filters
     from pyspark_bloomparquet.source import DefaultSource
 
     __version__: str
@@ -38,11 +38,11 @@ def __getattr__(name: str) -> Any:
 
         return DefaultSource
     if name in ("add_filters", "shrink_filters"):
-        from pyspark_bloomparquet import retrofit
+        from pyspark_bloomparquet.retrofit import retrofit
 
         return getattr(retrofit, name)
     if name in __all__:
-        from pyspark_bloomparquet import shim
+        from pyspark_bloomparquet.jar import session as shim
 
         return getattr(shim, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ import json
 
 import click
 
-from bloomparquet.cli import cli, main
+from bloomparquet.cli.main import cli, main
 
 __all__ = ["cli", "main"]
 
@@ -18,7 +18,7 @@ __all__ = ["cli", "main"]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def jar(as_json: bool) -> None:
     """Print where the jar for Spark is: spark-submit --jars "$(bloomparquet jar)"."""
-    from pyspark_bloomparquet.shim import SUPPORTED, jar_path
+    from pyspark_bloomparquet.jar.session import SUPPORTED, jar_path
 
     path = str(jar_path())
     versions = [f"{major}.{minor}" for major, minor in SUPPORTED]

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
-    from pyspark_bloomparquet.reader import BloomParquetReader
+    from pyspark_bloomparquet.read.reader import BloomParquetReader
 
 
 class DefaultSource(DataSource):
-    """``spark.read.format("bloomparquet").load(path)``; its options are in :mod:`pyspark_bloomparquet.options`."""
+    """``spark.read.format("bloomparquet").load(path)``; its options are in :mod:`pyspark_bloomparquet.options.load`."""
 
     @classmethod
     def name(cls) -> str:
@@ -28,15 +28,15 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """The schema that Spark's own reader would infer. Spark calls this only if the user gives no schema."""
-        from pyspark_bloomparquet.options import Options
-        from pyspark_bloomparquet.table import Table
+        from pyspark_bloomparquet.options.load import Options
+        from pyspark_bloomparquet.read.listing import Table
 
         return Table(Options.parse(self.options)).schema()
 
     def reader(self, schema: StructType) -> BloomParquetReader:
         """The reader of exactly the columns of `schema`."""
-        from pyspark_bloomparquet.options import Options
-        from pyspark_bloomparquet.reader import make_reader
+        from pyspark_bloomparquet.options.load import Options
+        from pyspark_bloomparquet.read.reader import make_reader
 
         return make_reader(Options.parse(self.options), schema)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import xxhash
 
-from bloomparquet.hashing import xxh64_bytes, xxh64_int32, xxh64_int64
-from bloomparquet.sbbf import SplitBlockBloomFilter
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_int32, xxh64_int64
 from tests.bench.measure import Aim, Contender, Row, millions_per_second, take_turns
 
 _FPP = 0.01

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.pruning.planner import cache
+from bloomparquet.planning.planner import cache
 from pyspark_bloomparquet import attach
 from tests.bench.data import Shape, scatter
 from tests.bench.measure import Contender, Row, Timing, milliseconds, take_turns

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 import bloomparquet as bp
-from bloomparquet.pruning.planner import cache
+from bloomparquet.planning.planner import cache
 from tests.bench.data import Shape, table
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
 from tests.bench.plans import Lookups

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import pyarrow.parquet as pq
 import xxhash
 
-from bloomparquet.format.bloom import parse_header
-from bloomparquet.sbbf import SALTS
+from bloomparquet.parquet.bloom_filter.header import parse_header
+from bloomparquet.parquet.bloom_filter.split_block import SALTS
 
 _SALTS = [int(salt) for salt in SALTS]
 _HEADER_BYTES = 64

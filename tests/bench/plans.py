@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import bloomparquet as bp
-from bloomparquet.pruning.planner import cache
+from bloomparquet.planning.planner import cache
 from tests.bench.data import Shape, data_set, file_of, keys, scatter
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
 from tests.bench.naive import NaivePlanner

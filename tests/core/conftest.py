@@ -8,7 +8,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from bloomparquet.keys import expiring
+from bloomparquet.parquet.encryption.keys import ttl_cache as expiring
 from pyspark_bloomparquet import cli
 from tests.support.commands import Result, Run
 from tests.support.kms_files import Clock

@@ -16,13 +16,14 @@ import pytest
 from rich.console import Console
 
 import bloomparquet as bp
-from bloomparquet import advice, cli_output
-from bloomparquet.advice import advise
-from bloomparquet.pruning.planner import cache
-from bloomparquet.sampling_parquet import right_sizes
-from bloomparquet.sbbf import smallest_num_bytes
-from bloomparquet.storage import ReadCount
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.cli import output as cli_output
+from bloomparquet.parquet.bloom_filter.split_block import smallest_num_bytes
+from bloomparquet.planning.planner import cache
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.writing.advice import advise as advice
+from bloomparquet.writing.advice.advise import advise
+from bloomparquet.writing.advice.sampling_parquet import right_sizes
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.advice import by_column, only
 from tests.support.core import (
     graft_filters,

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet import advice
-from bloomparquet.advice import advise
-from bloomparquet.dataset import Dataset
-from bloomparquet.pruning.planner import cache
-from bloomparquet.sampling import Wanted, table_columns, take_samples
-from bloomparquet.storage import ReadCount
+from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.planner import cache
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.writing.advice import advise as advice
+from bloomparquet.writing.advice.advise import advise
+from bloomparquet.writing.advice.sampling import Wanted, table_columns, take_samples
 from tests.support.advice import by_column, only
 from tests.support.core import (
     BLOOM_LENGTH,
@@ -113,7 +113,7 @@ def test_errors_of_the_storage_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def fail(*_: Any) -> None:
         raise PermissionError(13, "no")
 
-    monkeypatch.setattr("bloomparquet.storage.os.preadv", fail)
+    monkeypatch.setattr("bloomparquet.storage.files.os.preadv", fail)
     with pytest.raises(PermissionError):
         advise(path)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.pruning.planner import plan_scan
+from bloomparquet.planning.planner import plan_scan
 from tests.support.core import kept
 from tests.support.files import hive, write
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bloomparquet.errors import BloomParquetError, FormatError, LimitError, UnsupportedError
-from bloomparquet.format.bloom import MAX_BITSET_BYTES, parse_header, parse_headers
+from bloomparquet.parquet.bloom_filter.header import MAX_BITSET_BYTES, parse_header, parse_headers
 from tests.support.core import Field, encode
 
 ARROW_RS = bytes([21, 64, 28, 28, 0, 0, 28, 28, 0, 0, 28, 28, 0, 0, 0])

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyspark_bloomparquet import shim
+from pyspark_bloomparquet.jar import session as shim
 from tests.support import files
 from tests.support.commands import Result, Run
 
@@ -249,7 +249,7 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where an installation in `tmp_path` has its jar, if it has one."""
-    monkeypatch.setattr(shim, "__file__", str(tmp_path / "shim.py"))
+    monkeypatch.setattr(shim, "__file__", str(tmp_path / "jar" / "session.py"))
     (tmp_path / "jars").mkdir()
     return tmp_path / "jars" / "bloomparquet.jar"
 
@@ -277,7 +277,8 @@ def test_jar_needs_no_spark() -> None:
 import sys
 for name in ("pyspark", "py4j"):
     sys.modules[name] = None
-from pyspark_bloomparquet import cli, shim
+from pyspark_bloomparquet import cli
+from pyspark_bloomparquet.jar import session as shim
 shim.jar_path = lambda: "somewhere.jar"
 cli.main(["jar"])
 """
@@ -305,7 +306,7 @@ finally:
 
 
 def test_a_closed_pipe_is_quiet(users: str) -> None:
-    command = f"{sys.executable} -m bloomparquet.cli read {users} --json | head -1; exit ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m bloomparquet.cli.main read {users} --json | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.returncode in (0, 141)

@@ -176,7 +176,7 @@ def test_a_column_that_the_service_refuses_is_neither_shown_nor_skipped(
 def test_as_it_is_installed_the_command_finds_modules_of_the_current_directory(tmp_path: Path) -> None:
     (tmp_path / "my_keys.py").write_text("import bloomparquet\ndef mine(): return bloomparquet.Keys()\n")
     (tmp_path / "elsewhere").mkdir()
-    script = "import sys; sys.path.remove(''); from bloomparquet.cli import main; main()"
+    script = "import sys; sys.path.remove(''); from bloomparquet.cli.main import main; main()"
     command = [sys.executable, "-c", script, "plan", "no such file", "--key-provider", "my_keys:mine"]
     here = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert here.returncode == 1

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.report import human_bytes
+from bloomparquet.cli.render import human_bytes
 from tests.support import files
 from tests.support.commands import Run
 
@@ -303,7 +303,7 @@ def in_terminal(command: list[str]) -> tuple[str, str]:
 
 def test_a_bar_is_shown_in_a_terminal_and_keeps_off_stdout(events: Path) -> None:
     (events / "day=2026-03-00 x" / "a.parquet").write_bytes(b"PAR1" + bytes(100))
-    command = [sys.executable, "-m", "bloomparquet.cli", "add", str(events), "--columns", "id"]
+    command = [sys.executable, "-m", "bloomparquet.cli.main", "add", str(events), "--columns", "id"]
     out, shown = in_terminal([*command, "--dry-run", "--json"])
     assert [json.loads(line)["action"] for line in out.splitlines()] == ["added", "failed", *["added"] * 3]
     assert "5 of 5 files" in shown
@@ -323,7 +323,7 @@ def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> N
             time.sleep(1)
             return original(source, target, **more)
         os.rename = slowly
-        from bloomparquet import cli
+        from bloomparquet.cli import main as cli
         cli.main(["add", {str(events)!r}, "--columns", "id"])
     """)
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -338,12 +338,14 @@ def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> N
     assert done % GROUPS == 0
     assert {str(path): pq.read_table(path) for path in events.rglob("*.parquet")} == rows
     assert len(contents(events)) == FILES
-    subprocess.run([sys.executable, "-m", "bloomparquet.cli", "add", str(events), "--columns", "id"], check=True)
+    subprocess.run([sys.executable, "-m", "bloomparquet.cli.main", "add", str(events), "--columns", "id"], check=True)
     assert filtered(events) == {"id": FILES * GROUPS}
 
 
 def test_a_closed_pipe_is_quiet_and_leaves_every_file_whole(events: Path) -> None:
-    command = f"{sys.executable} -m bloomparquet.cli add '{events}' --columns id --json | true; exit ${{PIPESTATUS[0]}}"
+    command = (
+        f"{sys.executable} -m bloomparquet.cli.main add '{events}' --columns id --json | true; exit ${{PIPESTATUS[0]}}"
+    )
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.returncode == 141

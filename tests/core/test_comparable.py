@@ -11,7 +11,7 @@ import pytest
 from pyarrow import orc
 
 import bloomparquet as bp
-from bloomparquet.pruning.planner import plan_scan
+from bloomparquet.planning.planner import plan_scan
 from tests.support.files import hive, write
 
 COLUMNS = {

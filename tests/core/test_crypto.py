@@ -12,11 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import EncryptionError, FormatError
-from bloomparquet.format import thrift
-from bloomparquet.format.bloom import header_bytes
-from bloomparquet.format.crypto import Algorithm, Cipher, Module, module_aad, module_size, parse_file_crypto
-from bloomparquet.format.thrift import CompactReader
-from bloomparquet.format.tree import Tree, write_tree
+from bloomparquet.parquet.bloom_filter.header import header_bytes
+from bloomparquet.parquet.encryption.modules import (
+    Algorithm,
+    Cipher,
+    Module,
+    module_aad,
+    module_size,
+    parse_file_crypto,
+)
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.parquet.thrift.struct import Tree, write_tree
 
 KEY = bytes(range(16))
 AAD = b"prefix" + b"unique"

@@ -21,8 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.format import layout as layout_module
-from bloomparquet.pruning.planner import cache, plan_scan
+from bloomparquet.parquet.metadata import file_profile as layout_module
+from bloomparquet.planning.planner import cache, plan_scan
 from tests.support.core import empty_filters, set_filter_place, watch_reads
 from tests.support.disk_cache import ROOM, cache_in, entries, restart, ten_files, told, uncached
 from tests.support.files import hive, write
@@ -58,7 +58,7 @@ def test_another_process_reads_what_this_one_has_stored(data: Path, directory: P
     cache.persist()
     code = (
         "import sys, bloomparquet as bp\n"
-        "from bloomparquet.pruning.planner import cache\n"
+        "from bloomparquet.planning.planner import cache\n"
         "cache.use_disk(sys.argv[1], 1 << 30)\n"
         "plan = bp.plan(sys.argv[2], 'x = 31')\n"
         "print(plan.requests, plan)\n"
@@ -158,7 +158,7 @@ def test_bitsets_beyond_the_bound_of_memory_are_read_where_they_lie(
     for half in ("[0-4]", "[5-9]"):
         bp.plan(f"{data}/{half}.parquet", "x = 31")
     expected = uncached(data, "x = 31")
-    monkeypatch.setattr("bloomparquet.pruning.learnt.RESIDENT_BYTES", 4 * 1024)
+    monkeypatch.setattr("bloomparquet.planning.parquet.filter_index.RESIDENT_BYTES", 4 * 1024)
     found = bp.plan(data, "x = 31")
     assert told(found) == expected
     assert found.filter_reads.requests > 0

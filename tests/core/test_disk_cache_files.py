@@ -20,11 +20,11 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.pruning import disk as disk_module
-from bloomparquet.pruning.cache import FooterCache
-from bloomparquet.pruning.disk import CacheDirectory, Entry, default_directory
-from bloomparquet.pruning.planner import cache
-from bloomparquet.storage import FileInfo, ReadCount
+from bloomparquet.planning.parquet import cache_file as disk_module
+from bloomparquet.planning.parquet.cache import FooterCache
+from bloomparquet.planning.parquet.cache_file import CacheDirectory, Entry, default_directory
+from bloomparquet.planning.planner import cache
+from bloomparquet.storage.files import FileInfo, ReadCount
 from tests.support.disk_cache import ROOM, cache_in, entries, own, restart, ten_files, told, uncached
 from tests.support.files import write
 
@@ -102,7 +102,7 @@ def test_a_file_of_other_code_is_not_believed(data: Path, directory: Path, monke
 def test_a_file_of_another_user_is_not_believed(data: Path, directory: Path, monkeypatch: Any) -> None:
     bp.plan(data, "x = 31")
     restart()
-    monkeypatch.setattr("bloomparquet.pruning.disk.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("bloomparquet.planning.parquet.cache_file.os.geteuid", lambda: os.getuid() + 1)
     assert bp.plan(data, "x = 31").requests > 0
 
 
@@ -222,7 +222,7 @@ def test_a_disk_that_does_nothing_right_is_told_once_and_fails_no_plan(
         raise OSError(28, "No space left on device")
 
     cache.use_disk(directory, ROOM)
-    monkeypatch.setattr("bloomparquet.pruning.disk.os.replace", full)
+    monkeypatch.setattr("bloomparquet.planning.parquet.cache_file.os.replace", full)
     for _ in range(2):
         assert told(bp.plan(data, "x = 30")) == expected
         restart()
@@ -267,7 +267,7 @@ def test_the_process_counts_what_it_holds(data: Path, directory: Path) -> None:
 
 
 def _write_many(directory: Path, data: Path, number: int) -> None:
-    from bloomparquet.pruning.planner import cache as own
+    from bloomparquet.planning.planner import cache as own
 
     opened = bp.Dataset.open(data)
     for i in range(25):
@@ -299,7 +299,7 @@ def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -
 
 
 def _die_while_writing(directory: Path, data: Path) -> None:
-    from bloomparquet.pruning.planner import cache as own
+    from bloomparquet.planning.planner import cache as own
 
     own.use_disk(directory, ROOM)
     bp.plan(data, "x = 31")

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.encoding import family_of
-from bloomparquet.format.footer import parse_footer
-from bloomparquet.residual import family_of as arrow_family_of
+from bloomparquet.parquet.metadata.footer import parse_footer
+from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.query.evaluate import family_of as arrow_family_of
 from tests.support.core import kept_indexes, read_footer
 from tests.support.files import write
 
@@ -221,9 +221,9 @@ def test_a_decimal_is_hashed_at_the_files_width(precision: int, tmp_path: Path) 
 @pytest.mark.parametrize("wider", [4, 9, 16])
 def test_a_decimal_of_another_width_than_its_precision_needs_is_found(wider: int, tmp_path: Path) -> None:
     """Writers may use more bytes than the precision needs: the file's type_length decides."""
-    from bloomparquet import hashing
-    from bloomparquet.encoding import encode_values
-    from bloomparquet.format.schema import Annotation, LeafColumn, SchemaNode
+    from bloomparquet.parquet.bloom_filter import xxh64 as hashing
+    from bloomparquet.parquet.metadata.schema import Annotation, LeafColumn, SchemaNode
+    from bloomparquet.parquet.values.encoding import encode_values
 
     traits = bp.plan(write(tmp_path / "x.parquet", {"x": [1]})).table.layouts[0].traits
     node = SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", wider, Annotation("DECIMAL", precision=5, scale=2))

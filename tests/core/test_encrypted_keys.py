@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.pruning import planner
+from bloomparquet.planning import planner
 from tests.support.secrets import FOOTER, GROUPS, OTHER, OWN, ROWS, write
 
 

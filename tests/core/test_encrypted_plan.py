@@ -12,9 +12,11 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import MissingKeyError
-from bloomparquet.format.footer import read_footers
-from bloomparquet.pruning import filters, learnt, planner
-from bloomparquet.storage import ReadCount, open_storage, with_keys
+from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.planning import planner
+from bloomparquet.planning.parquet import filter_index as learnt
+from bloomparquet.planning.parquet import filters
+from bloomparquet.storage.files import ReadCount, open_storage, with_keys
 from tests.support.core import Reads, kept_indexes, watch_reads
 from tests.support.secrets import COLUMNS, FOOTER, GROUPS, KEYS, OTHER, OWN, ROWS, rows, write
 

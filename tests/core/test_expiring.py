@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 from bloomparquet.errors import EncryptionError
-from bloomparquet.keys import expiring
+from bloomparquet.parquet.encryption.keys import ttl_cache as expiring
 from tests.support.kms_files import Clock
 
 

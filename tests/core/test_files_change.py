@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import bloomparquet as bp
-from bloomparquet import scan
-from bloomparquet.pruning import planner
-from bloomparquet.pruning.orc.cache import cache as orc_cache
-from bloomparquet.storage import FileInfo
+from bloomparquet.planning import planner
+from bloomparquet.planning.orc.cache import cache as orc_cache
+from bloomparquet.reading import scan
+from bloomparquet.storage.files import FileInfo
 from tests.support import changes
 from tests.support.changes import BASE, CHANGED, CHANGES, FIRST, FORMATS, KEPT, SKIPPED, WHERE, Row
 from tests.support.disk_cache import cache_in, restart

@@ -12,9 +12,9 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, FormatError
-from bloomparquet.format.footer import parse_footer, read_footers
-from bloomparquet.format.thrift import CompactReader
-from bloomparquet.storage import LocalStorage, ReadCount
+from bloomparquet.parquet.metadata.footer import parse_footer, read_footers
+from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.storage.files import LocalStorage, ReadCount
 from tests.support.core import BLOOM_LENGTH, BLOOM_OFFSET, Field, column_metadata, decode, edit_footer, read_footer
 from tests.support.files import write
 

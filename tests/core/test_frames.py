@@ -19,13 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet import predicate as p
 from bloomparquet.errors import FormatError, LimitError, PlanError
-from bloomparquet.pruning import planner
-from bloomparquet.storage import open_storage
-from pyspark_bloomparquet import planner_worker
-from pyspark_bloomparquet.frames import read_frame, to_predicate, to_shown_as, write_frame
-from pyspark_bloomparquet.planner_worker import parse_listing, present, ranges, summarize
+from bloomparquet.planning import planner
+from bloomparquet.query import predicate as p
+from bloomparquet.storage.files import open_storage
+from pyspark_bloomparquet.jar import planner_worker
+from pyspark_bloomparquet.jar.planner_worker import parse_listing, present, ranges, summarize
+from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_shown_as, write_frame
 from tests.support import files
 from tests.support.core import Field, edit_footer
 
@@ -254,8 +254,8 @@ class Refuse(importlib.abc.MetaPathFinder):
         if name.split(".")[0] in ("pyspark", "py4j"):
             raise ImportError(f"{name} was imported")
 sys.meta_path.insert(0, Refuse())
-from pyspark_bloomparquet.planner_worker import Worker
-from pyspark_bloomparquet.frames import read_frame, write_frame
+from pyspark_bloomparquet.jar.planner_worker import Worker
+from pyspark_bloomparquet.jar.protocol import read_frame, write_frame
 requests, answers = io.BytesIO(), io.BytesIO()
 write_frame(requests, {"id": 1, "version": 0, "files": 0, "predicate": {}, "caseSensitive": False}, b"")
 requests.seek(0)

@@ -12,7 +12,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomparquet.hashing import xxh64_bytes, xxh64_fixed, xxh64_int32, xxh64_int64
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_fixed, xxh64_int32, xxh64_int64
 
 M = (1 << 64) - 1
 P1, P2, P3, P4, P5 = (

@@ -45,7 +45,7 @@ def test_the_core_imports_without_spark_and_without_orc() -> None:
     code = (
         "import sys\n"
         "for name in ('pyspark', 'py4j'): sys.modules[name] = None\n"
-        "import bloomparquet, bloomparquet.cli, bloomparquet.report, bloomparquet.scan\n"
+        "import bloomparquet, bloomparquet.cli.main, bloomparquet.cli.render, bloomparquet.reading.scan\n"
         "assert not [name for name in sys.modules if name.startswith('pyspark_bloomparquet')]\n"
         "assert not [name for name in sys.modules if name.startswith('bloomparquet.orc')]\n"
     )

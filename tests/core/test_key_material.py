@@ -13,10 +13,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError
-from bloomparquet.keys import Keys
-from bloomparquet.keys import material as key_material
-from bloomparquet.keys.wrapping import Wrapping
-from bloomparquet.storage import LocalStorage, open_storage
+from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.parquet.encryption.keys import material as key_material
+from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
+from bloomparquet.storage.files import LocalStorage, open_storage
 from tests.support.kms import SECRET, Kms, Writer, configuration, reveals, whole_text
 from tests.support.kms_files import COLUMNS, TABLE, beside, external, keys, material
 

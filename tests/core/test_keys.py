@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from bloomparquet.errors import EncryptionError, OptionError
-from bloomparquet.keys import FileKeys, Keys, load_keys
-from bloomparquet.storage import LocalStorage
+from bloomparquet.parquet.encryption.keys import FileKeys, Keys, load_keys
+from bloomparquet.storage.files import LocalStorage
 from tests.support.kms import reveals, whole_text
 
 ONE, TWO, THREE = b"0123456789abcdef", bytes(range(100, 124)), b"\xfe'\"\\" * 8
@@ -229,7 +229,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], s
 
     def write(text: str) -> str:
         name = f"keys_of_{tmp_path.name.translate({ord('-'): '_', ord('['): '_', ord(']'): '_'})}"
-        (tmp_path / f"{name}.py").write_text(f"from bloomparquet.keys import Keys\nKEY = {ONE!r}\n{text}")
+        (tmp_path / f"{name}.py").write_text(
+            f"from bloomparquet.parquet.encryption.keys import Keys\nKEY = {ONE!r}\n{text}"
+        )
         monkeypatch.delitem(sys.modules, name, raising=False)
         return name
 

@@ -15,10 +15,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, OptionError
-from bloomparquet.keys import Keys
-from bloomparquet.keys import material as key_material
-from bloomparquet.keys.wrapping import Wrapping
-from bloomparquet.storage import LocalStorage
+from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.parquet.encryption.keys import material as key_material
+from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
+from bloomparquet.storage.files import LocalStorage
 from tests.support.kms import SECRET, Kms, Writer, configuration, reveals, whole_text
 from tests.support.kms_files import COLUMNS, TABLE, Clock, answering, beside, keys, material
 

@@ -15,15 +15,15 @@ import pyarrow.orc as orc
 import pytest
 
 import bloomparquet as bp
-from bloomparquet import advice
-from bloomparquet.advice import advise
-from bloomparquet.orc import messages
-from bloomparquet.orc.bloom import OrcBloomFilter, hash_longs, optimal_size
-from bloomparquet.orc.indexes import BLOOM_FILTER_UTF8
-from bloomparquet.sampling import columns_of, source_of
-from bloomparquet.sampling_orc import filter_ndvs
-from bloomparquet.sbbf import SplitBlockBloomFilter
-from bloomparquet.storage import ReadCount
+from bloomparquet.orc import protobuf as messages
+from bloomparquet.orc.bloom_filter import OrcBloomFilter, hash_longs, optimal_size
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.writing.advice import advise as advice
+from bloomparquet.writing.advice.advise import advise
+from bloomparquet.writing.advice.sampling import columns_of, source_of
+from bloomparquet.writing.advice.sampling_orc import filter_ndvs
 from tests.support.advice import by_column, only
 from tests.support.commands import Run
 from tests.support.orc import OrcFile, forge

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloomparquet.orc.hashed import usable_bounds, why_bounds_unusable, why_filters_unusable
-from bloomparquet.orc.indexes import RowGroupFilters
+from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
-from bloomparquet.orc.tail import Tail
+from bloomparquet.orc.stripe_indexes import RowGroupFilters
+from bloomparquet.orc.writer_quirks import usable_bounds, why_bounds_unusable, why_filters_unusable
 from tests.support.orc import forge, tail_of
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import FormatError, LimitError, OptionError, UnsupportedError
-from bloomparquet.orc import messages
-from bloomparquet.orc.bloom import (
+from bloomparquet.orc import protobuf as messages
+from bloomparquet.orc.bloom_filter import (
     MAX_HASH_FUNCTIONS,
     OrcBloomFilter,
     bit_positions,

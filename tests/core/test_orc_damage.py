@@ -11,7 +11,8 @@ import pyarrow.orc as orc
 import pytest
 
 from bloomparquet.errors import BloomParquetError, FormatError
-from bloomparquet.orc.indexes import (
+from bloomparquet.orc.file_tail import Tail, read_tails
+from bloomparquet.orc.stripe_indexes import (
     Place,
     RowGroupFilters,
     StripeIndexes,
@@ -19,8 +20,7 @@ from bloomparquet.orc.indexes import (
     read_statistics,
     read_stripes,
 )
-from bloomparquet.orc.tail import Tail, read_tails
-from bloomparquet.storage import ReadCount
+from bloomparquet.storage.files import ReadCount
 from tests.support.orc import listed
 
 CHANGES = 400  # for each codec

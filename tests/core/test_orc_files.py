@@ -13,20 +13,27 @@ import pyarrow.orc as orc
 import pytest
 
 from bloomparquet.errors import UnsupportedError
-from bloomparquet.orc.bloom import hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.compression import Codec
-from bloomparquet.orc.hashed import (
+from bloomparquet.orc.file_tail import Writer, read_tails
+from bloomparquet.orc.schema import Kind, fields
+from bloomparquet.orc.statistics import StatisticsKind
+from bloomparquet.orc.stripe_indexes import (
+    BLOOM_FILTER,
+    BLOOM_FILTER_UTF8,
+    ROW_INDEX,
+    Place,
+    read_filters,
+    read_stripes,
+)
+from bloomparquet.orc.writer_quirks import (
     decimal_text,
     timestamp_millis,
     usable_bounds,
     why_bounds_unusable,
     why_filters_unusable,
 )
-from bloomparquet.orc.indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX, Place, read_filters, read_stripes
-from bloomparquet.orc.schema import Kind, fields
-from bloomparquet.orc.statistics import StatisticsKind
-from bloomparquet.orc.tail import Writer, read_tails
-from bloomparquet.storage import ReadCount
+from bloomparquet.storage.files import ReadCount
 from tests.support.orc import OrcFile, listed, tally
 
 ROWS, STRIDE, FPP = 1500, 500, 0.05

@@ -15,11 +15,11 @@ import pyarrow.orc as orc
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.orc import messages
-from bloomparquet.orc.bloom import Hashes, OrcBloomFilter, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc import protobuf as messages
+from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.encoding import encode_value
-from bloomparquet.orc.indexes import BLOOM_FILTER_UTF8, read_stripes
 from bloomparquet.orc.schema import Kind, OrcType
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, read_stripes
 from tests.core.test_orc_files import TABLE
 from tests.support.commands import Run
 from tests.support.core import watch_reads
@@ -255,7 +255,7 @@ def test_stripes_of_one_file_may_have_clocks_of_their_own(written: str, monkeypa
         found: list[Any] = read_stripes(*arguments)
         return [replace(each, writer_timezone=f"Etc/GMT-{9 + i}") for i, each in enumerate(found)]
 
-    monkeypatch.setattr("bloomparquet.orc.inspection.read_stripes", in_zones)
+    monkeypatch.setattr("bloomparquet.reading.inspect_orc.read_stripes", in_zones)
     for stripe in range(5):
         row = STRIPE * stripe + 1
         value = TABLE["micros"][row].as_py() - dt.timedelta(hours=9 + stripe)

@@ -14,10 +14,10 @@ import pyarrow.orc as orc
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.orc import messages
-from bloomparquet.orc.bloom import hash_longs
-from bloomparquet.orc.indexes import BLOOM_FILTER_UTF8, ROW_INDEX
-from bloomparquet.pruning.orc.cache import cache
+from bloomparquet.orc import protobuf as messages
+from bloomparquet.orc.bloom_filter import hash_longs
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, ROW_INDEX
+from bloomparquet.planning.orc.cache import cache
 from tests.core.test_orc_files import TABLE
 from tests.support.core import kept, watch_reads
 from tests.support.orc import OrcFile

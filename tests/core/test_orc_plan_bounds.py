@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.orc import messages
-from bloomparquet.orc.indexes import BLOOM_FILTER_UTF8, ROW_INDEX
+from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.schema import Kind
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, ROW_INDEX
 from tests.core.test_orc_inspection import index, java
 from tests.support.orc import OrcFile, forge
 from tests.support.orc_forged import bound, doubles, entry, inside, longs, noted

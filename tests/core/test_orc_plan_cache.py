@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.dataset import Dataset
-from bloomparquet.pruning.orc.cache import StripeCache
-from bloomparquet.pruning.orc.cache import cache as stripes
+from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.orc.cache import StripeCache
+from bloomparquet.planning.orc.cache import cache as stripes
 from tests.support.orc_rewriting import write
 
 WHERE = "a = 500000000001"
@@ -67,7 +67,7 @@ def test_files_that_are_passed_over_do_not_make_plans_cold(files: list[str], tmp
 
 def test_tables_are_forgotten_when_they_are_too_large(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     small = StripeCache(kept_bytes=1)
-    monkeypatch.setattr("bloomparquet.pruning.orc.cache.cache", small)
+    monkeypatch.setattr("bloomparquet.planning.orc.cache.cache", small)
     assert bp.plan(files, WHERE).requests > 0
     assert bp.plan(files, WHERE).requests == 0
     some = kept(bp.plan(files[:1], WHERE))

@@ -15,10 +15,10 @@ import pyarrow.orc as orc
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.orc import messages
-from bloomparquet.orc.bloom import Hashes
-from bloomparquet.orc.indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
+from bloomparquet.orc import protobuf as messages
+from bloomparquet.orc.bloom_filter import Hashes
 from bloomparquet.orc.schema import Kind
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
 from tests.core.test_orc_inspection import index, java
 from tests.support.orc import OrcFile, forge
 from tests.support.orc_forged import bound, doubles, entry, inside, longs, millis, noted, old_stream, texts

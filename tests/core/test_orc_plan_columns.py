@@ -10,7 +10,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.orc.encoding import is_shown_as
 from bloomparquet.orc.schema import Kind, OrcType
-from bloomparquet.pruning.planner import plan_scan
+from bloomparquet.planning.planner import plan_scan
 from tests.core.test_orc_inspection import java
 from tests.support.core import kept
 from tests.support.orc_forged import longs

@@ -19,11 +19,11 @@ import pyarrow.orc as orc
 import pytest
 
 from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError
-from bloomparquet.orc import reading
-from bloomparquet.orc.reading import arrow_schema, coerce_all, read_stripes
+from bloomparquet.orc import rows as reading
+from bloomparquet.orc.file_tail import Tail, parse_tail, read_tails
+from bloomparquet.orc.rows import arrow_schema, coerce_all, read_stripes
 from bloomparquet.orc.schema import Kind
-from bloomparquet.orc.tail import Tail, parse_tail, read_tails
-from bloomparquet.storage import ArrowStorage, FileInfo, ReadCount, Storage, open_storage
+from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage, open_storage
 from tests.support.orc import forge, listed, result
 
 UTC = dt.timezone.utc

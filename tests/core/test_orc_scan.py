@@ -21,7 +21,7 @@ import pytest
 from rich.console import Console
 
 import bloomparquet as bp
-from bloomparquet import report
+from bloomparquet.cli import render as report
 from tests.support.commands import Run
 
 field = pc.field

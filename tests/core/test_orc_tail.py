@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, UnsupportedError
-from bloomparquet.orc import indexes, messages
-from bloomparquet.orc.bloom import OrcBloomFilter, hash_longs
-from bloomparquet.orc.hashed import why_filters_unusable
-from bloomparquet.orc.indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
+from bloomparquet.orc import protobuf as messages
+from bloomparquet.orc import stripe_indexes as indexes
+from bloomparquet.orc.bloom_filter import OrcBloomFilter, hash_longs
+from bloomparquet.orc.file_tail import Tail, read_tails
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics, StatisticsKind, parse_statistics
-from bloomparquet.orc.tail import Tail, read_tails
-from bloomparquet.storage import ReadCount
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
+from bloomparquet.orc.writer_quirks import why_filters_unusable
+from bloomparquet.storage.files import ReadCount
 from tests.support.orc import OrcFile, forge, listed, tail_of
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.format import pages
-from bloomparquet.format.pages import walk_pages
+from bloomparquet.parquet.pages import headers as pages
+from bloomparquet.parquet.pages.headers import walk_pages
 from tests.support.core import Field, encode
 
 I32, STRUCT = 5, 12

@@ -12,7 +12,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import PlanError
-from bloomparquet.partitions import infer_type, parse_directories, to_array
+from bloomparquet.planning.partitions import infer_type, parse_directories, to_array
 from tests.support.core import rows_of
 from tests.support.files import hive
 

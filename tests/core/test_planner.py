@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.pruning.planner import plan_scan
+from bloomparquet.planning.planner import plan_scan
 from tests.support.core import Field, column_metadata, edit_footer, kept, kept_indexes
 from tests.support.files import hive, write, write_groups
 
@@ -93,8 +93,8 @@ def test_evidence_is_combined_leaf_by_leaf(where: str, reason: str | None, two_c
 
 
 def _expression(where: str, path: str) -> pa.Array:
-    from bloomparquet.residual import mask
-    from bloomparquet.where import parse_where
+    from bloomparquet.query.evaluate import mask
+    from bloomparquet.query.sql import parse_where
 
     predicate = parse_where(where)
     assert predicate is not None
@@ -284,7 +284,7 @@ def test_many_threads_may_plan_at_once(tmp_path: Path) -> None:
     for i in range(4):
         write(tmp_path / f"{i}.parquet", {"x": values, "y": values}, ["x", "y"], rows_per_group=200)
     expected = {value: kept(bp.plan(tmp_path, bp.Eq("x", value))) for value in range(0, 160, 2)}
-    from bloomparquet.pruning.planner import cache
+    from bloomparquet.planning.planner import cache
 
     cache.clear()
     wrong: list[Any] = []

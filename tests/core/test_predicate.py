@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from bloomparquet.errors import PlanError
-from bloomparquet.predicate import (
+from bloomparquet.query.predicate import (
     MAX_DEPTH,
     Always,
     And,

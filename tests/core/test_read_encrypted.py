@@ -18,12 +18,12 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 import bloomparquet as bp
-from bloomparquet import scan
-from bloomparquet.format.plain import Images
-from bloomparquet.format.sealed_pages import seal_chunk
-from bloomparquet.storage import LocalStorage, ReadCount, with_keys
-from bloomparquet.writing.bloom import Bloom, refusal
-from bloomparquet.writing.stored import filter_chunk
+from bloomparquet.parquet.pages.decrypted_row_group import Images
+from bloomparquet.parquet.pages.encrypted import seal_chunk
+from bloomparquet.reading import scan
+from bloomparquet.storage.files import LocalStorage, ReadCount, with_keys
+from bloomparquet.writing.filters.from_chunk import filter_chunk
+from bloomparquet.writing.filters.spec import Bloom, refusal
 from tests.support.encrypted import COLUMNS, FOOTER_KEY, LAYOUTS, ROWS, TABLE, Secret, chunk_extents, open_file
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet import scan
-from bloomparquet.storage import ReadCount
-from bloomparquet.writing.bloom import Bloom
-from bloomparquet.writing.stored import filter_chunk
+from bloomparquet.reading import scan
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.writing.filters.from_chunk import filter_chunk
+from bloomparquet.writing.filters.spec import Bloom
 from tests.support.core import column_metadata, decode, encode, read_footer, replace_footer
 from tests.support.encrypted import COLUMNS, FOOTER_KEY, TABLE, Secret, chunk_extents, open_file
 

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage import FileInfo, LocalStorage
-from bloomparquet.writing import replace
-from bloomparquet.writing.replace import hidden_name, locked, replacing, sweep
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.storage import atomic as replace
+from bloomparquet.storage.atomic import hidden_name, locked, replacing, sweep
+from bloomparquet.storage.files import FileInfo, LocalStorage
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.core import graft_filters
 from tests.support.kill import every_point, start
 from tests.support.stored import assert_filters_hold_all

@@ -24,7 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
-from bloomparquet.predicate import (
+from bloomparquet.query.evaluate import bind, mask
+from bloomparquet.query.predicate import (
     Always,
     And,
     Eq,
@@ -44,7 +45,6 @@ from bloomparquet.predicate import (
     StartsWith,
     normalize,
 )
-from bloomparquet.residual import bind, mask
 
 ZONE = "America/New_York"
 UTC = dt.timezone.utc

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.sbbf import expected_fpp
-from bloomparquet.writing.bloom import Bloom
+from bloomparquet.parquet.bloom_filter.split_block import expected_fpp
+from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.outcome import FileOutcome
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.core import graft_filters, read_footer, watch_reads
 from tests.support.files import write
 from tests.support.layout import assert_only_filters_changed

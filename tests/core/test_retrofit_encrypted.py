@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.format import thrift
-from bloomparquet.format.crypto import Module
-from bloomparquet.format.tree import read_tree, write_tree
+from bloomparquet.parquet.encryption.modules import Module
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.struct import read_tree, write_tree
 from bloomparquet.writing.encryption import Encryption
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
-from bloomparquet.writing.sealed_footer import OpenFooter
+from bloomparquet.writing.footer_edit import OpenFooter
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.kill import every_point, killed_at
 from tests.support.kms import Kms, Writer, configuration
 from tests.support.retrofit_encrypted import (

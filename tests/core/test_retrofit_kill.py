@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bloomparquet.writing import tail
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.writing.retrofit import tail
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.core import graft_filters
 from tests.support.kill import every_point, killed_after, killed_at
 

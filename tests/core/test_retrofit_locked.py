@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage import LocalStorage, with_keys
+from bloomparquet.storage.files import LocalStorage, with_keys
 from bloomparquet.writing.encryption import Encryption
-from bloomparquet.writing.retrofit import AddFilters, Job, add_filters, change_file, shrink_filters
+from bloomparquet.writing.retrofit.retrofit import AddFilters, Job, add_filters, change_file, shrink_filters
 from tests.support.kms import reveals, whole_text
 from tests.support.retrofit_encrypted import (
     ALL,

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage import open_storage
-from bloomparquet.writing.replace import hidden_name, replacing
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.storage.atomic import hidden_name, replacing
+from bloomparquet.storage.files import open_storage
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.core.test_storage_s3 import endpoint, filesystem, url  # noqa: F401 (endpoint is a fixture)
 from tests.support.core import graft_filters
 from tests.support.layout import assert_only_filters_changed
@@ -125,8 +125,8 @@ def test_an_upload_that_fails_leaves_the_old_object_or_the_new_one(
     place.put("a.parquet", content)
     storage, _ = open_storage(place.url("a.parquet"))
     failing = Failing(storage.arrow, call)
-    monkeypatch.setattr("bloomparquet.dataset.open_storage", _with(failing))
-    monkeypatch.setattr("bloomparquet.writing.retrofit.open_storage", _with(failing))
+    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(failing))
+    monkeypatch.setattr("bloomparquet.writing.retrofit.retrofit.open_storage", _with(failing))
     if call == "delete_file":  # the new one is in its place by then
         with pytest.warns(UserWarning, match=r"is of no use any more, and could not be deleted: .*no network"):
             assert add_filters(place.url("a.parquet"), bloom="b")[0].action == "added"
@@ -200,7 +200,7 @@ def test_an_object_that_changes_meanwhile_is_left_as_it_is_then(
             place.put("a.parquet", content + b"more")
             return self._arrow.open_output_stream(path)
 
-    monkeypatch.setattr("bloomparquet.dataset.open_storage", _with(Changing(storage.arrow, "")))
+    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Changing(storage.arrow, "")))
     with pytest.raises(bp.BloomParquetError, match="changed while it was"):
         add_filters(place.url("a.parquet"), bloom="b")
     assert place.get("a.parquet") == content + b"more"
@@ -228,7 +228,7 @@ def test_hdfs_is_refused_as_it_replaces_nothing_in_one_step(content: bytes, monk
     class Hdfs(Failing):
         type_name = "hdfs"
 
-    monkeypatch.setattr("bloomparquet.dataset.open_storage", _with(Hdfs(storage.arrow, "")))
+    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Hdfs(storage.arrow, "")))
     with pytest.raises(bp.UnsupportedError, match="it is not known that hdfs replaces a file in one step"):
         add_filters("memory://hdfs/a.parquet", bloom="b")
     assert memory.find("/hdfs") == ["/hdfs/a.parquet"]

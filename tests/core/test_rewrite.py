@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.format.footer import parse_footer
-from bloomparquet.format.tree import read_tree
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.parquet.metadata.footer import parse_footer
+from bloomparquet.parquet.thrift.struct import read_tree
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from bloomparquet.writing.rewrite import rewrite
 from tests.support.core import (
     BLOOM_LENGTH,

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomparquet import sbbf
 from bloomparquet.errors import FormatError, LimitError, OptionError
-from bloomparquet.hashing import xxh64_bytes, xxh64_int64
-from bloomparquet.sbbf import SplitBlockBloomFilter, block_index, block_mask, check_blocks
+from bloomparquet.parquet.bloom_filter import split_block as sbbf
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter, block_index, block_mask, check_blocks
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_int64
 
 Hashes = npt.NDArray[np.uint64]
 

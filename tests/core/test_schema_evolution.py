@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.residual import mask
+from bloomparquet.query.evaluate import mask
 from tests.support.files import write
 
 field = pc.field

@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.format import crypto, pages, thrift
-from bloomparquet.format.crypto import Algorithm, Cipher, Module
-from bloomparquet.format.pages import walk_pages
-from bloomparquet.format.sealed import ChunkCipher
-from bloomparquet.format.sealed_pages import SealedChunk, open_chunk, seal_chunk
-from bloomparquet.format.tree import read_tree, write_tree
+from bloomparquet.parquet.encryption import modules as crypto
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
+from bloomparquet.parquet.encryption.modules import Algorithm, Cipher, Module
+from bloomparquet.parquet.pages import headers as pages
+from bloomparquet.parquet.pages.encrypted import SealedChunk, open_chunk, seal_chunk
+from bloomparquet.parquet.pages.headers import walk_pages
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.struct import read_tree, write_tree
 from tests.core.test_pages import I32, STRUCT, chunk_of, page
 from tests.support.core import Field
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bloomparquet.pruning.planner import plan_scan
+from bloomparquet.planning.planner import plan_scan
 
 NAMES = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import FormatError, UnsupportedError
-from bloomparquet.storage import (
+from bloomparquet.storage.files import (
     ArrowStorage,
     LocalStorage,
     ReadCount,
@@ -111,7 +111,7 @@ def test_nothing_asked_is_nothing_read(files: list[str]) -> None:
 
 def test_a_short_read_is_continued_until_all_is_there(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     original = os.preadv
-    monkeypatch.setattr("bloomparquet.storage.os.preadv", lambda fd, views, at: original(fd, [views[0][:7]], at))
+    monkeypatch.setattr("bloomparquet.storage.files.os.preadv", lambda fd, views, at: original(fd, [views[0][:7]], at))
     wanted = [(0, 5, 100), (1, 3, 1), (2, 900_000, 2000)]
     assert read(LocalStorage(), files, wanted) == [
         CONTENT[f * 1000 + at : f * 1000 + at + size] for f, at, size in wanted

@@ -20,13 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bloomparquet.errors import UnsupportedError
-from bloomparquet.format.footer import read_footers
-from bloomparquet.format.pages import walk_pages
-from bloomparquet.sbbf import SplitBlockBloomFilter, expected_fpp, smallest_num_bytes
-from bloomparquet.storage import LocalStorage, ReadCount
-from bloomparquet.writing import filling
-from bloomparquet.writing.bloom import Bloom, refusal
-from bloomparquet.writing.stored import filter_chunk
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter, expected_fpp, smallest_num_bytes
+from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.parquet.pages.headers import walk_pages
+from bloomparquet.storage.files import LocalStorage, ReadCount
+from bloomparquet.writing.filters import build as filling
+from bloomparquet.writing.filters.from_chunk import filter_chunk
+from bloomparquet.writing.filters.spec import Bloom, refusal
 from tests.core.test_pages import chunk_of
 from tests.support import interop
 from tests.support.core import column_metadata, edit_footer
@@ -306,7 +306,7 @@ def test_few_large_values_in_many_rows_are_not_all_decoded_at_once(tmp_path: Pat
     assert found.dictionary is not None
     program = (
         "import sys, pyarrow as pa\n"
-        "from bloomparquet.format import pages\n"
+        "from bloomparquet.parquet import pages\n"
         "from tests.core.test_stored import filters_of\n"
         "pages.Chunk.is_dictionary_encoded = property(lambda chunk: False)\n"
         "(bloom,) = filters_of(sys.argv[1]).values()\n"

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.format.footer import read_footers
-from bloomparquet.format.pages import RLE_DICTIONARY, walk_pages
-from bloomparquet.storage import FileInfo, LocalStorage, ReadCount
-from bloomparquet.writing.bloom import Bloom
-from bloomparquet.writing.stored import filter_chunk
+from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.parquet.pages.headers import RLE_DICTIONARY, walk_pages
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
+from bloomparquet.writing.filters.from_chunk import filter_chunk
+from bloomparquet.writing.filters.spec import Bloom
 from tests.core.test_pages import chunk_of
 from tests.core.test_stored import filters_of
 from tests.support.core import Field, column_metadata, decode, edit_footer, encode, read_footer

@@ -17,8 +17,8 @@ import pytest
 import xxhash
 
 import bloomparquet as bp
-from bloomparquet.writing import tail
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.writing.retrofit import tail
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.core.test_replace import names, needs_root, parquet  # noqa: F401 (parquet is a fixture)
 from tests.support.core import graft_filters
 from tests.support.stored import assert_filters_hold_all

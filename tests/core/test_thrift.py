@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import BloomParquetError, FormatError, LimitError
-from bloomparquet.format.thrift import MAX_DEPTH, CompactReader
+from bloomparquet.parquet.thrift.reader import MAX_DEPTH, CompactReader
 from tests.support.core import Field, Items, encode
 
 I32, I64, DOUBLE, BINARY, LIST, STRUCT, TRUE = 5, 6, 7, 8, 9, 12, 1

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.format import thrift
-from bloomparquet.format.tree import Items, Pairs, Tree, read_tree, write_tree
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.struct import Items, Pairs, Tree, read_tree, write_tree
 from tests.support.core import Field, decode, encode, read_footer
 from tests.support.core import Items as PlainItems
 

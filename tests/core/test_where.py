@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
-from bloomparquet.predicate import (
+from bloomparquet.query.predicate import (
     Always,
     And,
     Eq,
@@ -33,7 +33,7 @@ from bloomparquet.predicate import (
     normalize,
     to_sql,
 )
-from bloomparquet.where import parse_where
+from bloomparquet.query.sql import parse_where
 
 NOON = dt.datetime(2024, 5, 17, 12)
 
@@ -312,7 +312,7 @@ def test_every_predicate_is_read_back_from_its_sql(predicate):
 
 def test_sqlglot_is_imported_only_for_text():
     code = (
-        "import sys; from bloomparquet.where import parse_where; parse_where([('a', '=', 1)]); "
+        "import sys; from bloomparquet.query.sql import parse_where; parse_where([('a', '=', 1)]); "
         "assert 'sqlglot' not in sys.modules; parse_where('a = 1'); assert 'sqlglot' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,12 +9,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bloomparquet.format.layout import WriterTraits
-from bloomparquet.format.schema import Annotation, LeafColumn, SchemaNode
-from bloomparquet.hashing import xxh64_int64
-from bloomparquet.pruning.bounds import Bounds
-from bloomparquet.sbbf import SplitBlockBloomFilter
-from bloomparquet.writing.worth import ColumnFacts, Worth, cannot_serve, covered_share, measure_shared, pool_size, weigh
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
+from bloomparquet.parquet.metadata.file_profile import WriterTraits
+from bloomparquet.parquet.metadata.schema import Annotation, LeafColumn, SchemaNode
+from bloomparquet.parquet.values.bounds import Bounds
+from bloomparquet.writing.advice.worth import (
+    ColumnFacts,
+    Worth,
+    cannot_serve,
+    covered_share,
+    measure_shared,
+    pool_size,
+    weigh,
+)
 
 PLAIN = WriterTraits(spark=False, legacy_int96=False, altered_text=False, column_orders=(True,))
 SPARK = WriterTraits(spark=True, legacy_int96=False, altered_text=False, column_orders=(True,))

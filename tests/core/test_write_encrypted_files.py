@@ -18,11 +18,12 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.format import crypto
-from bloomparquet.format.crypto import Module
-from bloomparquet.format.tree import Tree, read_tree
-from bloomparquet.hashing import xxh64_int64
-from bloomparquet.writing import encryption, sealed_file
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
+from bloomparquet.parquet.encryption import modules as crypto
+from bloomparquet.parquet.encryption.modules import Module
+from bloomparquet.parquet.thrift.struct import Tree, read_tree
+from bloomparquet.writing import encrypted_writer as sealed_file
+from bloomparquet.writing import encryption
 from bloomparquet.writing.encryption import Encryption
 from tests.support.kms import SECRET, Kms, configuration, reveals, whole_text
 from tests.support.sealed import (

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.sbbf import expected_fpp
-from bloomparquet.writing.filling import sized
+from bloomparquet.parquet.bloom_filter.split_block import expected_fpp
+from bloomparquet.writing.filters.build import sized
 
 ROWS = 3_000
 
@@ -107,7 +107,7 @@ def test_equal_floats_of_other_bits_are_in_the_filter_for_every_engine(tmp_path:
     with open(tmp_path / "a.parquet", "rb") as file:
         file.seek(rows[0]["offset"] + 15)
         bloom = bp.SplitBlockBloomFilter.from_bytes(file.read(rows[0]["bytes"]))
-    from bloomparquet.hashing import xxh64_int64
+    from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
 
     assert bloom.check(xxh64_int64(np.array([0.0, -0.0, 5.0, np.nan, -np.nan]))).all()
     assert not bloom.check(xxh64_int64(np.arange(100, 200) / 3)).any()
@@ -141,7 +141,7 @@ def test_a_dotted_name_is_the_column_before_it_is_a_field(tmp_path: Path) -> Non
 
 
 def _is_in(path: Path, row: dict[str, Any], value: int) -> bool:
-    from bloomparquet.hashing import xxh64_int64
+    from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
 
     data = path.read_bytes()[row["offset"] + 15 :][: row["bytes"]]
     return bool(bp.SplitBlockBloomFilter.from_bytes(data).check(xxh64_int64(np.array([value])))[0])

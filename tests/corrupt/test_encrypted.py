@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.format import thrift
-from bloomparquet.format.crypto import Module
-from bloomparquet.format.footer import Footer, read_footers
-from bloomparquet.format.tree import Tree, read_tree, write_tree
-from bloomparquet.pruning import planner
-from bloomparquet.storage import ReadCount, open_storage, with_keys
+from bloomparquet.parquet.encryption.modules import Module
+from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.planning import planner
+from bloomparquet.storage.files import ReadCount, open_storage, with_keys
 
 KEYS = bp.Keys(b"f" * 16, {"a": b"a" * 16, "b": b"b" * 16})
 GROUPS, ROWS = 3, 200

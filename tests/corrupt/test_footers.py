@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.format.footer import parse_footer
-from bloomparquet.pruning.planner import plan_scan
+from bloomparquet.parquet.metadata.footer import parse_footer
+from bloomparquet.planning.planner import plan_scan
 from tests.support.core import Field, column_metadata, decode, edit_footer, encode, read_footer
 from tests.support.files import filter_offset, write
 

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.format import chunks, thrift
-from bloomparquet.format.chunks import NOTHING, ChunkTemplates, StepAllowance
-from bloomparquet.format.footer import Footer, parse_footer
-from bloomparquet.pruning.planner import plan_scan
+from bloomparquet.parquet.metadata import column_chunks as chunks
+from bloomparquet.parquet.metadata.column_chunks import NOTHING, ChunkTemplates, StepAllowance
+from bloomparquet.parquet.metadata.footer import Footer, parse_footer
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.planning.planner import plan_scan
 from tests.support.core import Field, edit_footer, read_footer, replace_footer
 from tests.support.files import write
 
@@ -169,7 +170,7 @@ def test_a_long_chunk_is_read_and_leaves_no_template() -> None:
 
 
 def test_a_tree_that_is_written_again_has_no_limit() -> None:
-    from bloomparquet.format.tree import read_tree, write_tree
+    from bloomparquet.parquet.thrift.struct import read_tree, write_tree
 
     raw = bytes([0x19, 0xF5]) + varint(MANY) + b"\x02" * MANY + b"\x00"
     assert write_tree(read_tree(raw)[0]) == raw

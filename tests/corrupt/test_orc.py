@@ -19,11 +19,11 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import BloomParquetError, FormatError, LimitError
-from bloomparquet.orc import messages
-from bloomparquet.orc.bloom import hash_longs
-from bloomparquet.orc.indexes import BLOOM_FILTER_UTF8, MAX_STREAM, ROW_INDEX
-from bloomparquet.pruning.orc.cache import cache
-from bloomparquet.pruning.planner import plan_scan
+from bloomparquet.orc import protobuf as messages
+from bloomparquet.orc.bloom_filter import hash_longs
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, MAX_STREAM, ROW_INDEX
+from bloomparquet.planning.orc.cache import cache
+from bloomparquet.planning.planner import plan_scan
 from tests.core.test_orc_inspection import index
 from tests.support.core import kept_indexes
 from tests.support.orc import OrcFile, forge

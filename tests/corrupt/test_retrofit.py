@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError
-from bloomparquet.format.tree import read_tree
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.parquet.thrift.struct import read_tree
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support import kill
 from tests.support.core import Field, Items, decode, encode, read_footer, replace_footer
 from tests.support.files import patch, write

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bloomparquet.predicate import (
+from bloomparquet.query.predicate import (
     And,
     Column,
     Eq,

@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from bloomparquet.predicate import (
+from bloomparquet.query.predicate import (
     And,
     Eq,
     EqNullSafe,

@@ -22,7 +22,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.predicate import to_sql
+from bloomparquet.query.predicate import to_sql
 from tests.differential import oracle, writers
 from tests.differential.cases import Case, Data, File, cases, data_sets
 from tests.differential.kinds import KINDS, NAN
@@ -109,7 +109,7 @@ def _groups(data: Data, files: Sequence[str]) -> dict[tuple[str, int], set[int]]
 
 def spelled(case: Case, kinds: dict[Any, Any]) -> Any:
     """The predicate as one of the things that `where` may be: an object, the package's SQL, or other SQL."""
-    from bloomparquet.predicate import columns
+    from bloomparquet.query.predicate import columns
 
     style, predicate = case.style % 3, case.predicate
     if style == 0:

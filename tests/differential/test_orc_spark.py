@@ -13,7 +13,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.predicate import to_sql
+from bloomparquet.query.predicate import to_sql
 from tests.differential import oracle, sparkside, writers
 from tests.differential.cases import Data, cases, data_sets
 from tests.differential.kinds import KINDS

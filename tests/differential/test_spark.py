@@ -24,7 +24,7 @@ from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.predicate import to_sql
+from bloomparquet.query.predicate import to_sql
 from tests.differential import oracle, sparkside, writers
 from tests.differential.cases import Case, Data, cases, data_sets
 from tests.differential.test_core import check_cases, examples

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.pruning.verdict import Verdict
+from bloomparquet.query.verdict import Verdict
 from tests.interop.test_retrofit import rows_scanned
 from tests.support import interop, spark_kms
 from tests.support.spark_kms import every_key

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet import hashing
-from bloomparquet.format.bloom import parse_header
+from bloomparquet.parquet.bloom_filter import xxh64 as hashing
+from bloomparquet.parquet.bloom_filter.header import parse_header
 from tests.support import interop
 
 GREETINGS = [

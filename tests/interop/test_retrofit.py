@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.writing.bloom import Bloom
-from bloomparquet.writing.retrofit import add_filters, shrink_filters
+from bloomparquet.writing.filters.spec import Bloom
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.interop.test_datafusion import pruned_by_filter
 from tests.support import interop
 from tests.support.layout import assert_only_filters_changed, place_filters, sizes

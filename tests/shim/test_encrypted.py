@@ -22,12 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark users give it
 
 import bloomparquet as bp
-from bloomparquet.format import thrift
-from bloomparquet.format.crypto import Module, parse_file_crypto
-from bloomparquet.format.footer import read_footers
-from bloomparquet.format.tails import ENCRYPTED_MAGIC, MAGIC, TRAILER
-from bloomparquet.format.tree import read_tree, write_tree
-from bloomparquet.storage import LocalStorage, ReadCount, with_keys
+from bloomparquet.parquet.encryption.modules import Module, parse_file_crypto
+from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER
+from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.struct import read_tree, write_tree
+from bloomparquet.storage.files import LocalStorage, ReadCount, with_keys
 from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files, spark_kms
 from tests.support.kms import reveals, whole_text

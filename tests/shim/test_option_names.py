@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet.formats import ORC, PARQUET, Source
-from pyspark_bloomparquet.option import PYTHON
-from pyspark_bloomparquet.options import OPTIONS
+from pyspark_bloomparquet.options.load import OPTIONS
+from pyspark_bloomparquet.options.option import PYTHON
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_bloomparquet.frames import to_clock
-from pyspark_bloomparquet.planner_worker import ranges
+from pyspark_bloomparquet.jar.planner_worker import ranges
+from pyspark_bloomparquet.jar.protocol import to_clock
 from tests.shim.test_worker import Planner, started
 from tests.support.orc import OrcFile
 

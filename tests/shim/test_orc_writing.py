@@ -10,9 +10,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from bloomparquet.orc.indexes import read_filters
 from bloomparquet.orc.schema import fields
-from bloomparquet.storage import ReadCount
+from bloomparquet.orc.stripe_indexes import read_filters
+from bloomparquet.storage.files import ReadCount
 from pyspark_bloomparquet import last_plan
 from tests.support.orc import OrcFile, result
 from tests.support.scenarios import _scans

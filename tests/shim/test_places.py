@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from bloomparquet.format import thrift
-from bloomparquet.format.tails import MAGIC, TRAILER
-from bloomparquet.format.tree import Tree, read_tree, write_tree
+from bloomparquet.parquet.metadata.file_tail import MAGIC, TRAILER
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
 from pyspark_bloomparquet import last_plan
 from tests.support.scenarios import Readers
 from tests.support.spark import conf, rows

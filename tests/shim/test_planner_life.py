@@ -119,7 +119,7 @@ def test_queries_do_not_wait_for_a_stopped_planner(readers: Readers, path: str, 
 
 SLOW_PLAN = """
 import ctypes, itertools, sys, time
-from pyspark_bloomparquet import planner_worker
+from pyspark_bloomparquet.jar import planner_worker
 plan = planner_worker.planner.plan
 def slow(*args, **kwargs):
     {slow}

@@ -14,10 +14,10 @@ from typing import IO, Any
 import numpy as np
 import pytest
 
-from pyspark_bloomparquet.frames import read_frame, write_frame
+from pyspark_bloomparquet.jar.protocol import read_frame, write_frame
 from tests.support import files
 
-MAIN = "from pyspark_bloomparquet.planner_worker import main; main()"
+MAIN = "from pyspark_bloomparquet.jar.planner_worker import main; main()"
 
 
 class Planner:
@@ -147,7 +147,7 @@ def test_a_file_that_was_written_anew_is_planned_anew(planner: Planner, tmp_path
 def test_what_prints_does_not_end_up_between_the_frames(tmp_path: Path, lake: list[Path]) -> None:
     noisy = """
 import os
-from pyspark_bloomparquet import planner_worker
+from pyspark_bloomparquet.jar import planner_worker
 plan = planner_worker.planner.plan_scan
 def loud(*args, **kwargs):
     print("a line", flush=True)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.hashing import xxh64_int64
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
 from tests.support import spark_kms
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf, rows

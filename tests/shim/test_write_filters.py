@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import bloomparquet as bp
-from bloomparquet.hashing import xxh64_int32, xxh64_int64
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int32, xxh64_int64
 from pyspark_bloomparquet import last_plan
 from tests.support.spark import conf, rows
 

@@ -14,8 +14,8 @@ from pyspark.sql.types import ByteType, LongType, StringType, StructField, Struc
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, OptionError, UnsupportedError
 from pyspark_bloomparquet import add_filters, shrink_filters
-from pyspark_bloomparquet.options import Options
-from pyspark_bloomparquet.reader import make_reader
+from pyspark_bloomparquet.options.load import Options
+from pyspark_bloomparquet.read.reader import make_reader
 from tests.support import spark_kms
 from tests.support.kms import reveals, whole_text
 from tests.support.spark import rows

@@ -16,11 +16,12 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import OptionError, PlanError
-from bloomparquet.writing.retrofit import AddFilters
-from pyspark_bloomparquet import key_provider, spread
-from pyspark_bloomparquet.key_provider import provided_keys
-from pyspark_bloomparquet.options import Options, PlannerOptions
-from pyspark_bloomparquet.table import Table
+from bloomparquet.writing.retrofit.retrofit import AddFilters
+from pyspark_bloomparquet.options import key_provider
+from pyspark_bloomparquet.options.key_provider import provided_keys
+from pyspark_bloomparquet.options.load import Options, PlannerOptions
+from pyspark_bloomparquet.read.listing import Table
+from pyspark_bloomparquet.retrofit import executors as spread
 
 Provider = Callable[[str], str]
 

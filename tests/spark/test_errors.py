@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bloomparquet.errors import UnsupportedError
-from pyspark_bloomparquet.options import Options
-from pyspark_bloomparquet.reader import make_reader
+from pyspark_bloomparquet.options.load import Options
+from pyspark_bloomparquet.read.reader import make_reader
 from tests.spark.compare import assert_same, load, parquet, rows
 from tests.support import files
 

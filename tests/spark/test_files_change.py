@@ -16,11 +16,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import bloomparquet as bp
-from bloomparquet.storage import FileInfo
-from pyspark_bloomparquet.options import Options
-from pyspark_bloomparquet.reader import make_reader
-from pyspark_bloomparquet.splits import SkippedFiles, Split
-from pyspark_bloomparquet.table import Table
+from bloomparquet.storage.files import FileInfo
+from pyspark_bloomparquet.options.load import Options
+from pyspark_bloomparquet.read.listing import Table
+from pyspark_bloomparquet.read.reader import make_reader
+from pyspark_bloomparquet.read.splits import SkippedFiles, Split
 from tests.support import changes
 from tests.support.changes import BASE, CHANGED, CHANGES, FIRST, KEPT, SKIPPED, WHERE, Row
 from tests.support.scenarios import read

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import datasource as ds
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
-from bloomparquet import predicate as p
-from pyspark_bloomparquet.filters import filters_stay_in_their_scan, to_predicate
+from bloomparquet.query import predicate as p
+from pyspark_bloomparquet.read.pushed_filters import filters_stay_in_their_scan, to_predicate
 
 SCHEMA = T.StructType(
     [

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from bloomparquet.errors import OptionError, PlanError
-from pyspark_bloomparquet.option import JAR
-from pyspark_bloomparquet.options import LOADING, OPTIONS, Options, PlannerOptions, markdown
+from pyspark_bloomparquet.options.load import LOADING, OPTIONS, Options, PlannerOptions, markdown
+from pyspark_bloomparquet.options.option import JAR
 
 
 def parse(**given: str) -> Options:

@@ -13,8 +13,11 @@ import pytest
 from py4j.java_gateway import get_field, set_field
 
 from bloomparquet.errors import UnsupportedError
-from bloomparquet.orc.bloom import hash_bytes, hash_doubles, hash_longs
-from bloomparquet.orc.hashed import (
+from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.file_tail import Calendar, Writer, read_tails
+from bloomparquet.orc.schema import Kind
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, read_filters
+from bloomparquet.orc.writer_quirks import (
     char_text,
     decimal_text,
     timestamp_millis,
@@ -22,10 +25,7 @@ from bloomparquet.orc.hashed import (
     why_bounds_unusable,
     why_filters_unusable,
 )
-from bloomparquet.orc.indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, read_filters
-from bloomparquet.orc.schema import Kind
-from bloomparquet.orc.tail import Calendar, Writer, read_tails
-from bloomparquet.storage import ReadCount
+from bloomparquet.storage.files import ReadCount
 from tests.support.orc import OrcFile, listed, tally
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.advice import advise
+from bloomparquet.writing.advice.advise import advise
 from tests.support.advice import by_column
 from tests.support.spark import conf
 

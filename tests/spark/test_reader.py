@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql import datasource as ds
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
-from bloomparquet.storage import FileInfo
-from pyspark_bloomparquet import reader as reader_module
-from pyspark_bloomparquet.options import Options
-from pyspark_bloomparquet.reader import BloomParquetReader, PushingReader, make_reader
-from pyspark_bloomparquet.splits import Piece, Split, make_splits
+from bloomparquet.storage.files import FileInfo
+from pyspark_bloomparquet.options.load import Options
+from pyspark_bloomparquet.read import reader as reader_module
+from pyspark_bloomparquet.read.reader import BloomParquetReader, PushingReader, make_reader
+from pyspark_bloomparquet.read.splits import Piece, Split, make_splits
 from tests.support import files
 
 ID = T.StructType([T.StructField("id", T.LongType())])
@@ -194,8 +194,8 @@ def test_reading_holds_less_than_three_row_groups_columns_in_memory(tmp_path: Pa
         import sys
         import pyarrow as pa
         from pyspark.sql.types import StructType
-        from pyspark_bloomparquet.options import Options
-        from pyspark_bloomparquet.reader import make_reader
+        from pyspark_bloomparquet.options.load import Options
+        from pyspark_bloomparquet.read.reader import make_reader
         schema = StructType().add("id", "long").add("text", "string")
         reader = make_reader(Options.parse({"path": sys.argv[1], "pushFilters": "off", "where": sys.argv[2]}), schema)
         pool = pa.default_memory_pool()

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from bloomparquet.errors import OptionError
-from pyspark_bloomparquet import working_directory
-from pyspark_bloomparquet.options import Options
+from pyspark_bloomparquet.options.load import Options
+from pyspark_bloomparquet.read import working_directory
 from tests.support import files
 
 LOADS = """
@@ -89,7 +89,7 @@ def parsed_below(java: Path, home: Path, worker: Path, **environment: str) -> di
     inner = (
         "import json\n"
         "from bloomparquet.errors import OptionError\n"
-        "from pyspark_bloomparquet.options import Options\n"
+        "from pyspark_bloomparquet.options.load import Options\n"
         "try:\n"
         "    found = Options.parse({'paths': '[\"t\", \"a*/b\", \"/x\"]', 'basepath': '.'})\n"
         "    print(json.dumps({'paths': found.paths, 'base': found.base_path}))\n"

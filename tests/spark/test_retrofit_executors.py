@@ -21,8 +21,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.writing.retrofit import AddFilters
-from pyspark_bloomparquet import add_filters, shrink_filters, spread
+from bloomparquet.writing.retrofit.retrofit import AddFilters
+from pyspark_bloomparquet import add_filters, shrink_filters
+from pyspark_bloomparquet.retrofit import executors as spread
 from tests.support.retrofit import (
     actions,
     contents,
@@ -132,8 +133,8 @@ def test_an_attempt_that_is_killed_does_not_hold_up_the_next(table: Path, tmp_pa
     program = on_rename("os.kill(os.getpid(), signal.SIGKILL)").replace("doomed", ".parquet") + textwrap.dedent(f"""
         import pickle
         import bloomparquet as bp
-        from bloomparquet.writing.retrofit import AddFilters
-        from pyspark_bloomparquet import spread
+        from bloomparquet.writing.retrofit.retrofit import AddFilters
+        from pyspark_bloomparquet.retrofit import executors as spread
         spread.work(pickle.dumps((AddFilters({{"Id": bp.Bloom()}}), {path!r}, False, None)), {path!r})
     """)
     before = Path(path).read_bytes()

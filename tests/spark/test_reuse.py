@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pyspark_bloomparquet.filters import FILTERS_STAY_IN_THEIR_SCAN, filters_stay_in_their_scan
+from pyspark_bloomparquet.read.pushed_filters import FILTERS_STAY_IN_THEIR_SCAN, filters_stay_in_their_scan
 from tests.spark.compare import load, partitions, rows
 from tests.support import files
 from tests.support.spark import conf

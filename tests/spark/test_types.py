@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
 from bloomparquet.errors import UnsupportedError
-from bloomparquet.format.schema import Annotation, SchemaNode
-from pyspark_bloomparquet.batches import arrow_schema, to_spark_batch
-from pyspark_bloomparquet.types import add_partitions, file_schema, merge, resolve
+from bloomparquet.parquet.metadata.schema import Annotation, SchemaNode
+from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema, to_spark_batch
+from pyspark_bloomparquet.read.spark_schema import add_partitions, file_schema, merge, resolve
 
 
 def leaf(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bloomparquet.advice import advise
+from bloomparquet.writing.advice.advise import advise
 
 
 def by_column(answer: pa.Table) -> dict[str, dict[str, Any]]:

@@ -230,7 +230,7 @@ def watch_reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
         reads.calls.append((path, offset, sum(len(buffer) for buffer in buffers)))
         return original(descriptor, buffers, offset)
 
-    monkeypatch.setattr("bloomparquet.storage.os.preadv", preadv)
+    monkeypatch.setattr("bloomparquet.storage.files.os.preadv", preadv)
     return reads
 
 

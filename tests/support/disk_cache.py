@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import bloomparquet as bp
-from bloomparquet.pruning.planner import cache, plan_scan
+from bloomparquet.planning.planner import cache, plan_scan
 from tests.support.files import write
 
 ROOM = 1 << 30

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 
 import bloomparquet as bp
-from bloomparquet.format.footer import Footer, read_footers
-from bloomparquet.storage import LocalStorage, ReadCount, Storage, with_keys
+from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.storage.files import LocalStorage, ReadCount, Storage, with_keys
 from tests.support.kms import Kms, Writer, configuration
 
 FOOTER_KEY = b"0123456789012345"

@@ -22,12 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import bloomparquet as bp
-from bloomparquet.encoding import encode_values
-from bloomparquet.format.bloom import parse_header
-from bloomparquet.format.layout import WriterTraits
-from bloomparquet.format.schema import LeafColumn
-from bloomparquet.pruning.plan import REASONS
-from bloomparquet.pruning.planner import plan_scan
+from bloomparquet.parquet.bloom_filter.header import parse_header
+from bloomparquet.parquet.metadata.file_profile import WriterTraits
+from bloomparquet.parquet.metadata.schema import LeafColumn
+from bloomparquet.parquet.values.encoding import encode_values
+from bloomparquet.planning.plan import REASONS
+from bloomparquet.planning.planner import plan_scan
 
 EPOCH = dt.datetime(1970, 1, 1)
 UTC = dt.timezone.utc

@@ -25,7 +25,7 @@ Point = tuple[int, int]
 """The number of a call, from 1 up, and where in it."""
 
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["bloomparquet.writing.retrofit", "pyarrow.parquet", "pytest"])
+context.set_forkserver_preload(["bloomparquet.writing.retrofit.retrofit", "pyarrow.parquet", "pytest"])
 
 
 def every_point(function: Callable[..., Any], *arguments: Any) -> Iterator[Point]:

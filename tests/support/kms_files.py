@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet.encryption as pe
 
-from bloomparquet.keys import Keys
-from bloomparquet.keys.wrapping import Wrapping
+from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
 from tests.support.kms import Kms, Writer, configuration
 
 TABLE = pa.table({"id": list(range(100)), "name": [f"n{i}" for i in range(100)], "open": [i / 7 for i in range(100)]})

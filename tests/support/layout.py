@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import bloomparquet as bp
-from bloomparquet.format.tree import Tree
+from bloomparquet.parquet.thrift.struct import Tree
 from tests.support.core import BLOOM_LENGTH, BLOOM_OFFSET, Field, bloom_header, decode, encode, read_footer
 from tests.support.stored import bitsets, hashes_by_chunk
 

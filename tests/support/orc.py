@@ -12,14 +12,21 @@ import pyarrow as pa
 import pyarrow.orc as orc
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.orc import messages
-from bloomparquet.orc.bloom import Hashes, hash_bytes, hash_doubles, hash_longs
-from bloomparquet.orc.hashed import decimal_text, timestamp_millis
-from bloomparquet.orc.indexes import Place, RowGroupFilters, StripeIndexes, read_filters, read_statistics, read_stripes
+from bloomparquet.orc import protobuf as messages
+from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.file_tail import Tail, read_tails
 from bloomparquet.orc.schema import Kind, fields
 from bloomparquet.orc.statistics import Statistics
-from bloomparquet.orc.tail import Tail, read_tails
-from bloomparquet.storage import FileInfo, ReadCount, Storage, open_storage
+from bloomparquet.orc.stripe_indexes import (
+    Place,
+    RowGroupFilters,
+    StripeIndexes,
+    read_filters,
+    read_statistics,
+    read_stripes,
+)
+from bloomparquet.orc.writer_quirks import decimal_text, timestamp_millis
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage, open_storage
 
 BYTES = (Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.BINARY, Kind.DECIMAL)
 FLOATS = (Kind.FLOAT, Kind.DOUBLE)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import bloomparquet as bp
-from bloomparquet.orc import messages
-from bloomparquet.orc.bloom import Hashes, hash_bytes, hash_doubles, hash_longs
-from bloomparquet.orc.indexes import BLOOM_FILTER, ROW_INDEX
+from bloomparquet.orc import protobuf as messages
+from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, ROW_INDEX
 from tests.core.test_orc_inspection import index
 from tests.support.orc import forge
 

@@ -1,6 +1,6 @@
 """Real ORC files with other metadata: their messages and index streams are changed, their data stays as it was written.
 
-Of files without compression. What :mod:`bloomparquet.orc.messages` does not know survives as it is.
+Of files without compression. What :mod:`bloomparquet.orc.protobuf` does not know survives as it is.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.orc as orc
 
-from bloomparquet.orc import messages
+from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.compression import Codec
-from bloomparquet.orc.indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
-from bloomparquet.orc.tail import MAX_SECTION, Tail
+from bloomparquet.orc.file_tail import MAX_SECTION, Tail
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
 from tests.support.orc import OrcFile
 
 Edit = Callable[[Any], None]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.format.tree import write_tree
+from bloomparquet.parquet.thrift.struct import write_tree
 from bloomparquet.writing.encryption import Encryption
 from tests.support.sealed import (
     BLOOM_LENGTH,

@@ -10,10 +10,10 @@ import pyarrow as pa
 import xxhash
 
 import bloomparquet as bp
-from bloomparquet.format.crypto import Module, module_size
-from bloomparquet.format.footer import Footer, read_footers
-from bloomparquet.format.tree import Tree, read_tree
-from bloomparquet.storage import ReadCount, open_storage, with_keys
+from bloomparquet.parquet.encryption.modules import Module, module_size
+from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.parquet.thrift.struct import Tree, read_tree
+from bloomparquet.storage.files import ReadCount, open_storage, with_keys
 from tests.support.core import bloom_header, decode
 from tests.support.stored import leaf_arrays, plain
 

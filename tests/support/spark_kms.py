@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow.parquet.encryption import EncryptionConfiguration, KmsClient
 
-from bloomparquet.keys import Keys
+from bloomparquet.parquet.encryption.keys import Keys
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,1 +1,4 @@
-"""ORC files as bytes: their tails, indexes and Bloom filters. Nothing here knows a predicate or a plan."""
+"""Owns ORC bytes as typed records: tail, stripes, indexes, Bloom filters, and the quirks of each writer.
+
+Must not know any plan, nor Parquet.
+"""

@@ -3,10 +3,11 @@ may know them; or "cannot tell".
 
 The dangerous file: a hash too few denies a row that is there. So where writers or readers differ, the hashes of all of
 them are asked for, and where it is not known what was hashed, the answer is None. What decides is always the *file's*
-column; what its writer hashes of it is told by :mod:`bloomparquet.orc.hashed`.
+column; what its writer hashes of it is told by :mod:`bloomparquet.orc.writer_quirks`.
 
 What a value is among the values of a column does not hang on the format: that is left to
-:mod:`bloomparquet.encoding`, which is asked for the column that a Parquet file would have instead. No range of a type
+:mod:`bloomparquet.parquet.values.encoding`, which is asked for the column that a Parquet file would have instead. No
+range of a type
 is relied upon, but that of the 64 bits that are hashed: Java stores what it is given in a SMALLINT. The exception are
 timestamps, which ORC has beyond all 64-bit nanoseconds, and by the clocks of writers.
 """
@@ -21,15 +22,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.encoding import Encoded, Point, objects, place_values
-from bloomparquet.encoding import encode_point as place_point
 from bloomparquet.errors import PlanError
-from bloomparquet.format.layout import WriterTraits
-from bloomparquet.format.schema import Annotation, LeafColumn, SchemaNode
-from bloomparquet.literals import NANOSECONDS, Family, coerce, find_zone
-from bloomparquet.orc.bloom import Hashes, hash_bytes, hash_doubles, hash_longs
-from bloomparquet.orc.hashed import char_text, decimal_text, timestamp_millis
+from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.schema import Kind, OrcType
+from bloomparquet.orc.writer_quirks import char_text, decimal_text, timestamp_millis
+from bloomparquet.parquet.metadata.file_profile import WriterTraits
+from bloomparquet.parquet.metadata.schema import Annotation, LeafColumn, SchemaNode
+from bloomparquet.parquet.values.encoding import Encoded, Point, objects, place_values
+from bloomparquet.parquet.values.encoding import encode_point as place_point
+from bloomparquet.query.literals import NANOSECONDS, Family, coerce, find_zone
 
 _FAMILIES: dict[int, Family] = {
     Kind.BOOLEAN: "boolean", Kind.BYTE: "integer", Kind.SHORT: "integer", Kind.INT: "integer", Kind.LONG: "integer",
@@ -78,7 +79,8 @@ _OLDEST_TIMESTAMP = (dt.datetime(1900, 1, 2) - _EPOCH) // dt.timedelta(seconds=1
 
 
 def family_of(found: OrcType) -> Family:
-    """What kind of literal the column compares with: one of the families of :func:`bloomparquet.literals.coerce`."""
+    """What kind of literal the column compares with: one of the families of
+    :func:`bloomparquet.query.literals.coerce`."""
     family = _FAMILIES.get(found.kind, "other")
     spark = found.attributes.get(_CATALYST)
     if found.kind == Kind.LONG and spark == _SPARK_NTZ:

@@ -11,8 +11,8 @@ from enum import IntEnum
 from typing import Any
 
 from bloomparquet.errors import FormatError, LimitError
-from bloomparquet.format.schema import Annotation, FileSchema, SchemaNode
-from bloomparquet.format.thrift import MAX_DEPTH
+from bloomparquet.parquet.metadata.schema import Annotation, FileSchema, SchemaNode
+from bloomparquet.parquet.thrift.reader import MAX_DEPTH
 
 
 class Kind(IntEnum):

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any
 
 from bloomparquet.errors import FormatError, LimitError
-from bloomparquet.orc import messages
+from bloomparquet.orc import protobuf as messages
 
 MAX_BYTES = 16 * 1024 * 1024
 """Of one column's statistics; far beyond any, as writers cut strings at 1,024 bytes."""

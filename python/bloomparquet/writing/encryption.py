@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, nearest
-from bloomparquet.format import thrift
-from bloomparquet.format.crypto import MAX_ORDINAL, Algorithm
-from bloomparquet.format.schema import LeafColumn
-from bloomparquet.format.sealed import ChunkCipher, FileCrypto
-from bloomparquet.format.tree import Items, Tree
-from bloomparquet.keys import Keys
-from bloomparquet.keys.wrapping import Wrapping
-from bloomparquet.names import names_of
-from bloomparquet.predicate import Column
-from bloomparquet.storage import Storage
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
+from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
+from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Algorithm
+from bloomparquet.parquet.metadata.schema import LeafColumn
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.struct import Items, Tree
+from bloomparquet.query.names import names_of
+from bloomparquet.query.predicate import Column
+from bloomparquet.storage.files import Storage
 
 ALGORITHMS = ("AES_GCM_V1", "AES_GCM_CTR_V1")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bloomparquet.errors import brief
-from bloomparquet.format.footer import Footer
-from bloomparquet.sbbf import TOLERANCE, SplitBlockBloomFilter
-from bloomparquet.writing.bloom import Bloom
+from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE, SplitBlockBloomFilter
+from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.writing.advice.worth import cannot_serve
+from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.rewrite import Filters
-from bloomparquet.writing.worth import cannot_serve
 
 FIELDS = (
     "path", "action", "bytes_before", "bytes_after", "filters", "filter_bytes", "dropped", "fpp", "limited", "error",

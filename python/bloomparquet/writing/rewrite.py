@@ -6,7 +6,7 @@ that the format allows. Where the bytes of a filter that is no longer wanted are
 and every offset in the footer moves with it; so do those inside the offset indexes, which are therefore written anew.
 
 What is encrypted stays so: filters and offset indexes are sealed with the keys of their columns, the footer as
-:mod:`bloomparquet.writing.sealed_footer` says. Where the metadata of some column does not open, nobody knows what lies
+:mod:`bloomparquet.writing.footer_edit` says. Where the metadata of some column does not open, nobody knows what lies
 where: every byte before the footer stays then, those of old filters as well.
 
 Source: parquet-format ``BloomFilter.md`` ("File Format"), ``PageIndex.md``, ``Encryption.md``, ``parquet.thrift``.
@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from bloomparquet.errors import BloomParquetError, FormatError
-from bloomparquet.format import thrift
-from bloomparquet.format.bloom import header_bytes
-from bloomparquet.format.crypto import Module
-from bloomparquet.format.footer import Footer
-from bloomparquet.format.sealed import ChunkCipher
-from bloomparquet.format.tails import MAGIC
-from bloomparquet.format.tree import Tree, read_tree, write_tree
-from bloomparquet.sbbf import SplitBlockBloomFilter
-from bloomparquet.writing.sealed_footer import OpenFooter, Place
+from bloomparquet.parquet.bloom_filter.header import header_bytes
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
+from bloomparquet.parquet.encryption.modules import Module
+from bloomparquet.parquet.metadata.file_tail import MAGIC
+from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.writing.footer_edit import OpenFooter, Place
 
 BLOOM_OFFSET, BLOOM_LENGTH = 14, 15
 """Fields of ColumnMetaData."""

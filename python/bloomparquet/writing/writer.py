@@ -2,7 +2,7 @@
 
 pyarrow makes the filters, as large as a row group might need; what they hold is known when the file is closed, and then
 each is folded to the size that its values need before any of it is written. The file appears at its path whole, when
-everything is in it, or not at all. What is to be encrypted goes through :mod:`bloomparquet.writing.sealed_file`.
+everything is in it, or not at all. What is to be encrypted goes through :mod:`bloomparquet.writing.encrypted_writer`.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.dataset import PathLike
 from bloomparquet.errors import OptionError, UnsupportedError
-from bloomparquet.format.footer import Footer
-from bloomparquet.format.schema import LeafColumn
-from bloomparquet.keys import Keys
-from bloomparquet.pruning.bounds import bounds_of
-from bloomparquet.sbbf import SplitBlockBloomFilter
-from bloomparquet.storage import open_storage
-from bloomparquet.table_log import directories_of, require_writable
-from bloomparquet.writing.arrow_file import filters_in, footer_of
-from bloomparquet.writing.bloom import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.parquet.metadata.schema import LeafColumn
+from bloomparquet.parquet.values.bounds import bounds_of
+from bloomparquet.planning.dataset import PathLike
+from bloomparquet.storage.atomic import Output, replacing, sweep
+from bloomparquet.storage.files import open_storage
+from bloomparquet.storage.table_formats import directories_of, require_writable
+from bloomparquet.writing.advice.worth import ColumnFacts, measure_shared, weigh
+from bloomparquet.writing.encrypted_writer import SealedFile
 from bloomparquet.writing.encryption import Encryption, as_encryption
-from bloomparquet.writing.filling import insert_equals, num_bytes_for, sized
-from bloomparquet.writing.footers import WRITE_ORC
+from bloomparquet.writing.filters.build import insert_equals, num_bytes_for, sized
+from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
+from bloomparquet.writing.footer_edit import Place
 from bloomparquet.writing.outcome import FileOutcome, describe, warn_of_filters
-from bloomparquet.writing.replace import Output, replacing, sweep
+from bloomparquet.writing.pyarrow_output import filters_in, footer_of
+from bloomparquet.writing.retrofit.footers import WRITE_ORC
 from bloomparquet.writing.rewrite import Extent, Filters, rewrite
-from bloomparquet.writing.sealed_file import SealedFile
-from bloomparquet.writing.sealed_footer import Place
-from bloomparquet.writing.worth import ColumnFacts, measure_shared, weigh
 
 _ROWS = 1 << 20
 _BYTES = 128 << 20

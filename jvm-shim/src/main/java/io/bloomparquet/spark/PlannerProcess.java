@@ -42,7 +42,7 @@ final class PlannerProcess {
 
   /** Files of the working directory, which is first on the path of such a program, must not shadow modules. */
   private static final String MAIN =
-      "import sys; sys.path[:] = filter(None, sys.path); from pyspark_bloomparquet.planner_worker import main; main()";
+      "import sys; sys.path[:] = filter(None, sys.path); from pyspark_bloomparquet.jar.planner_worker import main; main()";
 
   private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
   private static final int MOST_KILLED = 2;

@@ -1,0 +1,4 @@
+"""Owns the commands, and everything that prints.
+
+Nothing else may import this room.
+"""

@@ -1,0 +1,92 @@
+"""What several commands of the command line take alike. It is apart from them so that they can lie in several files."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from bloomparquet.parquet.encryption.keys import Keys
+
+_UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30}
+_SIZE = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
+
+_PROVIDER = f"{__name__}.provider"
+
+PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+paths = click.argument("path", nargs=-1, required=True)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+class Size(click.ParamType[int]):
+    """Bytes as Spark writes them: ``16777216``, ``16384k``, ``16m``, ``1g``."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _SIZE.fullmatch(str(value).strip())
+        power = _UNITS.get(match.group(2).lower()) if match else None
+        if match is None or power is None:
+            self.fail(f"{value!r} is not a size; expected bytes, such as 1048576, 512k, 16m or 1g.", param, ctx)
+        return int(match.group(1)) << power
+
+
+class KeyProvider(click.ParamType["Keys"]):
+    """The keys that a function gives, which is named as ``module:function``."""
+
+    name = "key provider"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Keys:
+        from bloomparquet.errors import OptionError
+        from bloomparquet.parquet.encryption.keys import Keys, load_keys
+
+        if isinstance(value, Keys):
+            return value
+        # As for `python -m`: a command that was installed does not have the current directory among its modules. It
+        # stays, for what the function returned may import more.
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        try:
+            keys = load_keys(str(value))
+        except OptionError as error:
+            self.fail(f"{error}.", param, ctx)
+        if ctx is not None:
+            ctx.meta[_PROVIDER] = str(value)
+        return keys
+
+
+keys = click.option(
+    "--key-provider",
+    "keys",
+    type=KeyProvider(),
+    metavar="MODULE:FUNCTION",
+    help="Function that gives the keys (bloomparquet.Keys) to encrypted files.",
+)
+
+
+ignore_table_log = click.option(
+    "--ignore-table-log",
+    "table_log",
+    flag_value="ignore",
+    default="error",
+    help="Take the files of a Delta, Iceberg or Hudi table as they lie, with rows that its log has deleted.",
+)
+
+
+def same_keys() -> str:
+    """``" --key-provider …"`` as it was given, for commands that are printed to be copied; else nothing."""
+    provider = click.get_current_context().meta.get(_PROVIDER)
+    return "" if provider is None else f" --key-provider {shlex.quote(provider)}"
+
+
+def one_or_many(path: tuple[str, ...]) -> str | list[str]:
+    """What the core takes as a path: the only one, or the list."""
+    return path[0] if len(path) == 1 else list(path)

@@ -1,0 +1,214 @@
+"""The commands that change files: ``bloomparquet add | shrink``.
+
+Standard output has the result: a summary, or with ``--json`` one line per file, as each is done. What goes wrong with a
+file is a line on stderr; the others are done all the same, and the exit code is 1. An interrupt or a kill leaves every
+file whole, either as it was or done; running the same command again does what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bloomparquet.cli import options as cli_options
+from bloomparquet.cli.options import Size, one_or_many
+
+if TYPE_CHECKING:
+    from bloomparquet.parquet.encryption.keys import Keys
+    from bloomparquet.writing.outcome import FileOutcome
+    from bloomparquet.writing.retrofit.retrofit import Progress
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_fpp = click.option(
+    "--fpp", type=cli_options.PROBABILITY, default=0.01, show_default=True, help="Share of false positives to aim at."
+)
+
+
+def _placing(command: _Command) -> _Command:
+    options = [
+        click.option("-o", "--output", metavar="DST", help="Leave PATH as it is, and write new files to DST."),
+        cli_options.keys,
+        click.option("--dry-run", is_flag=True, help="Write nothing; say what it would cost and bring."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@cli_options.paths
+@click.option("--columns", metavar="A,B,…", help="Columns, comma-separated, s.x for a field; else all that pay.")
+@_fpp
+@click.option("--max-bytes", type=Size(), default="16m", show_default=True, help="Largest filter.")
+@click.option("--replace", is_flag=True, help="Make filters anew where there are some.")
+@_placing
+def add(
+    path: tuple[str, ...],
+    columns: str | None,
+    fpp: float,
+    max_bytes: int,
+    replace: bool,
+    output: str | None,
+    keys: Keys | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Add Bloom filters to files that have none. Their data stays as it is.
+
+    Each file is replaced in one step, filters that are there are kept, and running it again does only what is left.
+    """
+    import bloomparquet as bp
+
+    names = [name.strip() for name in columns.split(",")] if columns is not None else ["*"]
+    if not all(names):
+        raise click.BadParameter(f"{columns!r} has an empty name.", param_hint="--columns")
+    try:
+        bloom = bp.Bloom(fpp, max_bytes=max_bytes)
+    except bp.OptionError as error:
+        raise click.BadParameter(str(error), param_hint="--max-bytes") from None
+
+    def work(progress: Progress) -> list[FileOutcome]:
+        wanted = dict.fromkeys(names, bloom)
+        return bp.add_filters(
+            one_or_many(path),
+            output,
+            bloom=wanted,
+            replace=replace,
+            dry_run=dry_run,
+            on_error="report",
+            progress=progress,
+            keys=keys,
+        )
+
+    outcomes = _run(work, path, "add", output=output, dry_run=dry_run, as_json=as_json)
+    if columns is None and not as_json and all(outcome.action in ("unchanged", "copied") for outcome in outcomes):
+        again = f"bloomparquet advise {shlex.join(path)}{cli_options.same_keys()}"
+        click.echo(f"Which columns filters pay for, and why: {again}")
+
+
+@click.command()
+@cli_options.paths
+@_fpp
+@click.option(
+    "--drop-above",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.9,
+    show_default=True,
+    help="Drop filters that let through so much of what is absent.",
+)
+@click.option(
+    "--in-place-footer",
+    is_flag=True,
+    help="Write only the end of each file, where it lies: faster, but nobody may read it meanwhile.",
+)
+@_placing
+def shrink(
+    path: tuple[str, ...],
+    fpp: float,
+    drop_above: float,
+    in_place_footer: bool,
+    output: str | None,
+    keys: Keys | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Fold Bloom filters that are larger than they need to be, and drop those that are full. No data is read.
+
+    What a smaller filter proves is what it would have proven if it had been written so.
+    """
+    if in_place_footer and output is not None:
+        raise click.UsageError("--in-place-footer and --output exclude each other.")
+    import bloomparquet as bp
+
+    def work(progress: Progress) -> list[FileOutcome]:
+        return bp.shrink_filters(
+            one_or_many(path),
+            output,
+            fpp=fpp,
+            drop_above=drop_above,
+            in_place_footer=in_place_footer,
+            dry_run=dry_run,
+            on_error="report",
+            progress=progress,
+            keys=keys,
+        )
+
+    _run(work, path, "shrink", output=output, dry_run=dry_run, as_json=as_json)
+
+
+def _run(
+    work: Callable[[Progress], list[FileOutcome]],
+    path: tuple[str, ...],
+    verb: str,
+    *,
+    output: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> list[FileOutcome]:
+    if output is not None and len(path) > 1:
+        raise click.UsageError("--output takes one PATH.")
+    from bloomparquet.cli import output as cli_output
+    from bloomparquet.cli import summary
+
+    with _progress(path, hidden=as_json and sys.stdout.isatty()) as advance, warnings.catch_warnings():
+        for told in (".*max_bytes makes the filters", "the Bloom filters of column .* are never used"):
+            warnings.filterwarnings("ignore", message=told)  # the summary has it, once
+
+        def done(outcome: FileOutcome, total: int) -> None:
+            if outcome.error is not None:
+                # Not click's echo, which would write around the bar and through it.
+                print(f"error: {' '.join(summary.failure(outcome).split())}", file=sys.stderr)
+            if as_json:
+                click.echo(json.dumps(summary.to_json(outcome), ensure_ascii=False))
+            advance(outcome, total)
+
+        outcomes = work(done)
+    if not as_json:
+        cli_output.console().print(summary.to_rich(outcomes, verb=verb, dry_run=dry_run))
+    if any(outcome.action == "failed" for outcome in outcomes):
+        raise click.exceptions.Exit(1)
+    return outcomes
+
+
+@contextmanager
+def _progress(path: tuple[str, ...], *, hidden: bool) -> Iterator[Progress]:
+    """A bar on stderr for the length of the block, where that is a terminal."""
+    from bloomparquet.cli import output as cli_output
+
+    console = cli_output.console(stderr=True)
+    if hidden or not console.is_terminal:
+        yield lambda outcome, total: None
+        return
+    from rich import progress
+
+    from bloomparquet.planning.dataset import Dataset
+
+    size = sum(file.size for file in Dataset.open(one_or_many(path), table_log="ignore").files)
+    bar = progress.Progress(
+        progress.TextColumn("{task.fields[files]}"),
+        progress.BarColumn(),
+        progress.DownloadColumn(binary_units=True),
+        progress.TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        redirect_stdout=False,  # it would go to stderr
+    )
+    done = 0
+    with bar:
+        task = bar.add_task("", total=size, files="")
+
+        def advance(outcome: FileOutcome, total: int) -> None:
+            nonlocal done
+            done += 1
+            bar.update(task, advance=outcome.bytes_before, files=f"{done:,} of {total:,} files")
+
+        yield advance

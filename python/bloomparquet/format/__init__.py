@@ -1,1 +1,0 @@
-"""Bytes of Parquet files ↔ typed records. Knows nothing of values, predicates or Spark."""

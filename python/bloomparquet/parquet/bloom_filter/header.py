@@ -1,0 +1,121 @@
+"""The header in front of every split-block Bloom filter.
+
+Owns the bytes of ``BloomFilterHeader`` and nothing of the bits behind it. A header is about 15 bytes, and the files
+of a data set share a handful of different ones; :func:`parse_headers` therefore parses each distinct one once and
+recognises it in all others by its bytes.
+
+Source: parquet-format ``BloomFilter.md`` and ``parquet.thrift`` (BloomFilterHeader).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.errors import BloomParquetError, FormatError, LimitError, UnsupportedError
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.parquet.thrift.struct import Tree, write_tree
+
+MAX_HEADER_BYTES = 64
+"""Enough for every header that the format defines, with room for fields to come."""
+
+MAX_SEALED_HEADER_BYTES = 1024
+"""The same of an encrypted header, with what is around it; parquet-java encrypts some eighty zeros with its headers."""
+
+MAX_BITSET_BYTES = 128 * 1024 * 1024
+"""The largest bitset that parquet-java and Arrow write or read."""
+
+
+def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:
+    """The size of the header at the start of `buffer`, and the size of the bitset that it announces, both in bytes.
+
+    Unknown fields are skipped. Raises :class:`UnsupportedError` for another algorithm, hash or compression (the
+    deprecated Murmur3 layout among them), :class:`FormatError` for bytes that are no header, :class:`LimitError` for
+    a bitset size that no filter can have.
+    """
+    reader = CompactReader(buffer)
+    try:
+        header = reader.read_struct()
+    except BloomParquetError:
+        _refuse_murmur3(buffer)
+        raise
+    num_bytes = header.get(1)
+    if not isinstance(num_bytes, int):
+        _refuse_murmur3(buffer)
+        raise FormatError("the Bloom filter header has no bitset size (field 1)")
+    _require(header.get(2), "algorithm", "BLOCK")
+    _require(header.get(3), "hash", "XXHASH")
+    _require(header.get(4), "compression", "UNCOMPRESSED")
+    if num_bytes <= 0 or num_bytes % 32:
+        raise FormatError(
+            f"the Bloom filter header claims a bitset of {num_bytes} bytes; expected a positive multiple of 32"
+        )
+    if num_bytes > MAX_BITSET_BYTES:
+        raise LimitError(
+            f"the Bloom filter header claims a bitset of {num_bytes} bytes; at most {MAX_BITSET_BYTES} are read"
+        )
+    return reader.position, num_bytes
+
+
+def header_bytes(num_bytes: int) -> bytes:
+    """The header in front of a bitset of `num_bytes` bytes, as every writer writes it: {1: size, 2: BLOCK, 3: XXHASH,
+    4: UNCOMPRESSED}."""
+    tree = Tree()
+    tree.put(1, thrift.I32, num_bytes)
+    for field_id in (2, 3, 4):
+        union = Tree()
+        union.put(1, thrift.STRUCT, Tree())
+        tree.put(field_id, thrift.STRUCT, union)
+    return write_tree(tree)
+
+
+def parse_headers(
+    heads: NDArray[np.uint8], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, BloomParquetError]]:
+    """Many headers at once.
+
+    `heads` has shape (n, at most :data:`MAX_HEADER_BYTES`): the first bytes of n filters, of which ``sizes[i]`` were
+    there to read. Returns header sizes (n,), bitset sizes (n,), both 0 where the header is unusable, and the error of
+    each unusable one by its row.
+    """
+    header_bytes = np.zeros(len(heads), np.int64)
+    bitset_bytes = np.zeros(len(heads), np.int64)
+    errors: dict[int, BloomParquetError] = {}
+    pending = np.arange(len(heads))
+    while len(pending):
+        first = pending[0]
+        try:
+            size, bitset = parse_header(heads[first, : sizes[first]].tobytes())
+        except BloomParquetError as error:
+            errors[int(first)] = error
+            pending = pending[1:]
+            continue
+        # The compact protocol is prefix-free for a whole struct: the same first bytes are the same header.
+        same = (heads[pending, :size] == heads[first, :size]).all(axis=1) & (sizes[pending] >= size)
+        header_bytes[pending[same]] = size
+        bitset_bytes[pending[same]] = bitset
+        pending = pending[~same]
+    return header_bytes, bitset_bytes, errors
+
+
+def _require(union: Any, what: str, name: str) -> None:
+    """`union` must hold its first member, the only one that the format defines so far."""
+    if not isinstance(union, dict) or not union:
+        raise FormatError(f"the Bloom filter header names no {what}; expected {name}")
+    if 1 not in union:
+        raise UnsupportedError(
+            f"the Bloom filter's {what} is number {next(iter(union))} of its union; only 1 ({name}) is known here"
+        )
+
+
+def _refuse_murmur3(buffer: bytes | memoryview) -> None:
+    """The layout before the format was released: three little-endian ints (bytes, hash strategy 0 = Murmur3,
+    algorithm 0)."""
+    if len(buffer) < 12:
+        return
+    num_bytes, strategy, algorithm = (int.from_bytes(buffer[i : i + 4], "little") for i in (0, 4, 8))
+    if num_bytes and num_bytes % 32 == 0 and num_bytes <= MAX_BITSET_BYTES and strategy == 0 and algorithm == 0:
+        raise UnsupportedError("a Bloom filter in the deprecated Murmur3 layout; only XXHASH filters are read")

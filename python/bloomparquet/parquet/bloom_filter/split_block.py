@@ -1,0 +1,402 @@
+"""Split-block Bloom filters: bits only. Hashes go in, booleans come out.
+
+**False is a proof, true is a maybe**: a hash that was inserted always checks true; one that was not checks false, but
+for the false positive probability (fpp) of the filter. Nothing here knows a value, a type or a file.
+
+No library does this: pyarrow writes these filters and can neither read nor probe one, and the Bloom filters on PyPI
+have other layouts. Whole arrays of hashes are processed by numpy, so the speed is that of compiled code.
+
+How a filter works. It is an array of blocks of 256 bits, each block eight words of 32 bits. The upper half of a hash
+picks the block, the lower half picks one bit in each word. Inserting sets the eight bits, checking asks whether all
+eight are set. So one check touches 32 bytes, and a reader may fetch just those from a file.
+
+How large it should be. With n distinct values, m bits and eight bits per value, a classic Bloom filter has
+
+    fpp = (1 - e^(-8n/m))^8        hence        m = -8n / ln(1 - fpp^(1/8))
+
+and writers round m up to a power of two: `optimal_num_bytes`. In a split-block filter the values are spread over the
+blocks by chance, and fuller blocks err more than emptier ones make up for. What it takes in truth, in bits per value:
+
+    fpp                     10 %     1 %   0.1 %  0.01 %  0.001 %
+    by the formula           5.8     9.7    14.6    21.0     29.6
+    measured                 6.0    10.5    16.9    26.4     41
+
+The rounding usually hides the difference (on average it gives 1.4 times the bits asked for). `expected_fpp` tells what
+will really come out. Some sizes, and what their fpp then is:
+
+    distinct values         fpp asked       size      fpp expected
+             10,000            10 %         8 KiB            7.2 %
+             10,000             1 %        16 KiB           0.35 %
+            100,000             1 %       128 KiB           1.02 %
+            100,000           0.1 %       256 KiB           0.03 %
+          1,000,000             1 %         2 MiB           0.10 %
+
+Twice the values in the same filter cost far more than twice the fpp: in 1,024 blocks 13,107 values give 0.04 %, 26,214
+give 1.26 %, and 52,428 give 18 %. A filter sized for too many values costs only bytes, and these can be had back:
+`fold` halves a filter into exactly the one that a writer with half the blocks would have made.
+
+Sources: parquet-format BloomFilter.md; Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters",
+2007 (blocks, and why they cost bits); the table of measured bits is that of BloomFilter.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bloomparquet.errors import FormatError, LimitError, OptionError
+
+Hashes = npt.NDArray[np.uint64]
+Words = npt.NDArray[np.uint32]
+Booleans = npt.NDArray[np.bool_]
+
+BYTES_PER_BLOCK = 32
+MAX_BLOCKS = 1 << 22
+"""128 MiB: the limit that parquet-java, Arrow C++ and arrow-rs share."""
+
+TOLERANCE = 1.25
+"""How much worse than asked a filter's fpp may be before the filter is doubled for it: 100,000 values at 1 % get the
+128 KiB that every writer gives them, which is 1.02 %."""
+
+SALTS: Words = np.array(
+    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], dtype=np.uint32
+)
+
+_WORDS = 8
+_BITS_PER_BLOCK = 256
+_BIT_SHIFT = np.uint32(27)
+_HALF = np.uint64(32)
+
+_CHECK_CHUNK = 1 << 15
+"""Hashes checked at a time, so that what is computed for them stays in a core's cache."""
+
+_INSERT_CHUNK = 1 << 14
+_INSERT_BLOCKS = 1 << 12
+"""Blocks filled at a time, by way of one byte per bit: 1 MiB."""
+
+
+def block_index(hashes: Hashes, n_blocks: int | npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """The block that each hash belongs to in a filter of `n_blocks` blocks.
+
+    Both arguments broadcast: hashes of shape (values,) against counts of shape (row groups, 1) give (row groups,
+    values). Counts are trusted to be in 1..2^22. Returns numbers in 0..n_blocks-1 (BloomFilter.md, "Algorithm").
+    """
+    index = (hashes >> _HALF) * np.asarray(n_blocks).astype(np.uint64)
+    index >>= _HALF
+    return index.view(np.int64)
+
+
+def block_mask(hashes: Hashes) -> Words:
+    """The bits that each hash sets in its block: shape (…) becomes (…, 8), one bit set in every word.
+
+    The mask does not depend on the filter, so one serves all filters (BloomFilter.md, "Algorithm").
+    """
+    bits = hashes.astype(np.uint32)[..., np.newaxis] * SALTS
+    bits >>= _BIT_SHIFT
+    masks: Words = np.left_shift(np.uint32(1), bits)
+    return masks
+
+
+def check_blocks(blocks: Words, masks: Words) -> Booleans:
+    """Whether each block has every bit of its mask: (…, 8) against (…, 8), broadcasting, gives (…).
+
+    Blocks may come from as many filters as one likes: each is judged alone.
+    """
+    missing = np.bitwise_and(np.invert(blocks), masks, order="C").view(np.uint64)
+    complete: Booleans = (missing[..., 0] | missing[..., 1] | missing[..., 2] | missing[..., 3]) == 0
+    return complete
+
+
+def bits_per_value(fpp: float) -> float:
+    """Bits per distinct value for the false positive probability `fpp`, by the formula -8 / ln(1 - fpp^(1/8)).
+
+    The classic formula that all writers size by; the module's docstring says by how much it falls short.
+    Raises OptionError unless 0 < fpp < 1.
+    """
+    if not 0.0 < fpp < 1.0:
+        raise OptionError(f"fpp is {fpp}: a false positive probability is more than 0 and less than 1, such as 0.01")
+    # The eighth root of the largest numbers below 1 rounds to 1, whose logarithm would be that of 0.
+    return -8.0 / math.log1p(-min(fpp**0.125, math.nextafter(1.0, 0.0)))
+
+
+def optimal_num_bytes(ndv: float, fpp: float) -> int:
+    """The bytes of a filter for `ndv` distinct values at `fpp`: a power of two from 32 bytes to 128 MiB.
+
+    At the upper limit the fpp may be worse than asked: see `expected_fpp`. Powers of two because Arrow C++ reads no
+    other filters. Raises OptionError unless ndv >= 0 and 0 < fpp < 1.
+    """
+    if not ndv >= 0:
+        raise OptionError(f"ndv is {ndv}: a number of distinct values is 0 or more")
+    # 2^63 values exceed the largest filter at every fpp, and integers beyond that may not fit into a float.
+    least = math.ceil(bits_per_value(fpp) * min(ndv, 1 << 63) / 8)
+    within = max(BYTES_PER_BLOCK, min(least, MAX_BLOCKS * BYTES_PER_BLOCK))
+    return 1 << (within - 1).bit_length()
+
+
+def smallest_num_bytes(ndv: float, fpp: float) -> int:
+    """The bytes of the smallest filter for `ndv` distinct values that is good enough: the fpp to expect is at most
+    `TOLERANCE` times `fpp`, whereas `optimal_num_bytes` keeps to the formula. Limits and errors are the same."""
+    # No size is good enough that is smaller than the formula's by more than its rounding and the tolerance.
+    num_bytes, most = max(optimal_num_bytes(ndv, fpp) // 4, BYTES_PER_BLOCK), MAX_BLOCKS * BYTES_PER_BLOCK
+    values = math.ceil(min(ndv, 1 << 63))
+    while num_bytes < most and expected_fpp(values, num_bytes // BYTES_PER_BLOCK) > TOLERANCE * fpp:
+        num_bytes *= 2
+    return num_bytes
+
+
+def expected_fpp(ndv: int, n_blocks: int) -> float:
+    """The false positive probability to expect of `n_blocks` blocks after `ndv` distinct values, before they are there.
+
+    Exact for random hashes: the mean of (1 - (31/32)^i)^8 over the number i of values in a block, which is binomial
+    with probability 1/n_blocks (after Putze et al.). Results below 1e-12 are rounding noise, but never negative.
+    Raises LimitError unless 1 <= n_blocks <= 2^22.
+    """
+    _require_block_count(n_blocks)
+    # Expand the eighth power; the mean of z^i of a binomial count is (1 - (1 - z) / n_blocks)^ndv.
+    means = (math.exp(ndv * math.log1p(((31 / 32) ** j - 1.0) / n_blocks)) for j in range(9))
+    return max(math.fsum((-1) ** j * math.comb(8, j) * mean for j, mean in enumerate(means)), 0.0)
+
+
+class SplitBlockBloomFilter:
+    """A split-block Bloom filter, as Parquet stores it.
+
+    `blocks` is an array of shape (n, 8) of little-endian uint32, n in 1..2^22, a power of two or not. It is shared, not
+    copied, and never written to: the first `insert` takes a copy. Raises FormatError for another shape or type,
+    LimitError for another number of blocks.
+    """
+
+    __slots__ = ("_owned", "_pairs")
+
+    def __init__(self, blocks: Words) -> None:
+        if blocks.ndim != 2 or blocks.shape[1] != _WORDS or blocks.dtype != np.dtype("<u4"):
+            raise FormatError(
+                f"expected (n, {_WORDS}) little-endian uint32 as blocks, found {blocks.shape} of {blocks.dtype}"
+            )
+        _require_block_count(blocks.shape[0])
+        # Two words are read as one 64-bit number; numpy would copy all of an unaligned array at every look-up.
+        self._pairs: Hashes = np.require(blocks, requirements="C").reshape(-1).view("<u8")
+        self._owned = not self._pairs.flags.aligned
+        if self._owned:
+            self._pairs = self._pairs.copy()
+
+    @classmethod
+    def empty(cls, n_blocks: int) -> SplitBlockBloomFilter:
+        """A filter of `n_blocks` blocks with nothing in it. Raises LimitError unless 1 <= n_blocks <= 2^22."""
+        _require_block_count(n_blocks)
+        return cls._adopt(np.zeros((n_blocks, _WORDS), dtype="<u4"))
+
+    @classmethod
+    def for_ndv(cls, ndv: float, fpp: float = 0.01) -> SplitBlockBloomFilter:
+        """An empty filter of `optimal_num_bytes(ndv, fpp)`, for `ndv` distinct values at the probability `fpp`."""
+        return cls.empty(optimal_num_bytes(ndv, fpp) // BYTES_PER_BLOCK)
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray | memoryview) -> SplitBlockBloomFilter:
+        """A filter over the bytes of a bitset, which follow the header in a file.
+
+        The bytes are shared until the first `insert` when they lie at a multiple of 8 in memory, else copied.
+        Raises FormatError unless their number is a multiple of 32 and at least that, LimitError beyond 128 MiB.
+        """
+        size = memoryview(data).nbytes
+        if size < BYTES_PER_BLOCK or size % BYTES_PER_BLOCK:
+            raise FormatError(f"a bitset of {size} bytes: expected a multiple of {BYTES_PER_BLOCK}, at least one block")
+        return cls(np.frombuffer(data, dtype="<u4").reshape(-1, _WORDS))
+
+    def to_bytes(self) -> bytes:
+        """The bitset as it is stored after the header of a filter: `num_bytes` bytes."""
+        return self._pairs.tobytes()
+
+    @property
+    def blocks(self) -> Words:
+        """The bits, of shape (n_blocks, 8), little-endian uint32; a read-only view."""
+        view = self._pairs.view("<u4").reshape(-1, _WORDS)
+        view.flags.writeable = False
+        return view
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self._pairs.size // 4
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the bitset in bytes: 32 for each block."""
+        return self._pairs.nbytes
+
+    @property
+    def bits_set(self) -> int:
+        """Number of bits that are set. 0 means that nothing was ever inserted."""
+        return int(np.bitwise_count(self._pairs).sum(dtype=np.int64))
+
+    @property
+    def estimated_ndv(self) -> float:
+        """Number of distinct values that were inserted, estimated by the bits that are set; infinity when all are.
+
+        A value leaves a given bit alone with probability 1 - 1/(32 n_blocks); solved for the number of values.
+        """
+        share_clear = 1.0 - self.bits_set / (_BITS_PER_BLOCK * self.n_blocks)
+        if share_clear == 0.0:
+            return math.inf
+        return math.log(share_clear) / math.log1p(-1.0 / (32 * self.n_blocks))
+
+    @property
+    def estimated_fpp(self) -> float:
+        """Probability that a hash which was not inserted checks true, by the bits as they are.
+
+        Exact for a random hash: it picks a block evenly, and passes there with the product of the shares of set bits
+        in the eight words; so it is the mean of these products over the blocks. (Putting the overall share of set bits
+        to the eighth power would call it too low, as blocks are not equally full.)
+        """
+        counts = np.bitwise_count(self._pairs.view("<u4")).reshape(-1, _WORDS)
+        products = np.multiply.reduce(counts, axis=1, dtype=np.uint64)  # at most 32^8 = 2^40 each: no sum overflows
+        return int(products.sum()) / (self.n_blocks << 40)
+
+    def insert(self, hashes: Hashes) -> None:
+        """Add hashes (uint64, any shape)."""
+        flat = _require_hashes(hashes).reshape(-1)
+        if not self._owned:
+            self._pairs, self._owned = self._pairs.copy(), True
+        if self.n_blocks > _INSERT_BLOCKS:
+            # Hashes in order are also in the order of their blocks.
+            flat = np.sort(flat)
+        if 4 * flat.size < self.n_blocks:
+            blocks = self._pairs.view("<u4").reshape(-1, _WORDS)
+            np.bitwise_or.at(blocks, block_index(flat, self.n_blocks), block_mask(flat))
+            return
+        firsts = range(0, self.n_blocks, _INSERT_BLOCKS)
+        least = [-(-(first << 32) // self.n_blocks) << 32 for first in firsts[1:]]
+        bounds = [0, *np.searchsorted(flat, np.array(least, dtype=np.uint64)).tolist(), flat.size]
+        for first, start, stop in zip(firsts, bounds, bounds[1:]):
+            if start < stop:
+                self._insert_range(flat[start:stop], first)
+
+    def _insert_range(self, hashes: Hashes, first: int) -> None:
+        """Insert hashes whose blocks are among the _INSERT_BLOCKS from `first` on.
+
+        Each bit gets a byte of its own for a while, as numpy writes to repeated positions fast (bitwise_or.at, which
+        would need none of this, takes four times as long when there are many hashes).
+        """
+        blocks = self._pairs.view("<u4").reshape(-1, _WORDS)[first : first + _INSERT_BLOCKS]
+        is_set = np.zeros(blocks.size * 32, dtype=np.bool_)
+        for start in range(0, hashes.size, _INSERT_CHUNK):
+            part = hashes[start : start + _INSERT_CHUNK]
+            block_start = block_index(part, self.n_blocks)
+            block_start -= first
+            block_start *= _BITS_PER_BLOCK
+            key = part.astype(np.uint32)
+            for word in range(_WORDS):
+                bit = key * SALTS[word]
+                bit >>= _BIT_SHIFT
+                is_set[32 * word :][block_start + bit] = True
+        blocks |= np.packbits(is_set, bitorder="little").view("<u4").reshape(-1, _WORDS)
+
+    def check(self, hashes: Hashes) -> Booleans:
+        """Whether each hash (uint64, any shape) may have been inserted; the result has the same shape."""
+        flat = _require_hashes(hashes).reshape(-1)
+        found = np.zeros(flat.size, dtype=np.bool_)
+        for start in range(0, flat.size, _CHECK_CHUNK):
+            found[start : start + _CHECK_CHUNK][self._survivors(flat[start : start + _CHECK_CHUNK])] = True
+        return found.reshape(hashes.shape)
+
+    def _survivors(self, hashes: Hashes) -> npt.NDArray[np.intp]:
+        """Positions of the hashes that check true. Two words are tested at a time, and only what is left goes on."""
+        pair = block_index(hashes, self.n_blocks)
+        pair *= 4
+        key = hashes.astype(np.uint32)
+        alive = np.arange(hashes.size)
+        for word in range(0, _WORDS, 2):
+            low = key * SALTS[word]
+            low >>= _BIT_SHIFT
+            high = key * SALTS[word + 1]
+            high >>= _BIT_SHIFT
+            high |= np.uint32(32)
+            bits = self._pairs.take(pair)
+            passed = bits >> low
+            bits >>= high
+            passed &= bits
+            passed &= np.uint64(1)
+            kept = np.flatnonzero(passed)
+            alive = alive.take(kept)
+            if not alive.size:
+                break
+            pair = pair.take(kept)
+            pair += 1
+            key = key.take(kept)
+        return alive
+
+    def fold(self, times: int = 1) -> SplitBlockBloomFilter:
+        """A new filter of half the blocks, halved again for each of `times`: blocks 2i and 2i+1 become block i.
+
+        Bit for bit the filter that inserting the same hashes into so many blocks would have made, as the block of a
+        hash is its upper half scaled down. Raises LimitError when the blocks cannot be halved that often.
+        """
+        if times < 0 or self.n_blocks % (1 << times):
+            raise LimitError(
+                f"cannot halve {self.n_blocks} blocks {times} times: expected a count that 2^{times} divides"
+            )
+        blocks = self.blocks.copy()
+        for _ in range(times):
+            blocks = blocks[0::2] | blocks[1::2]
+        return self._adopt(blocks)
+
+    def fitted(self, fpp: float) -> SplitBlockBloomFilter:
+        """The filter, folded as often as its fpp, measured by the bits, stays at most `TOLERANCE` times `fpp`; itself
+        where even one fold is too many. Raises OptionError unless 0 < fpp < 1."""
+        goal = TOLERANCE * fpp
+        # Each fold makes it worse, so that it does not matter where the search begins: near the end it is fast.
+        most = (self.n_blocks & -self.n_blocks).bit_length() - 1
+        ndv = self.estimated_ndv
+        enough = self.num_bytes if math.isinf(ndv) else smallest_num_bytes(ndv, fpp)
+        times = min(most, max(self.num_bytes // enough, 1).bit_length() - 1)
+        found = self.fold(times) if times else self
+        while times and found.estimated_fpp > goal:
+            times -= 1
+            found = self.fold(times) if times else self
+        while times < most and (half := found.fold()).estimated_fpp <= goal:
+            found, times = half, times + 1
+        return found
+
+    def merge(self, other: SplitBlockBloomFilter) -> SplitBlockBloomFilter:
+        """A new filter that holds what either holds, in as many blocks as the smaller of the two: the larger is folded.
+
+        Raises LimitError unless the larger number of blocks is the smaller one times a power of two.
+        """
+        small, large = sorted((self, other), key=lambda each: each.n_blocks)
+        ratio, rest = divmod(large.n_blocks, small.n_blocks)
+        if rest or ratio & (ratio - 1):
+            raise LimitError(
+                f"cannot merge filters of {self.n_blocks} and {other.n_blocks} blocks: "
+                "expected equal counts, or one to be the other times a power of two"
+            )
+        folded = large.fold(ratio.bit_length() - 1) if ratio > 1 else large
+        return self._adopt(folded.blocks | small.blocks)
+
+    @classmethod
+    def _adopt(cls, blocks: Words) -> SplitBlockBloomFilter:
+        """A filter over an array that nobody else has."""
+        adopted = cls(blocks)
+        adopted._owned = True
+        return adopted
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_blocks={self.n_blocks}, bits_set={self.bits_set})"
+
+
+def _require_block_count(n_blocks: int) -> None:
+    if not 1 <= n_blocks <= MAX_BLOCKS:
+        raise LimitError(
+            f"a filter of {n_blocks} blocks: expected 1 to {MAX_BLOCKS} ({MAX_BLOCKS * BYTES_PER_BLOCK} bytes)"
+        )
+
+
+def _require_hashes(hashes: Hashes) -> Hashes:
+    # Other integers would be cast, and their bits are rarely a hash: the values themselves, most likely.
+    if not isinstance(hashes, np.ndarray) or hashes.dtype != np.uint64:
+        found = hashes.dtype if isinstance(hashes, np.ndarray) else type(hashes).__name__
+        raise TypeError(
+            f"expected an array of uint64 hashes (see bloomparquet.parquet.bloom_filter.xxh64), found {found}"
+        )
+    return hashes

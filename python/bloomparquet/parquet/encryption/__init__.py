@@ -1,0 +1,1 @@
+"""Owns Parquet's modular encryption: AES modules, and the ciphers of one file."""

@@ -1,0 +1,5 @@
+"""Owns who has the keys: keys given by the user, keys wrapped by a key management service."""
+
+from bloomparquet.parquet.encryption.keys.keys import FileKeys, Keys, load_keys, missing_key
+
+__all__ = ["FileKeys", "Keys", "load_keys", "missing_key"]

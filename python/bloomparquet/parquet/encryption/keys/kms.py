@@ -1,0 +1,242 @@
+"""Keys from a key management service, in the words of ``pyarrow.parquet.encryption``: the user's ``KmsClient`` classes
+open what pyarrow's ``CryptoFactory`` and parquet-java's ``PropertiesDrivenCryptoFactory`` wrote.
+
+pyarrow's own factory is not used: what it makes goes to pyarrow's reader only. What a KMS gave is kept in the process,
+per connection and for the time that the user allows, so that a data set whose files share a key-encryption key costs
+one request.
+
+What a client raises is named by its type alone, for its text may hold a key.
+
+Source: parquet-java ``FileKeyUnwrapper`` and ``FileKeyWrapper`` (org.apache.parquet.crypto.keytools), Arrow C++
+``parquet/encryption/file_key_unwrapper.cc`` and ``file_key_wrapper.cc``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from bloomparquet.errors import EncryptionError, OptionError
+from bloomparquet.parquet.encryption.keys.keys import require_key
+from bloomparquet.parquet.encryption.keys.material import (
+    FOOTER_REFERENCE,
+    KeyMaterial,
+    find_external,
+    parse_metadata,
+    read_external,
+    shown,
+    unwrap_locally,
+)
+from bloomparquet.parquet.encryption.keys.ttl_cache import Expiring
+from bloomparquet.storage.files import Storage
+
+DEFAULT_INSTANCE = "DEFAULT"
+"""The ID and the URL of a KMS that has only one instance."""
+
+# For each of thousands of files a plan asks for what was just refused; who tries again by hand takes longer than this.
+_REFUSED = timedelta(seconds=2)
+_clients: Expiring[Any] = Expiring(64, refused_for=_REFUSED)
+_unwrapped: Expiring[bytes] = Expiring(10_000, refused_for=_REFUSED)
+
+
+@dataclass(frozen=True, repr=False)
+class Connection:
+    """A KMS as one user reaches it: what a ``KmsConnectionConfig`` says, and the function that makes a client of one.
+
+    Equal ones share what the KMS gave.
+    """
+
+    factory: Callable[[Any], Any]
+    instance_id: str
+    instance_url: str
+    access_token: str
+    custom: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, config: Any, factory: Callable[[Any], Any]) -> Connection:
+        """The one that `config` describes now: its token may be refreshed."""
+        custom = frozenset(config.custom_kms_conf.items())
+        return cls(factory, config.kms_instance_id, config.kms_instance_url, config.key_access_token, custom)
+
+    def unwrap(self, wrapped: str, master_key_id: str, lifetime: timedelta) -> bytes:
+        """The key that the KMS wrapped by a master key. Raises EncryptionError when it does not unwrap it."""
+
+        def ask() -> bytes:
+            key = self._ask("unwrap", lifetime, master_key_id, wrapped, master_key_id)
+            try:
+                return require_key(key, f"what the KMS unwrapped by master key {shown(master_key_id)}")
+            except OptionError as error:
+                raise EncryptionError(str(error)) from None
+
+        return _unwrapped.get((self, wrapped, master_key_id), lifetime, ask)
+
+    def wrap(self, key: bytes, master_key_id: str, lifetime: timedelta) -> str:
+        """`key`, wrapped by a master key of the KMS. Raises EncryptionError when it does not wrap it."""
+        try:
+            return self._ask("wrap", lifetime, master_key_id, key, master_key_id).decode()
+        except UnicodeDecodeError:
+            raise EncryptionError("what the KMS's client gave for a wrapped key is no text") from None
+
+    def _ask(self, verb: str, lifetime: timedelta, master_key_id: str, *arguments: Any) -> bytes:
+        """What the client's method answers, which may be text or bytes, as for pyarrow."""
+        client = _clients.get(self, lifetime, self._connect)
+        try:
+            answer = getattr(client, f"{verb}_key")(*arguments)
+            answer = answer.encode() if isinstance(answer, str) else answer
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever the user's client raises
+            raise EncryptionError(
+                f"the KMS did not {verb} a key by master key {shown(master_key_id)}: "
+                f"{type(client).__name__}.{verb}_key raised {type(error).__name__}"
+            ) from None
+        if not isinstance(answer, bytes):
+            raise EncryptionError(
+                f"{type(client).__name__}.{verb}_key returned a {type(answer).__name__}; expected bytes"
+            )
+        return answer
+
+    def _connect(self) -> Any:
+        from pyarrow.parquet.encryption import KmsClient, KmsConnectionConfig
+
+        try:
+            client = self.factory(
+                KmsConnectionConfig(
+                    kms_instance_id=self.instance_id,
+                    kms_instance_url=self.instance_url,
+                    key_access_token=self.access_token,
+                    custom_kms_conf=dict(self.custom),
+                )
+            )
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever the user's function raises
+            raise EncryptionError(
+                f"the KMS cannot be reached: kms_client_factory raised {type(error).__name__}"
+            ) from None
+        if not isinstance(client, KmsClient):
+            raise EncryptionError(
+                f"kms_client_factory returned a {type(client).__name__}; expected pyarrow.parquet.encryption.KmsClient"
+            )
+        return client
+
+
+class KmsRetriever:
+    """The keys of files by what their key metadata says about a KMS; see :meth:`bloomparquet.Keys.from_kms`."""
+
+    def __init__(
+        self,
+        config: Any,
+        factory: Callable[[Any], Any],
+        *,
+        cache_lifetime: timedelta = timedelta(minutes=10),
+        read_kms_url: bool = False,
+    ) -> None:
+        self.config, self.factory = require_config(config), require_factory(factory)
+        if not isinstance(cache_lifetime, timedelta):
+            raise OptionError(f"cache_lifetime is a {type(cache_lifetime).__name__}; expected a datetime.timedelta")
+        self.cache_lifetime, self.read_kms_url = cache_lifetime, bool(read_kms_url)
+
+    def for_file(self, storage: Storage, path: str) -> Callable[[bytes], bytes]:
+        """Gives the keys of the file at `path`, for as long as that file is what it is now. Reads nothing yet."""
+        return _FileUnwrapper(self, storage, path).unwrap
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KmsRetriever):
+            return NotImplemented
+        if (self.cache_lifetime, self.read_kms_url) != (other.cache_lifetime, other.read_kms_url):
+            return False
+        return Connection.of(self.config, self.factory) == Connection.of(other.config, other.factory)
+
+    def __hash__(self) -> int:
+        return hash((self.factory, self.cache_lifetime, self.read_kms_url))  # a token that is refreshed changes no hash
+
+
+class _FileUnwrapper:
+    """The keys of one file. Threads may share one."""
+
+    def __init__(self, kms: KmsRetriever, storage: Storage, path: str) -> None:
+        self._kms, self._storage, self._path = kms, storage, path
+        self._lock = threading.Lock()
+        self._beside: dict[str, str] | None = None
+        self._footer: KeyMaterial | None = None
+
+    def unwrap(self, metadata: bytes) -> bytes:
+        material = self._material(metadata)
+        if material.is_footer_key:
+            self._footer = material
+        connection, lifetime = self._connection(), self._kms.cache_lifetime
+        if material.encryption_key is None:
+            return connection.unwrap(material.wrapped, material.master_key_id, lifetime)
+        key_id, wrapped = material.encryption_key
+        return unwrap_locally(material.wrapped, connection.unwrap(wrapped, material.master_key_id, lifetime), key_id)
+
+    def _material(self, metadata: bytes) -> KeyMaterial:
+        found = parse_metadata(metadata)
+        if isinstance(found, KeyMaterial):
+            return found
+        with self._lock:
+            if self._beside is None:
+                self._beside = read_external(self._storage, self._path)
+        if self._footer is None and FOOTER_REFERENCE in self._beside:
+            self._footer = find_external(self._beside, FOOTER_REFERENCE, self._path)
+        return find_external(self._beside, found, self._path)
+
+    def _connection(self) -> Connection:
+        """To the KMS that the user has named; else to the one that the footer's key is from."""
+        config = self._kms.config
+        instance_id, instance_url = config.kms_instance_id, config.kms_instance_url
+        if not instance_id:
+            instance_id = self._footer.kms_instance_id if self._footer is not None else None
+        if not instance_url:
+            found = self._footer.kms_instance_url if self._footer is not None else None
+            instance_url = found if self._kms.read_kms_url else DEFAULT_INSTANCE
+        if not instance_id or not instance_url:
+            raise EncryptionError(
+                "neither the file nor the configuration says which KMS instance has it; "
+                "give KmsConnectionConfig its kms_instance_id and kms_instance_url"
+            )
+        configured = Connection.of(config, self._kms.factory)
+        return replace(configured, instance_id=instance_id, instance_url=instance_url)
+
+
+def require_config(config: Any) -> Any:
+    """A ``KmsConnectionConfig``: `config`, or for None one with its defaults. Raises OptionError for what is none."""
+    from pyarrow.parquet.encryption import KmsConnectionConfig
+
+    if config is None:
+        return KmsConnectionConfig()
+    if not isinstance(config, KmsConnectionConfig):
+        raise OptionError(
+            f"kms_connection_config is a {type(config).__name__}; "
+            "expected pyarrow.parquet.encryption.KmsConnectionConfig"
+        )
+    return config
+
+
+def require_factory(factory: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`factory`, which can be called and told from others. Raises OptionError for what cannot."""
+    if not callable(factory):
+        raise OptionError(
+            f"kms_client_factory is a {type(factory).__name__}; expected a function of KmsConnectionConfig to KmsClient"
+        )
+    try:
+        hash(factory)
+    except TypeError:
+        raise OptionError(
+            f"kms_client_factory is a {type(factory).__name__}, which has no hash; expected a function or a class"
+        ) from None
+    return factory
+
+
+def _forget() -> None:
+    _clients.clear()
+    _unwrapped.clear()
+
+
+# A forked process has neither the threads that wait for a KMS, nor may it share their connections.
+os.register_at_fork(after_in_child=_forget)

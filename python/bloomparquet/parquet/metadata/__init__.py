@@ -1,0 +1,1 @@
+"""Owns the footer: schema, row groups, column chunks."""

@@ -1,0 +1,331 @@
+"""The footers of files: read once, and walked just far enough to find what a plan needs.
+
+A footer is kept as its bytes, with the place of every column chunk in them; chunks are read when a query names their
+column (see :mod:`bloomparquet.parquet.metadata.column_chunks`, which also says why pyarrow does not do this). What
+all files of a data
+set share is in :mod:`bloomparquet.parquet.metadata.file_profile`.
+
+Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`` (file layout), ``Encryption.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import monotonic
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, LimitError
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, open_footer, require_column, verified
+from bloomparquet.parquet.encryption.modules import Module
+from bloomparquet.parquet.metadata.column_chunks import ChunkFields, ChunkTemplates, StepAllowance
+from bloomparquet.parquet.metadata.file_profile import Layout, layout_of, schema_of, without_row_groups
+from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
+from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage, in_threads
+
+_METADATA = b"\x3c"  # field 3, where none stands before it: a struct
+_TAIL_GUESS = 16 * 1024
+_MOST_TAIL = 256 * 1024
+_FIRST_FILES = 16
+_KEYS_AT_ONCE = 8
+_SLOW_SECONDS, _SLOW_KEYS = 0.005, 3  # threads cost more than what is not so slow, so often
+_Job = TypeVar("_Job")
+_Done = TypeVar("_Done")
+_MOST_VALUES = 1 << 20  # of row groups, besides their column chunks: five in each
+_FILES_AT_ONCE = 512  # bounds the memory that tails take
+
+
+@dataclass(frozen=True)
+class Footer:
+    """One file's footer: the serialised FileMetaData, and where things are in it.
+
+    Per row group, `rows` are its rows, `sizes` the bytes of its column chunks (None where the footer does not say), and
+    ``chunks[i][j]`` is where in `raw` the metadata of leaf j's chunk begins. Plain tuples of numbers: there are as many
+    as row groups, and the garbage collector need not visit these.
+
+    `size` is what the footer takes at the end of its file, in bytes, with whatever is around `raw` there. Of an
+    encrypted file `raw` is in plain text, but for the metadata of columns that is encrypted by itself; `crypto` has the
+    keys, and `places` says of each row group where it begins for who cannot look into its columns, and its ordinal.
+    """
+
+    raw: bytes = field(repr=False)  # with the statistics of columns that others shall not see
+    layout: Layout
+    rows: tuple[int, ...]
+    sizes: tuple[int | None, ...]
+    chunks: tuple[tuple[int, ...], ...]
+    key_values: dict[str, str] = field(repr=False)
+    size: int
+    crypto: FileCrypto | None = None
+    places: tuple[tuple[int, int], ...] = ()
+
+    def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
+        """What planning needs of one column chunk. EncryptionError where its metadata does not open."""
+        fields = self._stored(row_group, leaf)
+        if self.crypto is None and not fields.is_encrypted:
+            return fields
+        return self.unlock(row_group, leaf)[0]
+
+    def unlock(self, row_group: int, leaf: int) -> tuple[ChunkFields, ChunkCipher | None]:
+        """The same, and what opens the rest of the chunk: None where it is in plain text."""
+        fields = self._stored(row_group, leaf)
+        if self.crypto is None and not fields.is_encrypted:
+            return fields, None
+        cipher = self._cipher(fields, row_group, leaf)
+        if cipher is None or fields.sealed_metadata is None:
+            return fields, cipher
+        opened = _METADATA + self._open(cipher, fields, leaf) + b"\0"
+        return self.layout.templates[leaf].read(opened, 0), cipher
+
+    def chunk_cipher(self, row_group: int, leaf: int) -> ChunkCipher | None:
+        """What opens a column chunk; None where it is in plain text. EncryptionError where its key is not at hand."""
+        return self._cipher(self._stored(row_group, leaf), row_group, leaf)
+
+    def chunk_metadata(self, row_group: int, leaf: int) -> Tree:
+        """The ColumnMetaData of a chunk, however the file holds it. FormatError where there is none, EncryptionError
+        where it does not open."""
+        fields = self._stored(row_group, leaf)
+        cipher = self._cipher(fields, row_group, leaf)
+        if cipher is not None and fields.sealed_metadata is not None:
+            return read_tree(self._open(cipher, fields, leaf))[0]
+        metadata = read_tree(self.raw, self.chunks[row_group][leaf])[0].get(3)
+        if not isinstance(metadata, Tree):
+            raise FormatError("the column chunk has no metadata in the footer; expected ColumnMetaData")
+        return metadata
+
+    def _open(self, cipher: ChunkCipher, fields: ChunkFields, leaf: int) -> bytes:
+        assert self.crypto is not None
+        column = self.layout.schema.leaves[leaf]
+        try:
+            metadata = cipher.open(fields.sealed_metadata or b"", Module.COLUMN_METADATA)
+        except EncryptionError:
+            self.crypto.forget(column.path)
+            raise
+        require_column(metadata, column)
+        return metadata
+
+    def _stored(self, row_group: int, leaf: int) -> ChunkFields:
+        return self.layout.templates[leaf].read(self.raw, self.chunks[row_group][leaf])
+
+    def _cipher(self, fields: ChunkFields, row_group: int, leaf: int) -> ChunkCipher | None:
+        if self.crypto is None:
+            if fields.is_encrypted:
+                raise EncryptionError("the column chunk is encrypted, but the footer does not say how")
+            return None
+        path = self.layout.schema.leaves[leaf].path
+        return self.crypto.chunk(fields, path, self.places[row_group][1], leaf)
+
+    def extent(self, row_group: int) -> tuple[int, int]:
+        """The byte offset at which the row group begins in its file, and how many bytes its column chunks take, as
+        parquet-java understands it, of an encrypted file without any keys: by their middles it tells which row groups
+        are in a range (ParquetMetadataConverter.filterFileMetaDataByMidpoint)."""
+        chunks, size = self.chunks[row_group], self.sizes[row_group]
+        if not chunks:
+            return 0, 0
+        first = self._stored(row_group, 0)
+        if self.crypto is not None and self._stored(0, 0).data_page_offset is None:
+            return self.places[row_group][0], size or 0
+        # A dictionary that is said to be at 0 is none, but parquet-java takes the row group to begin there.
+        pages, dictionary = first.data_page_offset or 0, first.dictionary_page_offset
+        start = pages if dictionary is None or dictionary > pages else dictionary
+        if size is None:
+            size = sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(len(chunks)))
+        return start, size
+
+    def without_row_groups(self) -> bytes:
+        """The FileMetaData without anything about row groups and encryption."""
+        return write_tree(without_row_groups(self.raw))
+
+    def to_arrow(self) -> pq.FileMetaData:
+        """The footer as pyarrow's readers take it; of an encrypted file without its row groups, of which pyarrow must
+        see nothing. Asking this object for a column chunk may end the process."""
+        raw = self.raw if self.crypto is None else self.without_row_groups()
+        return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
+
+
+def read_footers(
+    storage: Storage,
+    files: Sequence[FileInfo],
+    count: ReadCount,
+    *,
+    skip_corrupt: bool = False,
+    locked: dict[FileInfo, BloomParquetError] | None = None,
+) -> list[Footer | None]:
+    """The footers of `files`, in their order; one request each when the footer fits in the first read. Encrypted ones
+    are opened with the storage's keys.
+
+    Raises :class:`FormatError` that names the file for one that is empty, is no Parquet file or is damaged,
+    :class:`EncryptionError` for one that does not open, and :class:`LimitError` for one whose footer holds more than is
+    read; with `skip_corrupt` a damaged file gives None instead, and with `locked` so do the other two, whose errors go
+    there: what is in these files is not known.
+    """
+    footers: list[Footer | None] = []
+    at, expected = 0, _TAIL_GUESS
+    while at < len(files):
+        # The footers of a data set are of similar sizes: the first few say how much of the others to read.
+        some = files[at : at + (_FILES_AT_ONCE if at else _FIRST_FILES)]
+        tails = read_tails(storage, some, expected, count)
+        footers += _each(storage, partial(_parse_or_skip, storage, skip_corrupt, locked), list(zip(some, tails)))
+        seen = sorted(len(raw) for raw in tails if isinstance(raw, bytes))
+        if seen:  # a few that are far larger than the others had better be read twice
+            usual = seen[len(seen) * 7 // 8]
+            expected = min(max(usual + usual // 4, storage.near // 4), _MOST_TAIL)
+        at += len(some)
+    return footers
+
+
+def _each(storage: Storage, work: Callable[[_Job], _Done], jobs: Sequence[_Job]) -> list[_Done]:
+    """The results of `work`, which may have to ask for keys. A key management service may take long for each, and each
+    file may have one of its own: where it is slow, several are asked for at once."""
+    if storage.keys is None or storage.keys.retriever is None:
+        return list(map(work, jobs))
+    done: list[_Done] = []
+    slow = 0
+    for job in jobs:
+        began = monotonic()
+        done.append(work(job))
+        slow += monotonic() - began > _SLOW_SECONDS
+        if slow == _SLOW_KEYS:
+            break
+    return [*done, *in_threads(_KEYS_AT_ONCE, work, jobs[len(done) :])]
+
+
+def ask_for_keys(storage: Storage, footers: Sequence[Footer], leaf: int) -> list[KeyRetrievalError | None]:
+    """Have the keys to a column of many files, where they have to be asked for, for when its chunks are read; and the
+    refusals, so that nobody need be asked again."""
+
+    def ask(footer: Footer) -> KeyRetrievalError | None:
+        if footer.crypto is not None and footer.rows:
+            try:
+                footer.chunk_cipher(0, leaf)
+            except KeyRetrievalError as error:
+                return error
+            except (EncryptionError, FormatError):  # told when the chunks are read
+                pass
+        return None
+
+    return _each(storage, ask, footers)
+
+
+def _parse_or_skip(
+    storage: Storage,
+    skip_corrupt: bool,
+    locked: dict[FileInfo, BloomParquetError] | None,
+    tail: tuple[FileInfo, bytes | FormatError],
+) -> Footer | None:
+    file, raw = tail
+    try:
+        return _parse(storage, file.path, raw)
+    except FormatError:
+        if not skip_corrupt:
+            raise
+    except (EncryptionError, LimitError) as error:
+        if locked is None:
+            raise
+        locked[file] = error
+    return None
+
+
+def _parse(storage: Storage, path: str, raw: bytes | FormatError) -> Footer:
+    if isinstance(raw, FormatError):
+        raise raw
+    footer = raw[:-TRAILER]
+    try:
+        if raw[-4:] == ENCRYPTED_MAGIC:
+            opened, crypto = open_footer(footer, storage, path)
+            return replace(parse_footer(opened, crypto), size=len(raw))
+        found = parse_footer(footer, source=(storage, path))
+        if found.crypto is None and storage.keys is not None and not storage.keys.allow_plaintext_files:
+            raise EncryptionError("the file is in plain text, which the keys do not allow; is it the right file?")
+        return found
+    except FormatError as error:
+        raise FormatError(f"{path}: the footer ({len(footer)} bytes) is damaged: {error}") from error
+    except LimitError as error:
+        raise LimitError(f"{path}: the footer ({len(footer)} bytes): {error}") from error
+    except BloomParquetError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, source: tuple[Storage, str] | None = None) -> Footer:
+    """A serialised FileMetaData as a footer.
+
+    `crypto` is that of the file it was encrypted in. One in plain text whose columns are encrypted has its signature
+    behind it; it is verified with the keys to `source`, the storage and the path that it is from. Raises
+    :class:`FormatError` or :class:`LimitError` for damaged bytes, :class:`EncryptionError` where the signature does not
+    fit, or needs a `source`.
+    """
+    schema, templates, schema_end = schema_of(raw)
+    reader = CompactReader(raw, schema_end, most=_MOST_VALUES)
+    field_id = 2
+    while True:
+        found = reader.read_field(field_id)
+        if found is None:
+            raise FormatError("it has no row groups (field 4 of FileMetaData)")
+        field_id, kind = found
+        if field_id == 4:
+            break
+        reader.read_value(kind)
+    size, _ = reader.read_list_header()
+    allowance = StepAllowance(len(templates))
+    found_groups = [_read_row_group(reader, raw, templates, allowance) for _ in range(size)]
+    rows, sizes, chunks, marks = zip(*found_groups, strict=True) if found_groups else ((), (), (), ())
+    layout, key_values, signing = layout_of(
+        schema, templates, raw[:schema_end], raw[reader.position :], secret=crypto is not None
+    )
+    footer = Footer(raw, layout, rows, sizes, chunks, key_values, len(raw) + TRAILER)
+    if signing is not None and crypto is None:
+        if source is None:
+            raise EncryptionError("the file has encrypted columns")
+        end = len(raw) - signing.signature_bytes
+        crypto = verified(raw[:end], raw[end:], signing.algorithm, signing.key_metadata, *source)
+        footer = replace(footer, raw=raw[:end])
+    return footer if crypto is None else replace(footer, crypto=crypto, places=_places(marks, sizes))
+
+
+def _places(marks: Sequence[tuple[Any, Any]], sizes: Sequence[int | None]) -> tuple[tuple[int, int], ...]:
+    """Of each row group, where parquet-java takes it to begin when it cannot look into the columns: at its file_offset,
+    unless that lies before the end of the row group before; and its ordinal. `marks` are these two as they are stored.
+    """
+    places: list[tuple[int, int]] = []
+    end = 0
+    for i, ((offset, ordinal), size) in enumerate(zip(marks, sizes, strict=True)):
+        start = offset if isinstance(offset, int) else 0
+        if i == 0 or start < end:
+            start = end or len(MAGIC)
+        end = start + (size or 0)
+        places.append((start, ordinal if isinstance(ordinal, int) else i))
+    return tuple(places)
+
+
+def _read_row_group(
+    reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...], allowance: StepAllowance
+) -> tuple[int, int | None, tuple[int, ...], tuple[Any, Any]]:
+    """The rows, the compressed size, the chunks' places, and the file_offset and ordinal of the row group at the
+    reader's position."""
+    field_id = 0
+    numbers: dict[int, Any] = {}
+    chunks: list[int] | None = None
+    while (found := reader.read_field(field_id)) is not None:
+        field_id, kind = found
+        if field_id != 1:
+            numbers[field_id] = reader.read_value(kind)
+            continue
+        size, _ = reader.read_list_header()
+        if size != len(templates):
+            raise FormatError(f"a row group has {size} column chunks, but the schema has {len(templates)} leaf columns")
+        chunks = []
+        position = reader.position
+        for template in templates:
+            chunks.append(position)
+            position = template.skip(raw, position, allowance)
+        reader.position = position
+    rows = numbers.get(3)
+    if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:
+        raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
+    compressed = numbers.get(6)
+    return rows, compressed if isinstance(compressed, int) else None, tuple(chunks), (numbers.get(5), numbers.get(7))

@@ -1,0 +1,1 @@
+"""Owns page headers, and encrypted pages made plain and back."""

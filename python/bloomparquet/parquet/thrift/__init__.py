@@ -1,0 +1,1 @@
+"""Owns the Thrift compact protocol: one reader, one writer, no Parquet field."""

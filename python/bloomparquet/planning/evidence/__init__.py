@@ -1,0 +1,1 @@
+"""Owns what a plan asks of any file format, and what bounds and counts prove."""

@@ -1,0 +1,163 @@
+"""What min, max and null counts prove about a leaf predicate.
+
+Every function answers "might some row of this row group make the leaf TRUE?" for n row groups at once; False is a
+proof. Bounds may be wider than the values (writers truncate long strings), never narrower, with one exception: NaN is
+left out of floating-point bounds, and Spark orders NaN above every number, so nothing that a large value would
+satisfy is ever excluded there.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.parquet.values.bounds import Bounds
+from bloomparquet.parquet.values.encoding import Encoded, Point
+from bloomparquet.planning.evidence.interface import Chunks
+from bloomparquet.query.predicate import (
+    Eq,
+    EqNullSafe,
+    Gt,
+    GtEq,
+    In,
+    IsNotNull,
+    IsNull,
+    Lt,
+    LtEq,
+    Not,
+    NotEq,
+    NotIn,
+    Predicate,
+    StartsWith,
+)
+from bloomparquet.query.verdict import Verdicts
+
+_Compare = Callable[[Any, Any], Any]
+
+
+def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
+    """The values one of which a row must equal for `leaf` to be TRUE; None when it is no equality."""
+    if isinstance(leaf, Eq | EqNullSafe):
+        return (leaf.value,)
+    return leaf.values if isinstance(leaf, In) else None
+
+
+def candidates(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each of n row groups the range ``first[i] <= k < last[i]`` of ``encoded.keys`` that lies within its
+    bounds."""
+    first = np.zeros(n, np.int64)
+    last = np.full(n, len(encoded.keys), np.int64)
+    if bounds is not None:
+        known = bounds.known
+        first[known] = np.searchsorted(encoded.keys, bounds.lower[known], "left")
+        last[known] = np.searchsorted(encoded.keys, bounds.upper[known], "right")
+    return first, last
+
+
+def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Encoded | None]:
+    """Verdicts of shape (n,) for the n `chunks`; beside them the encoded values when `leaf` is an equality that
+    filters can answer.
+
+    Raises :class:`bloomparquet.errors.PlanError` when a literal is of another kind than the column.
+    """
+    if isinstance(leaf, IsNull):
+        return chunks.nulls != 0, None
+    has_values = (chunks.nulls != chunks.values) | (chunks.nulls < 0)
+    if isinstance(leaf, IsNotNull):
+        return has_values, None
+    if isinstance(leaf, Not):  # of a null-safe equality or a prefix
+        inner = leaf.child
+        if isinstance(inner, EqNullSafe):
+            differs, _ = judge(NotEq(inner.column, inner.value), chunks, timezone)
+            return (chunks.nulls != 0) | differs, None
+        assert isinstance(inner, StartsWith)
+        return has_values & _outside_prefix(inner, chunks, timezone), None
+    if isinstance(leaf, StartsWith):
+        return has_values & _prefix(leaf, chunks, timezone), None
+    values = equality_values(leaf)
+    if values is not None or isinstance(leaf, NotIn | NotEq):
+        encoded = chunks.encode(_compared_values(leaf), timezone)
+        if encoded is None:
+            return has_values, None
+        if values is None:
+            return has_values & _other_than(encoded, chunks), None
+        first, last = candidates(encoded, chunks.bounds, len(has_values))
+        return has_values & (first < last), encoded
+    assert isinstance(leaf, Lt | LtEq | Gt | GtEq)
+    return has_values & _compare(leaf, chunks, timezone), None
+
+
+def _compared_values(leaf: Predicate) -> tuple[Any, ...]:
+    if isinstance(leaf, In | NotIn):
+        return leaf.values
+    assert isinstance(leaf, Eq | EqNullSafe | NotEq)
+    return (leaf.value,)
+
+
+def _other_than(encoded: Encoded, chunks: Chunks) -> Verdicts:
+    """Excluded only where every value is one and the same, and that one is ruled out."""
+    bounds = chunks.bounds
+    if bounds is None or chunks.family == "float":
+        return np.ones(len(chunks.members), np.bool_)
+    first, last = candidates(encoded, bounds, len(chunks.members))
+    constant = np.asarray(bounds.lower == bounds.upper, np.bool_)
+    return ~(bounds.known & constant & (first < last))
+
+
+def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: Chunks, timezone: str | None) -> Verdicts:
+    keep = np.ones(len(chunks.members), np.bool_)
+    upwards = isinstance(leaf, Gt | GtEq)
+    point = chunks.point(leaf.value, timezone, upwards=upwards)
+    bounds = chunks.bounds
+    if point is None or bounds is None or (upwards and chunks.family == "float"):
+        return keep
+    edge = bounds.upper if upwards else bounds.lower
+    known = bounds.known
+    key: Any = point.key
+    if isinstance(key, bytes):
+        # As a bytes scalar, numpy would drop the zeros at its end.
+        key = np.empty((), object)
+        key[()] = point.key
+    keep[known] = np.asarray(_operator(leaf, point)(edge[known], key), np.bool_)
+    return keep
+
+
+def _operator(leaf: Lt | LtEq | Gt | GtEq, point: Point) -> _Compare:
+    """The comparison with ``point.key`` that equals the leaf's comparison with a value beside that key."""
+    if isinstance(leaf, Lt | LtEq):
+        inclusive = isinstance(leaf, LtEq) if point.side == 0 else point.side > 0
+        return operator.le if inclusive else operator.lt
+    inclusive = isinstance(leaf, GtEq) if point.side == 0 else point.side < 0
+    return operator.ge if inclusive else operator.gt
+
+
+def _prefix_bounds(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> tuple[Bounds, bytes] | None:
+    if chunks.bounds is None or chunks.family not in ("string", "binary"):
+        return None
+    point = chunks.point(leaf.prefix, timezone, upwards=True)
+    return (chunks.bounds, point.key) if point is not None and isinstance(point.key, bytes) else None
+
+
+def _prefix(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> Verdicts:
+    keep = np.ones(len(chunks.members), np.bool_)
+    found = _prefix_bounds(leaf, chunks, timezone)
+    if found is not None:
+        bounds, prefix = found
+        for i in np.flatnonzero(bounds.known).tolist():
+            keep[i] = bounds.lower[i][: len(prefix)] <= prefix <= bounds.upper[i]
+    return keep
+
+
+def _outside_prefix(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> Verdicts:
+    """Excluded where both bounds begin with the prefix: then so does everything between them."""
+    keep = np.ones(len(chunks.members), np.bool_)
+    found = _prefix_bounds(leaf, chunks, timezone)
+    if found is not None:
+        bounds, prefix = found
+        for i in np.flatnonzero(bounds.known).tolist():
+            keep[i] = not (bounds.lower[i].startswith(prefix) and bounds.upper[i].startswith(prefix))
+    return keep

@@ -1,0 +1,1 @@
+"""Owns a data set's stripes and the row groups in them, their Bloom filters, and the cache of both."""

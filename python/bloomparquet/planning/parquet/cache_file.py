@@ -1,0 +1,252 @@
+"""A directory of cache files: named arrays, written whole or not at all, and believed only when every byte is proven.
+
+A file holds *units*, each a group of arrays that is used together and has a checksum of its own, so that a reader
+proves and pages in only what it asks for. Readers map a file into memory and keep the map when the file is replaced or
+removed; writers write beside it and rename, so any number of both may be at work at once. What does not look exactly
+like a file of this very code is no error: it counts as absent.
+
+    magic (8 bytes) | format (u32) | size of the directory (u32) | XXH3 of the directory and the 16 bytes before (u64)
+    directory: JSON {"code": fingerprint, "bytes": of the file, "units": {name: [offset, bytes, XXH3, arrays]}}
+               where arrays is [[name, dtype, shape, offset in the unit], …]; padded with spaces
+    units, one after another; each array begins at a multiple of 64 bytes, and the padding counts for the checksum
+
+The obvious alternatives were .npz (no checksums worth the name, no mapping), Arrow IPC (the same) and SQLite (locks,
+and no mapping either).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import mmap
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+Unit = Mapping[str, NDArray[Any]]
+
+_MAGIC = b"BLOOMPQ\n"
+_FORMAT = 1
+_HEAD = 24
+_ALIGN = 64
+_SUFFIX = ".columns"
+_OWN = "bloomparquet-cache"
+_UNFINISHED = ".unfinished-"
+_UNFINISHED_NAME = re.compile(r"\.unfinished-\d+-[0-9a-f]{16}")
+_ABANDONED_SECONDS = 600.0  # no writer takes that long
+
+
+class DamagedEntryError(Exception):
+    """A cache file is not what this code would have written. It is to be ignored."""
+
+
+def default_directory() -> Path:
+    """``$XDG_CACHE_HOME/bloomparquet``, or ``~/.cache/bloomparquet``."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification wants relative paths to be ignored.
+    return (Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~")) / ".cache") / "bloomparquet"
+
+
+@functools.cache
+def code_fingerprint() -> str | None:
+    """A digest of this package's source: what arrays mean is known only to the code that made them, whether or not
+    anybody remembered to count up a version. None where there is no source to read."""
+    digest = xxhash.xxh3_128()
+    root = Path(__file__).parents[2]
+    sources = sorted(root.rglob("*.py"))
+    try:
+        for path in sources:
+            source = path.read_bytes()
+            digest.update(f"{path.relative_to(root)}\0{len(source)}\0".encode())
+            digest.update(source)
+    except OSError:
+        return None
+    return digest.hexdigest() if sources else None
+
+
+class Entry:
+    """A cache file, open. Raises :class:`DamagedEntryError` or ``OSError`` when it cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._map = _map(path)
+        head = self._map[:_HEAD]
+        size = int.from_bytes(head[12:16], "little")
+        if head[:8] != _MAGIC or int.from_bytes(head[8:12], "little") != _FORMAT or _HEAD + size > len(self._map):
+            raise DamagedEntryError(f"{path}: no cache file of this version")
+        raw = self._map[_HEAD : _HEAD + size]
+        if xxhash.xxh3_64_intdigest(head[:16] + raw) != int.from_bytes(head[16:], "little"):
+            raise DamagedEntryError(f"{path}: its directory is damaged")
+        try:
+            directory = json.loads(raw)
+            own, size = directory["code"] == code_fingerprint(), directory["bytes"]
+            self._units: dict[str, Any] = directory["units"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedEntryError(f"{path}: {error}") from error
+        if not own or size != len(self._map):
+            raise DamagedEntryError(f"{path}: written by other code, or cut short")
+
+    @property
+    def units(self) -> list[str]:
+        return list(self._units)
+
+    def unit(self, name: str) -> dict[str, NDArray[Any]]:
+        """The arrays of a unit, mapped and read-only. Raises :class:`DamagedEntryError`."""
+        offset, size, checksum, arrays = self._units[name]
+        with memoryview(self._map) as view, view[offset : offset + size] as data:
+            if xxhash.xxh3_64_intdigest(data) != checksum:
+                raise DamagedEntryError(f"{self.path}: its unit {name} is damaged")
+        try:
+            return {
+                key: np.frombuffer(self._map, dtype, math.prod(shape), offset + at).reshape(shape)
+                for key, dtype, shape, at in arrays
+            }
+        except (TypeError, ValueError) as error:
+            raise DamagedEntryError(f"{self.path}: its unit {name} is damaged: {error}") from error
+
+
+def _map(path: Path) -> mmap.mmap:
+    # Whatever else may lie there by that name: a pipe must not block, a link must not lead elsewhere.
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD:
+            raise DamagedEntryError(f"{path}: no cache file")
+        if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+            raise DamagedEntryError(f"{path}: it belongs to somebody else")
+        return mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
+
+
+class CacheDirectory:
+    """The cache files in a directory of their own, ``bloomparquet-cache`` in the one given.
+
+    Only files that have both the name and the magic of a cache file are removed. Every method may raise ``OSError``.
+    """
+
+    def __init__(self, parent: Path, max_bytes: int) -> None:
+        self.directory, self.max_bytes = parent / _OWN, max_bytes
+
+    def path(self, name: str) -> Path:
+        return self.directory / (name + _SUFFIX)
+
+    def touch(self, path: Path) -> None:
+        """Note that a file was of use: those that were not for longest go first."""
+        os.utime(path)
+
+    def latest(self, prefix: str, most: int) -> list[Path]:
+        """The files whose names begin with `prefix`, used last first."""
+        found = [(used, path) for used, _, path in self._scan(_SUFFIX) if path.name.startswith(prefix)]
+        return [path for _, path in sorted(found, reverse=True)[:most]]
+
+    def write(self, path: Path, units: Mapping[str, Unit]) -> bool:
+        """Write or replace a file of this directory; False when it alone would pass the bound."""
+        pieces, size = _serialise(units)
+        if size > self.max_bytes:
+            return False
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.evict(room=size, but=path)
+        unfinished = self.directory / f"{_UNFINISHED}{os.getpid()}-{secrets.token_hex(8)}"
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            with open(descriptor, "wb") as file:
+                file.writelines(pieces)
+            os.replace(unfinished, path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        return True
+
+    def remove(self, path: Path) -> None:
+        """Remove a cache file; anything else by its name stays."""
+        if path.name.endswith(_SUFFIX) and _has_magic(path, len(_MAGIC)):
+            path.unlink(missing_ok=True)
+
+    def evict(self, room: int = 0, but: Path | None = None) -> None:
+        """Remove what was not used for longest until `room` bytes more fit; and what killed writers have left.
+
+        The file `but` is about to be replaced, and does not count.
+        """
+        for written, size, path in self._scan(""):
+            abandoned = abs(time.time() - written / 1e9) > _ABANDONED_SECONDS
+            if abandoned and _UNFINISHED_NAME.fullmatch(path.name) and _has_magic(path, min(size, len(_MAGIC))):
+                path.unlink(missing_ok=True)
+        found = [file for file in self._scan(_SUFFIX) if file[2] != but]
+        total = sum(size for _, size, _ in found) + room
+        for _, size, path in sorted(found):
+            if total <= self.max_bytes:
+                return
+            self.remove(path)
+            total -= size
+
+    def _scan(self, suffix: str) -> list[tuple[int, int, Path]]:
+        """When each file whose name ends in `suffix` was last of use, its bytes, and its path."""
+        found = []
+        with suppress(FileNotFoundError), os.scandir(self.directory) as entries:  # it may not be there yet
+            for entry in entries:
+                if entry.name.endswith(suffix):
+                    with suppress(FileNotFoundError):  # another process was faster
+                        status = entry.stat(follow_symlinks=False)
+                        if not stat.S_ISDIR(status.st_mode):
+                            found.append((status.st_mtime_ns, status.st_size, Path(entry.path)))
+        return found
+
+
+def _has_magic(path: Path, size: int) -> bool:
+    """Whether the first `size` bytes of a regular file are those of a cache file."""
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError:  # gone, a symbolic link, or not readable: not to be removed by us
+        return False
+    with open(descriptor, "rb") as file:
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and file.read(size) == _MAGIC[:size]
+
+
+def _serialise(units: Mapping[str, Unit]) -> tuple[list[bytes | memoryview], int]:
+    """The pieces of a file, in their order, and its size."""
+    plans = {name: [(key, np.ascontiguousarray(array)) for key, array in unit.items()] for name, unit in units.items()}
+    sizes = {name: sum(_padded(array.nbytes) for _, array in arrays) for name, arrays in plans.items()}
+    body: list[bytes | memoryview] = []
+    described: dict[str, Any] = {}
+    for name, arrays in plans.items():
+        digest, at, places = xxhash.xxh3_64(), 0, []
+        for key, array in arrays:
+            places.append([key, array.dtype.newbyteorder("<").str, list(array.shape), at])
+            for piece in (array.reshape(-1).view(np.uint8).data, bytes(_padded(array.nbytes) - array.nbytes)):
+                digest.update(piece)
+                body.append(piece)
+            at += _padded(array.nbytes)
+        described[name] = [0, sizes[name], digest.intdigest(), places]
+    total = sum(sizes.values())
+    # Where units begin depends on the directory's size, which depends on the digits of where they begin: leave room.
+    room = _padded(_HEAD + len(_directory(described, 0, 0)) + 24 * (len(described) + 1))
+    directory = _directory(described, room, total).ljust(room - _HEAD)
+    head = _MAGIC + _FORMAT.to_bytes(4, "little") + len(directory).to_bytes(4, "little")
+    checksum = xxhash.xxh3_64_intdigest(head + directory).to_bytes(8, "little")
+    return [head, checksum, directory, *body], room + total
+
+
+def _directory(described: Mapping[str, list[Any]], first: int, total: int) -> bytes:
+    at, units = first, {}
+    for name, (_, size, checksum, arrays) in described.items():
+        units[name] = [at, size, checksum, arrays]
+        at += size
+    return json.dumps({"code": code_fingerprint(), "bytes": first + total, "units": units}).encode()
+
+
+def _padded(size: int) -> int:
+    return -(-size // _ALIGN) * _ALIGN

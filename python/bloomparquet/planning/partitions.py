@@ -1,0 +1,122 @@
+"""Hive-style partition values: from directory names to typed columns.
+
+Spark's rules decide (``PartitioningUtils``), because the rows must be the ones that Spark shows: which directories
+count, how they are unescaped, and what type a column of such strings has.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from bloomparquet.errors import PlanError
+from bloomparquet.query.literals import find_zone
+
+NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
+
+Values = tuple[tuple[str, str | None], ...]
+"""The partition columns of one directory, outermost first: (name, raw text), None for Hive's null directory."""
+
+_INTEGER = re.compile(r"[+-]?\d+")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DOUBLE = re.compile(rf"\s*([+-]?(NaN|Infinity)|{_NUMBER.pattern}[dDfF]?)\s*")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")
+_INT_DIGITS = {pa.int32(): 10, pa.int64(): 20}  # as wide as Spark takes an integer to be beside a decimal
+_DECIMAL_DIGITS = 38
+_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
+
+
+def parse_directories(directories: Sequence[str]) -> Values:
+    """The ``name=value`` pairs among the directory names between a table's root and a file; other names are passed
+    over."""
+    pairs = []
+    for directory in directories:
+        name, separator, value = directory.partition("=")
+        if separator and name and value:
+            pairs.append((_unescape(name), None if value == NULL_DIRECTORY else _unescape(value)))
+    return tuple(pairs)
+
+
+def _unescape(text: str) -> str:
+    """Each ``%XX`` as the character of that number, as Spark reads it (``unescapePathName``): never as UTF-8."""
+    return _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), text)
+
+
+def infer_type(values: Iterable[str | None]) -> pa.DataType:
+    """The Arrow type that holds every one of `values`, by the type that Spark infers for each and how it widens them.
+
+    int32, int64, decimal128(digits, 0), float64, date32 or timestamp[us, UTC]; string where they do not agree or
+    where all are null.
+    """
+    kinds = {_infer_one(value) for value in values if value is not None}
+    if not kinds:
+        return pa.string()
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds <= {pa.int32(), pa.int64()}:
+        return pa.int64()
+    if all(pa.types.is_decimal(kind) or kind in _INT_DIGITS for kind in kinds):
+        return pa.decimal128(
+            max(kind.precision if pa.types.is_decimal(kind) else _INT_DIGITS[kind] for kind in kinds), 0
+        )
+    if kinds == {pa.int32(), pa.float64()}:
+        return pa.float64()
+    if kinds == {pa.date32(), pa.timestamp("us", "UTC")}:
+        return pa.timestamp("us", "UTC")
+    return pa.string()
+
+
+def to_array(values: Sequence[str | None], kind: pa.DataType, timezone: str) -> pa.Array:
+    """The column of `values` as `kind`; a timestamp without an offset is a wall clock reading in `timezone`.
+    PlanError on a misfit."""
+    try:
+        return pa.array([None if value is None else _convert(value, kind, timezone) for value in values], kind)
+    except (ValueError, ArithmeticError, pa.ArrowException) as error:
+        raise PlanError(
+            f"a partition value does not fit the type {kind}: {error}; check the directory names"
+        ) from error
+
+
+def _infer_one(value: str) -> pa.DataType:
+    if _INTEGER.fullmatch(value):
+        number = int(value)
+        if -(2**31) <= number < 2**31:
+            return pa.int32()
+        if -(2**63) <= number < 2**63:
+            return pa.int64()
+    if _NUMBER.fullmatch(value):
+        _, digits, exponent = Decimal(value).as_tuple()
+        if isinstance(exponent, int) and exponent >= 0 and len(digits) + exponent <= _DECIMAL_DIGITS:
+            return pa.decimal128(len(digits) + exponent, 0)
+    if _DOUBLE.fullmatch(value):
+        return pa.float64()
+    try:
+        if _DATE.fullmatch(value):
+            dt.date.fromisoformat(value)
+            return pa.date32()
+        if _TIMESTAMP.fullmatch(value):
+            dt.datetime.strptime(value.partition(".")[0], "%Y-%m-%d %H:%M:%S")
+            return pa.timestamp("us", "UTC")
+    except ValueError:
+        pass
+    return pa.string()
+
+
+def _convert(value: str, kind: pa.DataType, timezone: str) -> Any:
+    if pa.types.is_integer(kind):
+        return int(value)
+    if pa.types.is_decimal(kind):
+        return Decimal(value)
+    if pa.types.is_floating(kind):
+        return float(value.strip().rstrip("dDfF") or value)
+    if pa.types.is_date(kind):
+        return dt.date.fromisoformat(value)
+    if pa.types.is_timestamp(kind):
+        return dt.datetime.fromisoformat(value + "00000" if "." in value else value).replace(tzinfo=find_zone(timezone))
+    return value

@@ -1,1 +1,0 @@
-"""ORC's stripes and the row groups within them, as the evidence that plans ask for."""

@@ -1,0 +1,367 @@
+"""What users write as `where` → a predicate: SQL text as Spark reads it, or pyarrow's lists of tuples.
+
+sqlglot parses the text; this file decides which of the parsed pieces are predicates here, and refuses every other piece
+by quoting it. sqlglot is imported only when there is text to parse: it is large, and Spark's workers never need it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from bloomparquet.errors import PlanError, brief, nearest, quoted
+from bloomparquet.query.literals import Value, coerce, describe
+from bloomparquet.query.predicate import (
+    Always,
+    And,
+    Column,
+    Eq,
+    EqNullSafe,
+    Gt,
+    GtEq,
+    In,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Lt,
+    LtEq,
+    Not,
+    NotEq,
+    NotIn,
+    Or,
+    Predicate,
+    StartsWith,
+)
+
+_UNDERSTOOD = (
+    "understood are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE 'prefix%', "
+    "startswith), joined by AND, OR and NOT"
+)
+_MISSING = object()
+_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_MAX_DIGITS = 100  # more than any type holds, few enough to count in
+_TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
+
+_Builder = Callable[[Column, Any], Predicate]
+_OPERATORS: dict[str, _Builder] = {
+    "=": Eq,
+    "==": Eq,
+    "!=": NotEq,
+    "<>": NotEq,
+    "<=>": EqNullSafe,
+    "<": Lt,
+    "<=": LtEq,
+    ">": Gt,
+    ">=": GtEq,
+    "in": In,
+    "not in": NotIn,
+    "startswith": StartsWith,
+}
+_NULL_TESTS: dict[str, type[Leaf]] = {"is null": IsNull, "is not null": IsNotNull}
+
+
+def parse_where(where: str | Sequence[Any] | Predicate | None) -> Predicate | None:
+    """The predicate that `where` says, None for None.
+
+    `where` is SQL text in Spark's dialect; or tuples ``(column, operator, value)`` in a list, all of which must hold;
+    or a list of such lists, one of which must hold (pyarrow's disjunctive normal form); or a predicate. PlanError
+    quotes what is not understood.
+    """
+    if where is None or isinstance(where, Predicate):
+        return where
+    if isinstance(where, str):
+        return _parse_sql(where)
+    if isinstance(where, (list, tuple)):
+        return _parse_list(where)
+    raise PlanError(f"where is SQL text, a list of (column, operator, value) or a predicate, not {describe(where)}")
+
+
+def _parse_list(where: Sequence[Any]) -> Predicate:
+    if not where:
+        raise PlanError("where is an empty list; pass None to read every row")
+    if isinstance(where[0], str):
+        return _parse_tuple(where)
+    if all(isinstance(item, list) and not (item and isinstance(item[0], str)) for item in where):
+        return Or(*(_parse_conjunction(item) for item in where)) if len(where) > 1 else _parse_conjunction(where[0])
+    return _parse_conjunction(where)
+
+
+def _parse_conjunction(items: Sequence[Any]) -> Predicate:
+    if not items:
+        raise PlanError("where holds an empty list; pass None to read every row")
+    parsed = [item if isinstance(item, Predicate) else _parse_tuple(item) for item in items]
+    return And(*parsed) if len(parsed) > 1 else parsed[0]
+
+
+def _parse_tuple(item: Any) -> Predicate:
+    if not isinstance(item, (list, tuple)) or len(item) not in (2, 3) or not isinstance(item[1], str):
+        raise PlanError(f"expected (column, operator, value) in the where list, found {describe(item)}")
+    column, name = item[0], " ".join(item[1].lower().split())
+    if name in _NULL_TESTS and (len(item) == 2 or item[2] is None):
+        return _NULL_TESTS[name](column)
+    if name not in _OPERATORS:
+        known = [*_OPERATORS, *_NULL_TESTS]
+        raise PlanError(
+            f"unknown operator {quoted(item[1])} in {quoted(item)}{nearest(name, known)}; known are {', '.join(known)}"
+        )
+    if len(item) == 2:
+        raise PlanError(f"the operator {quoted(item[1])} in {quoted(item)} lacks its value")
+    return _OPERATORS[name](column, item[2])
+
+
+@lru_cache(maxsize=1)
+def _dialect() -> Any:
+    from sqlglot.dialects.spark import Spark
+
+    class BloomparquetWhere(Spark):
+        """Spark's dialect with '' inside '…' as one quote, as Spark reads it from 4.0."""
+
+        class Tokenizer(Spark.Tokenizer):
+            STRING_ESCAPES = ["'", '"', "\\"]  # noqa: RUF012
+
+    return BloomparquetWhere
+
+
+def _parse_sql(text: str) -> Predicate:
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import ParseError, SqlglotError
+
+    if not text.strip():
+        raise PlanError("where is blank; pass None to read every row")
+    try:
+        return _Converter(text).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
+    except RecursionError:
+        raise PlanError(f"the where text nests too deeply: {brief(text)}") from None
+    except ParseError as error:
+        raise PlanError(f"the where text cannot be read {_place(error.errors)}: {brief(text)}") from None
+    except SqlglotError as error:
+        raise PlanError(f"the where text cannot be read ({error}): {brief(text)}") from None
+
+
+def _place(errors: Sequence[dict[str, Any]]) -> str:
+    found = errors[0] if errors else {}
+    line, column, token = found.get("line"), found.get("col"), str(found.get("highlight") or "")
+    if line is None or column is None:
+        return "to its end"
+    place = f"at line {line}, column {max(column - len(token) + 1, 1)}, near {quoted(token)}"
+    if token.upper() in ("SELECT", "WHERE"):
+        return f"{place} (write only the condition, without SELECT or WHERE)"
+    return place + (" (something is missing after it)" if "missing" in str(found.get("description")) else "")
+
+
+class _Converter:
+    """sqlglot's tree of one text → a predicate."""
+
+    def __init__(self, text: str) -> None:
+        from sqlglot import exp
+
+        self.text = text
+        self.exp = exp
+        self.comparisons: dict[type[Any], tuple[_Builder, _Builder]] = {  # as written, and with its sides exchanged
+            exp.EQ: (Eq, Eq),
+            exp.NEQ: (NotEq, NotEq),
+            exp.NullSafeEQ: (EqNullSafe, EqNullSafe),
+            exp.LT: (Lt, Gt),
+            exp.LTE: (LtEq, GtEq),
+            exp.GT: (Gt, Lt),
+            exp.GTE: (GtEq, LtEq),
+        }
+
+    def convert(self, node: Any) -> Predicate:
+        exp = self.exp
+        if isinstance(node, exp.Paren):
+            return self.convert(node.this)
+        if isinstance(node, (exp.And, exp.Or)):
+            return self.convert_junction(node)
+        if isinstance(node, exp.Not):
+            return _negate(self.convert(node.this))
+        if isinstance(node, exp.Boolean):
+            return Always(node.this)
+        if isinstance(node, exp.Null):
+            return Always(None)
+        if isinstance(node, exp.NullSafeNEQ):
+            return Not(self.convert_comparison(node, EqNullSafe, EqNullSafe))
+        if type(node) in self.comparisons:
+            return self.convert_comparison(node, *self.comparisons[type(node)])
+        if isinstance(node, exp.In) and not any(node.args.get(key) for key in ("query", "unnest", "field")):
+            return In(self.column(node.this, node), [self.literal(item, node) for item in node.expressions])
+        if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+            column = self.column(node.this, node)
+            return And(
+                GtEq(column, self.literal(node.args["low"], node)), LtEq(column, self.literal(node.args["high"], node))
+            )
+        if isinstance(node, exp.Is):
+            return self.convert_is(node)
+        if isinstance(node, exp.Like):
+            return self.convert_like(node)
+        if isinstance(node, exp.StartsWith):
+            return StartsWith(self.column(node.this, node), self.literal(node.expression, node))
+        if isinstance(node, (exp.Column, exp.Dot)):
+            return Eq(self.column(node, node), True)
+        raise self.refuse(node)
+
+    def convert_junction(self, node: Any) -> Predicate:
+        # A chain of 10,000 ORs is a tree as deep, leaning to the left.
+        kind, right = type(node), []
+        while type(node) is kind:
+            right.append(node.expression)
+            node = node.this
+        children = [self.convert(child) for child in (node, *reversed(right))]
+        return And(*children) if kind is self.exp.And else Or(*children)
+
+    def convert_comparison(self, node: Any, build: _Builder, build_exchanged: _Builder) -> Predicate:
+        left, right = self.find_literal(node.this), self.find_literal(node.expression)
+        if left is _MISSING:
+            return build(self.column(node.this, node), self.literal(node.expression, node))
+        if right is _MISSING:
+            return build_exchanged(self.column(node.expression, node), left)
+        if build is not Eq or not {type(left), type(right)} <= {int, str} or type(left) is not type(right):
+            raise self.refuse(node)
+        return Always(left == right)  # the 1 = 1 that programs put first
+
+    def convert_is(self, node: Any) -> Predicate:
+        column, value = self.column(node.this, node), node.expression
+        if isinstance(value, self.exp.Null):
+            return IsNull(column)
+        if isinstance(value, self.exp.Boolean):
+            return EqNullSafe(column, value.this)
+        raise self.refuse(node)
+
+    def convert_like(self, node: Any) -> Predicate:
+        column, pattern = self.column(node.this, node), self.literal(node.expression, node)
+        if pattern is None:
+            found: Predicate = Eq(column, None)
+        elif isinstance(pattern, str):
+            plain, wildcards = _split_pattern(pattern)
+            if wildcards.strip("%"):
+                raise self.refuse(node, "only % at the end of a pattern is understood as a wildcard")
+            found = StartsWith(column, plain) if wildcards else Eq(column, plain)
+        else:
+            raise self.refuse(node)
+        return Not(found) if node.args.get("negate") else found
+
+    def column(self, node: Any, whole: Any) -> Column:
+        exp = self.exp
+        if isinstance(node, exp.Paren):
+            return self.column(node.this, whole)
+        parts = node.parts if isinstance(node, (exp.Column, exp.Dot)) else []
+        if not parts or not all(isinstance(part, exp.Identifier) for part in parts):
+            raise self.refuse(whole)
+        return tuple(part.name for part in parts)
+
+    def literal(self, node: Any, whole: Any) -> Value:
+        value = self.find_literal(node)
+        if value is _MISSING:
+            raise self.refuse(whole)
+        return value  # type: ignore[no-any-return]
+
+    def find_literal(self, node: Any) -> Any:
+        """The value of a literal, _MISSING when `node` is none."""
+        exp = self.exp
+        if isinstance(node, exp.Literal):
+            return node.this if node.is_string else self.number(node)
+        if isinstance(node, exp.Paren):
+            return self.find_literal(node.this)
+        if isinstance(node, exp.Boolean):
+            return node.this
+        if isinstance(node, exp.Null):
+            return None
+        if isinstance(node, exp.Neg):
+            value = self.find_literal(node.this)
+            if isinstance(value, Decimal):
+                return value.copy_negate()  # unary minus would round to the context's precision
+            return -value if type(value) in (int, float) else _MISSING
+        if isinstance(node, exp.HexString):
+            digits = node.this
+            return bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
+        if isinstance(node, exp.RawString):
+            return node.this
+        if isinstance(node, exp.Concat):
+            parts = [self.find_literal(part) for part in node.expressions]
+            return "".join(parts) if all(isinstance(part, str) for part in parts) else _MISSING
+        if isinstance(node, exp.Cast):
+            return self.cast(node)
+        return _MISSING
+
+    def number(self, node: Any) -> int | float | Decimal:
+        text = node.this
+        try:
+            if text.isdecimal():
+                return int(text)
+            return float(text) if "e" in text.lower() else Decimal(text)
+        except (ValueError, InvalidOperation):
+            raise self.refuse(node, "it is no number") from None
+
+    def cast(self, node: Any) -> Any:
+        """``1.5D``, ``DATE '2024-05-17'``, ``CAST('NaN' AS DOUBLE)``: sqlglot makes casts of them all."""
+        value, kind = self.find_literal(node.this), node.to.this.value
+        if value is _MISSING or value is None:
+            return value
+        try:
+            found = _cast(value, kind, [int(parameter.name) for parameter in node.to.expressions])
+        except (ValueError, ArithmeticError, PlanError):
+            raise self.refuse(node, f"{quoted(value)} is no {kind} exactly") from None
+        return found
+
+    def refuse(self, node: Any, reason: str = _UNDERSTOOD) -> PlanError:
+        return PlanError(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}")
+
+
+def _negate(predicate: Predicate) -> Predicate:
+    if isinstance(predicate, In):
+        return NotIn(predicate.column, predicate.values)
+    return IsNotNull(predicate.column) if isinstance(predicate, IsNull) else Not(predicate)
+
+
+def _cast(value: Any, kind: str, parameters: list[int]) -> Any:
+    if kind in ("TEXT", "VARCHAR") and isinstance(value, str):
+        return value
+    if kind == "BINARY" and isinstance(value, (str, bytes)):
+        return value.encode() if isinstance(value, str) else value
+    if kind == "DATE" and isinstance(value, (str, dt.date)):
+        return coerce(value, "date")
+    if kind in _TIMESTAMPS and isinstance(value, str):
+        return _cast_timestamp(value)
+    if kind == "TIME" and isinstance(value, str):
+        micros, rest = divmod(coerce(value, "time"), 1000)
+        if not rest:
+            return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)).time()
+    if isinstance(value, (str, int, float, Decimal)) and not isinstance(value, bool):
+        if kind == "DOUBLE":
+            return float(value)
+        if kind == "FLOAT":
+            return float(np.float32(value))
+        exact = Decimal(value)
+        number = Fraction(exact) if exact.is_finite() and abs(exact.adjusted()) < _MAX_DIGITS else Fraction(1, 3)
+        if kind in _INTEGER_BITS and number.denominator == 1 and abs(number) <= 1 << _INTEGER_BITS[kind] - 1:
+            return int(number)
+        precision, scale = (*parameters, 0)[:2] if parameters else (10, 0)
+        if kind == "DECIMAL" and (number * 10**scale).denominator == 1 and abs(number) < 10 ** (precision - scale):
+            return exact
+    raise ValueError(kind)
+
+
+def _cast_timestamp(text: str) -> Value:
+    try:
+        zone, nanos = None, coerce(text, "timestamp_ntz")
+    except PlanError:
+        zone, nanos = dt.timezone.utc, coerce(text, "timestamp")
+    if nanos % 1000 and zone is None:
+        return np.datetime64(nanos, "ns")
+    if nanos % 1000:
+        raise ValueError("nanoseconds and an offset")
+    return dt.datetime(1970, 1, 1, tzinfo=zone) + dt.timedelta(microseconds=nanos // 1000)
+
+
+def _split_pattern(pattern: str) -> tuple[str, str]:
+    r"""The plain text that a LIKE pattern begins with, and the rest from its first wildcard on; ``\%`` is a plain %."""
+    found = re.match(r"((?:[^\\%_]|\\[\\%_])*)(.*)", pattern, re.DOTALL)
+    assert found is not None
+    return re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL), found[2]

@@ -1,0 +1,126 @@
+"""Which columns get a Bloom filter, and how good it is to be: what a caller says, checked against a file's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bloomparquet.errors import OptionError, PlanError, UnsupportedError, brief, listed, nearest, quoted
+from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value
+from bloomparquet.parquet.metadata.schema import FileSchema, LeafColumn, SchemaNode
+from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.query.names import shown
+from bloomparquet.query.predicate import Column
+from bloomparquet.query.resolve import readings
+
+EVERY_COLUMN = "*"
+
+
+@dataclass(frozen=True)
+class Bloom:
+    """How good the filters of a column are to be.
+
+    `fpp` is the false positive probability to aim at: a filter is the smallest, in powers of two, whose real one is at
+    most a quarter above. `ndv`, where given, is the number of distinct values per row group to make room for, instead
+    of those that are there. No filter is larger than `max_bytes`; where that makes one worse than asked, it is said.
+    Raises OptionError for values that no filter can have.
+    """
+
+    fpp: float = 0.01
+    ndv: int | None = None
+    max_bytes: int = 16 << 20
+
+    def __post_init__(self) -> None:
+        bits_per_value(self.fpp)
+        if self.ndv is not None and self.ndv < 1:
+            raise OptionError(f"ndv is {self.ndv}: expected a number of distinct values from 1 up")
+        most = MAX_BLOCKS * BYTES_PER_BLOCK
+        if not BYTES_PER_BLOCK <= self.max_bytes <= most:
+            raise OptionError(f"max_bytes is {self.max_bytes}: expected {BYTES_PER_BLOCK} to {most} bytes")
+
+
+BloomSpec = str | Sequence[str | Column] | Mapping[str, Bloom] | Mapping[Column, Bloom]
+"""``"*"``, a column, several columns, or a :class:`Bloom` for each. A dotted name is a field of a struct unless there
+is a column of that name; a tuple is always a path."""
+
+
+def by_column(bloom: BloomSpec) -> dict[str | Column, Bloom]:
+    """What was asked for, by column as it was named. OptionError for something else than a specification."""
+    if isinstance(bloom, str):
+        return {bloom: Bloom()}
+    found: dict[str | Column, Bloom] = {}
+    for column in bloom:
+        found[column] = bloom[column] if isinstance(bloom, Mapping) else Bloom()  # type: ignore[index]
+    for column, wanted in found.items():
+        if not isinstance(column, str | tuple) or not isinstance(wanted, Bloom):
+            raise OptionError(
+                f"bloom has {column!r}: {wanted!r}; expected columns, or a bloomparquet.Bloom for each column"
+            )
+    if not found:
+        raise OptionError('bloom names no column; expected one at least, or "*"')
+    return found
+
+
+def choose(
+    bloom: Mapping[str | Column, Bloom], schema: FileSchema, path: str, *, absent_ok: bool = False
+) -> dict[int, Bloom]:
+    """The leaves that get a filter, by index. ``"*"`` is all that can carry one.
+
+    Raises PlanError for a column that the file at `path` does not have, unless that is `absent_ok`, and
+    UnsupportedError for one that cannot carry a useful filter.
+    """
+    chosen: dict[int, Bloom] = {}
+    for column, wanted in bloom.items():
+        if column == EVERY_COLUMN:
+            useful = (leaf.index for leaf in schema.leaves if refusal(leaf) is None)
+            chosen = {**dict.fromkeys(useful, wanted), **chosen}
+            continue
+        try:
+            leaf = find_leaf(column, schema, path)
+        except PlanError:
+            if absent_ok:
+                continue
+            raise
+        reason = refusal(leaf, named=True)
+        if reason is not None:
+            raise UnsupportedError(f"{path}: column {brief(shown(leaf.path))} ({leaf.describe()}) {reason}")
+        chosen[leaf.index] = wanted
+    return chosen
+
+
+def find_leaf(column: str | Column, schema: FileSchema, path: str) -> LeafColumn:
+    """The leaf column that `column` names. PlanError where there is none."""
+    by_path = {leaf.path: leaf for leaf in schema.leaves}
+    for names in [column] if isinstance(column, tuple) else readings((column,)):
+        if names in by_path:
+            return by_path[names]
+        below = [".".join(leaf) for leaf in by_path if leaf[: len(names)] == names]
+        if below:
+            raise PlanError(
+                f"{path}: {brief('.'.join(names))} is a group; name one of its leaf columns: {listed(below)}"
+            )
+    name = column if isinstance(column, str) else ".".join(column)
+    names_here = [".".join(leaf) for leaf in by_path]
+    raise PlanError(
+        f"{path}: there is no column {quoted(name)}{nearest(name, names_here)}; the columns are {listed(names_here)}"
+    )
+
+
+def refusal(leaf: LeafColumn, *, named: bool = False) -> str | None:
+    """Why a filter of this column would serve nothing; None where it would. Filters of fractions, of elements of lists
+    and maps, and of INT96 are made where the column is `named`, and never unasked."""
+    node: SchemaNode = leaf.node
+    family = family_of(node)
+    if family == "boolean":
+        return "has two values, which min/max tells better"
+    if family == "decimal" and node.physical_type == "BYTE_ARRAY":
+        return "is a decimal of which one value has several encodings, so that no filter proves it absent"
+    if family == "other":
+        return "has a type of which equality is not defined by its bytes"
+    if named:
+        return None
+    if leaf.repeated:
+        return "is an element of a list or map"
+    if node.physical_type == "INT96":
+        return "is INT96, which nearly no engine looks up"
+    return "is a fraction, which is rarely looked up" if family == "float" else None

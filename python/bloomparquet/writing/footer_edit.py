@@ -1,0 +1,197 @@
+"""A footer as a tree that may be changed, of encrypted files as of others, and what it becomes at the end of a file.
+
+The metadata of columns that are encrypted is opened where their keys are at hand, and sealed anew where it has changed;
+what has not, and what does not open, keeps its bytes. The footer itself is then sealed, or signed, or simply there.
+
+In a footer in plain text the metadata of an encrypted column stands twice: whole and sealed, and less whatever tells
+of its values for readers that know nothing of encryption. What stays is named here, so that fields to come do not.
+
+Source: parquet-format ``Encryption.md`` (sections 5.3 to 5.5), ``parquet.thrift`` (ColumnChunk, ColumnMetaData).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, brief
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
+from bloomparquet.parquet.encryption.keys.material import parse_metadata
+from bloomparquet.parquet.encryption.modules import Module
+from bloomparquet.parquet.metadata.fields import column_chunks, is_encrypted, require_metadata, require_own, row_groups
+from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
+from bloomparquet.parquet.metadata.footer import Footer, parse_footer
+from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.query.names import shown
+
+METADATA, CRYPTO_METADATA, SEALED_METADATA = 3, 8, 9
+"""Fields of ColumnChunk."""
+ENCRYPTION_ALGORITHM, SIGNING_KEY_METADATA = 8, 9
+"""Fields of FileMetaData."""
+
+_TOLD_TO_ALL = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 10, 11})
+"""Fields of ColumnMetaData that stay in plain text: type, encodings, path, codec, the number of values, sizes, and the
+offsets of pages."""
+
+Place = tuple[int, int]
+"""A column chunk: row group and leaf."""
+
+
+@dataclass(repr=False)
+class OpenFooter:
+    """The footer of the file at `path`, to be changed: `tree`, and the `metadata` of each chunk that was opened, which
+    is the tree's own where that is in plain text. `ciphers` are those of the chunks that are encrypted; `closed` are
+    the chunks that were not opened."""
+
+    path: str
+    footer: Footer
+    tree: Tree
+    metadata: Mapping[Place, Tree]
+    ciphers: Mapping[Place, ChunkCipher]
+    closed: frozenset[Place]
+
+    @classmethod
+    def read(cls, path: str, footer: Footer, only: Collection[Place] | None = None) -> OpenFooter:
+        """With what is encrypted opened as far as keys are at hand; with `only`, for no other chunks than these.
+
+        Raises FormatError that names the chunk where there is none that could be changed, EncryptionError where a
+        chunk does not open by its key, or is encrypted and its file is not.
+        """
+        where = path
+        metadata: dict[Place, Tree] = {}
+        ciphers: dict[Place, ChunkCipher] = {}
+        closed: set[Place] = set()
+        locked: set[int] = set()  # leaves: their keys are not asked for again in every row group
+        try:
+            tree, _ = read_tree(footer.raw)
+            for row_group, group in enumerate(row_groups(tree)):
+                for leaf, chunk in zip(footer.layout.schema.leaves, column_chunks(group), strict=True):
+                    where = f"{path}: row group {row_group}, column {brief(shown(leaf.path))}"
+                    place = row_group, leaf.index
+                    require_own(chunk)
+                    if not is_encrypted(chunk):
+                        metadata[place] = require_metadata(chunk.get(METADATA))
+                    elif footer.crypto is None:
+                        raise EncryptionError("the column chunk is encrypted, but the file says nothing of how")
+                    elif only is not None and place not in only:
+                        closed.add(place)
+                    elif leaf.index in locked or (cipher := _cipher(footer, place)) is None:
+                        locked.add(leaf.index)
+                        closed.add(place)
+                    else:
+                        metadata[place], ciphers[place] = _metadata(footer, place, chunk), cipher
+        except BloomParquetError as error:
+            raise type(error)(f"{where}: {error}") from error
+        return cls(path, footer, tree, metadata, ciphers, frozenset(closed))
+
+    def places(self) -> Iterator[Place]:
+        """All chunks, in their order."""
+        for i, group in enumerate(self.tree[4]):
+            for j in range(len(group[1])):
+                yield i, j
+
+    def chunk(self, place: Place) -> Tree:
+        """The ColumnChunk of a place."""
+        row_group, leaf = place
+        chunk: Tree = self.tree[4][row_group][1][leaf]
+        return chunk
+
+    def tail(self) -> tuple[bytes, ...]:
+        """The end of the file: the footer as it is now, and what follows it.
+
+        It is read back, and must be what was meant. Raises FormatError where it is not, EncryptionError where the
+        footer key is not at hand.
+        """
+        sealed = self.ciphers.keys()
+        before = OpenFooter.read(self.path, self.footer, sealed) if sealed else self
+        for place, cipher in self.ciphers.items():
+            if self.metadata[place] != before.metadata[place]:
+                store_metadata(self.chunk(place), self.metadata[place], cipher)
+        raw = write_tree(self.tree)
+        again, stop = read_tree(raw)
+        new = parse_footer(raw, self.footer.crypto)
+        same = again == self.tree and stop == len(raw) and new.rows == self.footer.rows
+        if not same or (sealed and OpenFooter.read(self.path, new, sealed).metadata != self.metadata):
+            raise FormatError(
+                f"{self.path}: its footer does not survive being written again; the file is left as it is"
+            )
+        return footer_tail(raw, self.footer.crypto)
+
+
+def require_footer_key(path: str, footer: Footer) -> None:
+    """EncryptionError unless the footer of the file at `path` can be written again."""
+    if footer.crypto is None:
+        return
+    try:
+        footer.crypto.footer()
+    except EncryptionError as error:
+        how = "encrypted" if footer.crypto.encrypted_footer else "signed"
+        raise type(error)(
+            f"{path}: the file is encrypted and is left as it is: its footer has to be {how} anew, and {error}"
+        ) from error
+
+
+def require_keys_inside(path: str, footer: Footer) -> None:
+    """EncryptionError where the wrapped keys of the file at `path` lie in another file, which says by its name whose
+    they are: a copy would be without keys."""
+    metadata = None if footer.crypto is None else footer.crypto.footer_metadata
+    try:
+        outside = metadata is not None and isinstance(parse_metadata(metadata), str)
+    except EncryptionError:  # metadata of another kind
+        outside = False
+    if outside:
+        raise EncryptionError(
+            f"{path}: its key material lies beside it, in another file, so that nobody could open a copy elsewhere; "
+            "change the file where it is, without dst"
+        )
+
+
+def store_metadata(chunk: Tree, metadata: Tree, cipher: ChunkCipher) -> None:
+    """Put the metadata of an encrypted column into its ColumnChunk, sealed by itself if it is so now, and told to all
+    as far as it is so now."""
+    if SEALED_METADATA not in chunk:  # under the key of the footer around it
+        chunk.put(METADATA, thrift.STRUCT, metadata)
+        return
+    chunk.put(SEALED_METADATA, thrift.BINARY, cipher.seal(write_tree(metadata), Module.COLUMN_METADATA))
+    if METADATA in chunk:
+        chunk.put(METADATA, thrift.STRUCT, redacted(metadata))
+
+
+def redacted(metadata: Tree) -> Tree:
+    """A ColumnMetaData without what tells of the column's values."""
+    told = Tree()
+    for field_id in metadata:
+        if field_id in _TOLD_TO_ALL:
+            told.put(field_id, metadata.kinds[field_id], metadata[field_id])
+    return told
+
+
+def footer_tail(raw: bytes, crypto: FileCrypto | None) -> tuple[bytes, ...]:
+    """The end of a file whose FileMetaData is `raw`: in plain text, in plain text with its signature, or sealed.
+
+    EncryptionError where that takes the footer key, and it is not at hand.
+    """
+    if crypto is None:
+        parts, magic = [raw], MAGIC
+    elif crypto.encrypted_footer:
+        described = Tree()
+        described.put(1, thrift.STRUCT, crypto.algorithm.to_tree())
+        if crypto.footer_metadata is not None:
+            described.put(2, thrift.BINARY, crypto.footer_metadata)
+        parts, magic = [write_tree(described), crypto.footer().seal(raw, Module.FOOTER)], ENCRYPTED_MAGIC
+    else:
+        parts, magic = [raw, crypto.footer().sign(raw)], MAGIC
+    return (*parts, sum(map(len, parts)).to_bytes(4, "little") + magic)
+
+
+def _cipher(footer: Footer, place: Place) -> ChunkCipher | None:
+    """That of an encrypted chunk; None where its key is not at hand."""
+    try:
+        return footer.chunk_cipher(*place)
+    except EncryptionError:
+        return None
+
+
+def _metadata(footer: Footer, place: Place, chunk: Tree) -> Tree:
+    return require_metadata(footer.chunk_metadata(*place) if SEALED_METADATA in chunk else chunk.get(METADATA))

@@ -1,0 +1,1 @@
+"""Owns adding and shrinking Bloom filters in files that exist."""

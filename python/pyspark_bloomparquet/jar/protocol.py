@@ -1,0 +1,154 @@
+"""The frames between the jar and its planner process; and predicates as they travel in them.
+
+A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or a leaf such as ``{"op": "=", "column":
+["address", "city"], "type": "string", "value": "Basel"}``. `op` is one of ``= <=> < <= > >=``, ``starts with``, ``in``
+(which has ``values``), ``is null`` and ``is not null`` (which have neither type nor value). A value is null, or, by
+`type`:
+
+- ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is no UTF-8 is
+  ``{"base64": "…"}``
+- ``float``: the text of the double; ``decimal``: its text
+- ``binary``: base64
+- ``date``: days since 1970-01-01
+- ``timestamp``, ``timestamp_ntz``: microseconds since 1970-01-01T00:00, in UTC or of the wall clock
+
+Beside it travels what the columns of its leaves are shown as: ``[[["address", "city"], "string"], …]``, with the names
+that Spark has for types, such as ``bigint`` and ``decimal(10,2)``. Those of the files may be others.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import IO, Any
+
+from bloomparquet.errors import FormatError, LimitError, PlanError
+from bloomparquet.query import predicate as p
+from bloomparquet.query.literals import find_zone
+from bloomparquet.query.predicate import Column
+
+COUNTED = {"row group": "numRowGroups", "stripe": "numStripes"}
+"""What the counts of a plan begin with, by its unit: ``numStripesTotal``."""
+
+_LARGEST = 1 << 30
+_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_UTC = _EPOCH.replace(tzinfo=dt.timezone.utc)
+_FIRST_DAY = _EPOCH.toordinal()
+
+
+def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
+    """The next frame's JSON and data; None at the end of the stream. FormatError when it ends within a frame."""
+    head = _read_part(stream, at_end=True)
+    if head is None:
+        return None
+    body = _read_part(stream, at_end=False)
+    assert body is not None
+    return json.loads(head), body
+
+
+def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes) -> None:
+    text = json.dumps(head).encode()
+    stream.write(b"".join((len(text).to_bytes(4, "big"), text, len(body).to_bytes(4, "big"), body)))
+    stream.flush()
+
+
+def to_predicate(node: dict[str, Any]) -> p.Predicate:
+    """The predicate that `node` stands for. :class:`PlanError` for what the grammar does not have."""
+    if "and" in node:
+        return p.And(*map(to_predicate, node["and"]))
+    if "or" in node:
+        return p.Or(*map(to_predicate, node["or"]))
+    if "not" in node:
+        return p.Not(to_predicate(node["not"]))
+    op, column = node.get("op"), tuple(node.get("column", ()))
+    if op == "is null":
+        return p.IsNull(column)
+    if op == "is not null":
+        return p.IsNotNull(column)
+    read = _TYPES.get(node.get("type", ""))
+    build = _OPERATORS.get(op or "")
+    if read is None or (build is None and op != "in"):
+        raise PlanError(f"the planner was sent {json.dumps(node)[:200]}, which it does not know")
+    if build is None:
+        return p.In(column, [None if value is None else read(value) for value in node["values"]])
+    value = node["value"]
+    return build(column, None if value is None else read(value))
+
+
+def to_shown_as(pairs: list[tuple[list[str], str]]) -> dict[Column, str]:
+    """The types as which Spark shows the columns of a predicate, by their paths."""
+    return {tuple(column): kind for column, kind in pairs}
+
+
+def to_clock(zone: str | None, offsets: list[tuple[int, int]]) -> str | None:
+    """`zone`, where its clock is known to show what the reader's does; else None.
+
+    `offsets` are by how many milliseconds the reader's clock is ahead of UTC, at moments in microseconds. What two
+    libraries know of a zone need not be of the same year.
+    """
+    if zone is None:
+        return None
+    try:
+        known = find_zone(zone)
+        shown = ((_instant(moment).astimezone(known).utcoffset(), offset) for moment, offset in offsets)
+        return zone if all(ours == dt.timedelta(milliseconds=theirs) for ours, theirs in shown) else None
+    except (PlanError, OverflowError):
+        return None
+
+
+def _read_part(stream: IO[bytes], *, at_end: bool) -> bytes | None:
+    size = stream.read(4)
+    if not size and at_end:
+        return None
+    length = int.from_bytes(size, "big")
+    if length > _LARGEST:
+        raise LimitError(f"a frame of {length} bytes; expected at most {_LARGEST}")
+    data = stream.read(length)
+    if len(size) < 4 or len(data) < length:
+        raise FormatError("the stream ends within a frame")
+    return data
+
+
+def _text(value: Any) -> str | bytes:
+    return base64.b64decode(value["base64"]) if isinstance(value, dict) else value
+
+
+def _days(value: int) -> dt.date:
+    return dt.date.fromordinal(_FIRST_DAY + value)
+
+
+def _instant(value: int) -> dt.datetime:
+    return _EPOCH_UTC + dt.timedelta(microseconds=value)
+
+
+def _wall_clock(value: int) -> dt.datetime:
+    return _EPOCH + dt.timedelta(microseconds=value)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+_TYPES: dict[str, Callable[[Any], Any]] = {
+    "boolean": _itself,
+    **{f"int{bits}": _itself for bits in (8, 16, 32, 64)},
+    "float": float,
+    "decimal": Decimal,
+    "string": _text,
+    "binary": base64.b64decode,
+    "date": _days,
+    "timestamp": _instant,
+    "timestamp_ntz": _wall_clock,
+}
+_OPERATORS: dict[str, Callable[..., p.Predicate]] = {
+    "=": p.Eq,
+    "<=>": p.EqNullSafe,
+    "<": p.Lt,
+    "<=": p.LtEq,
+    ">": p.Gt,
+    ">=": p.GtEq,
+    "starts with": p.StartsWith,
+}

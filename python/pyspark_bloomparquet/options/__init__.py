@@ -1,0 +1,1 @@
+"""Owns every option of the data source: its name, default, check and line of documentation."""

@@ -1,0 +1,1 @@
+"""Owns the Python data source's reading: listing, schema, tasks, Arrow batches."""

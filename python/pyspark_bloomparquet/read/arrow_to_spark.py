@@ -1,0 +1,267 @@
+"""Arrow batches as a file has them → Arrow batches exactly as Spark expects them.
+
+Spark compares the Arrow schema of what a Python data source yields with its own for equality (names, order,
+nullability, units, zones, even the names of list elements) and its JVM side then trusts the buffers.
+``pyarrow.compute.cast`` does part of the way; missing columns and struct fields, partition constants, nested renaming
+and the refusal of conversions that Spark's own reader refuses do not come with it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from bloomparquet.errors import UnsupportedError
+from pyspark_bloomparquet.read.spark_schema import resolve
+
+_JULIAN_END_DAYS = -141427  # 1582-10-15, the first day of the Gregorian calendar
+_JULIAN_END_MICROS = (
+    -2208988800000000
+)  # 1900-01-01 UTC: later instants are the same in Spark's old and new calendar in every zone
+
+
+def arrow_schema(schema: T.StructType) -> pa.Schema:
+    """The Arrow schema that Spark checks batches of `schema` against."""
+    # The zone was not always a parameter; before, it was always UTC.
+    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
+
+
+def to_spark_batch(
+    batch: pa.RecordBatch,
+    schema: T.StructType,
+    partition_values: Mapping[str, pa.Scalar],
+    *,
+    case_sensitive: bool = False,
+    legacy_calendar: Sequence[str] = (),
+    path: str = "",
+) -> pa.RecordBatch:
+    """`batch` with the columns of `schema`, in its order and in Spark's Arrow types.
+
+    A column that is one of `partition_values` is that constant; one that the batch does not have is null. Timestamps
+    without a zone that Spark reads as TIMESTAMP are UTC. `legacy_calendar` names the columns whose
+    dates or timestamps were written in the calendar of Spark 2: values from when the calendars differ are refused,
+    because they would be other days. Raises :class:`UnsupportedError`, with `path`, where Spark's reader has no
+    conversion either.
+    """
+    target = arrow_schema(schema)
+    constants = list(partition_values)
+    columns = []
+    for field, wanted in zip(schema.fields, target, strict=True):
+        constant = resolve(constants, field.name, case_sensitive=case_sensitive)
+        at = None if constant is not None else resolve(batch.schema.names, field.name, case_sensitive=case_sensitive)
+        place = f"{path}: column {field.name}" if path else f"column {field.name}"
+        if constant is not None:
+            column = _repeat(partition_values[constants[constant]], wanted.type, batch.num_rows)
+        elif at is None:
+            column = pa.nulls(batch.num_rows, wanted.type)
+        else:
+            column = convert(batch.column(at), field.dataType, wanted.type, place, case_sensitive)
+            if batch.schema.names[at] in legacy_calendar:
+                _refuse_old(column, place)
+        if not wanted.nullable and column.null_count:
+            raise UnsupportedError(f"{place} has nulls, but the schema says that it has none; make the field nullable")
+        columns.append(column)
+    if not columns:
+        return batch.select([]).replace_schema_metadata(None)
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _repeat(value: pa.Scalar, target: pa.DataType, rows: int) -> pa.Array:
+    return pa.repeat(value.cast(target), rows) if value.is_valid else pa.nulls(rows, target)
+
+
+def convert(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str, case_sensitive: bool) -> pa.Array:
+    """`array` as the Arrow type `target`, Spark's for `kind`; what is nested is rebuilt around converted children."""
+    if isinstance(kind, T.UserDefinedType):
+        kind = kind.sqlType()
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), target)
+    if isinstance(kind, T.StructType) and pa.types.is_struct(array.type):
+        return _struct(array, kind, target, place, case_sensitive)
+    if isinstance(kind, T.ArrayType) and _is_list(array.type):
+        return _list(array, kind, target, place, case_sensitive)
+    if isinstance(kind, T.MapType) and pa.types.is_map(array.type):
+        return _map(array, kind, target, place, case_sensitive)
+    if _is_variant(kind) and pa.types.is_struct(array.type):
+        return _variant(array, target, place)
+    if array.type == target:
+        return array
+    return _flat(array, kind, target, place)
+
+
+def _flat(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str) -> pa.Array:
+    source = array.type
+    if not _allowed(source, target):
+        raise UnsupportedError(
+            f"{place} is {source} in the file, which cannot be read as {kind.simpleString()}; "
+            "give it its own type in the schema"
+        )
+    try:
+        if pa.types.is_string(target) and not _is_text(source):
+            return array.cast(pa.binary()).cast(target, safe=False)  # Spark's strings may hold any bytes
+        if pa.types.is_timestamp(source) and target.tz is not None and source.tz is None:
+            return array.cast(pa.timestamp("us")).cast(target)
+        if pa.types.is_duration(source) and pa.types.is_int64(target):
+            return array.view(target)
+        return array.cast(target)
+    except pa.ArrowInvalid:  # its text has the value, which may be of an encrypted column
+        raise UnsupportedError(
+            f"{place} is {source} in the file and has a value that does not fit {kind.simpleString()}; "
+            "give it its own type in the schema"
+        ) from None
+
+
+def _allowed(source: Any, target: Any) -> bool:
+    """Whether Spark's reader would read `source` as `target` with the value unchanged."""
+    types = pa.types
+    if types.is_integer(target):
+        if types.is_duration(source) or types.is_time64(source):
+            return bool(types.is_int64(target))
+        if not types.is_integer(source):
+            return False
+        needed = source.bit_width * (1 if types.is_signed_integer(source) else 2)
+        # A file's INT32 may hold values of a narrower declared type: those are checked one by one.
+        return bool(needed <= max(32, target.bit_width))
+    if types.is_floating(target):
+        if types.is_integer(source):
+            return bool(types.is_float64(target) and source.bit_width <= 32)
+        return bool(types.is_floating(source) and source.bit_width <= target.bit_width)
+    if types.is_decimal(target):
+        return bool(types.is_integer(source) or (types.is_decimal(source) and source.scale <= target.scale))
+    if types.is_string(target) or types.is_binary(target):
+        return (
+            _is_text(source)
+            or _is_bytes(source)
+            or bool(types.is_fixed_size_binary(source) and types.is_binary(target))
+        )
+    if types.is_date(target):
+        return bool(types.is_date(source))
+    if types.is_timestamp(target):
+        return bool(types.is_timestamp(source) and source.unit != "ns" and (source.tz is None or target.tz is not None))
+    if types.is_time64(target):
+        return bool(types.is_time64(source) and source.unit == "us")
+    if types.is_duration(target):
+        return bool(types.is_duration(source) or types.is_int64(source))
+    return False
+
+
+def _struct(
+    array: pa.StructArray, kind: T.StructType, target: pa.StructType, place: str, case_sensitive: bool
+) -> pa.Array:
+    names = [field.name for field in array.type]
+    children = []
+    for field, wanted in zip(kind.fields, target, strict=True):
+        at = resolve(names, field.name, case_sensitive=case_sensitive)
+        inner = f"{place}.{field.name}"
+        child = (
+            pa.nulls(len(array), wanted.type)
+            if at is None
+            else convert(array.field(at), field.dataType, wanted.type, inner, case_sensitive)
+        )
+        if not wanted.nullable and pc.any(pc.and_(array.is_valid(), child.is_null())).as_py():
+            raise UnsupportedError(f"{inner} has nulls, but the schema says that it has none; make the field nullable")
+        children.append(child)
+    if not children:
+        return pa.Array.from_buffers(target, len(array), [_validity(array)])
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
+
+
+def _list(array: Any, kind: T.ArrayType, target: pa.ListType, place: str, case_sensitive: bool) -> pa.Array:
+    if not pa.types.is_list(array.type):
+        array = _plain_list(array)
+    values = convert(array.values, kind.elementType, target.value_type, f"{place}.element", case_sensitive)
+    return pa.Array.from_buffers(
+        target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[values]
+    )
+
+
+def _plain_list(array: Any) -> pa.ListArray:
+    """A large, fixed-size or view list as an ordinary one. (Arrow casts list views to lists with too few offsets.)"""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    return pa.ListArray.from_arrays(offsets, array.flatten(), mask=array.is_null())
+
+
+def _map(array: pa.MapArray, kind: T.MapType, target: pa.MapType, place: str, case_sensitive: bool) -> pa.Array:
+    keys = convert(array.keys, kind.keyType, target.key_type, f"{place}.key", case_sensitive)
+    values = convert(array.items, kind.valueType, target.item_type, f"{place}.value", case_sensitive)
+    entries = pa.StructArray.from_arrays([keys, values], fields=[target.key_field, target.item_field])
+    return pa.Array.from_buffers(
+        target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[entries]
+    )
+
+
+def _variant(array: pa.StructArray, target: pa.StructType, place: str) -> pa.Array:
+    names = [field.name for field in array.type]
+    if sorted(names) != ["metadata", "value"]:
+        raise UnsupportedError(
+            f"{place} is a shredded variant, which cannot be put together again here; read it by spark.read.parquet, "
+            "or give a schema that leaves it out"
+        )
+    children = [array.field(names.index(field.name)).cast(field.type) for field in target]
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
+
+
+def _refuse_old(column: Any, place: str) -> None:
+    for child in _children(column):
+        _refuse_old(child, place)
+    if pa.types.is_date(column.type):
+        oldest, limit = pc.min(column.cast(pa.int32())).as_py(), _JULIAN_END_DAYS
+    elif pa.types.is_timestamp(column.type):
+        oldest, limit = pc.min(column.cast(pa.int64())).as_py(), _JULIAN_END_MICROS
+    else:
+        return
+    if oldest is not None and oldest < limit:
+        raise UnsupportedError(
+            f"{place} was written in the calendar of Spark 2 and has values from before it agreed with today's; "
+            "read it by spark.read.parquet, or give a schema that leaves it out"
+        )
+
+
+def _children(column: Any) -> list[pa.Array]:
+    if pa.types.is_struct(column.type):
+        return list(column.flatten())
+    if pa.types.is_map(column.type):
+        return [column.keys, column.items]
+    return [column.values] if pa.types.is_list(column.type) else []
+
+
+def _validity(array: pa.Array) -> pa.Buffer | None:
+    return pc.is_valid(array).buffers()[1] if array.null_count else None
+
+
+def _is_variant(kind: T.DataType) -> bool:
+    return type(kind).__name__ == "VariantType"
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return any(
+        check(kind)
+        for check in (
+            types.is_list,
+            types.is_large_list,
+            types.is_fixed_size_list,
+            types.is_list_view,
+            types.is_large_list_view,
+        )
+    )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))

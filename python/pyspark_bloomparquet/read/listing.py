@@ -1,0 +1,139 @@
+"""What a load's paths amount to: the files that the options leave, the partition columns, and the inferred schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import fnmatch
+import re
+from collections.abc import Sequence
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from bloomparquet.errors import FormatError, OptionError, UnsupportedError, listed
+from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.partitions import infer_type
+from bloomparquet.query.literals import find_zone
+from bloomparquet.storage.files import FileInfo
+from pyspark_bloomparquet.options.key_provider import doubted, provided_keys
+from pyspark_bloomparquet.read import parquet_file as parquet
+from pyspark_bloomparquet.read import spark_schema as types
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+    from pyspark_bloomparquet.options.load import Options
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+class Table:
+    """The files of one load. It holds listings and what files say of themselves, so it is made where it is needed and
+    never pickled."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        paths = options.paths if len(options.paths) > 1 else options.paths[0]
+        found = Dataset.open(
+            paths,
+            partitioned=not options.recursive_file_lookup,
+            base_path=options.base_path,
+            keys=provided_keys(options.key_provider),
+            table_log=options.table_log,
+        )
+        kept = [i for i, file in enumerate(found.files) if _wanted(file, options)]
+        if not kept:
+            raise OptionError(
+                f"{listed(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, "
+                "modifiedBefore and modifiedAfter; expected at least one"
+            )
+        names = found.partition_names
+        self.dataset = dataclasses.replace(
+            found,
+            format="parquet",
+            partition_types=None if options.infer_partition_types else (pa.string(),) * len(names),
+            files=tuple(found.files[i] for i in kept),
+            partition_values=tuple(found.partition_values[i] for i in kept),
+        )
+
+    @cached_property
+    def partition_types(self) -> dict[str, pa.DataType]:
+        """The type of each partition column, as Spark would infer it from all of the values."""
+        columns = zip(*self.dataset.partition_values, strict=True)
+        infer = self.options.infer_partition_types
+        return {
+            name: infer_type(values) if infer else pa.string()
+            for name, values in zip(self.dataset.partition_names, columns, strict=False)
+        }
+
+    @cached_property
+    def partition_fields(self) -> list[StructField]:
+        return [types.partition_field(name, kind) for name, kind in self.partition_types.items()]
+
+    @cached_property
+    def column_names(self) -> set[str]:
+        """The top-level columns of the first file."""
+        (_, first), *_ = self._described()
+        return set(first.names)
+
+    @cached_property
+    def data_schema(self) -> StructType:
+        """The columns that the files have: the first file's, by path as in Spark; with `mergeSchema` those of all."""
+        first, *others = self._described()
+        return reduce(self._merged, others, self._merged(StructType([]), first))
+
+    def _merged(self, before: StructType, found: tuple[FileInfo, parquet.DescribedFooter]) -> StructType:
+        file, described = found
+        try:
+            return types.merge(before, described.spark_schema(), case_sensitive=self.options.case_sensitive)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{file.path}: {error}") from error
+
+    def schema(self) -> StructType:
+        """What Spark's own reader would infer: the files' columns, then the partition columns."""
+        return types.add_partitions(self.data_schema, self.partition_fields, case_sensitive=self.options.case_sensitive)
+
+    def _described(self) -> list[tuple[FileInfo, parquet.DescribedFooter]]:
+        """The files whose schemas count, one for each schema."""
+        files = sorted(self.dataset.files, key=lambda file: file.path)
+        distinct: dict[object, tuple[FileInfo, parquet.DescribedFooter]] = {}
+        for some in [files] if self.options.merge_schema else ([file] for file in files):
+            with doubted(self.options.key_provider):
+                found = parquet.describe(self.dataset.storage, some, skip_corrupt=self.options.ignore_corrupt_files)
+            for file, described in zip(some, found, strict=True):
+                if described is not None:
+                    distinct.setdefault(described.key, (file, described))
+            if distinct:
+                return list(distinct.values())
+        raise FormatError(f"{listed(self.options.paths)}: none of the {len(files)} files is a readable Parquet file")
+
+
+def _wanted(file: FileInfo, options: Options) -> bool:
+    if options.path_glob_filter is not None:
+        name = file.path.rpartition("/")[2]
+        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in _alternatives(options.path_glob_filter)):
+            return False
+    modified = file.mtime_ns // 1_000_000
+    zone = options.time_zone or "UTC"
+    if options.modified_before is not None and modified >= _milliseconds(options.modified_before, zone):
+        return False
+    return options.modified_after is None or modified > _milliseconds(options.modified_after, zone)
+
+
+def _alternatives(pattern: str) -> Sequence[str]:
+    """Hadoop's globs know ``{a,b}``, Python's do not."""
+    match = _BRACES.search(pattern)
+    if match is None:
+        return [pattern]
+    return [
+        found
+        for choice in match.group(1).split(",")
+        for found in _alternatives(pattern[: match.start()] + choice + pattern[match.end() :])
+    ]
+
+
+def _milliseconds(moment: str, zone: str) -> int:
+    return int(dt.datetime.fromisoformat(moment).replace(tzinfo=find_zone(zone)).timestamp() * 1000)

@@ -1,0 +1,250 @@
+"""From a Parquet schema to the Spark schema that ``spark.read.parquet`` infers for it.
+
+Spark's own converter lives in the JVM, out of reach of a Python data source, and pyarrow's view of a file has already
+lost what it decides by (physical types, annotations, legacy list layouts). The rules are those of Spark 4's
+``ParquetToSparkSchemaConverter``, ``StructType.merge`` and ``PartitioningUtils.mergeDataAndPartitionSchema``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
+
+from bloomparquet.errors import UnsupportedError, brief, listed, quoted
+from bloomparquet.query.names import fold
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bloomparquet.parquet.metadata.schema import Annotation, SchemaNode
+
+SPARK_SCHEMA_KEY = "org.apache.spark.sql.parquet.row.metadata"
+
+_SIGNED: dict[int, T.DataType] = {8: T.ByteType(), 16: T.ShortType(), 32: T.IntegerType(), 64: T.LongType()}
+_UNSIGNED: dict[int, T.DataType] = {8: T.ShortType(), 16: T.IntegerType(), 32: T.LongType(), 64: T.DecimalType(20, 0)}
+_PLAIN: dict[str, T.DataType] = {
+    "BOOLEAN": T.BooleanType(),
+    "INT32": T.IntegerType(),
+    "INT64": T.LongType(),
+    "INT96": T.TimestampType(),
+    "FLOAT": T.FloatType(),
+    "DOUBLE": T.DoubleType(),
+    "BYTE_ARRAY": T.BinaryType(),
+    "FIXED_LEN_BYTE_ARRAY": T.BinaryType(),
+}
+_MAX_PRECISION = 38
+
+
+def file_schema(root: SchemaNode, key_values: Mapping[str, str] | None = None) -> T.StructType:
+    """The Spark schema of one file, every field nullable.
+
+    It is the one that Spark wrote into the footer, or else what the columns say. Raises :class:`UnsupportedError` for
+    a column that Spark has no type for, as Spark itself does.
+    """
+    text = (key_values or {}).get(SPARK_SCHEMA_KEY)
+    if text is not None:
+        try:
+            written = T.StructType.fromJson(json.loads(text))
+        except Exception:  # noqa: BLE001 - another Spark's schema, with types unknown here: Spark falls back too
+            pass
+        else:
+            return as_nullable(written)
+    return as_nullable(_struct(root, ()))
+
+
+def as_nullable(schema: T.StructType) -> T.StructType:
+    """The same schema with every field, element and value nullable: files promise nothing about later files."""
+    found = _nullable(schema)
+    assert isinstance(found, T.StructType)
+    return found
+
+
+def merge(left: T.StructType, right: T.StructType, *, case_sensitive: bool) -> T.StructType:
+    """The union of two schemas, `left`'s columns first. :class:`UnsupportedError` where types do not go together."""
+    merged = _merge(left, right, "", case_sensitive)
+    assert isinstance(merged, T.StructType)
+    return merged
+
+
+def add_partitions(schema: T.StructType, partitions: Sequence[T.StructField], *, case_sensitive: bool) -> T.StructType:
+    """Partition columns come last, except one that the files have too: it keeps the place that it has there."""
+    by_name = {fold(field.name, case_sensitive): field for field in partitions}
+    kept = [by_name.pop(fold(field.name, case_sensitive), field) for field in schema.fields]
+    return T.StructType([*kept, *by_name.values()])
+
+
+def partition_field(name: str, kind: pa.DataType) -> T.StructField:
+    """The field of a partition column whose values were inferred to be `kind`."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return T.StructField(name, from_arrow_type(kind), True)
+
+
+def resolve(names: Sequence[str], name: str, *, case_sensitive: bool) -> int | None:
+    """Which of `names` Spark means by `name`; None for none. :class:`UnsupportedError` where only case would tell."""
+    found = [i for i, candidate in enumerate(names) if fold(candidate, case_sensitive) == fold(name, case_sensitive)]
+    if len(found) > 1:
+        several = listed(repr(names[i]) for i in found)
+        raise UnsupportedError(
+            f"column {quoted(name)} could be any of {several}; set the option caseSensitive to tell them apart"
+        )
+    return found[0] if found else None
+
+
+def _nullable(kind: T.DataType) -> T.DataType:
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _nullable(f.dataType), True, f.metadata) for f in kind.fields])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_nullable(kind.elementType), True)
+    if isinstance(kind, T.MapType):
+        return T.MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+    return kind
+
+
+def _merge(left: T.DataType, right: T.DataType, place: str, case_sensitive: bool) -> T.DataType:
+    if isinstance(left, T.StructType) and isinstance(right, T.StructType):
+        others = {fold(field.name, case_sensitive): field for field in right.fields}
+        fields = []
+        for field in left.fields:
+            other = others.pop(fold(field.name, case_sensitive), None)
+            kind = (
+                field.dataType
+                if other is None
+                else _merge(field.dataType, other.dataType, f"{place}.{field.name}", case_sensitive)
+            )
+            fields.append(
+                T.StructField(
+                    field.name, kind, field.nullable or (other is not None and other.nullable), field.metadata
+                )
+            )
+        return T.StructType([*fields, *others.values()])
+    if isinstance(left, T.ArrayType) and isinstance(right, T.ArrayType):
+        element = _merge(left.elementType, right.elementType, f"{place}.element", case_sensitive)
+        return T.ArrayType(element, left.containsNull or right.containsNull)
+    if isinstance(left, T.MapType) and isinstance(right, T.MapType):
+        key = _merge(left.keyType, right.keyType, f"{place}.key", case_sensitive)
+        value = _merge(left.valueType, right.valueType, f"{place}.value", case_sensitive)
+        return T.MapType(key, value, left.valueContainsNull or right.valueContainsNull)
+    if isinstance(left, T.DecimalType) and isinstance(right, T.DecimalType) and left.scale == right.scale:
+        return T.DecimalType(max(left.precision, right.precision), left.scale)
+    if left == right:
+        return left
+    raise UnsupportedError(
+        f"column {place[1:]} is {left.simpleString()} in one file and {right.simpleString()} in another, which do not "
+        "merge; read the files apart, or give a schema that leaves the column out"
+    )
+
+
+def _struct(group: SchemaNode, place: tuple[str, ...]) -> T.StructType:
+    fields = []
+    for child in group.children:
+        kind = _type(child, (*place, child.name))
+        # Repeated, and in no LIST or MAP: a required list of required elements.
+        fields.append(
+            T.StructField(
+                child.name,
+                T.ArrayType(kind, False) if child.repetition == "REPEATED" else kind,
+                child.repetition == "OPTIONAL",
+            )
+        )
+    return T.StructType(fields)
+
+
+def _type(node: SchemaNode, place: tuple[str, ...]) -> T.DataType:
+    if node.physical_type is not None:
+        return _leaf(node, place)
+    kind = node.annotation.kind if node.annotation else None
+    if kind is None:
+        return _struct(node, place)
+    if kind == "LIST":
+        return _list(node, place)
+    if kind == "MAP":
+        return _map(node, place)
+    if kind == "VARIANT" and hasattr(T, "VariantType"):
+        return T.VariantType()
+    raise _illegal(place, f"a group ({kind})")
+
+
+def _list(node: SchemaNode, place: tuple[str, ...]) -> T.ArrayType:
+    if len(node.children) != 1 or node.children[0].repetition != "REPEATED":
+        raise _illegal(place, "a LIST that is not one repeated field")
+    repeated = node.children[0]
+    # Two-level lists of older writers: the repeated field is the element itself (LogicalTypes.md,
+    # "Backward-compatibility rules").
+    is_element = (
+        repeated.physical_type is not None
+        or len(repeated.children) > 1
+        or repeated.name in ("array", f"{node.name}_tuple")
+    )
+    if is_element:
+        return T.ArrayType(_type(repeated, (*place, repeated.name)), False)
+    if not repeated.children:
+        raise _illegal(place, "a LIST without an element")
+    element = repeated.children[0]
+    return T.ArrayType(_type(element, (*place, element.name)), element.repetition == "OPTIONAL")
+
+
+def _map(node: SchemaNode, place: tuple[str, ...]) -> T.MapType:
+    entries = node.children[0] if len(node.children) == 1 else None
+    if entries is None or entries.repetition != "REPEATED" or len(entries.children) != 2:
+        raise _illegal(place, "a MAP that is not one repeated group of key and value")
+    key, value = entries.children
+    return T.MapType(_type(key, (*place, key.name)), _type(value, (*place, value.name)), value.repetition == "OPTIONAL")
+
+
+def _leaf(node: SchemaNode, place: tuple[str, ...]) -> T.DataType:
+    physical, annotation = str(node.physical_type), node.annotation
+    if annotation is None or annotation.kind == "UNKNOWN" or physical in ("BOOLEAN", "FLOAT", "DOUBLE", "INT96"):
+        return _PLAIN[physical]
+    found = _annotated(physical, annotation, node.type_length)
+    if found is None:
+        raise _illegal(place, f"{physical} ({_describe(annotation)})")
+    return found
+
+
+def _annotated(physical: str, annotation: Annotation, length: int | None) -> T.DataType | None:
+    kind = annotation.kind
+    if kind == "DECIMAL":
+        return _decimal(physical, annotation, length)
+    if physical in ("INT32", "INT64"):
+        if kind == "INTEGER" and (annotation.bit_width == 64) == (physical == "INT64"):
+            return (_SIGNED if annotation.signed else _UNSIGNED).get(annotation.bit_width or 0)
+        if kind == "DATE" and physical == "INT32":
+            return T.DateType()
+        if kind == "TIMESTAMP" and physical == "INT64" and annotation.unit in ("ms", "us"):
+            return T.TimestampType() if annotation.adjusted_to_utc else T.TimestampNTZType()
+        if kind == "TIME" and physical == "INT64" and annotation.unit == "us" and not annotation.adjusted_to_utc:
+            time: Any = getattr(T, "TimeType", None)
+            return None if time is None else time(6)
+    if physical == "BYTE_ARRAY":
+        if kind in ("STRING", "ENUM", "JSON"):
+            return T.StringType()
+        if kind == "BSON":
+            return T.BinaryType()
+    return None
+
+
+def _decimal(physical: str, annotation: Annotation, length: int | None) -> T.DecimalType | None:
+    digits = {"INT32": 9, "INT64": 18, "BYTE_ARRAY": _MAX_PRECISION}.get(physical)
+    if digits is None:
+        digits = len(str(2 ** (8 * (length or 0) - 1) - 1)) - 1 if length else 0
+    precision = annotation.precision or 0
+    return T.DecimalType(precision, annotation.scale or 0) if 1 <= precision <= min(digits, _MAX_PRECISION) else None
+
+
+def _describe(annotation: Annotation) -> str:
+    parts = [annotation.unit, annotation.bit_width, annotation.precision, annotation.scale]
+    if annotation.adjusted_to_utc is not None:
+        parts.append("UTC" if annotation.adjusted_to_utc else "local")
+    found = ", ".join(str(part) for part in parts if part is not None)
+    return f"{annotation.kind}({found})" if found else annotation.kind
+
+
+def _illegal(place: tuple[str, ...], found: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"column {brief('.'.join(place))} is {found}, which Spark has no type for; "
+        "give a schema that leaves it out: spark.read.schema(…)"
+    )

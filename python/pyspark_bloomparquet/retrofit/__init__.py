@@ -1,0 +1,1 @@
+"""Owns adding and shrinking Bloom filters in a whole table, on Spark's executors."""
