@@ -6,8 +6,8 @@ ARGS    ?=
 
 # The Sparks that make test-matrix runs on, besides the one of .venv that the jar is compiled against.
 MATRIX  ?= 4.1 4.2
-# What hangs on Spark's planning and catalog; the rest is about files. All of it: make test-matrix MATRIX_TESTS=tests/shim
-MATRIX_TESTS ?= $(patsubst %,tests/shim/test_%.py,reuse joins tables overwrite writing metadata explain scenarios orc_queries orc_writing) tests/spark/test_reuse.py
+# What hangs on Spark's planning and catalog; the rest is about files. All of it: make test-matrix MATRIX_TESTS=tests/jar
+MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,reuse joins tables overwrite writing metadata explain scenarios orc_queries orc_writing) tests/spark/test_reuse.py
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp

@@ -6,13 +6,16 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.support.commands import Run
+    from tests.support.kms_files import Clock
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -46,6 +49,47 @@ def orc_examples_dir() -> Path:
     return _files_of_others("ORC_EXAMPLES_DIR", "orc-examples")
 
 
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command line in this process."""
+    from bloomparquet.cli.main import main
+    from tests.support.commands import Result
+
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object) -> Result:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Result(code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time by which what a key server gave is kept."""
+    from bloomparquet.parquet.encryption.keys import ttl_cache
+    from tests.support.kms_files import Clock
+
+    clock = Clock()
+    monkeypatch.setattr(ttl_cache, "monotonic", clock)
+    return clock
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    """fsspec's file system in memory, emptied afterwards."""
+    import fsspec
+
+    filesystem = fsspec.filesystem("memory")
+    yield filesystem
+    filesystem.store.clear()
+    filesystem.pseudo_dirs[:] = [""]
+
+
 def _files_of_others(variable: str, name: str) -> Path:
     found = Path(os.environ.get(variable) or ROOT.parent / "shared" / "data" / name)
     if not found.is_dir():
@@ -61,4 +105,4 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # A process that has the jar keeps it: what is tested without comes before (and pytest must not reorder modules).
-    items.sort(key=lambda item: "tests/shim/" in item.path.as_posix())
+    items.sort(key=lambda item: "tests/jar/" in item.path.as_posix())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import bloomparquet as bp
-from tests.core.test_bloom_header import header
+from tests.parquet.test_bloom_header import header
 from tests.support.core import edit_footer, set_filter_place
 from tests.support.files import filter_offset, patch, write
 

@@ -24,7 +24,7 @@ from bloomparquet.orc.bloom_filter import hash_longs
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, MAX_STREAM, ROW_INDEX
 from bloomparquet.planning.orc.cache import cache
 from bloomparquet.planning.planner import plan_scan
-from tests.core.test_orc_inspection import index
+from tests.reading.test_inspect_orc import index
 from tests.support.core import kept_indexes
 from tests.support.orc import OrcFile, forge
 from tests.support.orc_rewriting import drop_statistics, rewrite, write

@@ -12,7 +12,7 @@ import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, ROW_INDEX
-from tests.core.test_orc_inspection import index
+from tests.reading.test_inspect_orc import index
 from tests.support.orc import forge
 
 

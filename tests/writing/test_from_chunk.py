@@ -27,7 +27,7 @@ from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.writing.filters import build as filling
 from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom, refusal
-from tests.core.test_pages import chunk_of
+from tests.parquet.test_page_headers import chunk_of
 from tests.support import interop
 from tests.support.core import column_metadata, edit_footer
 from tests.support.files import write_groups
@@ -307,7 +307,7 @@ def test_few_large_values_in_many_rows_are_not_all_decoded_at_once(tmp_path: Pat
     program = (
         "import sys, pyarrow as pa\n"
         "from bloomparquet.parquet import pages\n"
-        "from tests.core.test_stored import filters_of\n"
+        "from tests.writing.test_from_chunk import filters_of\n"
         "pages.Chunk.is_dictionary_encoded = property(lambda chunk: False)\n"
         "(bloom,) = filters_of(sys.argv[1]).values()\n"
         "print(bloom.num_bytes, pa.default_memory_pool().max_memory())\n"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pyspark_bloomparquet.jar.planner_worker import ranges
 from pyspark_bloomparquet.jar.protocol import to_clock
-from tests.shim.test_worker import Planner, started
+from tests.jar.test_worker import Planner, started
 from tests.support.orc import OrcFile
 
 

@@ -19,7 +19,7 @@ from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import Hashes
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
-from tests.core.test_orc_inspection import index, java
+from tests.reading.test_inspect_orc import index, java
 from tests.support.orc import OrcFile, forge
 from tests.support.orc_forged import bound, doubles, entry, inside, longs, millis, noted, old_stream, texts
 from tests.support.orc_rewriting import drop_statistics, rewrite, write

@@ -17,7 +17,7 @@ import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, ROW_INDEX
-from tests.core.test_orc_inspection import index, java
+from tests.reading.test_inspect_orc import index, java
 from tests.support.orc import OrcFile, forge
 from tests.support.orc_forged import bound, doubles, entry, inside, longs, noted
 from tests.support.orc_rewriting import drop_statistics, write

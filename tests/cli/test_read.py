@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import pyspark_bloomparquet.cli  # noqa: F401 - adds the command `jar`
 from pyspark_bloomparquet.jar import session as shim
 from tests.support import files
 from tests.support.commands import Result, Run

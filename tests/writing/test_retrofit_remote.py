@@ -18,7 +18,7 @@ import bloomparquet as bp
 from bloomparquet.storage.atomic import hidden_name, replacing
 from bloomparquet.storage.files import open_storage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
-from tests.core.test_storage_s3 import endpoint, filesystem, url  # noqa: F401 (endpoint is a fixture)
+from tests.storage.test_s3 import endpoint, filesystem, url  # noqa: F401 (endpoint is a fixture)
 from tests.support.core import graft_filters
 from tests.support.layout import assert_only_filters_changed
 from tests.support.stored import assert_filters_hold_all

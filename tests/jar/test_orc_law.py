@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet import last_plan
-from tests.shim.test_law import same as same_as_oracle
+from tests.jar.test_law import same as same_as_oracle
 from tests.support.orc_spark import UNPUSHED, OrcReaders, stripes_of, write_stripes
 from tests.support.scenarios import texts
 from tests.support.spark import clock, conf

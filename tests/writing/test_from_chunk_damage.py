@@ -16,9 +16,9 @@ from bloomparquet.parquet.pages.headers import RLE_DICTIONARY, walk_pages
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom
-from tests.core.test_pages import chunk_of
-from tests.core.test_stored import filters_of
+from tests.parquet.test_page_headers import chunk_of
 from tests.support.core import Field, column_metadata, decode, edit_footer, encode, read_footer
+from tests.writing.test_from_chunk import filters_of
 
 
 def forge(path: Path, **changes: int) -> Path:

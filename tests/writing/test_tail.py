@@ -19,7 +19,7 @@ import xxhash
 import bloomparquet as bp
 from bloomparquet.writing.retrofit import tail
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
-from tests.core.test_replace import names, needs_root, parquet  # noqa: F401 (parquet is a fixture)
+from tests.storage.test_atomic import names, needs_root, parquet  # noqa: F401 (parquet is a fixture)
 from tests.support.core import graft_filters
 from tests.support.stored import assert_filters_hold_all
 

@@ -11,7 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.orc.schema import Kind
-from tests.core.test_orc_inspection import java
+from tests.reading.test_inspect_orc import java
 from tests.support.orc_forged import bound, inside, longs, millis, noted
 from tests.support.orc_rewriting import drop_statistics, rewrite, write
 

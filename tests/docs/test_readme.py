@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark_bloomparquet.options import load as options
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -68,7 +68,7 @@ def play() -> None:
             printed = out.getvalue()
         elif block.language == "sh":
             printed = "".join(run(command, where) for command in block.text.splitlines())
-        elif block.language != "demo":  # tests/test_examples.py runs that and compares
+        elif block.language != "demo":  # tests/docs/test_examples.py runs that and compares
             assert block.language == "text", f"{where}: a {block.language} block is neither run nor compared"
             said, real = comparable(block.text), comparable(printed)
             assert said in real, f"{where}: the README says\n{said}\nand what was printed is\n{real}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shim.test_no_harm import PATH, PYTHON, script, unplanned, warnings
+from tests.jar.test_no_harm import PATH, PYTHON, script, unplanned, warnings
 from tests.support import files
 from tests.support.scenarios import Readers, run
 from tests.support.spark import application_conf

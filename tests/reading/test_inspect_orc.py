@@ -20,7 +20,7 @@ from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter, hash_bytes, ha
 from bloomparquet.orc.encoding import encode_value
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, read_stripes
-from tests.core.test_orc_files import TABLE
+from tests.orc.test_files import TABLE
 from tests.support.commands import Run
 from tests.support.core import watch_reads
 from tests.support.files import write as write_parquet

@@ -13,11 +13,11 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from tests.docs.test_readme import blocks, comparable
 from tests.support import files
 from tests.support.spark import conf
-from tests.test_readme import blocks, comparable
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @pytest.fixture

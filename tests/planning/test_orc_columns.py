@@ -11,7 +11,7 @@ import bloomparquet as bp
 from bloomparquet.orc.encoding import is_shown_as
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.planning.planner import plan_scan
-from tests.core.test_orc_inspection import java
+from tests.reading.test_inspect_orc import java
 from tests.support.core import kept
 from tests.support.orc_forged import longs
 from tests.support.orc_rewriting import write

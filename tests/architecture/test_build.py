@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "jvm-shim" / "build.py"
 NO_JAVAC = "there is no javac of a JDK 17 or newer"
 

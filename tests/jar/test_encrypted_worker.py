@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from tests.shim.test_worker import Planner, equals, started
+from tests.jar.test_worker import Planner, equals, started
 from tests.support import files
 from tests.support.kms import reveals
 

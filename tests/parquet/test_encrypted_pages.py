@@ -22,7 +22,7 @@ from bloomparquet.parquet.pages.encrypted import SealedChunk, open_chunk, seal_c
 from bloomparquet.parquet.pages.headers import walk_pages
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import read_tree, write_tree
-from tests.core.test_pages import I32, STRUCT, chunk_of, page
+from tests.parquet.test_page_headers import I32, STRUCT, chunk_of, page
 from tests.support.core import Field
 
 KEY = b"0123456789012345"
