@@ -27,9 +27,9 @@ from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.writer_quirks import char_text, decimal_text, timestamp_millis
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.metadata.schema import Annotation, LeafColumn, SchemaNode
 from bloomparquet.parquet.values.encoding import Encoded, Point, objects, place_values
 from bloomparquet.parquet.values.encoding import encode_point as place_point
+from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 from bloomparquet.query.literals import NANOSECONDS, Family, coerce, find_zone
 
 _FAMILIES: dict[int, Family] = {

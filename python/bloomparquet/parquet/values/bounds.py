@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.metadata.schema import LeafColumn
 from bloomparquet.parquet.values.encoding import has_signed_order, order_keys
+from bloomparquet.query.columns import LeafColumn
 
 
 @dataclass(frozen=True, repr=False)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.parquet.bloom_filter import xxh64 as hashing
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.metadata.schema import LeafColumn, SchemaNode
+from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.query.literals import Family, coerce_all
 
 _UNANNOTATED: dict[str, Family] = {

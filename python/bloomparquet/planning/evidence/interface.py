@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.parquet.metadata.schema import FileSchema, LeafColumn
 from bloomparquet.parquet.values.bounds import Bounds
 from bloomparquet.parquet.values.encoding import Encoded, Point
 from bloomparquet.planning.parquet.filters import Question
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.storage.files import FileInfo, ReadCount
 
