@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.parquet.values.bounds import Bounds
-from bloomparquet.parquet.values.encoding import Encoded, Point
 from bloomparquet.planning.parquet.filters import Question
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
+from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount
 
 Unit = Literal["row group", "stripe"]

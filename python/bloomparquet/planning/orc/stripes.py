@@ -25,7 +25,6 @@ from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics
 from bloomparquet.orc.stripe_indexes import Place, StripeIndexes, read_statistics, read_stripes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
-from bloomparquet.parquet.values.bounds import Bounds
 from bloomparquet.planning.evidence.interface import ChunkFilters
 from bloomparquet.planning.orc.columns import UNKNOWN, ColumnArrays, OrcChunks
 from bloomparquet.planning.orc.file_profile import find_layouts
@@ -33,6 +32,7 @@ from bloomparquet.planning.orc.filters import FilterStore, NoFilters
 from bloomparquet.planning.parquet.filters import Question
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.names import shown
+from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 ColumnKey = tuple[int, int]

@@ -30,13 +30,14 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.metadata.column_chunks import NOTHING, ChunkFields
 from bloomparquet.parquet.metadata.file_profile import Layout
 from bloomparquet.parquet.metadata.footer import Footer, ask_for_keys, read_footers
-from bloomparquet.parquet.values.bounds import Bounds, bounds_of
-from bloomparquet.parquet.values.encoding import Encoded, Point, encode_point, encode_values, family_of
+from bloomparquet.parquet.values.bounds import bounds_of
+from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of
 from bloomparquet.planning.parquet.filter_index import Learnt
 from bloomparquet.planning.parquet.filters import Filters
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import shown
+from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged, require_unchanged
 
