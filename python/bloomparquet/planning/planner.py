@@ -17,9 +17,8 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning import open as tables
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence import statistics
-from bloomparquet.planning.evidence.interface import Chunks, ShownAs, Table
+from bloomparquet.planning.evidence.interface import Chunks, Question, ShownAs, Table
 from bloomparquet.planning.open import open_table
-from bloomparquet.planning.parquet.filters import Question
 from bloomparquet.planning.plan import KEPT, REASONS, Inside, ScanPlan
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate import mask
