@@ -207,7 +207,7 @@ class Stripes:
     @property
     def kept_bytes(self) -> int:
         """About what this takes of memory."""
-        tails = sum(len(tail.footer) + len(tail.stored_metadata) for tail in self.tails)
+        tails = sum(len(tail.stored_metadata) for tail in self.tails)
         with self._lock:
             indexes = list(self._indexes.values())
         columns = sum(8 * 5 * len(column.arrays.nulls) + column.filters.kept_bytes for column in indexes)
