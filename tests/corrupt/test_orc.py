@@ -26,7 +26,7 @@ from bloomparquet.planning.orc.cache import cache
 from bloomparquet.planning.planner import plan_scan
 from tests.reading.test_inspect_orc import index
 from tests.support.core import kept_indexes
-from tests.support.orc import OrcFile, forge
+from tests.support.orc import OrcFile, footer_message, forge
 from tests.support.orc_rewriting import drop_statistics, rewrite, write
 
 EVEN = [i * 2 for i in range(600)]
@@ -295,7 +295,7 @@ def _compressed(path: Path, streams: dict[tuple[int, int], bytes]) -> None:
     file = OrcFile.open(path)
     data = path.read_bytes()
     (stripe,) = file.tail.stripes
-    footer = messages.Footer.FromString(file.tail.footer)
+    footer = footer_message(data, file.tail.compression)
     end = chunk(data[stripe.footer_offset : stripe.footer_offset + stripe.footer_length])
     footer.stripes[0].footer_length = len(end)
     last = chunk(footer.SerializeToString())

@@ -19,7 +19,7 @@ from bloomparquet.orc.statistics import Statistics, StatisticsKind, parse_statis
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.storage.files import ReadCount
-from tests.support.orc import OrcFile, forge, listed, tail_of
+from tests.support.orc import OrcFile, bloom_message, forge, listed, tail_of
 
 
 def row_index(groups: int = 1, values: int = 10) -> bytes:
@@ -34,7 +34,7 @@ def row_index(groups: int = 1, values: int = 10) -> bytes:
 
 def filters(*made: OrcBloomFilter, utf8: bool = True) -> bytes:
     data: bytes = messages.BloomFilterIndex(
-        bloom_filter=[each.to_message(utf8=utf8) for each in made]
+        bloom_filter=[bloom_message(each, utf8=utf8) for each in made]
     ).SerializeToString()
     return data
 

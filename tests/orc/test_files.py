@@ -111,16 +111,15 @@ def test_bounds_and_null_counts_of_row_groups_fit_the_values(written: OrcFile, n
             assert (minimum, maximum) == (min(values), max(values))
 
 
-def test_bounds_of_stripes_and_of_the_file_hold_those_of_row_groups(written: OrcFile) -> None:
+def test_bounds_of_stripes_hold_those_of_row_groups(written: OrcFile) -> None:
     columns = [written.column(name) for name in TABLE.column_names]
-    for of in (written.tail.stripe_statistics(0, columns), written.tail.file_statistics(columns)):
-        for name, each in zip(TABLE.column_names, of, strict=True):
-            groups = written.statistics(name)
-            assert each is not None
-            assert each.values == ROWS - TABLE[name].null_count
-            if each.minimum is not None:
-                assert each.minimum <= min(group.minimum for group in groups if group)
-                assert each.maximum >= max(group.maximum for group in groups if group)
+    for name, each in zip(TABLE.column_names, written.tail.stripe_statistics(0, columns), strict=True):
+        groups = written.statistics(name)
+        assert each is not None
+        assert each.values == ROWS - TABLE[name].null_count
+        if each.minimum is not None:
+            assert each.minimum <= min(group.minimum for group in groups if group)
+            assert each.maximum >= max(group.maximum for group in groups if group)
 
 
 @pytest.mark.parametrize("name", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
@@ -234,7 +233,7 @@ def test_tails_come_by_one_request_each_and_the_footers_of_last_stripes_with_the
     count = ReadCount()
     tails = read_tails(storage, files, count)
     assert count.requests == 40
-    assert [tail.file_statistics([1])[0].minimum for tail in tails] == list(range(40))  # type: ignore[union-attr]
+    assert [tail.stripe_statistics(0, [1])[0].minimum for tail in tails] == list(range(40))  # type: ignore[union-attr]
     places = [Place(i, 0) for i in range(40)]
     assert len(read_stripes(storage, tails, places, count)) == 40  # type: ignore[arg-type]
     assert count.requests == 40

@@ -222,8 +222,8 @@ def test_a_decimal_is_hashed_at_the_files_width(precision: int, tmp_path: Path) 
 def test_a_decimal_of_another_width_than_its_precision_needs_is_found(wider: int, tmp_path: Path) -> None:
     """Writers may use more bytes than the precision needs: the file's type_length decides."""
     from bloomparquet.parquet.bloom_filter import xxh64 as hashing
-    from bloomparquet.parquet.metadata.schema import Annotation, LeafColumn, SchemaNode
     from bloomparquet.parquet.values.encoding import encode_values
+    from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 
     traits = bp.plan(write(tmp_path / "x.parquet", {"x": [1]})).table.layouts[0].traits
     node = SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", wider, Annotation("DECIMAL", precision=5, scale=2))

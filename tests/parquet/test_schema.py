@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bloomparquet.errors import FormatError, LimitError
-from bloomparquet.parquet.metadata.schema import Annotation, FileSchema, parse_schema
+from bloomparquet.parquet.metadata.schema import parse_schema
+from bloomparquet.query.columns import Annotation, FileSchema
 from tests.support.core import Field, Items, encode, read_footer
 from tests.support.files import write
 

@@ -24,7 +24,7 @@ from tests.orc.test_files import TABLE
 from tests.support.commands import Run
 from tests.support.core import watch_reads
 from tests.support.files import write as write_parquet
-from tests.support.orc import forge
+from tests.support.orc import bloom_message, forge
 
 STRIPE, STRIDE = 300, 100
 MAYBE, ABSENT = bp.Verdict.MIGHT_MATCH, bp.Verdict.CANNOT_MATCH
@@ -61,7 +61,7 @@ def index(*groups: Hashes) -> bytes:
     for hashes in groups:
         bloom = OrcBloomFilter.for_ndv(1000, 1e-9)
         bloom.insert(hashes)
-        found.bloom_filter.append(bloom.to_message())
+        found.bloom_filter.append(bloom_message(bloom))
     return bytes(found.SerializeToString())
 
 

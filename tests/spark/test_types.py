@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
 from bloomparquet.errors import UnsupportedError
-from bloomparquet.parquet.metadata.schema import Annotation, SchemaNode
+from bloomparquet.query.columns import Annotation, SchemaNode
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema, to_spark_batch
 from pyspark_bloomparquet.read.spark_schema import add_partitions, file_schema, merge, resolve
 

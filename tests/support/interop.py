@@ -24,10 +24,10 @@ import pyarrow.parquet as pq
 import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.header import parse_header
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.metadata.schema import LeafColumn
 from bloomparquet.parquet.values.encoding import encode_values
 from bloomparquet.planning.plan import REASONS
 from bloomparquet.planning.planner import plan_scan
+from bloomparquet.query.columns import LeafColumn
 
 EPOCH = dt.datetime(1970, 1, 1)
 UTC = dt.timezone.utc

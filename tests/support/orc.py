@@ -13,8 +13,9 @@ import pyarrow.orc as orc
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc import protobuf as messages
-from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
-from bloomparquet.orc.file_tail import Tail, read_tails
+from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.compression import Compression
+from bloomparquet.orc.file_tail import MAX_SECTION, Tail, read_tails
 from bloomparquet.orc.schema import Kind, fields
 from bloomparquet.orc.statistics import Statistics
 from bloomparquet.orc.stripe_indexes import (
@@ -126,6 +127,20 @@ def tally(file: OrcFile, name: str) -> tuple[int, int, int, int]:
             taken += sum(bool(each.check(candidates(value, kind)).any()) for value in others)
             absent += len(others)
     return held, written, taken, absent
+
+
+def footer_message(data: bytes, compression: Compression) -> Any:
+    """The Footer message of the ORC file that `data` is."""
+    end = len(data) - 1 - data[-1]
+    size = messages.PostScript.FromString(data[end:-1]).footer_length
+    return messages.Footer.FromString(compression.decompress(data[end - size : end], MAX_SECTION))
+
+
+def bloom_message(bloom: OrcBloomFilter, *, utf8: bool = True) -> Any:
+    """The BloomFilter message of a stream BLOOM_FILTER_UTF8 if `utf8`, else BLOOM_FILTER."""
+    if utf8:
+        return messages.BloomFilter(num_hash_functions=bloom.k, utf8bitset=bloom.words.astype("<u8").tobytes())
+    return messages.BloomFilter(num_hash_functions=bloom.k, bitset=bloom.words.tolist())
 
 
 def forge(

@@ -16,7 +16,7 @@ from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.compression import Codec
 from bloomparquet.orc.file_tail import MAX_SECTION, Tail
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
-from tests.support.orc import OrcFile
+from tests.support.orc import OrcFile, footer_message
 
 Edit = Callable[[Any], None]
 
@@ -34,18 +34,17 @@ def write(path: Path, table: pa.Table, *, stripe: int = 300, stride: int = 100, 
         rows = table.take(pa.array(range(at, min(at + stripe, table.num_rows)), pa.int64()))
         orc.write_table(rows, path, row_index_stride=stride, **{**given, **options})
         data, file = path.read_bytes(), OrcFile.open(path)
-        tails.append((file.tail, len(bodies)))
+        tails.append((file.tail, footer_message(data, file.tail.compression), len(bodies)))
         bodies += b"".join(data[each.offset : each.offset + each.length] for each in file.tail.stripes)
     if len(tails) > 1:
         last = file.tail
-        footer = messages.Footer.FromString(last.footer)
+        footer = footer_message(data, last.compression)
         del footer.stripes[:]
-        for tail, start in tails:
-            (found,) = messages.Footer.FromString(tail.footer).stripes
-            footer.stripes.add().CopyFrom(found)
+        for _, each, start in tails:
+            footer.stripes.add().CopyFrom(each.stripes[0])
             footer.stripes[-1].offset = start
         footer.number_of_rows = table.num_rows
-        plain = [tail.compression.decompress(tail.stored_metadata, MAX_SECTION) for tail, _ in tails]
+        plain = [tail.compression.decompress(tail.stored_metadata, MAX_SECTION) for tail, _, _ in tails]
         ends = [_stored(last, b"".join(plain)), _stored(last, footer.SerializeToString())]
         postscript = messages.PostScript.FromString(data[-1 - data[-1] : -1])
         postscript.metadata_length, postscript.footer_length = map(len, ends)
@@ -71,7 +70,7 @@ def rewrite(
     """The file at `path`, changed where it lies: ``stream(kind, column, data)`` gives each index stream anew (None
     leaves it out), `statistics` the Metadata message; the others change messages."""
     data, file = Path(path).read_bytes(), OrcFile.open(path)
-    tail = messages.Footer.FromString(file.tail.footer)
+    tail = footer_message(data, file.tail.compression)
     body = bytearray(b"ORC")
     for stripe, info in zip(file.tail.stripes, tail.stripes, strict=True):
         end = messages.StripeFooter.FromString(data[stripe.footer_offset : stripe.offset + stripe.length])

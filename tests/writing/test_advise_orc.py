@@ -26,7 +26,7 @@ from bloomparquet.writing.advice.sampling import columns_of, source_of
 from bloomparquet.writing.advice.sampling_orc import filter_ndvs
 from tests.support.advice import by_column, only
 from tests.support.commands import Run
-from tests.support.orc import OrcFile, forge
+from tests.support.orc import OrcFile, bloom_message, forge
 
 FILES, GROUPS, ROWS = 4, 6, 1_000
 
@@ -310,7 +310,7 @@ def test_filters_are_compared_where_one_folds_to_the_size_of_the_other(blocks: i
 
 def test_filters_that_nobody_filled_are_told(tmp_path: Path) -> None:
     for i in range(4):
-        empty = messages.BloomFilterIndex(bloom_filter=[OrcBloomFilter.for_ndv(10, 0.01).to_message()] * 3)
+        empty = messages.BloomFilterIndex(bloom_filter=[bloom_message(OrcBloomFilter.for_ndv(10, 0.01))] * 3)
         forge(tmp_path / f"{i}.orc", {(BLOOM_FILTER_UTF8, 1): empty.SerializeToString()}, rows=30)
     row = only(tmp_path)
     assert row["filters"] == row["row_groups"] == 12

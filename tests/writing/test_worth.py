@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.metadata.schema import Annotation, LeafColumn, SchemaNode
-from bloomparquet.parquet.values.bounds import Bounds
+from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
+from bloomparquet.query.ordering import Bounds
 from bloomparquet.writing.advice.worth import (
     ColumnFacts,
     Worth,

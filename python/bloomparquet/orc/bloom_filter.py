@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bloomparquet.errors import FormatError, LimitError, OptionError, UnsupportedError
-from bloomparquet.orc import protobuf as messages
 
 Hashes = npt.NDArray[np.uint64]
 Words = npt.NDArray[np.uint64]
@@ -253,13 +252,6 @@ class OrcBloomFilter:
         if len(data) % 8:
             raise FormatError(f"a Bloom filter of {len(data)} bytes; expected a multiple of 8")
         return cls(message.num_hash_functions, np.frombuffer(data, "<u8"))
-
-    def to_message(self, *, utf8: bool = True) -> Any:
-        """The BloomFilter message of a stream BLOOM_FILTER_UTF8 if `utf8`, else BLOOM_FILTER."""
-        if utf8:
-            data = self._words.astype("<u8", copy=False).tobytes()
-            return messages.BloomFilter(num_hash_functions=self.k, utf8bitset=data)
-        return messages.BloomFilter(num_hash_functions=self.k, bitset=self._words.tolist())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(k={self.k}, bits={self.bits}, bits_set={self.bits_set})"

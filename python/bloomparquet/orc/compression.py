@@ -21,6 +21,7 @@ import pyarrow as pa
 import xxhash
 
 from bloomparquet.errors import FormatError, LimitError, UnsupportedError
+from bloomparquet.storage.varint import read_varint
 
 HEADER = 3
 MAX_BLOCK_SIZE = (1 << 23) - 1
@@ -116,14 +117,10 @@ def _zlib(data: memoryview, most: int) -> bytes:
 
 def _snappy(data: memoryview, most: int) -> bytes:
     """The plain size comes first, as a varint."""
-    size = shift = 0
-    for byte in data[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    else:
-        raise FormatError(f"a chunk of {len(data)} bytes has no Snappy length")
+    try:
+        size, _ = read_varint(data, 0)
+    except (IndexError, OverflowError):
+        raise FormatError(f"a chunk of {len(data)} bytes has no Snappy length") from None
     if size > most:
         raise LimitError(f"a chunk claims {size} bytes of plain text; at most {most} are read")
     try:

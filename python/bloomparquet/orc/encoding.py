@@ -5,11 +5,9 @@ The dangerous file: a hash too few denies a row that is there. So where writers 
 them are asked for, and where it is not known what was hashed, the answer is None. What decides is always the *file's*
 column; what its writer hashes of it is told by :mod:`bloomparquet.orc.writer_quirks`.
 
-What a value is among the values of a column does not hang on the format: that is left to
-:mod:`bloomparquet.parquet.values.encoding`, which is asked for the column that a Parquet file would have instead. No
-range of a type
-is relied upon, but that of the 64 bits that are hashed: Java stores what it is given in a SMALLINT. The exception are
-timestamps, which ORC has beyond all 64-bit nanoseconds, and by the clocks of writers.
+Where a value stands among the values of a column is found by :class:`bloomparquet.query.ordering.ValueOrder`. No range
+of a type is relied upon, but that of the 64 bits that are hashed: Java stores what it is given in a SMALLINT.
+Timestamps have their own order here: ORC has them beyond all 64-bit nanoseconds, and by the clocks of writers.
 """
 
 from __future__ import annotations
@@ -26,11 +24,16 @@ from bloomparquet.errors import PlanError
 from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.writer_quirks import char_text, decimal_text, timestamp_millis
-from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.metadata.schema import Annotation, LeafColumn, SchemaNode
-from bloomparquet.parquet.values.encoding import Encoded, Point, objects, place_values
-from bloomparquet.parquet.values.encoding import encode_point as place_point
-from bloomparquet.query.literals import NANOSECONDS, Family, coerce, find_zone
+from bloomparquet.query.literals import (
+    DAY_NANOSECONDS,
+    EPOCH,
+    EPOCH_ORDINAL,
+    NANOSECONDS,
+    Family,
+    coerce,
+    find_zone,
+)
+from bloomparquet.query.ordering import INT32_RANGE, OLDEST_TIMESTAMP, Encoded, Point, ValueOrder, objects
 
 _FAMILIES: dict[int, Family] = {
     Kind.BOOLEAN: "boolean", Kind.BYTE: "integer", Kind.SHORT: "integer", Kind.INT: "integer", Kind.LONG: "integer",
@@ -54,28 +57,16 @@ _SHOWN_AS: dict[int, str] = {
     Kind.TIMESTAMP_INSTANT: "timestamp",
 }  # fmt: skip
 
-_STORED: dict[Family, tuple[str, Annotation | None]] = {
-    "integer": ("INT64", None),
-    "timestamp_ntz": ("INT64", Annotation("TIMESTAMP", "us", adjusted_to_utc=False)),
-    "date": ("INT32", Annotation("DATE")),
-    "string": ("BYTE_ARRAY", Annotation("STRING")),
-    "binary": ("BYTE_ARRAY", None),
-}
-_PLAIN = WriterTraits(spark=False, legacy_int96=False, altered_text=False, column_orders=())
-_DECIMAL_BYTES = 16  # of 38 digits
+_DECIMAL_RANGE = -(1 << 127), (1 << 127) - 1
 _LONGEST_CHAR = 255  # of Hive and Spark; values are padded to it
 
 _MICROSECOND = 1_000
 _DAY = dt.timedelta(days=1)
 _HOUR_NS = 3_600 * NANOSECONDS
-_DAY_NS = 24 * _HOUR_NS
-_EPOCH = dt.datetime(1970, 1, 1)
-_EPOCH_DAY = _EPOCH.toordinal()
 
 # Older values may stand in the file in the hybrid Julian calendar, or by a zone's local mean time, and readers shift
 # them: what one calendar has and the other has not (5 to 14 October 1582), by ten days more.
-_OLDEST_DAY = dt.date(1582, 10, 26).toordinal() - _EPOCH_DAY
-_OLDEST_TIMESTAMP = (dt.datetime(1900, 1, 2) - _EPOCH) // dt.timedelta(seconds=1) * NANOSECONDS
+_OLDEST_DAY = dt.date(1582, 10, 26).toordinal() - EPOCH_ORDINAL
 
 
 def family_of(found: OrcType) -> Family:
@@ -123,8 +114,8 @@ def encode_values(
     """
     if _is_timestamp(found):
         return _encode_timestamps(found, values, timezone, writer_timezones, column)
-    leaf = _leaf(found, column)
-    keys = None if leaf is None else place_values(leaf, values, _PLAIN, timezone)
+    order = _value_order(found, column)
+    keys = None if order is None else order.keys(values, timezone)
     if keys is None or (found.kind == Kind.DATE and bool((keys < _OLDEST_DAY).any())):
         return None
     return Encoded(keys, _hash(found, keys))
@@ -143,11 +134,11 @@ def encode_point(
     (`upwards`) or below; None where that cannot be told. The rest is as for :func:`encode_values`."""
     if _is_timestamp(found):
         readings = _readings(found, value, timezone, writer_timezones, column)
-        if readings is None or readings[0] < _OLDEST_TIMESTAMP:
+        if readings is None or readings[0] < OLDEST_TIMESTAMP:
             return None
         return Point(readings[0 if upwards else -1])
-    leaf = _leaf(found, column)
-    point = None if leaf is None else place_point(leaf, value, _PLAIN, timezone)
+    order = _value_order(found, column)
+    point = None if order is None else order.point(value, timezone)
     return None if point is not None and found.kind == Kind.DATE and point.key < _OLDEST_DAY else point
 
 
@@ -164,24 +155,19 @@ def _is_timestamp(found: OrcType) -> bool:
     return found.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT)
 
 
-def _leaf(found: OrcType, column: str) -> LeafColumn | None:
-    """The column of Parquet whose values are those of this one."""
+def _value_order(found: OrcType, column: str) -> ValueOrder | None:
+    """The values of the column and their order; None where that is not certain. Not of timestamps."""
     family = family_of(found)
-    if family == "float":
-        node = SchemaNode(column, "OPTIONAL", "FLOAT" if found.kind == Kind.FLOAT else "DOUBLE")
-    elif family == "boolean":
-        node = SchemaNode(column, "OPTIONAL", "BOOLEAN")
-    elif family == "decimal":
-        if found.scale is None:
-            return None
-        annotation = Annotation("DECIMAL", precision=found.precision, scale=found.scale)
-        node = SchemaNode(column, "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", _DECIMAL_BYTES, annotation)
-    elif family in _STORED and not (found.kind == Kind.CHAR and not 0 < (found.maximum_length or 0) <= _LONGEST_CHAR):
-        physical, stored = _STORED[family]
-        node = SchemaNode(column, "OPTIONAL", physical, annotation=stored)
-    else:
+    if family == "other" or (found.kind == Kind.CHAR and not 0 < (found.maximum_length or 0) <= _LONGEST_CHAR):
         return None
-    return LeafColumn(0, (column,), node, repeated=False)
+    if family == "boolean":
+        return ValueOrder(family, column, integers=(0, 1))
+    if family == "date":
+        return ValueOrder(family, column, integers=INT32_RANGE)
+    if family == "decimal":
+        return None if found.scale is None else ValueOrder(family, column, integers=_DECIMAL_RANGE, scale=found.scale)
+    float_type = np.float32 if found.kind == Kind.FLOAT else np.float64
+    return ValueOrder(family, column, unit=_MICROSECOND, float_type=float_type)
 
 
 def _hash(found: OrcType, keys: NDArray[Any]) -> Hashes | None:
@@ -208,7 +194,7 @@ def _encode_timestamps(
     pairs: set[tuple[int, int]] = set()
     for value in values:
         readings = _readings(found, value, timezone, writer_timezones, column)
-        if readings is None or readings[0] < _OLDEST_TIMESTAMP:
+        if readings is None or readings[0] < OLDEST_TIMESTAMP:
             return None
         for reading in readings:
             # Readers that keep microseconds cut the rest off, which is towards 1970 in some of them.
@@ -259,10 +245,10 @@ def _clock_readings(
         found = {moment + _offset(zone, dt.datetime.fromtimestamp(moment // NANOSECONDS, zone)) for zone in zones}
         found |= {digits} if digits is not None else set()
         changing = [zone for zone in zones if not _is_fixed(zone)]
-        if changing and any(each < _DAY_NS for each in found):
+        if changing and any(each < DAY_NANOSECONDS for each in found):
             return None
         for each in list(found) if changing else ():
-            clock = _EPOCH + dt.timedelta(seconds=each // NANOSECONDS)
+            clock = EPOCH + dt.timedelta(seconds=each // NANOSECONDS)
             steps = {_HOUR_NS, *(_offset(zone, clock + _DAY) - _offset(zone, clock - _DAY) for zone in changing)}
             found |= {each + sign * step for step in steps for sign in (-1, 1)}
     except (PlanError, OverflowError, ValueError, OSError):

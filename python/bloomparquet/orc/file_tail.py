@@ -30,17 +30,12 @@ from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.compression import DEFAULT_BLOCK_SIZE, MAX_BLOCK_SIZE, Codec, Compression
 from bloomparquet.orc.schema import OrcType, parse_types, text
 from bloomparquet.orc.statistics import Statistics, parse_statistics
+from bloomparquet.storage.file_tail import FileTail, read_file_tails
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
 
 MAGIC = b"ORC"
 MAX_SECTION = 32 * 1024 * 1024
 """Of a footer, and of the statistics of a file's stripes, in plain text."""
-
-_MOST_POSTSCRIPT = 255
-_GUESS = 16 * 1024
-_MOST_GUESS = 256 * 1024
-_FIRST_FILES = 16
-_FILES_AT_ONCE = 512  # bounds the memory that tails take
 
 
 class Writer(IntEnum):
@@ -67,14 +62,6 @@ class WriterVersion(IntEnum):
     ORC_517 = 7
     ORC_203 = 8
     ORC_14 = 9
-
-
-class Calendar(IntEnum):
-    """That of dates and timestamps before 1582-10-15."""
-
-    UNKNOWN = 0
-    JULIAN_GREGORIAN = 1
-    PROLEPTIC_GREGORIAN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +106,6 @@ class Tail:
     compression: Compression
     user_metadata: Mapping[str, bytes]
     size: int
-    footer: bytes = field(repr=False)
     stored_metadata: bytes = field(repr=False)
     last_stripe_footer: bytes | None = field(default=None, repr=False)
 
@@ -127,16 +113,17 @@ class Tail:
         """How many row groups a stripe has; 0 where the file has no row indexes."""
         return -(-self.stripes[stripe].rows // self.row_index_stride) if self.row_index_stride else 0
 
-    def file_statistics(self, columns: Sequence[int]) -> list[Statistics | None]:
-        """Those of the whole file for each column; None where there are none."""
-        return self._statistics(self.footer, 7, columns, "the statistics of the file")
-
     def stripe_statistics(self, stripe: int, columns: Sequence[int]) -> list[Statistics | None]:
         """Those of a stripe for each column; None where there are none. Raises FormatError or LimitError where they
         are damaged, UnsupportedError where their compression is not known."""
         if not self._stripe_statistics:
             return [None] * len(columns)
-        return self._statistics(self._stripe_statistics[stripe], 1, columns, f"the statistics of stripe {stripe}")
+        what = f"the statistics of stripe {stripe}"
+        with _named(self.path, what):
+            found = messages.elements(self._stripe_statistics[stripe], 1, what)
+            if found and len(found) != len(self.types):
+                raise FormatError(f"there are those of {len(found)} columns; expected {len(self.types)}")
+            return [parse_statistics(found[column], f"column {column}") if found else None for column in columns]
 
     @cached_property
     def _stripe_statistics(self) -> Sequence[bytes | memoryview]:
@@ -146,15 +133,6 @@ class Tail:
             if found and len(found) != len(self.stripes):
                 raise FormatError(f"there are {len(found)} of them; expected {len(self.stripes)}")
         return found
-
-    def _statistics(
-        self, data: bytes | memoryview, number: int, columns: Sequence[int], what: str
-    ) -> list[Statistics | None]:
-        with _named(self.path, what):
-            found = messages.elements(data, number, what)
-            if found and len(found) != len(self.types):
-                raise FormatError(f"there are those of {len(found)} columns; expected {len(self.types)}")
-            return [parse_statistics(found[column], f"column {column}") if found else None for column in columns]
 
 
 @contextmanager
@@ -175,16 +153,8 @@ def read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) ->
     known. All of them name their file.
     """
     tails: list[Tail | BloomParquetError] = []
-    at, expected = 0, _GUESS
-    while at < len(files):
-        # The tails of a data set are of similar sizes: the first few say how much of the others to read.
-        some = files[at : at + (_FILES_AT_ONCE if at else _FIRST_FILES)]
-        tails += _read_some(storage, some, expected, count)
-        seen = sorted(tail.size for tail in tails[at:] if isinstance(tail, Tail))
-        if seen:  # a few that are far larger than the others had better be read twice
-            usual = seen[len(seen) * 7 // 8]
-            expected = min(max(usual + usual // 4, storage.near // 4), _MOST_GUESS)
-        at += len(some)
+    for batch in read_file_tails(storage, files, _tail_size, count):
+        tails += _parse_batch(storage, batch, count)
     return tails
 
 
@@ -202,43 +172,30 @@ def begin_with(storage: Storage, files: Sequence[FileInfo], magic: bytes, count:
     return found
 
 
-def _read_some(
-    storage: Storage, files: Sequence[FileInfo], expected: int, count: ReadCount
+def _parse_batch(
+    storage: Storage, batch: Sequence[FileTail | BloomParquetError], count: ReadCount
 ) -> list[Tail | BloomParquetError]:
-    sizes = [min(file.size, max(expected, _MOST_POSTSCRIPT + 1)) for file in files]
-    found = _read_ends(storage, files, sizes, count)
-    checked = [_checked(file, raw) for file, raw in zip(files, found, strict=True)]
-    tails: list[Tail | BloomParquetError] = [_not_orc(file, "it has no tail") for file in files]
-    needed = [each if isinstance(each, int) else 0 for each in checked]
-    longer = [i for i, size in enumerate(needed) if size > len(found[i])]
-    more = _read_ends(storage, [files[i] for i in longer], [needed[i] for i in longer], count)
-    for i, raw in zip(longer, more, strict=True):
-        found[i] = raw
-    headless = [i for i, size in enumerate(needed) if size and _postscript(files[i], found[i]).magic != MAGIC]
-    for i, head in zip(headless, _read_heads(storage, [files[i] for i in headless], len(MAGIC), count), strict=True):
-        if head != MAGIC:  # files of Hive 0.11 have it there only
-            needed[i] = 0
-            tails[i] = _not_orc(files[i], f"{MAGIC!r} is at neither of its ends")
-    for i, size in enumerate(checked):
-        if isinstance(size, BloomParquetError):
-            tails[i] = size
-        elif needed[i]:
-            tails[i] = _parsed(files[i], found[i], size)
+    # Files of Hive 0.11 have the magic at their beginning only.
+    headless = [
+        tail.file for tail in batch if isinstance(tail, FileTail) and _postscript(tail.file, tail.end).magic != MAGIC
+    ]
+    heads = zip(headless, _read_heads(storage, headless, len(MAGIC), count), strict=True)
+    strangers = {file for file, head in heads if head != MAGIC}
+    tails: list[Tail | BloomParquetError] = []
+    for tail in batch:
+        if isinstance(tail, BloomParquetError):
+            tails.append(tail)
+        elif tail.file in strangers:
+            tails.append(_not_orc(tail.file, f"{MAGIC!r} is at neither of its ends"))
+        else:
+            tails.append(_parsed(tail))
     return tails
 
 
-def _checked(file: FileInfo, end: bytes) -> int | BloomParquetError:
-    """The size of the tail whose last bytes are in `end`."""
+def _parsed(stored: FileTail) -> Tail | BloomParquetError:
+    file, end = stored.file, stored.end
     try:
-        return _tail_size(file, _postscript(file, end), end[-1])
-    except BloomParquetError as error:
-        return error
-
-
-def _parsed(file: FileInfo, end: bytes, size: int) -> Tail | BloomParquetError:
-    """The tail of so many bytes at the `end` of the file."""
-    try:
-        tail = parse_tail(file, end[-size:])
+        tail = parse_tail(file, end[-stored.size :])
     except BloomParquetError as error:
         return error
     if tail.stripes:
@@ -247,17 +204,6 @@ def _parsed(file: FileInfo, end: bytes, size: int) -> Tail | BloomParquetError:
         if at >= 0:
             return replace(tail, last_stripe_footer=end[at : at + last.footer_length])
     return tail
-
-
-def _read_ends(storage: Storage, files: Sequence[FileInfo], sizes: Sequence[int], count: ReadCount) -> list[bytes]:
-    some = np.flatnonzero(np.array(sizes, np.int64))
-    lengths = np.array(sizes, np.int64)[some]
-    ends = np.array([file.size for file in files], np.int64)[some]
-    ranges = read_ranges(storage, [file.path for file in files], some, ends - lengths, lengths, count)
-    found = [b""] * len(files)
-    for i, start, size in zip(some.tolist(), ranges.starts.tolist(), lengths.tolist(), strict=True):
-        found[i] = ranges.buffer[start : start + size].tobytes()
-    return found
 
 
 def _read_heads(storage: Storage, files: Sequence[FileInfo], size: int, count: ReadCount) -> list[bytes]:
@@ -287,9 +233,10 @@ def _not_orc(file: FileInfo, why: str) -> NotOrcError:
     return NotOrcError(f"{file.path}: not an ORC file, or cut short: {why}")
 
 
-def _tail_size(file: FileInfo, postscript: Any, postscript_size: int) -> int:
+def _tail_size(file: FileInfo, end: bytes) -> int:
+    postscript = _postscript(file, end)
     lengths = (postscript.footer_length, postscript.metadata_length, postscript.stripe_statistics_length)
-    size: int = sum(lengths) + postscript_size + 1
+    size: int = sum(lengths) + end[-1] + 1
     if size + len(MAGIC) > file.size:
         raise FormatError(
             f"{file.path}: the postscript claims a footer of {lengths[0]} bytes and statistics of "
@@ -307,8 +254,7 @@ def parse_tail(file: FileInfo, raw: bytes) -> Tail:
     middle = end - postscript.footer_length
     with _named(file.path, "the footer"):
         compression = _compression(postscript)
-        plain = compression.decompress(raw[middle:end], MAX_SECTION)
-        footer = messages.parse(messages.Footer, plain, "it")
+        footer = messages.parse(messages.Footer, compression.decompress(raw[middle:end], MAX_SECTION), "it")
         if footer.HasField("encryption"):
             raise EncryptionError("the file has encrypted columns; those of ORC are not read")
         types = parse_types(footer.types)
@@ -329,7 +275,6 @@ def parse_tail(file: FileInfo, raw: bytes) -> Tail:
             compression=compression,
             user_metadata={text(item.name): item.value for item in footer.metadata},
             size=len(raw),
-            footer=plain,
             stored_metadata=raw[middle - postscript.metadata_length : middle],
         )
 

@@ -21,6 +21,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from bloomparquet.errors import FormatError, LimitError
+from bloomparquet.storage.varint import read_varint
 
 _PACKAGE = "bloomparquet.orc"
 
@@ -151,14 +152,14 @@ def elements(data: bytes | memoryview, number: int | None, what: str) -> Sequenc
     at = fields = 0
     try:
         while at < len(view):
-            tag, at = _varint(view, at)
+            tag, at = read_varint(view, at)
             kind = tag & 7
             start = at
             if kind == 2:
-                size, start = _varint(view, at)
+                size, start = read_varint(view, at)
                 at = start + size
             elif kind == 0:
-                at = _varint(view, at)[1]
+                at = read_varint(view, at)[1]
             elif kind in (1, 5):
                 at += 8 if kind == 1 else 4
             else:
@@ -172,18 +173,6 @@ def elements(data: bytes | memoryview, number: int | None, what: str) -> Sequenc
                 raise LimitError(f"{what} has more than {MAX_ELEMENTS} fields; it is damaged, or made to do harm")
     except IndexError:
         raise FormatError(f"{what} ({len(view)} bytes) ends in the middle of a field; it is cut short") from None
+    except OverflowError:
+        raise FormatError(f"{what}: an integer is longer than 64 bits, near byte {at}") from None
     return found
-
-
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    """The number at `at` and where it ends; ten bytes at most."""
-    value = view[at]
-    if value < 0x80:
-        return value, at + 1
-    value &= 0x7F
-    for i in range(1, 10):
-        byte = view[at + i]
-        value |= (byte & 0x7F) << (7 * i)
-        if byte < 0x80:
-            return value, at + i + 1
-    raise FormatError(f"a number of more than ten bytes at byte {at}")

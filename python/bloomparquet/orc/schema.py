@@ -11,8 +11,7 @@ from enum import IntEnum
 from typing import Any
 
 from bloomparquet.errors import FormatError, LimitError
-from bloomparquet.parquet.metadata.schema import Annotation, FileSchema, SchemaNode
-from bloomparquet.parquet.thrift.reader import MAX_DEPTH
+from bloomparquet.query.columns import MAX_DEPTH, Annotation, FileSchema, SchemaNode
 
 
 class Kind(IntEnum):

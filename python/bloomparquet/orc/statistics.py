@@ -16,6 +16,7 @@ from typing import Any
 
 from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.orc import protobuf as messages
+from bloomparquet.query.literals import DAY_NANOSECONDS, NANOSECONDS
 
 MAX_BYTES = 16 * 1024 * 1024
 """Of one column's statistics; far beyond any, as writers cut strings at 1,024 bytes."""
@@ -24,8 +25,6 @@ _MOST_DIGITS = 200
 """Of a decimal number's text; the longest of any writer has 76 digits."""
 
 _NANOS_PER_MILLI = 1_000_000
-_NANOS_PER_SECOND = 1_000_000_000
-_NANOS_PER_DAY = 86_400 * _NANOS_PER_SECOND
 
 
 class StatisticsKind(Enum):
@@ -123,7 +122,7 @@ def _timestamps(inner: Any) -> tuple[int | None, int | None]:
         minimum -= _NANOS_PER_MILLI if minimum <= _NANOS_PER_MILLI else 0
     if maximum is not None:
         maximum = maximum * _NANOS_PER_MILLI + above
-        maximum += _NANOS_PER_SECOND if abs(maximum) < _NANOS_PER_DAY else 0
+        maximum += NANOSECONDS if abs(maximum) < DAY_NANOSECONDS else 0
     return minimum, maximum
 
 

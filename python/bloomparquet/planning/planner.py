@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, OptionError, PlanError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.metadata.schema import FileSchema, LeafColumn
-from bloomparquet.parquet.values.encoding import Encoded
 from bloomparquet.planning import open as tables
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence import statistics
-from bloomparquet.planning.evidence.interface import Chunks, ShownAs, Table
+from bloomparquet.planning.evidence.interface import Chunks, Question, ShownAs, Table
 from bloomparquet.planning.open import open_table
-from bloomparquet.planning.parquet.filters import Question
 from bloomparquet.planning.plan import KEPT, REASONS, Inside, ScanPlan
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate import mask
+from bloomparquet.query.ordering import Encoded
 from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns, normalize
 from bloomparquet.query.resolve import (
     NoLeaf,

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from bloomparquet.errors import PlanError, brief, listed, quoted
 from bloomparquet.query import predicate as p
-from bloomparquet.query.literals import NANOSECONDS, Family, coerce_all
+from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS, Family, coerce_all
 from bloomparquet.query.names import find
 from bloomparquet.query.predicate import Column, Leaf, Membership, Predicate
 
@@ -29,8 +29,6 @@ Convert = Callable[..., list[Any]]  # as :func:`bloomparquet.query.literals.coer
 _Test = Callable[[Any], Any]  # a column, ready for comparison → booleans, null where the column is
 
 _UNIT_NS = {"s": NANOSECONDS, "ms": 1_000_000, "us": 1_000, "ns": 1}
-_DAY_NS = 86_400 * NANOSECONDS
-_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 
 
 def mask(
@@ -248,7 +246,7 @@ class _Discrete:
     def floor(self, literal: Any) -> tuple[int, bool]:
         """The greatest integer that is not above `literal`, kept near the range; and whether a value is just that."""
         if isinstance(literal, dt.date):
-            literal = literal.toordinal() - _EPOCH_ORDINAL
+            literal = literal.toordinal() - EPOCH_ORDINAL
         if isinstance(literal, float) and not math.isfinite(literal):
             return (self.low - 1 if literal < 0 else self.high + 1), False  # NaN is above all numbers
         if type(literal) is int and self.factor == 1:
@@ -329,7 +327,7 @@ def _domain(kind: pa.DataType) -> _Domain:
         (-(1 << plain.bit_width - 1), (1 << plain.bit_width - 1) - 1) if signed else (0, (1 << plain.bit_width) - 1)
     )
     if family == "date":
-        return _Discrete(plain, low, high, Fraction(1 if types.is_date32(kind) else _DAY_NS // _UNIT_NS["ms"]))
+        return _Discrete(plain, low, high, Fraction(1 if types.is_date32(kind) else DAY_NANOSECONDS // _UNIT_NS["ms"]))
     return _Discrete(plain, low, high, Fraction(1) if family == "integer" else Fraction(1, _UNIT_NS[kind.unit]))
 
 

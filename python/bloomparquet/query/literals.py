@@ -48,7 +48,14 @@ Value = bool | int | float | str | bytes | Decimal | dt.date | dt.datetime | dt.
 Number = int | float | Fraction | Decimal
 
 NANOSECONDS = 1_000_000_000
-_EPOCH = dt.datetime(1970, 1, 1)
+"""In a second."""
+
+DAY_NANOSECONDS = 86_400 * NANOSECONDS
+EPOCH = dt.datetime(1970, 1, 1)
+EPOCH_UTC = EPOCH.replace(tzinfo=dt.timezone.utc)
+EPOCH_ORDINAL = EPOCH.toordinal()
+"""The number of 1970-01-01 among Python's dates: ``date.toordinal() - EPOCH_ORDINAL`` are the days since 1970."""
+
 _MAX_EXPONENT = 400  # beyond every finite double (308) and every decimal256 (76 digits)
 _PLAIN: frozenset[type] = frozenset(
     {bool, int, float, str, bytes, Decimal, dt.date, dt.datetime, dt.time, UUID, type(None)}
@@ -329,7 +336,7 @@ def _split_timestamp(value: Value) -> tuple[dt.datetime, int, dt.tzinfo | None]:
     """The wall clock to the second, the nanoseconds beyond it, and the offset if the value has one."""
     if isinstance(value, np.datetime64):
         seconds, rest = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), NANOSECONDS)
-        return _EPOCH + dt.timedelta(seconds=seconds), rest, None
+        return EPOCH + dt.timedelta(seconds=seconds), rest, None
     if isinstance(value, dt.datetime):
         rest = value.microsecond * 1000 + getattr(value, "nanosecond", 0)
         wall = dt.datetime.combine(value.date(), dt.time(value.hour, value.minute, value.second, fold=value.fold))
@@ -348,7 +355,7 @@ def _split_timestamp(value: Value) -> tuple[dt.datetime, int, dt.tzinfo | None]:
 
 
 def _since_epoch(moment: dt.datetime, nanoseconds: int) -> int:
-    since = moment - (_EPOCH if moment.tzinfo is None else _EPOCH.replace(tzinfo=dt.timezone.utc))
+    since = moment - (EPOCH if moment.tzinfo is None else EPOCH_UTC)
     return (since.days * 86_400 + since.seconds) * NANOSECONDS + since.microseconds * 1000 + nanoseconds
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from bloomparquet.errors import PlanError, listed, nearest, quoted
-from bloomparquet.parquet.metadata.schema import FileSchema, LeafColumn, SchemaNode
+from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.names import find, fold
 from bloomparquet.query.predicate import (
     And,

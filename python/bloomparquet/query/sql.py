@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bloomparquet.errors import PlanError, brief, nearest, quoted
-from bloomparquet.query.literals import Value, coerce, describe
+from bloomparquet.query.literals import EPOCH, Value, coerce, describe
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -332,7 +332,7 @@ def _cast(value: Any, kind: str, parameters: list[int]) -> Any:
     if kind == "TIME" and isinstance(value, str):
         micros, rest = divmod(coerce(value, "time"), 1000)
         if not rest:
-            return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)).time()
+            return (EPOCH + dt.timedelta(microseconds=micros)).time()
     if isinstance(value, (str, int, float, Decimal)) and not isinstance(value, bool):
         if kind == "DOUBLE":
             return float(value)
@@ -357,7 +357,7 @@ def _cast_timestamp(text: str) -> Value:
         return np.datetime64(nanos, "ns")
     if nanos % 1000:
         raise ValueError("nanoseconds and an offset")
-    return dt.datetime(1970, 1, 1, tzinfo=zone) + dt.timedelta(microseconds=nanos // 1000)
+    return EPOCH.replace(tzinfo=zone) + dt.timedelta(microseconds=nanos // 1000)
 
 
 def _split_pattern(pattern: str) -> tuple[str, str]:

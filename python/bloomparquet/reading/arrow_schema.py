@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from bloomparquet.errors import FormatError, PlanError
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.metadata.schema import SchemaNode
+from bloomparquet.query.columns import SchemaNode
 from bloomparquet.query.evaluate import family_of
 from bloomparquet.query.names import Names
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 from bloomparquet.errors import PlanError, UnsupportedError, brief, quoted
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.metadata.schema import LeafColumn
 from bloomparquet.parquet.values.encoding import encode_values, family_of
 from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.open import open_table
-from bloomparquet.planning.parquet.filters import Question
 from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family, normalize_value
 from bloomparquet.query.names import names_of, shown
 from bloomparquet.query.predicate import Column, IsNull

@@ -16,10 +16,10 @@ from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Module
 from bloomparquet.parquet.metadata.fields import column_chunks, require_chunk, row_groups
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
-from bloomparquet.parquet.metadata.schema import LeafColumn
 from bloomparquet.parquet.pages.encrypted import seal_chunk
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import Items, Tree, read_tree, write_tree
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import shown
 from bloomparquet.storage.atomic import Output
 from bloomparquet.writing.encryption import FileEncryption

@@ -15,9 +15,9 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
 from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Algorithm
-from bloomparquet.parquet.metadata.schema import LeafColumn
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import Items, Tree
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import names_of
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.files import Storage

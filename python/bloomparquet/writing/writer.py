@@ -22,9 +22,9 @@ from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.metadata.schema import LeafColumn
 from bloomparquet.parquet.values.bounds import bounds_of
 from bloomparquet.planning.dataset import PathLike
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.storage.atomic import Output, replacing, sweep
 from bloomparquet.storage.files import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable

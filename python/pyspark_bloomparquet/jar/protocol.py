@@ -27,16 +27,13 @@ from typing import IO, Any
 
 from bloomparquet.errors import FormatError, LimitError, PlanError
 from bloomparquet.query import predicate as p
-from bloomparquet.query.literals import find_zone
+from bloomparquet.query.literals import EPOCH, EPOCH_ORDINAL, EPOCH_UTC, find_zone
 from bloomparquet.query.predicate import Column
 
 COUNTED = {"row group": "numRowGroups", "stripe": "numStripes"}
 """What the counts of a plan begin with, by its unit: ``numStripesTotal``."""
 
 _LARGEST = 1 << 30
-_EPOCH = dt.datetime(1970, 1, 1)
-_EPOCH_UTC = _EPOCH.replace(tzinfo=dt.timezone.utc)
-_FIRST_DAY = _EPOCH.toordinal()
 
 
 def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
@@ -117,15 +114,15 @@ def _text(value: Any) -> str | bytes:
 
 
 def _days(value: int) -> dt.date:
-    return dt.date.fromordinal(_FIRST_DAY + value)
+    return dt.date.fromordinal(EPOCH_ORDINAL + value)
 
 
 def _instant(value: int) -> dt.datetime:
-    return _EPOCH_UTC + dt.timedelta(microseconds=value)
+    return EPOCH_UTC + dt.timedelta(microseconds=value)
 
 
 def _wall_clock(value: int) -> dt.datetime:
-    return _EPOCH + dt.timedelta(microseconds=value)
+    return EPOCH + dt.timedelta(microseconds=value)
 
 
 def _itself(value: Any) -> Any:

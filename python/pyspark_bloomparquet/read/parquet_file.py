@@ -17,7 +17,7 @@ from pyspark_bloomparquet.read import spark_schema as types
 if TYPE_CHECKING:
     from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
-    from bloomparquet.parquet.metadata.schema import SchemaNode
+    from bloomparquet.query.columns import SchemaNode
     from pyspark_bloomparquet.read.splits import FilePart
 
 

@@ -19,7 +19,7 @@ from bloomparquet.query.names import fold
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from bloomparquet.parquet.metadata.schema import Annotation, SchemaNode
+    from bloomparquet.query.columns import Annotation, SchemaNode
 
 SPARK_SCHEMA_KEY = "org.apache.spark.sql.parquet.row.metadata"
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError, listed, quoted
-from bloomparquet.parquet.metadata.schema import FileSchema
 from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.names import fold
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import readings

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomparquet.errors import EncryptionError, FormatError, MissingKeyError, brief
 from bloomparquet.parquet.encryption.keys import Keys, missing_key
 from bloomparquet.parquet.encryption.modules import SIGNATURE_BYTES, Algorithm, Cipher, Module, parse_file_crypto
-from bloomparquet.parquet.metadata.schema import PHYSICAL_TYPES, LeafColumn
+from bloomparquet.parquet.metadata.schema import PHYSICAL_TYPES
 from bloomparquet.parquet.thrift.reader import CompactReader, Struct
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import shown
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.storage.varint import read_varint
 
 _FIELDS = {
     (3, 5): 0,  # meta_data.num_values
@@ -383,13 +384,10 @@ def _learn_value(
 def _varint(raw: bytes) -> int:
     if len(raw) == 1:
         return raw[0]
-    number = shift = 0
-    for byte in raw:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-    if number >= 1 << 64:
-        raise FormatError("an integer in a column chunk's metadata is longer than 64 bits")
-    return number
+    try:
+        return read_varint(raw, 0)[0]
+    except OverflowError:
+        raise FormatError("an integer in a column chunk's metadata is longer than 64 bits") from None
 
 
 def _zigzag(raw: bytes) -> int:

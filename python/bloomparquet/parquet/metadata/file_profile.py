@@ -12,10 +12,11 @@ from typing import NamedTuple
 from bloomparquet.errors import FormatError
 from bloomparquet.parquet.encryption.modules import Algorithm
 from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates
-from bloomparquet.parquet.metadata.schema import FileSchema, parse_schema
+from bloomparquet.parquet.metadata.schema import parse_schema
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.reader import CompactReader, Struct
 from bloomparquet.parquet.thrift.struct import Items, Tree, read_tree, write_tree
+from bloomparquet.query.columns import FileSchema
 
 _NO_ROW_GROUPS = b"\x29\x0c"  # field 4, where field 2 stands before it: a list of no structs
 _ROW_GROUPS_FIRST = b"\x49\x0c"  # the same, where no field stands before it

@@ -5,12 +5,11 @@ Source: parquet-format ``README.md`` (file layout), ``Encryption.md`` (section 5
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-import numpy as np
-
-from bloomparquet.errors import FormatError, NotParquetError
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.errors import BloomParquetError, FormatError, NotParquetError
+from bloomparquet.storage.file_tail import FileTail, read_file_tails
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
@@ -19,43 +18,34 @@ TRAILER = 8
 
 
 def read_tails(
-    storage: Storage, files: Sequence[FileInfo], expected: int, count: ReadCount
-) -> list[bytes | FormatError]:
-    """Each file's footer with its trailer, or what is wrong with it; read again where it is larger than `expected`."""
-    paths = [file.path for file in files]
-    sizes = np.array([file.size for file in files], np.int64)
-    tails: list[bytes | FormatError] = [b""] * len(files)
-    readable = np.flatnonzero(sizes >= len(MAGIC) + TRAILER)
-    for i in np.flatnonzero(sizes < len(MAGIC) + TRAILER).tolist():
-        tails[i] = _not_parquet(files[i])
-    guess = np.minimum(sizes[readable], expected)
-    ranges = read_ranges(storage, paths, readable, sizes[readable] - guess, guess, count)
-    buffer = ranges.buffer.data
-    longer: list[int] = []
-    for i, start, size in zip(readable.tolist(), ranges.starts.tolist(), guess.tolist(), strict=True):
-        end = start + size
-        tail = bytes(buffer[end - TRAILER : end])
-        needed = int.from_bytes(tail[:4], "little") + TRAILER
-        if tail[-4:] not in (MAGIC, ENCRYPTED_MAGIC):
-            tails[i] = NotParquetError(
-                f"{paths[i]}: not a Parquet file, or cut short: its last 4 bytes are {tail[-4:]!r}; expected {MAGIC!r}"
-            )
-        elif needed + len(MAGIC) > sizes[i]:
-            tails[i] = FormatError(
-                f"{paths[i]}: the file claims a footer of {needed - TRAILER} bytes, "
-                f"but has {sizes[i]} in all; it is damaged or cut short"
-            )
-        elif needed <= size:
-            tails[i] = bytes(buffer[end - needed : end])
-        else:
-            tails[i] = tail
-            longer.append(i)
-    lengths = np.array([int.from_bytes(tails[i][-TRAILER:-4], "little") + TRAILER for i in longer], np.int64)  # type: ignore[index]
-    again = np.array(longer, np.int64)
-    ranges = read_ranges(storage, paths, again, sizes[again] - lengths, lengths, count)
-    for i, start, size in zip(longer, ranges.starts.tolist(), lengths.tolist(), strict=True):
-        tails[i] = ranges.buffer[start : start + size].tobytes()
-    return tails
+    storage: Storage, files: Sequence[FileInfo], count: ReadCount
+) -> Iterator[list[tuple[FileInfo, bytes | BloomParquetError]]]:
+    """Each file's footer with its trailer, or what is wrong with the file; in batches."""
+    position = 0
+    for tails in read_file_tails(storage, files, _tail_size, count):
+        batch = files[position : position + len(tails)]
+        yield [
+            (file, tail.end[-tail.size :] if isinstance(tail, FileTail) else tail)
+            for file, tail in zip(batch, tails, strict=True)
+        ]
+        position += len(tails)
+
+
+def _tail_size(file: FileInfo, end: bytes) -> int:
+    if file.size < len(MAGIC) + TRAILER:
+        raise _not_parquet(file)
+    magic = end[-4:]
+    if magic not in (MAGIC, ENCRYPTED_MAGIC):
+        raise NotParquetError(
+            f"{file.path}: not a Parquet file, or cut short: its last 4 bytes are {magic!r}; expected {MAGIC!r}"
+        )
+    size = int.from_bytes(end[-TRAILER:-4], "little") + TRAILER
+    if size + len(MAGIC) > file.size:
+        raise FormatError(
+            f"{file.path}: the file claims a footer of {size - TRAILER} bytes, "
+            f"but has {file.size} in all; it is damaged or cut short"
+        )
+    return size
 
 
 def _not_parquet(file: FileInfo) -> FormatError:

@@ -30,15 +30,11 @@ from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, in_threads
 
 _METADATA = b"\x3c"  # field 3, where none stands before it: a struct
-_TAIL_GUESS = 16 * 1024
-_MOST_TAIL = 256 * 1024
-_FIRST_FILES = 16
 _KEYS_AT_ONCE = 8
 _SLOW_SECONDS, _SLOW_KEYS = 0.005, 3  # threads cost more than what is not so slow, so often
 _Job = TypeVar("_Job")
 _Done = TypeVar("_Done")
 _MOST_VALUES = 1 << 20  # of row groups, besides their column chunks: five in each
-_FILES_AT_ONCE = 512  # bounds the memory that tails take
 
 
 @dataclass(frozen=True)
@@ -165,17 +161,8 @@ def read_footers(
     there: what is in these files is not known.
     """
     footers: list[Footer | None] = []
-    at, expected = 0, _TAIL_GUESS
-    while at < len(files):
-        # The footers of a data set are of similar sizes: the first few say how much of the others to read.
-        some = files[at : at + (_FILES_AT_ONCE if at else _FIRST_FILES)]
-        tails = read_tails(storage, some, expected, count)
-        footers += _each(storage, partial(_parse_or_skip, storage, skip_corrupt, locked), list(zip(some, tails)))
-        seen = sorted(len(raw) for raw in tails if isinstance(raw, bytes))
-        if seen:  # a few that are far larger than the others had better be read twice
-            usual = seen[len(seen) * 7 // 8]
-            expected = min(max(usual + usual // 4, storage.near // 4), _MOST_TAIL)
-        at += len(some)
+    for tails in read_tails(storage, files, count):
+        footers += _each(storage, partial(_parse_or_skip, storage, skip_corrupt, locked), tails)
     return footers
 
 
@@ -216,7 +203,7 @@ def _parse_or_skip(
     storage: Storage,
     skip_corrupt: bool,
     locked: dict[FileInfo, BloomParquetError] | None,
-    tail: tuple[FileInfo, bytes | FormatError],
+    tail: tuple[FileInfo, bytes | BloomParquetError],
 ) -> Footer | None:
     file, raw = tail
     try:
@@ -231,8 +218,8 @@ def _parse_or_skip(
     return None
 
 
-def _parse(storage: Storage, path: str, raw: bytes | FormatError) -> Footer:
-    if isinstance(raw, FormatError):
+def _parse(storage: Storage, path: str, raw: bytes | BloomParquetError) -> Footer:
+    if isinstance(raw, BloomParquetError):
         raise raw
     footer = raw[:-TRAILER]
     try:

@@ -1,4 +1,4 @@
-"""A Parquet schema as a tree of nodes and a list of leaf columns.
+"""Parse a Parquet schema into a :class:`bloomparquet.query.columns.FileSchema`.
 
 Read from the footer's own ``SchemaElement`` list instead of pyarrow's view of it: pyarrow joins a column's path with
 dots, which cannot tell the column ``a.b`` from the field ``b`` of the struct ``a``, and hides annotations that it has
@@ -9,12 +9,11 @@ Source: parquet-format ``parquet.thrift`` (SchemaElement, LogicalType, Converted
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from bloomparquet.errors import FormatError, LimitError, quoted
-from bloomparquet.parquet.thrift.reader import MAX_DEPTH, CompactReader, Struct
+from bloomparquet.parquet.thrift.reader import CompactReader, Struct
+from bloomparquet.query.columns import MAX_DEPTH, Annotation, FileSchema, SchemaNode
 
 MAX_VALUES = 1 << 20
 """The most values that a schema is read from: some hundred thousand columns."""
@@ -29,23 +28,6 @@ _LOGICAL_KINDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """What a physical type means: the LogicalType, or the ConvertedType of older files, as one record.
-
-    `kind` is the LogicalType's name; ``INTERVAL`` exists only as a ConvertedType; ``OTHER`` is one that this version
-    does not know.
-    """
-
-    kind: str
-    unit: str | None = None  # TIME, TIMESTAMP: "ms", "us" or "ns"
-    adjusted_to_utc: bool | None = None  # TIME, TIMESTAMP
-    precision: int | None = None  # DECIMAL
-    scale: int | None = None  # DECIMAL
-    bit_width: int | None = None  # INTEGER
-    signed: bool | None = None  # INTEGER
-
-
 _CONVERTED: dict[int, Annotation] = {
     0: Annotation("STRING"), 1: Annotation("MAP"), 2: Annotation("MAP"), 3: Annotation("LIST"), 4: Annotation("ENUM"),
     6: Annotation("DATE"),
@@ -55,49 +37,6 @@ _CONVERTED: dict[int, Annotation] = {
     **{15 + i: Annotation("INTEGER", bit_width=8 << i, signed=True) for i in range(4)},
     19: Annotation("JSON"), 20: Annotation("BSON"), 21: Annotation("INTERVAL"),
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaNode:
-    """One element of the schema: a group (`physical_type` is None) or a leaf."""
-
-    name: str
-    repetition: str  # "REQUIRED", "OPTIONAL" or "REPEATED"; the root counts as REQUIRED
-    physical_type: str | None = None
-    type_length: int | None = None  # FIXED_LEN_BYTE_ARRAY: bytes per value
-    annotation: Annotation | None = None
-    field_id: int | None = None
-    children: tuple[SchemaNode, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LeafColumn:
-    """A leaf of the schema: `index` is its column chunk's place in every row group, `path` the names from the root
-    down."""
-
-    index: int
-    path: tuple[str, ...]
-    node: SchemaNode
-    repeated: bool  # it, or a group above it, is REPEATED
-
-    def describe(self) -> str:
-        """The type for a message: ``INT64``, ``BYTE_ARRAY (STRING)``."""
-        annotation = f" ({self.node.annotation.kind})" if self.node.annotation else ""
-        return f"{self.node.physical_type}{annotation}"
-
-
-@dataclass(frozen=True)
-class FileSchema:
-    """A schema's root and its leaves in column chunk order. Files with the same schema bytes share one object."""
-
-    root: SchemaNode
-    leaves: tuple[LeafColumn, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        leaves = tuple(
-            LeafColumn(i, path, node, repeated) for i, (path, node, repeated) in enumerate(_walk(self.root, (), False))
-        )
-        object.__setattr__(self, "leaves", leaves)
 
 
 def parse_schema(footer: bytes | memoryview) -> tuple[FileSchema, int]:
@@ -186,14 +125,3 @@ def _text(raw: Any) -> str:
     if not isinstance(raw, bytes):
         raise FormatError(f"a schema element's name is {quoted(raw)}, not a string")
     return raw.decode("utf-8", "surrogateescape")
-
-
-def _walk(
-    node: SchemaNode, path: tuple[str, ...], repeated: bool
-) -> Iterator[tuple[tuple[str, ...], SchemaNode, bool]]:
-    for child in node.children:
-        below = repeated or child.repetition == "REPEATED"
-        if child.physical_type is not None:
-            yield (*path, child.name), child, below
-        else:
-            yield from _walk(child, (*path, child.name), below)

@@ -23,10 +23,11 @@ from bloomparquet.parquet.metadata.column_chunks import ChunkFields
 from bloomparquet.parquet.metadata.fields import require_metadata, require_own
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.metadata.schema import PHYSICAL_TYPES, LeafColumn
+from bloomparquet.parquet.metadata.schema import PHYSICAL_TYPES
 from bloomparquet.parquet.pages.encrypted import OpenedChunk, open_chunk
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import Items, Tree, read_tree, write_tree
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import shown
 from bloomparquet.storage.files import ReadCount, Storage, read_ranges
 

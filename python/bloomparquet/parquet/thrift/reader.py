@@ -14,6 +14,7 @@ import struct
 from typing import Any, NoReturn
 
 from bloomparquet.errors import FormatError, LimitError
+from bloomparquet.storage.varint import read_varint
 
 Struct = dict[int, Any]
 """A decoded struct: field id → int, float, bool, bytes, list, dict (map) or Struct."""
@@ -148,15 +149,13 @@ class CompactReader:
         return (raw >> 1) ^ -(raw & 1)
 
     def _varint(self) -> int:
-        result = shift = 0
-        while True:
-            byte = self._byte()
-            result |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return result if result < 1 << 64 else self._fail("an integer is longer than 64 bits")
-            shift += 7
-            if shift > 63:
-                self._fail("an integer is longer than 64 bits")
+        try:
+            value, self.position = read_varint(self._buffer, self.position)
+        except IndexError:
+            self._fail("the bytes end inside a struct")
+        except OverflowError:
+            self._fail("an integer is longer than 64 bits")
+        return value
 
     def _byte(self) -> int:
         if self.position >= self._end:

@@ -6,26 +6,14 @@ Source: parquet-format ``parquet.thrift`` (Statistics, ColumnOrder).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.metadata.schema import LeafColumn
 from bloomparquet.parquet.values.encoding import has_signed_order, order_keys
-
-
-@dataclass(frozen=True, repr=False)
-class Bounds:
-    """Statistics' minima and maxima in the order of :func:`bloomparquet.parquet.values.encoding.order_keys`; all of
-    shape (n,)."""
-
-    lower: NDArray[Any]
-    upper: NDArray[Any]
-    known: NDArray[np.bool_]
+from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.ordering import Bounds
 
 
 def bounds_of(leaf: LeafColumn, traits: WriterTraits, chunks: Sequence[ChunkFields]) -> Bounds | None:

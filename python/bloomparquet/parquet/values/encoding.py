@@ -16,12 +16,7 @@ Source: parquet-format ``Encodings.md`` (PLAIN), ``LogicalTypes.md``, ``BloomFil
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -29,8 +24,19 @@ from numpy.typing import NDArray
 
 from bloomparquet.parquet.bloom_filter import xxh64 as hashing
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.metadata.schema import LeafColumn, SchemaNode
-from bloomparquet.query.literals import Family, coerce_all
+from bloomparquet.query.columns import LeafColumn, SchemaNode
+from bloomparquet.query.literals import DAY_NANOSECONDS, Family
+from bloomparquet.query.ordering import (
+    BYTES_FAMILIES,
+    INT64_RANGE,
+    MAX_DIGITS,
+    OLDEST_TIMESTAMP,
+    Encoded,
+    Point,
+    ValueOrder,
+    exact_values,
+    objects,
+)
 
 _UNANNOTATED: dict[str, Family] = {
     "BOOLEAN": "boolean", "INT32": "integer", "INT64": "integer", "INT96": "timestamp", "FLOAT": "float",
@@ -56,37 +62,7 @@ _UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 _STORED = {"BOOLEAN": "u1", "INT32": "<i4", "INT64": "<i8", "FLOAT": "<f4", "DOUBLE": "<f8"}
 _WIDTHS = {name: np.dtype(stored).itemsize for name, stored in _STORED.items()}
 _FLOATS: dict[str, np.dtype[Any]] = {"FLOAT": np.dtype("<f4"), "DOUBLE": np.dtype("<f8")}
-_MOST_DIGITS = 76  # of the widest decimal that anybody reads; a damaged scale must not make a number of gigabytes
-_DAY_NS = 86_400 * 10**9
 _JULIAN_EPOCH_DAY = 2_440_588
-
-# Older values may stand in the file in the hybrid Julian calendar, or with a time zone's local mean time; readers
-# then shift them. A day of margin covers the zones.
-_OLDEST_DATE = dt.date(1582, 10, 15)
-_OLDEST_TIMESTAMP_NS = -25_567 * _DAY_NS + _DAY_NS  # 1900-01-02
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A value's place in a column's order: at `key` (`side` 0), or strictly between `key` and its neighbour below
-    (-1) or above (1)."""
-
-    key: Any
-    side: int = 0
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """The values of an equality or IN that this column can hold at all; every other value of the query equals no row
-    of the file.
-
-    `keys` is sorted in the order of the column's statistics, shape (n,); ``hashes[i]`` is the SBBF hash of
-    ``keys[i]``, and `hashes` is None when filters of this column prove nothing. Zero of a floating-point column
-    appears twice, as -0.0 and 0.0.
-    """
-
-    keys: NDArray[Any]
-    hashes: NDArray[np.uint64] | None
 
 
 def family_of(node: SchemaNode) -> Family:
@@ -105,63 +81,42 @@ def family_of(node: SchemaNode) -> Family:
     return _FAMILIES[kind]
 
 
+def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
+    """The values of the column and their order; None where equal values need not be equal bytes, so that nothing about
+    bytes proves anything. None for INT96."""
+    node, family = leaf.node, family_of(leaf.node)
+    if node.physical_type == "INT96" or _hidden_encoding(node, traits):
+        return None
+    is_number = family not in BYTES_FAMILIES and family != "float"
+    return ValueOrder(
+        family,
+        ".".join(leaf.path),
+        integers=_physical_range(node) if is_number else INT64_RANGE,
+        scale=node.annotation.scale if node.annotation else None,
+        unit=_UNIT_NS[(node.annotation and node.annotation.unit) or "ns"],
+        length=node.type_length if node.physical_type == "FIXED_LEN_BYTE_ARRAY" else None,
+        float_type=_float_type(node).type,
+    )
+
+
 def encode_values(
     leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None
 ) -> Encoded | None:
     """Every value of an equality or IN as this column's bytes; None when that cannot be told for one of them.
 
-    `timezone` is the zone of naive datetimes; None says that a naive datetime is never comparable with a UTC-adjusted
-    column. Raises :class:`PlanError` for a value of another kind than the column's.
+    `timezone` and errors are those of :meth:`bloomparquet.query.ordering.ValueOrder.keys`.
     """
     if leaf.node.physical_type == "INT96":
-        canonical = None if _hidden_encoding(leaf, traits) else _canonical(leaf, values, timezone)
-        return None if canonical is None else _encode_int96(canonical, traits)
-    keys = place_values(leaf, values, traits, timezone)
+        return _encode_int96(leaf, values, traits, timezone)
+    order = value_order(leaf, traits)
+    keys = None if order is None else order.keys(values, timezone)
     return None if keys is None else Encoded(keys, _hash(leaf.node, keys))
 
 
-def place_values(
-    leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None
-) -> NDArray[Any] | None:
-    """The ``keys`` of :func:`encode_values`, without their hashes; not of INT96."""
-    if _hidden_encoding(leaf, traits):
-        return None
-    canonical = _canonical(leaf, values, timezone)
-    if canonical is None:
-        return None
-    if family_of(leaf.node) == "float":
-        return _float_keys(leaf.node, canonical)
-    places = _places(leaf, canonical)
-    if places is None:
-        return None
-    if leaf.node.physical_type == "BYTE_ARRAY" or family_of(leaf.node) in ("uuid", "binary"):
-        return _bytes_keys(leaf.node, places)
-    return _integer_keys(leaf.node, places)
-
-
 def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: str | None) -> Point | None:
-    """The place of `value` in the order of this column's statistics; None when that cannot be told. Errors as for
-    `encode_values`."""
-    if _hidden_encoding(leaf, traits) or leaf.node.physical_type == "INT96":
-        return None
-    canonical = _canonical(leaf, [value], timezone)
-    if canonical is None:
-        return None
-    if family_of(leaf.node) == "float":
-        return None if _is_nan(canonical[0]) else _round(canonical[0])
-    places = _places(leaf, canonical)
-    if places is None:
-        return None
-    place = places[0]
-    if isinstance(place, bytes):
-        return Point(place)
-    low, high = _physical_range(leaf.node)
-    if place == math.inf or place > high:
-        return Point(high, 1)
-    if place == -math.inf or place < low:
-        return Point(low, -1)
-    key = math.floor(place)
-    return Point(key, 0 if key == place else 1)
+    """The position of `value` in the order of this column's statistics; None when that cannot be told."""
+    order = value_order(leaf, traits)
+    return None if order is None else order.point(value, timezone)
 
 
 def order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
@@ -207,102 +162,14 @@ def has_signed_order(leaf: LeafColumn) -> bool:
     return leaf.node.physical_type in ("INT32", "INT64", "FLOAT", "DOUBLE") and not _unsigned(leaf.node)
 
 
-def _hidden_encoding(leaf: LeafColumn, traits: WriterTraits) -> bool:
+def _hidden_encoding(node: SchemaNode, traits: WriterTraits) -> bool:
     """Columns whose equal values need not be equal bytes, so that nothing about bytes proves anything."""
-    family = family_of(leaf.node)
+    family = family_of(node)
     if family == "string":
         return traits.altered_text
     # A decimal in BYTE_ARRAY may be padded with sign bytes as its writer liked.
-    padded = leaf.node.physical_type == "BYTE_ARRAY" or (leaf.node.type_length or 0) > _MOST_DIGITS
+    padded = node.physical_type == "BYTE_ARRAY" or (node.type_length or 0) > MAX_DIGITS
     return family == "other" or (family == "decimal" and padded)
-
-
-def _canonical(leaf: LeafColumn, values: Sequence[Any], timezone: str | None) -> list[Any] | None:
-    family = family_of(leaf.node)
-    naive_is_known = timezone is not None or family != "timestamp"
-    if not naive_is_known and any(_is_naive(value) for value in values):
-        return None
-    if family == "integer" and any(_depends_on_reader(value) for value in values):
-        return None
-    return list(coerce_all(values, family, column=".".join(leaf.path), timezone=timezone or "UTC"))
-
-
-def _depends_on_reader(value: Any) -> bool:
-    """Whether `value` is one integer here and another for a reader who compares this column as double or as decimal:
-    a Decimal that rounds to 2**53, up to which such a reader takes integers, or a large float with another text."""
-    if isinstance(value, Decimal) and value.is_finite():
-        return 2**53 < abs(value) < 2**53 + 2
-    if isinstance(value, float) and math.isfinite(value):
-        return 2**53 <= abs(value) < 2**65 and Decimal(repr(value)) != Decimal(value)  # beyond, no column has either
-    return False
-
-
-def _is_naive(value: Any) -> bool:
-    return not isinstance(value, dt.datetime) or value.tzinfo is None
-
-
-def _places(leaf: LeafColumn, canonical: Sequence[Any]) -> Sequence[Any] | None:
-    """Each value in the file's own unit: an exact number (perhaps a Fraction) or bytes; None when a value lies where
-    calendars differ."""
-    node, family = leaf.node, family_of(leaf.node)
-    if family in ("integer", "boolean"):
-        return None if any(_is_nan(value) or _rounds_to_whole(value) for value in canonical) else canonical
-    if family == "decimal":
-        if node.annotation is None or node.annotation.scale is None or node.annotation.scale > _MOST_DIGITS:
-            return None
-        factor = 10**node.annotation.scale
-        if any(_is_nan(value) for value in canonical):
-            return None
-        return [value if isinstance(value, float) else _integral(Fraction(value) * factor) for value in canonical]
-    if family == "date":
-        if any(value < _OLDEST_DATE for value in canonical):
-            return None
-        epoch = dt.date(1970, 1, 1).toordinal()
-        return [value.toordinal() - epoch for value in canonical]
-    if family in ("timestamp", "timestamp_ntz", "time"):
-        if family != "time" and any(value < _OLDEST_TIMESTAMP_NS for value in canonical):
-            return None
-        per_unit = _UNIT_NS[(node.annotation and node.annotation.unit) or "ns"]
-        return [_integral(Fraction(value, per_unit)) for value in canonical]
-    if family == "string":
-        try:
-            return [value.encode() for value in canonical]
-        except UnicodeEncodeError:  # a lone surrogate: no UTF-8 bytes, but a reader may show such a string all the same
-            return None
-    return canonical
-
-
-def _integer_keys(node: SchemaNode, places: Sequence[Any]) -> NDArray[Any]:
-    low, high = _physical_range(node)
-    try:
-        keys = np.array(places, np.int64 if low else np.uint64) if set(map(type, places)) == {int} else None
-    except OverflowError:
-        keys = None
-    if keys is None or high > 2**64 or bool(((keys < low) | (keys > high)).any()):
-        fitting = [int(place) for place in places if _is_whole(place) and low <= place <= high]
-        keys = (
-            objects(fitting) if high >= 2**64 or low < -(2**63) else np.array(fitting, np.int64 if low else np.uint64)
-        )
-    return np.unique(keys)
-
-
-def _bytes_keys(node: SchemaNode, places: Sequence[bytes]) -> NDArray[Any]:
-    if node.physical_type == "FIXED_LEN_BYTE_ARRAY":
-        places = [value for value in places if len(value) == node.type_length]
-    return objects(sorted(set(places)))
-
-
-def _float_keys(node: SchemaNode, canonical: Sequence[Any]) -> NDArray[Any] | None:
-    if any(_is_nan(value) for value in canonical):
-        return None  # NaN has many bit patterns, and Spark holds them all equal
-    stored_as = _float_type(node)
-    with np.errstate(over="ignore"):
-        exact = {value for value in canonical if isinstance(value, float) and float(stored_as.type(value)) == value}
-    ordered = sorted(exact)
-    if 0.0 in exact:
-        zero = ordered.index(0.0)
-        ordered[zero : zero + 1] = [-0.0, 0.0]
-    return np.array(ordered, np.float64)
 
 
 def _float_type(node: SchemaNode) -> np.dtype[Any]:
@@ -330,14 +197,21 @@ def _hash(node: SchemaNode, keys: NDArray[Any]) -> NDArray[np.uint64] | None:
     return hashing.xxh64_bytes([int(key).to_bytes(width, "big", signed=True) for key in keys])
 
 
-def _encode_int96(canonical: Sequence[int], traits: WriterTraits) -> Encoded | None:
+def _encode_int96(
+    leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None
+) -> Encoded | None:
     """Spark writes one encoding of an instant (nanoseconds within the day, Julian day), in whole microseconds; other
     writers have others."""
-    if not traits.spark or traits.legacy_int96 or any(value < _OLDEST_TIMESTAMP_NS for value in canonical):
+    if family_of(leaf.node) == "other":
+        return None
+    instants = exact_values("timestamp", values, timezone, ".".join(leaf.path))
+    if instants is None or not traits.spark or traits.legacy_int96:
+        return None
+    if any(value < OLDEST_TIMESTAMP for value in instants):
         return None
     stored = []
-    for value in sorted({value for value in canonical if value % 1000 == 0}):
-        day, nanoseconds = divmod(value, _DAY_NS)
+    for value in sorted({value for value in instants if value % 1000 == 0}):
+        day, nanoseconds = divmod(value, DAY_NANOSECONDS)
         stored.append((value, nanoseconds.to_bytes(8, "little") + (day + _JULIAN_EPOCH_DAY).to_bytes(4, "little")))
     return Encoded(objects([value for value, _ in stored]), hashing.xxh64_bytes([raw for _, raw in stored]))
 
@@ -354,38 +228,3 @@ def _physical_range(node: SchemaNode) -> tuple[int, int]:
 
 def _unsigned(node: SchemaNode) -> bool:
     return node.annotation is not None and node.annotation.kind == "INTEGER" and node.annotation.signed is False
-
-
-def _round(value: Any) -> Point:
-    """A number that a double may not hold exactly, as a double and the side on which the number lies."""
-    try:
-        key = float(value)
-    except OverflowError:
-        return Point(math.inf, -1) if value > 0 else Point(-math.inf, 1)
-    if math.isinf(key) and not isinstance(value, float):
-        return Point(key, -1 if key > 0 else 1)
-    return Point(key, 0 if key == value else (1 if value > key else -1))
-
-
-def _integral(value: Fraction) -> int | Fraction:
-    return value.numerator if value.denominator == 1 else value
-
-
-def _is_whole(value: Any) -> bool:
-    return not (isinstance(value, float) and not math.isfinite(value)) and value == math.floor(value)
-
-
-def _rounds_to_whole(value: Any) -> bool:
-    """Whether `value` is no integer, but would be one for a reader who compares this column as double."""
-    return isinstance(value, Fraction) and abs(value) < 2**1000 and float(value).is_integer()
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def objects(values: Sequence[Any]) -> NDArray[Any]:
-    """`values` as an array of objects, whatever numpy would make of them."""
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array

@@ -8,20 +8,38 @@ so a plan over thousands of them is a few numpy operations, whatever the format 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.parquet.metadata.schema import FileSchema, LeafColumn
-from bloomparquet.parquet.values.bounds import Bounds
-from bloomparquet.parquet.values.encoding import Encoded, Point
-from bloomparquet.planning.parquet.filters import Question
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
-from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.query.ordering import Bounds, Encoded, Point
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 Unit = Literal["row group", "stripe"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Of each of `chunks`: might it hold one of ``hashes[first[k]:last[k]]``?
+
+    `chunks`, `first` and `last` have one shape (n,), `hashes` is shared. What is read to answer is counted in `reads`.
+    """
+
+    storage: Storage
+    chunks: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    hashes: NDArray[np.uint64]
+    reads: ReadCount
+
+    def about(self, some: NDArray[np.int64]) -> Question:
+        """The same question of some of the chunks, given by their places in it."""
+        return replace(self, chunks=self.chunks[some], first=self.first[some], last=self.last[some])
 
 
 class ChunkFilters(Protocol):

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.parquet.values.bounds import Bounds
-from bloomparquet.parquet.values.encoding import Encoded, Point
 from bloomparquet.planning.evidence.interface import Chunks
+from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.query.predicate import (
     Eq,
     EqNullSafe,

@@ -24,10 +24,9 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.writer_quirks import is_known, usable_bounds
-from bloomparquet.parquet.values.bounds import Bounds
-from bloomparquet.parquet.values.encoding import Encoded, Point
 from bloomparquet.planning.evidence.interface import ChunkFilters
 from bloomparquet.query.literals import Family
+from bloomparquet.query.ordering import Bounds, Encoded, Point
 
 UNKNOWN = -1
 

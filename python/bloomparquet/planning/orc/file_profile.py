@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import file_schema
-from bloomparquet.parquet.metadata.schema import FileSchema
+from bloomparquet.query.columns import FileSchema
 
 _PLACEHOLDER = "_col"
 _TRANSACTIONAL = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}

@@ -8,10 +8,9 @@ Source: ORC specification, "Bloom Filter Index".
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,8 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.orc.bloom_filter import OrcBloomFilter, bit_positions
 from bloomparquet.orc.stripe_indexes import MAX_STREAM, RowGroupFilters, StripeIndexes, read_filters
-from bloomparquet.planning.parquet.filter_index import RESIDENT_BYTES, pairs
-from bloomparquet.planning.parquet.filters import Question
+from bloomparquet.planning.evidence.filter_store import PAIRS_AT_ONCE, RESIDENT_BYTES, FilterStore, check_in_rounds
+from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.storage.files import ReadCount, Storage
 
 _UNREAD, _NONE = -1, -2
@@ -28,9 +27,6 @@ _BATCH_BYTES = 1024 * 1024 * 1024  # that the streams of a batch could become in
 _MOST_RATIO = 1024  # of what is decompressed to what is stored
 _STRIPES_AT_ONCE = 256
 _ROUNDS = (32, 256, 2048)  # values that all filters are asked for together
-_PAIRS_AT_ONCE = 64 * 1024  # of row groups and values: what their words and masks take stays in the cache
-
-log = logging.getLogger("bloomparquet")
 
 
 @dataclass(frozen=True)
@@ -55,19 +51,14 @@ class _Block:
         # By function, because half of the values are excluded by each, and need not be asked of the next.
         at = np.ascontiguousarray(bit_positions(hashes[low : int(last.max())], self.k, self.words.shape[1] * 64).T)
         word, bit = at >> 6, np.uint64(1) << (at & 63).astype(np.uint64)
-        undecided, begin, end, rounds = np.flatnonzero(first < last), first - low, last - low, iter(_ROUNDS)
-        while len(undecided):
-            size = next(rounds, _PAIRS_AT_ONCE)
-            until = np.minimum(begin + size, end)
-            for some in np.array_split(undecided, len(undecided) * size // _PAIRS_AT_ONCE + 1):
-                row, value = pairs(begin[some], until[some])
-                row = some[row]
-                for words, bits in zip(word, bit, strict=True):
-                    found = np.flatnonzero(flat[base[row] + words[value]] & bits[value])
-                    row, value = row[found], value[found]
-                hit[row] = True
-            begin = until
-            undecided = undecided[~hit[undecided] & (until < end)[undecided]]
+
+        def find_hits(row: NDArray[np.int64], value: NDArray[np.int64]) -> NDArray[np.int64]:
+            for words, bits in zip(word, bit, strict=True):
+                matching = np.flatnonzero(flat[base[row] + words[value]] & bits[value])
+                row, value = row[matching], value[matching]
+            return row
+
+        check_in_rounds(hit, first - low, last - low, chain(_ROUNDS, repeat(PAIRS_AT_ONCE)), find_hits)
         return hit
 
 
@@ -82,7 +73,7 @@ class NoFilters:
         return np.ones(len(question.chunks), np.bool_), 0
 
 
-class FilterStore:
+class OrcFilters(FilterStore):
     """The filters of `column` (named `name`) in all n row groups of a table: those of stripe s are the row groups
     ``first[s]`` to ``first[s + 1]``, and its footer is ``stripes[s]``. Safe to use from several threads.
 
@@ -105,10 +96,9 @@ class FilterStore:
         self._has = np.full(len(first) - 1, -1, np.int8)  # by stripe; -1: nobody has looked
         self._blocks: dict[int, _Block] = {}
         self._loaded = 0
-        self.errors: dict[int, BloomParquetError] = {}
-        self._told: set[str] = set()
+        self.filled = np.zeros(n, np.bool_)
         self.kept_bytes = 0
-        self._lock = threading.Lock()
+        super().__init__({})
 
     def has(self, stripes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of `stripes`, whose footers were read, have filters of this column."""
@@ -120,31 +110,26 @@ class FilterStore:
         indexes = self._stripes.get(stripe)
         return indexes is not None and indexes.row_groups > 0 and indexes.filter_kind(self._column) is not None
 
-    def check(
-        self, groups: NDArray[np.int64], stripe: NDArray[np.int64], filled: NDArray[np.bool_], question: Question
-    ) -> NDArray[np.bool_]:
-        """The answer for each of n `groups`, of which ``stripe[i]`` is the stripe of group i, and `filled` those known
-        to hold a value; `question` has their values in the same order. False is a proof, True is a maybe."""
-        result = np.ones(len(groups), np.bool_)
-        with self._lock:
-            unread = self._block[groups] == _UNREAD
-            self._ask(result, np.flatnonzero(~unread), groups, filled, question)
-            some = np.flatnonzero(unread)
-            kept: list[int] = []
-            for stripes in self._batches(np.unique(stripe[some])):
-                loaded = self._load(stripes.tolist(), question.reads)
-                self._ask(result, some[np.isin(stripe[some], stripes)], groups, filled, question)
-                kept += self._keep(loaded)
-            self._join(kept)
-        return result
+    def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
+        groups = question.chunks
+        is_unread = self._block[groups] == _UNREAD
+        yield np.flatnonzero(~is_unread)
+        unread = np.flatnonzero(is_unread)
+        stripe = np.searchsorted(self._first, groups[unread], "right") - 1
+        kept: list[int] = []
+        for stripes in self._batches(np.unique(stripe)):
+            loaded = self._read(stripes.tolist(), question.reads)
+            yield unread[np.isin(stripe, stripes)]
+            kept += self._keep(loaded)
+        self._join(kept)
 
-    def take_over(self, groups: NDArray[np.int64], other: FilterStore, theirs: NDArray[np.int64]) -> None:
+    def take_over(self, groups: NDArray[np.int64], other: OrcFilters, theirs: NDArray[np.int64]) -> None:
         """What another store knows of row groups: ``theirs[i]`` there is ``groups[i]`` here. Filters are shared."""
         with other._lock, self._lock:
             block = other._block[theirs]
             self._block[groups[block == _NONE]] = _NONE
             self.errors |= {i: other.errors[j] for i, j in zip(groups.tolist(), theirs.tolist()) if j in other.errors}
-            self._told |= other._told
+            self._warned |= other._warned
             self._row[groups] = other._row[theirs]
             for number in np.unique(block[block >= 0]).tolist():
                 size = other._blocks[number].words.nbytes
@@ -154,25 +139,21 @@ class FilterStore:
                     self._loaded += 1
                     self.kept_bytes += size
 
-    def _ask(
-        self,
-        result: NDArray[np.bool_],
-        some: NDArray[np.int64],
-        groups: NDArray[np.int64],
-        filled: NDArray[np.bool_],
-        question: Question,
-    ) -> None:
-        block = self._block[groups[some]]
+    def _probe(self, question: Question) -> NDArray[np.bool_]:
+        groups = question.chunks
+        answers, block = np.ones(len(groups), np.bool_), self._block[groups]
         for number in np.unique(block[block >= 0]).tolist():
-            which, asked = some[block == number], self._blocks[number]
+            which, filters = np.flatnonzero(block == number), self._blocks[number]
             rows = self._row[groups[which]]
-            empty = asked.empty[rows]
-            for group in groups[which[empty & filled[which]]].tolist():
-                self._distrust(group)
+            empty = filters.empty[rows]
+            for group in groups[which[empty]].tolist():
+                if self.filled[group]:
+                    self._distrust(group)
             # One that is empty is of nulls alone, or was never filled.
             which, rows = which[~empty], rows[~empty]
             if len(which):
-                result[which] = asked.check(rows, question.hashes, question.first[which], question.last[which])
+                answers[which] = filters.check(rows, question.hashes, question.first[which], question.last[which])
+        return answers
 
     def _batches(self, stripes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """`stripes` in pieces whose filters stay within a bound of memory."""
@@ -185,7 +166,7 @@ class FilterStore:
         kind = indexes.filter_kind(self._column)
         return 0 if kind is None else min(indexes.streams[kind, self._column].length, MAX_STREAM)
 
-    def _load(self, stripes: Sequence[int], reads: ReadCount) -> list[int]:
+    def _read(self, stripes: Sequence[int], reads: ReadCount) -> list[int]:
         """Read the filters of `stripes`; gives the numbers of the new blocks."""
         shapes: dict[tuple[int, int], list[tuple[int, OrcBloomFilter]]] = {}
         found = read_filters(self._storage, [(self._stripes[stripe], self._column) for stripe in stripes], reads)
@@ -195,7 +176,7 @@ class FilterStore:
             if isinstance(filters, BloomParquetError):
                 for group in groups:
                     self.errors[group] = filters
-                self._tell(stripe, filters)
+                self._warn(self._stripes[stripe].path, filters)
             elif filters is not None and self._why_unusable(stripe, filters) is None:
                 for group, each in zip(groups, filters.filters, strict=True):
                     shapes.setdefault((each.k, each.bits), []).append((group, each))
@@ -250,10 +231,4 @@ class FilterStore:
                 f"{group - self._first[stripe]}, column {self._name}: its Bloom filter cannot be used: no bit of it is "
                 "set although the column has values; it was never filled"
             )
-            self._tell(stripe, self.errors[group])
-
-    def _tell(self, stripe: int, error: BloomParquetError) -> None:
-        path = self._stripes[stripe].path
-        if path not in self._told:
-            self._told.add(path)
-            log.warning("%s; row groups without a usable filter are read", error)
+            self._warn(self._stripes[stripe].path, self.errors[group])

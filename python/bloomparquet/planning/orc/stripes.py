@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -25,14 +25,13 @@ from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics
 from bloomparquet.orc.stripe_indexes import Place, StripeIndexes, read_statistics, read_stripes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
-from bloomparquet.parquet.metadata.schema import FileSchema, LeafColumn
-from bloomparquet.parquet.values.bounds import Bounds
-from bloomparquet.planning.evidence.interface import ChunkFilters
+from bloomparquet.planning.evidence.interface import ChunkFilters, Question
 from bloomparquet.planning.orc.columns import UNKNOWN, ColumnArrays, OrcChunks
 from bloomparquet.planning.orc.file_profile import find_layouts
-from bloomparquet.planning.orc.filters import FilterStore, NoFilters
-from bloomparquet.planning.parquet.filters import Question
+from bloomparquet.planning.orc.filters import NoFilters, OrcFilters
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.names import shown
+from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 ColumnKey = tuple[int, int]
@@ -45,7 +44,7 @@ class _IndexColumn:
     says nothing, the stripe's statistics do. `errors` by stripe."""
 
     arrays: ColumnArrays
-    filters: FilterStore
+    filters: OrcFilters
     loaded: NDArray[np.bool_]
     errors: dict[int, BloomParquetError] = field(default_factory=dict)
 
@@ -208,7 +207,7 @@ class Stripes:
     @property
     def kept_bytes(self) -> int:
         """About what this takes of memory."""
-        tails = sum(len(tail.footer) + len(tail.stored_metadata) for tail in self.tails)
+        tails = sum(len(tail.stored_metadata) for tail in self.tails)
         with self._lock:
             indexes = list(self._indexes.values())
         columns = sum(8 * 5 * len(column.arrays.nulls) + column.filters.kept_bytes for column in indexes)
@@ -257,7 +256,7 @@ class Stripes:
         arrays.nulls[at[none]] = 0
         arrays.nulls[at[every]] = within.rows[every]
         tail = self.layouts[layout].tail
-        filters = FilterStore(
+        filters = OrcFilters(
             self.storage, column, shown(leaf.path), self.first_group, self._footers,
             lambda stripe, found: why_filters_unusable(tail, column, found),
         )  # fmt: skip
@@ -363,32 +362,23 @@ class RowGroupsWithin:
             present = column.filters.has(stripes)[places] & arrays.sound if len(stripes) else present
         if zones is not None:
             present &= np.array([zone is not None for zone in zones], np.bool_)
-        filled = (arrays.nulls >= 0) & (arrays.nulls < rows)
-        filters = _Filters(column.filters, at, of, present, filled)
+        column.filters.filled[at] = (arrays.nulls >= 0) & (arrays.nulls < rows)
+        filters = _Filters(column.filters, at, present)
         errors = [column.errors[stripe] for stripe in stripes.tolist() if stripe in column.errors]
         return table._as_chunks(layout, leaf, members, arrays, rows, zones, filters, errors)
 
 
 class _Filters:
-    """The filters of n row groups, given by their places in the table and their stripes."""
+    """The filters of n row groups, given by their places in the table."""
 
-    def __init__(
-        self,
-        store: FilterStore,
-        at: NDArray[np.int64],
-        of: NDArray[np.int64],
-        present: NDArray[np.bool_],
-        filled: NDArray[np.bool_],
-    ) -> None:
-        self._store, self._at, self._of, self.present, self._filled = store, at, of, present, filled
+    def __init__(self, store: OrcFilters, at: NDArray[np.int64], present: NDArray[np.bool_]) -> None:
+        self._store, self._at, self.present = store, at, present
         self.errors: dict[int, BloomParquetError] = {}
 
     def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
-        chunks = question.chunks
-        found = self._store.check(self._at[chunks], self._of[chunks], self._filled[chunks], question)
-        if not self._store.errors:
-            return found, 0
-        places = zip(chunks.tolist(), self._at[chunks].tolist(), strict=True)
-        broken = {chunk: self._store.errors[at] for chunk, at in places if at in self._store.errors}
-        self.errors |= broken
-        return found, len(broken)
+        chunks, at = question.chunks, self._at[question.chunks]
+        answers, unusable = self._store.check(replace(question, chunks=at))
+        if unusable:
+            errors = self._store.errors
+            self.errors |= {i: errors[j] for i, j in zip(chunks.tolist(), at.tolist(), strict=True) if j in errors}
+        return answers, unusable

@@ -26,11 +26,11 @@ import numpy as np
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import read_footers
-from bloomparquet.parquet.metadata.schema import FileSchema
 from bloomparquet.planning.parquet.cache_file import CacheDirectory, DamagedEntryError, Entry, code_fingerprint
 from bloomparquet.planning.parquet.merge import merge
 from bloomparquet.planning.parquet.row_groups import Lessons, RowGroups
 from bloomparquet.planning.parquet.serialized import Listing, is_damaged, read_table, to_units
+from bloomparquet.query.columns import FileSchema
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK
+from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, pairs
 
 ABSENT, UNREAD, READY, BROKEN = range(4)
-RESIDENT_BYTES = 64 * 1024 * 1024  # of bitsets, for each column
 _MOSTLY_USED = 3 / 4
 
 
@@ -87,11 +87,3 @@ class Learnt:
             resident[0] if len(resident) == 1 else np.concatenate([np.zeros((0, 8), np.uint32), *resident]), errors,
             frozenset().union(*(part.told for part in parts)),
         )  # fmt: skip
-
-
-def pairs(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Every (row, value) with ``first[row] <= value < last[row]``, as two arrays."""
-    sizes = np.maximum(last - first, 0)
-    row = np.repeat(np.arange(len(first)), sizes)
-    begin = np.cumsum(sizes) - sizes
-    return row, np.arange(len(row)) - begin[row] + first[row]

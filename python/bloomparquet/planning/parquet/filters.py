@@ -8,10 +8,7 @@ was learnt (header sizes, small bitsets) is kept.
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +25,9 @@ from bloomparquet.parquet.bloom_filter.split_block import (
     check_blocks,
 )
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
-from bloomparquet.planning.parquet.filter_index import ABSENT, BROKEN, READY, RESIDENT_BYTES, UNREAD, Learnt, pairs
+from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
+from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.parquet.filter_index import ABSENT, BROKEN, READY, UNREAD, Learnt
 from bloomparquet.storage.files import ReadCount, Storage, read_ranges
 
 _HEAD_BYTES = 4096 + MAX_HEADER_BYTES  # bitsets are powers of two: one of 4 KiB still comes whole, with its header
@@ -36,31 +35,9 @@ _WORTH_KEEPING = 4 * 4096 + MAX_HEADER_BYTES  # read whole at once and kept, if 
 _BATCH_BYTES = 64 * 1024 * 1024
 _ROUNDS = (32, 256)  # values that all filters are asked for together
 _FIRST_MANY = 2048
-_PAIRS_AT_ONCE = 64 * 1024  # of row groups and values: what their blocks and masks take stays in the cache
-
-log = logging.getLogger("bloomparquet")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Of each of `chunks`: might it hold one of ``hashes[first[k]:last[k]]``?
-
-    `chunks`, `first` and `last` have one shape (n,), `hashes` is shared. What is read to answer is counted in `reads`.
-    """
-
-    storage: Storage
-    chunks: NDArray[np.int64]
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
-    hashes: NDArray[np.uint64]
-    reads: ReadCount
-
-    def about(self, some: NDArray[np.int64]) -> Question:
-        """The same question of some of the chunks, given by their places in it."""
-        return replace(self, chunks=self.chunks[some], first=self.first[some], last=self.last[some])
-
-
-class Filters:
+class ParquetFilters(FilterStore):
     """The filters of `column` in n column chunks; chunk i lies in row group ``row_group[i]`` of ``paths[file[i]]``.
 
     `offset` and `length` (n,) are the footer's, -1 where absent; `limit` (n,) is where each file's footer begins: a
@@ -89,26 +66,10 @@ class Filters:
         self._state, self.num_bytes = known.state.copy(), known.num_bytes.copy()
         self._bitset_at, self._not_empty = known.bitset_at.copy(), known.not_empty.copy()
         self._resident, self._resident_at = known.resident, known.resident_at.copy()
-        self.errors: dict[int, BloomParquetError] = dict(known.errors)
-        self._told = set(known.told)
-        self._lock = threading.Lock()
+        super().__init__(dict(known.errors), known.told)
         self.lessons_before = self.lessons
         for chunk, error in self.errors.items():
-            self._tell(chunk, error)
-
-    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
-        """The answer for each chunk of `question`; and how many of their filters were unusable.
-
-        A chunk without a usable filter answers True. False is a proof, True is a maybe.
-        """
-        with self._lock:
-            chunks = question.chunks
-            self._open(question.storage, chunks[self._state[chunks] == UNREAD], question.reads)
-            result = np.ones(len(chunks), np.bool_)
-            for batch in self._batches(question, np.flatnonzero(self._state[chunks] == READY)):
-                result[batch] = self._probe(question.about(batch))
-            result[self._state[chunks] != READY] = True
-            return result, int(np.count_nonzero(self._state[chunks] == BROKEN))
+            self._warn(self._paths[self._file[chunk]], error)
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -141,7 +102,7 @@ class Filters:
         with self._lock:
             return Learnt(
                 self._state.copy(), self._bitset_at.copy(), self.num_bytes.copy(), self._not_empty.copy(),
-                self._resident_at.copy(), self._resident, dict(self.errors), frozenset(self._told),
+                self._resident_at.copy(), self._resident, dict(self.errors), frozenset(self._warned),
             )  # fmt: skip
 
     def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
@@ -250,8 +211,11 @@ class Filters:
         self._resident_at[which] = len(self._resident) + (np.cumsum(sizes) - sizes) // BYTES_PER_BLOCK
         self._resident = np.concatenate((self._resident, kept.view("<u4").reshape(-1, 8)))
 
-    def _batches(self, question: Question, ready: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """`ready` in pieces whose reads stay within a bound of memory."""
+    def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
+        """Read the headers that are not known yet; blocks and bitsets are read when they are probed."""
+        chunks = question.chunks
+        self._open(question.storage, chunks[self._state[chunks] == UNREAD], question.reads)
+        ready = np.flatnonzero(self._state[chunks] == READY)
         some = question.about(ready)
         whole = self.num_bytes[some.chunks]
         cost = np.where(self._seals.on[some.chunks], whole, np.minimum(whole, _cost_of_blocks(some)))
@@ -270,6 +234,7 @@ class Filters:
         group = np.flatnonzero(~resident & ~whole)
         if len(group):
             result[group] = self._probe_blocks(question.about(group))
+        result[self._state[question.chunks] != READY] = True
         return result
 
     def _probe_whole(self, question: Question) -> NDArray[np.bool_]:
@@ -285,15 +250,12 @@ class Filters:
             blocks, base = as_blocks(buffer, starts, self.num_bytes[chunks])
         hit: NDArray[np.bool_] = self._state[chunks] == BROKEN  # some only turn out so when their bitsets are opened
         n_blocks = self.num_bytes[chunks] // BYTES_PER_BLOCK
-        undecided, at = np.flatnonzero(~hit), question.first
-        for size in _ROUNDS:
-            until = np.minimum(at + size, last)
-            for some in np.array_split(undecided, len(undecided) * size // _PAIRS_AT_ONCE + 1):
-                row, value = pairs(at[some], until[some])
-                row = some[row]
-                block = base[row] + block_index(hashes[value], n_blocks[row])
-                hit[row[check_blocks(blocks[block], block_mask(hashes[value]))]] = True
-            at, undecided = until, undecided[~hit[undecided] & (until < last)[undecided]]
+
+        def find_hits(row: NDArray[np.int64], value: NDArray[np.int64]) -> NDArray[np.int64]:
+            block = base[row] + block_index(hashes[value], n_blocks[row])
+            return row[check_blocks(blocks[block], block_mask(hashes[value]))]
+
+        undecided, at = check_in_rounds(hit, question.first, last, _ROUNDS, find_hits)
         for i in undecided.tolist():
             # So many values that one filter at a time is faster: its words are tested one after another.
             bloom = SplitBlockBloomFilter(blocks[base[i] : base[i] + n_blocks[i]])
@@ -372,13 +334,7 @@ class Filters:
         told += f"its Bloom filter cannot be used: {error}"
         self._state[chunk] = BROKEN
         self.errors[chunk] = type(error)(told)
-        self._tell(chunk, self.errors[chunk])
-
-    def _tell(self, chunk: int, error: BloomParquetError) -> None:
-        path = self._paths[self._file[chunk]]
-        if path not in self._told:
-            self._told.add(path)
-            log.warning("%s; row groups without a usable filter are read", error)
+        self._warn(path, self.errors[chunk])
 
 
 def _cost_of_blocks(question: Question) -> NDArray[np.int64]:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.metadata.file_profile import Layout
-from bloomparquet.parquet.values.bounds import Bounds
 from bloomparquet.planning.parquet.filter_index import Learnt
 from bloomparquet.planning.parquet.row_groups import ColumnArrays, ColumnChunks, GroupArrays, RowGroups
+from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo
 
 

@@ -30,13 +30,14 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.metadata.column_chunks import NOTHING, ChunkFields
 from bloomparquet.parquet.metadata.file_profile import Layout
 from bloomparquet.parquet.metadata.footer import Footer, ask_for_keys, read_footers
-from bloomparquet.parquet.metadata.schema import FileSchema, LeafColumn
-from bloomparquet.parquet.values.bounds import Bounds, bounds_of
-from bloomparquet.parquet.values.encoding import Encoded, Point, encode_point, encode_values, family_of
+from bloomparquet.parquet.values.bounds import bounds_of
+from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of
 from bloomparquet.planning.parquet.filter_index import Learnt
-from bloomparquet.planning.parquet.filters import Filters
+from bloomparquet.planning.parquet.filters import ParquetFilters
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import shown
+from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged, require_unchanged
 
@@ -62,7 +63,7 @@ class ColumnChunks:
     bounds: Bounds | None
     nulls: NDArray[np.int64]
     values: NDArray[np.int64]
-    filters: Filters
+    filters: ParquetFilters
 
     @property
     def family(self) -> Family:
@@ -248,7 +249,7 @@ class RowGroups:
         layout, leaf = self.layouts[key[0]], self.layouts[key[0]].schema.leaves[key[1]]
         members = self.members(key[0])
         file = self.file[members]
-        filters = Filters(
+        filters = ParquetFilters(
             self.paths, file, self.index[members], shown(leaf.path), arrays.offset, arrays.length,
             self.arrays.limit[file], arrays.filled, arrays.learnt, arrays.ciphers,
         )  # fmt: skip

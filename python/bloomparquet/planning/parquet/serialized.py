@@ -26,10 +26,10 @@ import bloomparquet.errors
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.metadata.file_profile import Layout
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.parquet.values.bounds import Bounds
 from bloomparquet.planning.parquet.cache_file import DamagedEntryError, Entry, Unit, code_fingerprint
 from bloomparquet.planning.parquet.filter_index import Learnt
 from bloomparquet.planning.parquet.row_groups import ColumnArrays, ColumnKey, GroupArrays, RowGroups
+from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, Storage
 
 _TABLE = "table"

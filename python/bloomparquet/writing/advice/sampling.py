@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.metadata.schema import LeafColumn
-from bloomparquet.parquet.values.bounds import Bounds
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.interface import Chunks, Table
 from bloomparquet.planning.parquet.row_groups import RowGroups
+from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.ordering import Bounds
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.files import ReadCount, in_threads
 from bloomparquet.writing.advice.worth import ColumnFacts, Together, Worth, measure_shared, pool_size

@@ -31,8 +31,8 @@ from bloomparquet.orc.stripe_indexes import (
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.parquet.bloom_filter import xxh64 as hashing
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
-from bloomparquet.parquet.metadata.schema import LeafColumn
 from bloomparquet.planning.orc.stripes import RowGroupsWithin, Stripes
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import shown
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.files import ReadCount

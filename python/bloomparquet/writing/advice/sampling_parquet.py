@@ -20,9 +20,9 @@ from bloomparquet.parquet.bloom_filter.split_block import (
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.metadata.schema import LeafColumn
 from bloomparquet.parquet.values.encoding import family_of
 from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.files import ReadCount, read_ranges
 from bloomparquet.writing.advice.sampling import Found, TableColumn, gather

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.metadata.schema import LeafColumn
-from bloomparquet.parquet.values.bounds import Bounds
 from bloomparquet.parquet.values.encoding import encode_values, family_of
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family
+from bloomparquet.query.ordering import Bounds
 from bloomparquet.writing.filters.spec import refusal
 
 _LEAST_SHARE = 0.05  # of all row groups, that a filter excludes,

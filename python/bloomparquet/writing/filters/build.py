@@ -21,8 +21,8 @@ from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES, parse_hea
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter, smallest_num_bytes
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_fixed
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.parquet.metadata.schema import LeafColumn
 from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.writing.filters.spec import Bloom
 
 _MOST_VALUES = 1 << 20  # at a time: of a list there may be any number in a row, and pyarrow cuts row groups at 2^26

@@ -22,11 +22,11 @@ from bloomparquet.errors import BloomParquetError, FormatError, brief
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.metadata.schema import LeafColumn, SchemaNode
 from bloomparquet.parquet.pages import headers as pages
 from bloomparquet.parquet.pages.decrypted_row_group import append_chunk, chunk_extent, chunk_metadata
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import Items, Tree, read_tree, write_tree
+from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.query.names import shown
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
 from bloomparquet.writing.filters.build import fill, num_bytes_for

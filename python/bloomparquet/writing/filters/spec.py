@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError, brief, listed, nearest, quoted
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value
-from bloomparquet.parquet.metadata.schema import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.names import shown
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import readings

@@ -21,10 +21,10 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.metadata.schema import FileSchema
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.planner import cache
+from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.atomic import replacing, sweep
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage, read_ranges

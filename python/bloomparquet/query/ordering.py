@@ -1,0 +1,236 @@
+"""Where a literal stands among the values of a file's column: sort keys that statistics are compared with.
+
+Keys are exact. A literal that the column cannot hold (2**40 among 32-bit integers, 1.005 among decimals of scale 2) has
+no key, so that no row of the file equals it. A literal whose key is not certain gives None, and nothing is skipped.
+
+What decides is always the *file's* column: its range, unit and scale. The type of the query or of the table never
+does. The formats describe their columns as a :class:`ValueOrder`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, Family, coerce_all
+
+INT32_RANGE = -(1 << 31), (1 << 31) - 1
+INT64_RANGE = -(1 << 63), (1 << 63) - 1
+
+MAX_DIGITS = 76
+"""Digits of the widest decimal type in use. A damaged scale must not make a number of gigabytes."""
+
+BYTES_FAMILIES = frozenset[Family]({"string", "binary", "uuid"})
+"""Families whose keys are bytes."""
+
+# Older values may be stored in the hybrid Julian calendar, or with a time zone's local mean time, and readers shift
+# them. The margin of a day covers the zones.
+_OLDEST_DATE = dt.date(1582, 10, 15)
+OLDEST_TIMESTAMP = (dt.date(1900, 1, 2).toordinal() - EPOCH_ORDINAL) * DAY_NANOSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value's position in a column's order: at `key` (`side` 0), or strictly between `key` and its neighbour below
+    (-1) or above (1)."""
+
+    key: Any
+    side: int = 0
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The values of an equality or IN that this column can hold at all; every other value of the query equals no row
+    of the file.
+
+    `keys` is sorted in the order of the column's statistics, shape (n,). ``hashes[i]`` is the Bloom filter's hash of
+    ``keys[i]``; `hashes` is None when filters of this column prove nothing. Zero of a floating-point column appears
+    twice, as -0.0 and 0.0.
+    """
+
+    keys: NDArray[Any]
+    hashes: NDArray[np.uint64] | None
+
+
+@dataclass(frozen=True, repr=False)
+class Bounds:
+    """Minima and maxima of n column chunks as keys of the column's order, shape (n,). They hold where `known`."""
+
+    lower: NDArray[Any]
+    upper: NDArray[Any]
+    known: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueOrder:
+    """The values that a file's column can hold, and their order.
+
+    Keys are bytes for :data:`BYTES_FAMILIES`, float64 for ``float``, and for all other families the integers that the
+    file stores: unscaled decimals, days since 1970, or time in units of `unit` nanoseconds. `column` is for messages.
+    """
+
+    family: Family
+    column: str
+    integers: tuple[int, int] = INT64_RANGE  # the least and the greatest
+    scale: int | None = None  # decimal
+    unit: int = 1  # time, timestamp, timestamp_ntz
+    length: int | None = None  # bytes: the fixed length of every value
+    float_type: type[np.floating[Any]] = np.float64
+
+    def keys(self, values: Sequence[Any], timezone: str | None) -> NDArray[Any] | None:
+        """The sorted keys of those `values` that the column can hold; None when one of them has no certain key.
+
+        `timezone` is the zone of naive datetimes. None says that a naive datetime is never comparable with a
+        UTC-adjusted column. Raises PlanError for a value of another kind than the column's.
+        """
+        exact = exact_values(self.family, values, timezone, self.column)
+        if exact is None:
+            return None
+        if self.family == "float":
+            return self._float_keys(exact)
+        stored = self._stored(exact)
+        if stored is None:
+            return None
+        return self._bytes_keys(stored) if self.family in BYTES_FAMILIES else self._integer_keys(stored)
+
+    def point(self, value: Any, timezone: str | None) -> Point | None:
+        """The position of `value` in the order; None when it is not certain. Errors as for :meth:`keys`."""
+        exact = exact_values(self.family, [value], timezone, self.column)
+        if exact is None:
+            return None
+        if self.family == "float":
+            return None if _is_nan(exact[0]) else _float_point(exact[0])
+        stored = self._stored(exact)
+        if stored is None:
+            return None
+        number = stored[0]
+        if isinstance(number, bytes):
+            return Point(number)
+        low, high = self.integers
+        if number == math.inf or number > high:
+            return Point(high, 1)
+        if number == -math.inf or number < low:
+            return Point(low, -1)
+        key = math.floor(number)
+        return Point(key, 0 if key == number else 1)
+
+    def _stored(self, exact: Sequence[Any]) -> Sequence[Any] | None:
+        """Each value as the file would store it: an exact number (perhaps a Fraction) or bytes; None when a value lies
+        where calendars differ."""
+        family = self.family
+        if family in ("integer", "boolean"):
+            return None if any(_is_nan(value) or _rounds_to_whole(value) for value in exact) else exact
+        if family == "decimal":
+            if self.scale is None or self.scale > MAX_DIGITS or any(_is_nan(value) for value in exact):
+                return None
+            factor = 10**self.scale
+            return [value if isinstance(value, float) else _integral(Fraction(value) * factor) for value in exact]
+        if family == "date":
+            if any(value < _OLDEST_DATE for value in exact):
+                return None
+            return [value.toordinal() - EPOCH_ORDINAL for value in exact]
+        if family in ("timestamp", "timestamp_ntz", "time"):
+            if family != "time" and any(value < OLDEST_TIMESTAMP for value in exact):
+                return None
+            return [_integral(Fraction(value, self.unit)) for value in exact]
+        if family == "string":
+            try:
+                return [value.encode() for value in exact]
+            except UnicodeEncodeError:  # a lone surrogate has no UTF-8 bytes, but a reader may show such a string
+                return None
+        return exact
+
+    def _integer_keys(self, stored: Sequence[Any]) -> NDArray[Any]:
+        low, high = self.integers
+        dtype = np.int64 if low else np.uint64
+        try:
+            keys = np.array(stored, dtype) if set(map(type, stored)) == {int} else None
+        except OverflowError:
+            keys = None
+        if keys is None or high > 2**64 or bool(((keys < low) | (keys > high)).any()):
+            fitting = [int(number) for number in stored if _is_whole(number) and low <= number <= high]
+            keys = objects(fitting) if high >= 2**64 or low < -(2**63) else np.array(fitting, dtype)
+        return np.unique(keys)
+
+    def _bytes_keys(self, stored: Sequence[bytes]) -> NDArray[Any]:
+        if self.length is not None:
+            stored = [value for value in stored if len(value) == self.length]
+        return objects(sorted(set(stored)))
+
+    def _float_keys(self, exact: Sequence[Any]) -> NDArray[Any] | None:
+        if any(_is_nan(value) for value in exact):
+            return None  # NaN has many bit patterns, and Spark holds them all equal
+        with np.errstate(over="ignore"):
+            fitting = {value for value in exact if isinstance(value, float) and float(self.float_type(value)) == value}
+        ordered = sorted(fitting)
+        if 0.0 in fitting:
+            zero = ordered.index(0.0)
+            ordered[zero : zero + 1] = [-0.0, 0.0]
+        return np.array(ordered, np.float64)
+
+
+def exact_values(family: Family, values: Sequence[Any], timezone: str | None, column: str) -> list[Any] | None:
+    """Each of `values` as :func:`bloomparquet.query.literals.coerce` makes it; None when one of them means different
+    values to different readers. Parameters and errors are those of :meth:`ValueOrder.keys`."""
+    if timezone is None and family == "timestamp" and any(_is_naive(value) for value in values):
+        return None
+    if family == "integer" and any(_depends_on_reader(value) for value in values):
+        return None
+    return coerce_all(values, family, column=column, timezone=timezone or "UTC")
+
+
+def objects(values: Sequence[Any]) -> NDArray[Any]:
+    """`values` as an array of objects, whatever numpy would make of them."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _is_naive(value: Any) -> bool:
+    return not isinstance(value, dt.datetime) or value.tzinfo is None
+
+
+def _depends_on_reader(value: Any) -> bool:
+    """Whether `value` is one integer here and another for a reader who compares this column as double or as decimal:
+    a Decimal that rounds to 2**53, up to which such a reader takes integers, or a large float with another text."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return 2**53 < abs(value) < 2**53 + 2
+    if isinstance(value, float) and math.isfinite(value):
+        return 2**53 <= abs(value) < 2**65 and Decimal(repr(value)) != Decimal(value)  # beyond, no column has either
+    return False
+
+
+def _float_point(value: Any) -> Point:
+    """The double nearest to a number, and the side of it on which the number lies."""
+    try:
+        key = float(value)
+    except OverflowError:
+        return Point(math.inf, -1) if value > 0 else Point(-math.inf, 1)
+    if math.isinf(key) and not isinstance(value, float):
+        return Point(key, -1 if key > 0 else 1)
+    return Point(key, 0 if key == value else (1 if value > key else -1))
+
+
+def _integral(value: Fraction) -> int | Fraction:
+    return value.numerator if value.denominator == 1 else value
+
+
+def _is_whole(value: Any) -> bool:
+    return not (isinstance(value, float) and not math.isfinite(value)) and value == math.floor(value)
+
+
+def _rounds_to_whole(value: Any) -> bool:
+    """Whether `value` is no integer, but would be one for a reader who compares this column as double."""
+    return isinstance(value, Fraction) and abs(value) < 2**1000 and float(value).is_integer()
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -1,0 +1,85 @@
+"""Read the last bytes of many files, where formats keep their metadata: most of them in one request.
+
+How many bytes a file's tail takes is known only from the last of them, so the first read is a guess, which adapts to
+the files that were read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bloomparquet.errors import BloomParquetError
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+
+_FIRST_GUESS = 16 * 1024
+_MAX_GUESS = 256 * 1024
+_FIRST_FILES = 16
+_FILES_AT_ONCE = 512  # bounds the memory that tails take
+
+
+@dataclass(frozen=True, slots=True)
+class FileTail:
+    """The tail of `file`: the last `size` bytes of it. `end` ends with them, and holds more where more was read."""
+
+    file: FileInfo
+    end: bytes
+    size: int
+
+
+def read_file_tails(
+    storage: Storage, files: Sequence[FileInfo], tail_size: Callable[[FileInfo, bytes], int], count: ReadCount
+) -> Iterator[list[FileTail | BloomParquetError]]:
+    """The tails of `files` in their order, in batches; or what `tail_size` raised for a file.
+
+    ``tail_size(file, end)`` gives the length of the tail, at most that of the file, from the last bytes of the file:
+    from 2 KiB or more, or from the whole file.
+    """
+    position, guess = 0, _FIRST_GUESS
+    while position < len(files):
+        # The tails of a data set are of similar sizes: the first few say how much of the others to read.
+        batch = files[position : position + (_FILES_AT_ONCE if position else _FIRST_FILES)]
+        tails = _read_batch(storage, batch, guess, tail_size, count)
+        yield tails
+        sizes = sorted(tail.size for tail in tails if isinstance(tail, FileTail))
+        if sizes:  # a few tails that are far larger than the others are better read twice
+            usual = sizes[len(sizes) * 7 // 8]
+            guess = min(max(usual + usual // 4, storage.near // 4), _MAX_GUESS)
+        position += len(batch)
+
+
+def _read_batch(
+    storage: Storage,
+    files: Sequence[FileInfo],
+    guess: int,
+    tail_size: Callable[[FileInfo, bytes], int],
+    count: ReadCount,
+) -> list[FileTail | BloomParquetError]:
+    def measure(file: FileInfo, end: bytes) -> FileTail | BloomParquetError:
+        try:
+            return FileTail(file, end, tail_size(file, end))
+        except BloomParquetError as error:
+            return error
+
+    tails = list(map(measure, files, _read_ends(storage, files, [guess] * len(files), count)))
+    longer = {i: tail for i, tail in enumerate(tails) if isinstance(tail, FileTail) and tail.size > len(tail.end)}
+    sizes = [tail.size for tail in longer.values()]
+    ends = _read_ends(storage, [tail.file for tail in longer.values()], sizes, count)
+    for (i, tail), end in zip(longer.items(), ends, strict=True):
+        tails[i] = replace(tail, end=end)
+    return tails
+
+
+def _read_ends(storage: Storage, files: Sequence[FileInfo], sizes: Sequence[int], count: ReadCount) -> list[bytes]:
+    """The last ``sizes[i]`` bytes of ``files[i]``; the whole file where it has fewer."""
+    file_sizes = np.array([file.size for file in files], np.int64)
+    lengths = np.minimum(file_sizes, np.array(sizes, np.int64))
+    (some,) = np.nonzero(lengths)
+    starts = (file_sizes - lengths)[some]
+    ranges = read_ranges(storage, [file.path for file in files], some, starts, lengths[some], count)
+    ends = [b""] * len(files)
+    for i, start, length in zip(some.tolist(), ranges.starts.tolist(), lengths[some].tolist(), strict=True):
+        ends[i] = ranges.buffer[start : start + length].tobytes()
+    return ends
