@@ -47,7 +47,7 @@ def open_table(
     table: Table | None = None
     if not is_orc:
         try:
-            table = cache.row_groups(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked)
+            table = cache.row_groups(storage, files, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, locked=locked)
         except NotParquetError as error:
             if told:
                 raise
@@ -61,7 +61,7 @@ def open_table(
     # Imported here, because who has no ORC files shall not wait for it.
     from bloomparquet.planning.orc.cache import cache as orc_cache
 
-    found = orc_cache.known(storage, files, reads)
+    found = orc_cache.known(storage, files, reads, keys=dataset.keys)
     if not is_orc:
         if not found.is_orc:
             if refused is not None:

@@ -7,7 +7,6 @@ share :func:`read_ranges`: sort, merge what is near, read each run once, and say
 
 from __future__ import annotations
 
-import copy
 import fnmatch
 import glob
 import os
@@ -17,17 +16,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow.fs
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, OptionError, UnsupportedError, brief
-
-if TYPE_CHECKING:
-    from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.errors import FormatError, UnsupportedError, brief
 
 _GLOB = re.compile(r"[*?\[]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -72,7 +68,6 @@ class Storage(Protocol):
     near: int  # bytes: two ranges closer than this are cheaper to read as one
     threads: int  # reads worth having under way at once
     arrow: pyarrow.fs.FileSystem
-    keys: Keys | None  # what opens the encrypted files on it
 
     def list_files(
         self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
@@ -107,7 +102,6 @@ class LocalStorage:
     near = 8 * 1024
     threads = 1
     arrow: pyarrow.fs.FileSystem
-    keys: Keys | None = None
 
     def __init__(self) -> None:
         self.arrow = pyarrow.fs.LocalFileSystem()
@@ -210,7 +204,6 @@ class ArrowStorage:
 
     near = 256 * 1024
     threads = 16
-    keys: Keys | None = None
 
     def __init__(self, arrow: pyarrow.fs.FileSystem, key: str) -> None:
         self.arrow = arrow
@@ -323,17 +316,6 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
 
     fs, inner = fsspec.core.url_to_fs(path)
     return _wrap(fs), inner
-
-
-def with_keys(storage: Storage, keys: Keys | None) -> Storage:
-    """The same storage with the keys to its encrypted files. OptionError for what is no Keys."""
-    if keys is not None and not hasattr(keys, "for_file"):
-        raise OptionError(f"keys is a {type(keys).__name__}; expected bloomparquet.Keys")
-    if keys == storage.keys:
-        return storage
-    unlocked = copy.copy(storage)
-    unlocked.keys = keys
-    return unlocked
 
 
 def _open_native(scheme: str, location: str) -> tuple[Storage, str]:

@@ -15,6 +15,7 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError,
 from bloomparquet.orc.file_tail import MAGIC, Tail, begin_with, read_tails
 from bloomparquet.orc.protobuf import MAX_ELEMENTS
 from bloomparquet.orc.schema import file_schema
+from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
@@ -67,9 +68,11 @@ class StripeCache:
         self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], Known] = OrderedDict()
         self._lock = threading.Lock()
 
-    def known(self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> Known:
+    def known(
+        self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount, *, keys: Keys | None
+    ) -> Known:
         """What `files` are; reads the tails that are not known, and looks into other sets that the files are in before
-        it reads more of them. EncryptionError for plain files where the keys at hand allow none."""
+        it reads more of them. EncryptionError if `keys` allow no plaintext files: ORC files are not encrypted here."""
         key = (storage.key, tuple(files))
         with self._lock:
             known = self._tables.get(key)
@@ -80,7 +83,6 @@ class StripeCache:
             known, lasting = _gather(storage, files, others, reads)
             if lasting:
                 self._remember(key, known)
-        keys = storage.keys
         if known.table.files and keys is not None and not keys.allow_plaintext_files:
             raise EncryptionError(
                 f"{known.table.files[0].path}: the file is in plain text, which the keys do not allow; is it the right "

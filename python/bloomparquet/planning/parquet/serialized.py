@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 import bloomparquet.errors
 from bloomparquet.errors import BloomParquetError
+from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import Layout
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.parquet.values.bounds import Bounds
@@ -136,8 +137,11 @@ def to_units(table: RowGroups, listing: Listing) -> dict[str, Unit]:
     return units
 
 
-def read_table(entry: Entry, storage: Storage, files: Sequence[FileInfo] | None, listing: Listing | None) -> RowGroups:
+def read_table(
+    entry: Entry, storage: Storage, keys: Keys | None, files: Sequence[FileInfo] | None, listing: Listing | None
+) -> RowGroups:
     """The table that `entry` holds: that of `files`, whose listing is given, or whichever it is of on this storage.
+    Footers that have to be read again are decrypted with `keys`.
 
     Raises :class:`DamagedEntryError` when it is damaged, or not of these files.
     """
@@ -156,7 +160,7 @@ def read_table(entry: Entry, storage: Storage, files: Sequence[FileInfo] | None,
         arrays = GroupArrays(unit["counts"], unit["layout"], unit["limit"], unit["rows"], extents)
         if not len(files) == len(arrays.counts) == len(arrays.layout) == len(arrays.limit):
             raise DamagedEntryError(f"{entry.path}: of other files")
-        return RowGroups(storage, files, arrays, layouts, [None] * len(files), _Stored(entry))
+        return RowGroups(storage, files, arrays, layouts, [None] * len(files), _Stored(entry), keys)
     except _ERRORS as error:
         raise DamagedEntryError(f"{entry.path}: {error}") from error
 
