@@ -68,9 +68,7 @@ class StripeCache:
         self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], Known] = OrderedDict()
         self._lock = threading.Lock()
 
-    def known(
-        self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount, *, keys: Keys | None
-    ) -> Known:
+    def known(self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount, *, keys: Keys | None) -> Known:
         """What `files` are; reads the tails that are not known, and looks into other sets that the files are in before
         it reads more of them. EncryptionError if `keys` allow no plaintext files: ORC files are not encrypted here."""
         key = (storage.key, tuple(files))
