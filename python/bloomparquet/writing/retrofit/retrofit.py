@@ -33,13 +33,22 @@ from bloomparquet.storage.table_formats import directories_of, require_copyable,
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, paying_columns
 from bloomparquet.writing.filters.build import insert_equals
 from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.locate import Existing, find_filters, has_filter, is_open, read_filter, replaced
+from bloomparquet.writing.filters.locate import (
+    Existing,
+    Extent,
+    Place,
+    find_filters,
+    has_filter,
+    is_open,
+    read_filter,
+    replaced,
+)
 from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
-from bloomparquet.writing.footer_edit import Place, require_footer_key, require_keys_inside
+from bloomparquet.writing.footer_edit import require_footer_key, require_keys_inside
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, warn_of_filters
 from bloomparquet.writing.retrofit import tail
 from bloomparquet.writing.retrofit.footers import read_footer
-from bloomparquet.writing.rewrite import Extent, Filters, Rewrite, data_end, rewrite
+from bloomparquet.writing.rewrite import Filters, Rewrite, data_end, rewrite
 
 OnError = Literal["raise", "report"]
 Named = Mapping[str | Column, Bloom]
