@@ -7,7 +7,7 @@ none. Which files were ORC is remembered, so that this is found out once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from threading import Lock
 
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
@@ -21,7 +21,7 @@ _MOST_REMEMBERED = 1 << 18
 cache = FooterCache()
 """Shared by all plans of this process; ``cache.clear()`` forgets it, ``cache.use_disk()`` shares it with others."""
 
-_orc: OrderedDict[tuple[str, FileInfo], bool] = OrderedDict()  # whether files were found to be ORC
+_orc: OrderedDict[tuple[Hashable, FileInfo], bool] = OrderedDict()  # whether files were found to be ORC
 _lock = Lock()
 
 

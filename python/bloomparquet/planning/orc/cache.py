@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, NotOrcError, PlanError
@@ -65,7 +65,7 @@ class StripeCache:
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
-        self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], Known] = OrderedDict()
+        self._tables: OrderedDict[tuple[Hashable, tuple[FileInfo, ...]], Known] = OrderedDict()
         self._lock = threading.Lock()
 
     def known(self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount, *, keys: Keys | None) -> Known:
@@ -93,7 +93,7 @@ class StripeCache:
         with self._lock:
             self._tables.clear()
 
-    def _remember(self, key: tuple[str, tuple[FileInfo, ...]], known: Known) -> None:
+    def _remember(self, key: tuple[Hashable, tuple[FileInfo, ...]], known: Known) -> None:
         with self._lock:
             self._tables[key] = known
             while len(self._tables) > 1 and (

@@ -16,7 +16,7 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +42,7 @@ _WORTHWHILE = 1 / 8  # of what is stored: so much more must be known of filters 
 
 log = logging.getLogger("bloomparquet")
 
-_Key = tuple[str, Keys | None, tuple[FileInfo, ...]]
+_Key = tuple[Hashable, Keys | None, tuple[FileInfo, ...]]
 
 
 @dataclass(slots=True)

@@ -56,9 +56,9 @@ class Listing:
 
     @property
     def storable(self) -> bool:
-        """Whether another process would mean the same files by these names: file systems that were given as objects
-        have numbers for names."""
-        return self._unique and (self._storage.key == "file" or "://" in self._storage.key)
+        """Whether these names mean the same files in another process, which knows no file system that was passed as
+        an object."""
+        return self._unique and isinstance(self._storage.key, str)
 
     @property
     def prefix(self) -> str:
@@ -251,7 +251,7 @@ def _texts_of(unit: Unit, name: str) -> NDArray[Any]:
 def _storage(storage: Storage) -> NDArray[np.uint8]:
     """What storages are told apart by. Some have secrets in their names, so it is a digest, and one that has no
     collisions."""
-    return _bytes(hashlib.sha256(storage.key.encode("utf-8", "surrogatepass")).digest())
+    return _bytes(hashlib.sha256(str(storage.key).encode("utf-8", "surrogatepass")).digest())
 
 
 def _bytes(raw: bytes) -> NDArray[np.uint8]:
