@@ -30,9 +30,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from bloomparquet.version import version
+        import bloomparquet
 
-        return version()
+        return bloomparquet.__version__
     if name == "DefaultSource":
         from pyspark_bloomparquet.source import DefaultSource
 

@@ -18,7 +18,7 @@ from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
 from bloomparquet.planning import planner
-from bloomparquet.storage.files import ReadCount, open_storage, with_keys
+from bloomparquet.storage.files import ReadCount, open_storage
 
 KEYS = bp.Keys(b"f" * 16, {"a": b"a" * 16, "b": b"b" * 16})
 GROUPS, ROWS = 3, 200
@@ -66,8 +66,8 @@ def secret(path: Path, *, plaintext_footer: bool = False, keys: bp.Keys = KEYS, 
     table = pa.table(dict.fromkeys("abc", values))
     encryption = bp.Encryption(keys, plaintext_footer=plaintext_footer)
     bp.write_table(table, path, bloom=["a", "b", "c"], row_group_size=ROWS, encryption=encryption)
-    storage = with_keys(open_storage(str(path))[0], keys)
-    (footer,) = read_footers(storage, storage.list_files(str(path), recursive=False), ReadCount())
+    storage = open_storage(str(path))[0]
+    (footer,) = read_footers(storage, storage.list_files(str(path), recursive=False), ReadCount(), keys=keys)
     assert footer is not None
     return Secret(path, footer, path.read_bytes())
 

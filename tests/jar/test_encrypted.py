@@ -27,7 +27,7 @@ from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAI
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import read_tree, write_tree
-from bloomparquet.storage.files import LocalStorage, ReadCount, with_keys
+from bloomparquet.storage.files import LocalStorage, ReadCount
 from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files, spark_kms
 from tests.support.kms import reveals, whole_text
@@ -110,8 +110,8 @@ def kms(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def misplace(path: Path, place: Callable[[int, int], tuple[int | None, int]]) -> None:
     """Let the encrypted footer of the file say something else of the places of its row groups."""
-    storage = with_keys(LocalStorage(), every_key())
-    (footer,) = read_footers(storage, storage.list_files(str(path), recursive=False), ReadCount())
+    storage = LocalStorage()
+    (footer,) = read_footers(storage, storage.list_files(str(path), recursive=False), ReadCount(), keys=every_key())
     assert footer is not None
     assert footer.crypto is not None
     said, _ = read_tree(footer.raw)
@@ -256,8 +256,8 @@ def test_what_spark_has_no_key_for_is_sparks_error_and_the_rest_is_read(
 
 def data_keys(lake: Path) -> list[bytes]:
     """The bytes of all keys that the files are encrypted with."""
-    storage, found = with_keys(LocalStorage(), every_key()), set()
-    for footer in read_footers(storage, storage.list_files(str(lake), recursive=True), ReadCount()):
+    storage, found = LocalStorage(), set()
+    for footer in read_footers(storage, storage.list_files(str(lake), recursive=True), ReadCount(), keys=every_key()):
         assert footer is not None
         assert footer.crypto is not None
         chunks = [footer.chunk_cipher(0, leaf) for leaf in range(3)]

@@ -22,7 +22,7 @@ from tests.support.files import write
 def footers(paths: list[str], count: ReadCount | None = None, **options: bool) -> list[Any]:
     storage = LocalStorage()
     files = [storage.list_files(path, recursive=False)[0] for path in paths]
-    return list(read_footers(storage, files, ReadCount() if count is None else count, **options))
+    return list(read_footers(storage, files, ReadCount() if count is None else count, keys=None, **options))
 
 
 def test_one_request_reads_a_footer_that_fits_in_the_first_guess(tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ def test_the_process_counts_what_it_holds(data: Path, directory: Path) -> None:
     small = FooterCache(kept_bytes=1)
     for path in ("0.parquet", "1.parquet"):
         one = bp.Dataset.open(data / path)
-        small.row_groups(one.storage, one.files, ReadCount(), skip_corrupt=False)
+        small.row_groups(one.storage, one.files, ReadCount(), keys=None, skip_corrupt=False)
     assert len(small._tables) == 1
 
 

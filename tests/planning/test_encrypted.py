@@ -16,7 +16,7 @@ from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning import planner
 from bloomparquet.planning.parquet import filter_index as learnt
 from bloomparquet.planning.parquet import filters
-from bloomparquet.storage.files import ReadCount, open_storage, with_keys
+from bloomparquet.storage.files import ReadCount, open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
 from tests.support.secrets import COLUMNS, FOOTER, GROUPS, KEYS, OTHER, OWN, ROWS, rows, write
 
@@ -250,8 +250,8 @@ def test_a_layout_has_nothing_of_the_files_that_it_was_first_seen_in(tmp_path: P
     table = rows().rename_columns(["id", "text", "at", "unlike any other test's"])
     bp.write_table(table, tmp_path / "a.parquet", encryption=KEYS, key_values={"who": "nobody may know"})
     bp.write_table(table, tmp_path / "b.parquet")
-    storage = with_keys(open_storage(str(tmp_path))[0], KEYS)
-    secret, plain = read_footers(storage, storage.list_files(str(tmp_path), recursive=False), ReadCount())
+    storage = open_storage(str(tmp_path))[0]
+    secret, plain = read_footers(storage, storage.list_files(str(tmp_path), recursive=False), ReadCount(), keys=KEYS)
     assert secret is not None
     assert plain is not None
     assert secret.layout.schema is plain.layout.schema

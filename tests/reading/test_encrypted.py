@@ -21,7 +21,7 @@ import bloomparquet as bp
 from bloomparquet.parquet.pages.decrypted_row_group import Images
 from bloomparquet.parquet.pages.encrypted import seal_chunk
 from bloomparquet.reading import scan
-from bloomparquet.storage.files import LocalStorage, ReadCount, with_keys
+from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom, refusal
 from tests.support.encrypted import COLUMNS, FOOTER_KEY, LAYOUTS, ROWS, TABLE, Secret, chunk_extents, open_file
@@ -188,7 +188,7 @@ def test_a_chunk_that_was_sealed_here_is_read_by_pyarrow(secret: Secret) -> None
         start, end = chunk_extents(secret.path, keys)[i, ".".join(leaf.path)]
         cipher = footer.chunk_cipher(i, leaf.index)
         assert cipher is not None
-        image = Images(with_keys(LocalStorage(), keys), str(secret.path), footer, [leaf.path[0]]).read(i, ReadCount())
+        image = Images(LocalStorage(), str(secret.path), footer, [leaf.path[0]]).read(i, ReadCount())
         column = image.metadata.row_group(0).column(leaf.index)
         first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
         plain = image.data.slice(first, column.total_compressed_size)

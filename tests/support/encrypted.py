@@ -15,7 +15,7 @@ import pyarrow.parquet.encryption as pe
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
-from bloomparquet.storage.files import LocalStorage, ReadCount, Storage, with_keys
+from bloomparquet.storage.files import LocalStorage, ReadCount, Storage
 from tests.support.kms import Kms, Writer, configuration
 
 FOOTER_KEY = b"0123456789012345"
@@ -82,9 +82,9 @@ class Secret:
 
 
 def open_file(path: Path, keys: bp.Keys | None) -> tuple[Storage, Footer]:
-    """The storage with `keys`, and the footer of the file at `path`."""
-    storage = with_keys(LocalStorage(), keys)
-    (footer,) = read_footers(storage, storage.list_files(str(path), recursive=False), ReadCount())
+    """The storage, and the footer of the file at `path` as `keys` decrypt it."""
+    storage = LocalStorage()
+    (footer,) = read_footers(storage, storage.list_files(str(path), recursive=False), ReadCount(), keys=keys)
     assert footer is not None
     return storage, footer
 

@@ -13,7 +13,7 @@ import bloomparquet as bp
 from bloomparquet.parquet.encryption.modules import Module, module_size
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.thrift.struct import Tree, read_tree
-from bloomparquet.storage.files import ReadCount, open_storage, with_keys
+from bloomparquet.storage.files import ReadCount, open_storage
 from tests.support.core import bloom_header, decode
 from tests.support.stored import leaf_arrays, plain
 
@@ -26,8 +26,7 @@ Place = tuple[int, int]
 
 def footer_of(path: Path | str, keys: bp.Keys | None) -> Footer:
     storage, inner = open_storage(str(path))
-    storage = with_keys(storage, keys)
-    (footer,) = read_footers(storage, storage.list_files(inner, recursive=False), ReadCount())
+    (footer,) = read_footers(storage, storage.list_files(inner, recursive=False), ReadCount(), keys=keys)
     assert footer is not None
     return footer
 

@@ -40,7 +40,7 @@ def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, 
     """The filter of every chunk that can have one, by row group and leaf."""
     storage, count = LocalStorage(), ReadCount()
     (file,) = storage.list_files(str(path), recursive=False)
-    (footer,) = read_footers(storage, [file], count)
+    (footer,) = read_footers(storage, [file], count, keys=None)
     assert footer is not None
     return {
         (i, leaf.index): filter_chunk(storage, file, footer, i, leaf, bloom or Bloom(), count)

@@ -141,7 +141,7 @@ def test_chunks_in_other_files_and_sizes_that_are_no_numbers(plain: Path) -> Non
 def test_an_error_of_the_storage_passes_unchanged(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage, count = LocalStorage(), ReadCount()
     (file,) = storage.list_files(str(plain), recursive=False)
-    (footer,) = read_footers(storage, [file], count)
+    (footer,) = read_footers(storage, [file], count, keys=None)
     assert footer is not None
     for error in (OSError(5, "Input/output error"), OSError("no number, as those of pyarrow.fs")):
 
@@ -157,7 +157,7 @@ def test_an_error_of_the_storage_passes_unchanged(plain: Path, monkeypatch: pyte
 def test_one_request_reads_a_chunk_and_nothing_else(plain: Path) -> None:
     storage, count = LocalStorage(), ReadCount()
     (file,) = storage.list_files(str(plain), recursive=False)
-    (footer,) = read_footers(storage, [file], count)
+    (footer,) = read_footers(storage, [file], count, keys=None)
     assert footer is not None
     for leaf in footer.layout.schema.leaves:
         count = ReadCount()

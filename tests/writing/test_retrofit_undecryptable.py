@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage.files import LocalStorage, with_keys
+from bloomparquet.storage.files import LocalStorage
 from bloomparquet.writing.encryption import Encryption
 from bloomparquet.writing.retrofit.retrofit import AddFilters, Job, add_filters, change_file, shrink_filters
 from tests.support.kms import reveals, whole_text
@@ -141,12 +141,12 @@ def test_every_column_means_those_whose_keys_are_at_hand(tmp_path: Path) -> None
 def test_columns_that_nobody_named_are_passed_over_where_their_key_is_missing(tmp_path: Path) -> None:
     """As in a process that has fewer keys than the one in which columns were chosen."""
     path = write(tmp_path / "a.parquet")
-    storage = with_keys(LocalStorage(), WITHOUT_NAME)
+    storage = LocalStorage()
     job = Job(storage.list_files(path, recursive=False)[0])
     both = {("id",): bp.Bloom(), ("name",): bp.Bloom()}
     with pytest.raises(bp.EncryptionError, match="column name"):
-        change_file(AddFilters(both, unasked=frozenset({("id",)})), storage, storage, job)
-    outcome = change_file(AddFilters(both, unasked=frozenset({("name",)})), storage, storage, job)
+        change_file(AddFilters(both, unasked=frozenset({("id",)})), storage, storage, job, keys=WITHOUT_NAME)
+    outcome = change_file(AddFilters(both, unasked=frozenset({("name",)})), storage, storage, job, keys=WITHOUT_NAME)
     assert [column.column for column in outcome.columns] == ["id"]
     assert_filters_hold_all(path, ALL, {ID})
 

@@ -1,4 +1,4 @@
 """Owns the commands, and everything that prints.
 
-Nothing else may import this room.
+Must not be imported by any other room.
 """

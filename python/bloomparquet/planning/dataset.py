@@ -10,19 +10,10 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.fs
 
-from bloomparquet.errors import PlanError, listed
+from bloomparquet.errors import OptionError, PlanError, listed
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
-from bloomparquet.storage.files import (
-    FileInfo,
-    ListingNotes,
-    LocalStorage,
-    Storage,
-    is_glob,
-    is_hidden,
-    open_storage,
-    with_keys,
-)
+from bloomparquet.storage.files import FileInfo, ListingNotes, LocalStorage, Storage, is_glob, is_hidden, open_storage
 from bloomparquet.storage.table_formats import (
     OnTableLog,
     check_choice,
@@ -42,7 +33,7 @@ class Dataset:
 
     `partition_names` are the hive columns, outermost first, and ``partition_values[i]`` the raw text of each for
     ``files[i]`` (None is Hive's null directory). Their types are `partition_types`, or those that Spark infers.
-    `format` is what the files are known to be; None leaves that to their magic numbers.
+    `format` is what the files are known to be; None leaves that to their magic numbers. `keys` decrypt encrypted files.
     """
 
     storage: Storage
@@ -51,6 +42,11 @@ class Dataset:
     partition_values: tuple[tuple[str | None, ...], ...]
     partition_types: tuple[pa.DataType, ...] | None = None
     format: Format | None = None
+    keys: Keys | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.keys, Keys | None):
+            raise OptionError(f"keys is a {type(self.keys).__name__}; expected bloomparquet.Keys")
 
     @classmethod
     def open(
@@ -125,11 +121,11 @@ class Dataset:
             )
         names = _one_set_of_names(files, partitions)
         raw_values = tuple(tuple(value for _, value in values) for values in partitions)
-        return cls(with_keys(storage, keys), tuple(files), names, raw_values)
+        return cls(storage, tuple(files), names, raw_values, keys=keys)
 
-    def unlocked(self, keys: Keys | None) -> Dataset:
-        """The same with `keys`, if any are given."""
-        return self if keys is None else replace(self, storage=with_keys(self.storage, keys))
+    def with_keys(self, keys: Keys | None) -> Dataset:
+        """This data set, to be decrypted with `keys`; None leaves its own."""
+        return self if keys is None else replace(self, keys=keys)
 
     def partition_table(self, timezone: str) -> pa.Table:
         """The partition columns with their types: one row per file."""

@@ -7,7 +7,7 @@ none. Which files were ORC is remembered, so that this is found out once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from threading import Lock
 
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
@@ -21,7 +21,7 @@ _MOST_REMEMBERED = 1 << 18
 cache = FooterCache()
 """Shared by all plans of this process; ``cache.clear()`` forgets it, ``cache.use_disk()`` shares it with others."""
 
-_orc: OrderedDict[tuple[str, FileInfo], bool] = OrderedDict()  # whether files were found to be ORC
+_orc: OrderedDict[tuple[Hashable, FileInfo], bool] = OrderedDict()  # whether files were found to be ORC
 _lock = Lock()
 
 
@@ -47,7 +47,7 @@ def open_table(
     table: Table | None = None
     if not is_orc:
         try:
-            table = cache.row_groups(storage, files, reads, skip_corrupt=skip_corrupt, locked=locked)
+            table = cache.row_groups(storage, files, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, locked=locked)
         except NotParquetError as error:
             if told:
                 raise
@@ -61,7 +61,7 @@ def open_table(
     # Imported here, because who has no ORC files shall not wait for it.
     from bloomparquet.planning.orc.cache import cache as orc_cache
 
-    found = orc_cache.known(storage, files, reads)
+    found = orc_cache.known(storage, files, reads, keys=dataset.keys)
     if not is_orc:
         if not found.is_orc:
             if refused is not None:

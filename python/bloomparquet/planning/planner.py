@@ -129,7 +129,7 @@ def plan_scan(
         raise OptionError(f"on_filter_error is {on_filter_error!r}; expected 'keep' or 'fail'")
     predicate = parse_where(where)
     dataset = (
-        path.unlocked(keys)
+        path.with_keys(keys)
         if isinstance(path, Dataset)
         else Dataset.open(
             path, filesystem=filesystem, recursive=recursive, base_path=base_path, keys=keys, table_log=table_log

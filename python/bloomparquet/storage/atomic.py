@@ -175,7 +175,7 @@ class _LocalOutput:
     """Written beside its place, renamed into it."""
 
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
-        self._old, self._given = old, path
+        self._storage, self._old, self._given = storage, old, path
         self._path = os.path.realpath(path)  # of a link, the file is replaced and not the link
         self._hidden = hidden_name(self._path)
         if os.path.isdir(self._path):
@@ -214,10 +214,7 @@ class _LocalOutput:
         if self._before is not None:
             self._take_after(self._before)
         os.fsync(self._descriptor)
-        if self._old is not None and self._before is not None:
-            now = os.stat(self._path)
-            if FileInfo.of(self._old.path, now) != self._old or not os.path.samestat(now, self._before):
-                raise _changed(self._path)
+        _require_unchanged(self._storage, self._old)
         forget_checksum(self._given)
         os.rename(self._hidden, self._path)
         self._committed = True
@@ -284,8 +281,7 @@ class _RemoteOutput:
 
     def commit(self) -> None:
         self._stream.close()
-        if self._old is not None and not is_unchanged(self._storage, self._old):
-            raise _changed(self._path)
+        _require_unchanged(self._storage, self._old)
         self._require_own()
         _copy_object(self._arrow, self._hidden, self._path)
 
@@ -379,5 +375,6 @@ def _fsspec_of(arrow: Any) -> Any:
     return handler.fs if isinstance(handler, pyarrow.fs.FSSpecHandler) else None
 
 
-def _changed(path: str) -> BloomParquetError:
-    return BloomParquetError(f"{path}: the file changed while it was processed and is left as it is; run again")
+def _require_unchanged(storage: Storage, old: FileInfo | None) -> None:
+    if old is not None and not is_unchanged(storage, old):
+        raise BloomParquetError(f"{old.path}: the file changed while it was processed and is left as it is; run again")

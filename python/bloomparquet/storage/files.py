@@ -7,27 +7,23 @@ share :func:`read_ranges`: sort, merge what is near, read each run once, and say
 
 from __future__ import annotations
 
-import copy
 import fnmatch
 import glob
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow.fs
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, OptionError, UnsupportedError, brief
-
-if TYPE_CHECKING:
-    from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.errors import FormatError, UnsupportedError, brief
 
 _GLOB = re.compile(r"[*?\[]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -68,11 +64,10 @@ class ReadCount:
 class Storage(Protocol):
     """What the rest of the package needs of a file system. Paths are the storage's own, without a scheme."""
 
-    key: str  # names the storage in caches: two storages of one key show the same files
+    key: Hashable  # identifies the storage in caches: storages of equal keys show the same files
     near: int  # bytes: two ranges closer than this are cheaper to read as one
     threads: int  # reads worth having under way at once
     arrow: pyarrow.fs.FileSystem
-    keys: Keys | None  # what opens the encrypted files on it
 
     def list_files(
         self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
@@ -103,11 +98,10 @@ def is_hidden(name: str) -> bool:
 class LocalStorage:
     """Local files by file descriptor."""
 
-    key = "file"
+    key: Hashable = "file"
     near = 8 * 1024
     threads = 1
     arrow: pyarrow.fs.FileSystem
-    keys: Keys | None = None
 
     def __init__(self) -> None:
         self.arrow = pyarrow.fs.LocalFileSystem()
@@ -210,9 +204,8 @@ class ArrowStorage:
 
     near = 256 * 1024
     threads = 16
-    keys: Keys | None = None
 
-    def __init__(self, arrow: pyarrow.fs.FileSystem, key: str) -> None:
+    def __init__(self, arrow: pyarrow.fs.FileSystem, key: Hashable) -> None:
         self.arrow = arrow
         self.key = key
 
@@ -325,17 +318,6 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
     return _wrap(fs), inner
 
 
-def with_keys(storage: Storage, keys: Keys | None) -> Storage:
-    """The same storage with the keys to its encrypted files. OptionError for what is no Keys."""
-    if keys is not None and not hasattr(keys, "for_file"):
-        raise OptionError(f"keys is a {type(keys).__name__}; expected bloomparquet.Keys")
-    if keys == storage.keys:
-        return storage
-    unlocked = copy.copy(storage)
-    unlocked.keys = keys
-    return unlocked
-
-
 def _open_native(scheme: str, location: str) -> tuple[Storage, str]:
     """`location` is what follows the scheme; a query at its end (``?region=…``) configures the file system."""
     inner, mark, query = location.rpartition("?")
@@ -351,8 +333,20 @@ def _open_native(scheme: str, location: str) -> tuple[Storage, str]:
     return ArrowStorage(arrow, key), stripped if at is None else stripped + inner[len(fixed) :]
 
 
-_given: list[tuple[pyarrow.fs.FileSystem, str]] = []
-_numbers = count(1)
+class _FileSystemKey:
+    """The key of a file system that was passed as an object: equal for equal file systems, in this process alone."""
+
+    def __init__(self, filesystem: pyarrow.fs.FileSystem) -> None:
+        self._filesystem = filesystem
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _FileSystemKey) and bool(self._filesystem == other._filesystem)
+
+    def __hash__(self) -> int:
+        return hash(self._filesystem.type_name)  # file systems have no hash of their own
+
+    def __str__(self) -> str:
+        return f"file system {self._filesystem.type_name}"
 
 
 def _wrap(filesystem: Any) -> Storage:
@@ -361,15 +355,7 @@ def _wrap(filesystem: Any) -> Storage:
     if not isinstance(filesystem, pyarrow.fs.FileSystem):
         handler = pyarrow.fs.FSSpecHandler(filesystem)
         filesystem = pyarrow.fs.PyFileSystem(handler)
-    # A file system that equals one given before shows the same files. Those are held, for the name of one that is gone
-    # must not pass to another.
-    for known, key in _given:
-        if known == filesystem:
-            return ArrowStorage(known, key)
-    key = f"{filesystem.type_name}#{next(_numbers)}"
-    _given.append((filesystem, key))
-    del _given[:-32]
-    return ArrowStorage(filesystem, key)
+    return ArrowStorage(filesystem, _FileSystemKey(filesystem))
 
 
 def _protocols(filesystem: Any) -> tuple[str, ...]:

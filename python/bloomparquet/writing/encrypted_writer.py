@@ -23,6 +23,7 @@ from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import shown
 from bloomparquet.storage.atomic import Output
 from bloomparquet.writing.encryption import FileEncryption
+from bloomparquet.writing.filters.locate import Place
 from bloomparquet.writing.footer_edit import (
     CRYPTO_METADATA,
     ENCRYPTION_ALGORITHM,
@@ -30,7 +31,6 @@ from bloomparquet.writing.footer_edit import (
     SEALED_METADATA,
     SIGNING_KEY_METADATA,
     OpenFooter,
-    Place,
     footer_tail,
     store_metadata,
 )

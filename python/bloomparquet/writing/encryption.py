@@ -90,9 +90,8 @@ class Encryption:
             aad_prefix=found.keys.aad_prefix,
             store_aad_prefix=self._store_aad_prefix,
         )
-        crypto = FileCrypto(
-            algorithm, found.footer_metadata, found.keys, storage, path, encrypted_footer=not self._plaintext_footer
-        )
+        file_keys = found.keys.for_file(storage, path)
+        crypto = FileCrypto(algorithm, found.footer_metadata, file_keys, encrypted_footer=not self._plaintext_footer)
         return FileEncryption(crypto, found.own, found.uniform)
 
     def __repr__(self) -> str:

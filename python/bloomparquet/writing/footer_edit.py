@@ -24,6 +24,7 @@ from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
 from bloomparquet.query.names import shown
+from bloomparquet.writing.filters.locate import Place
 
 METADATA, CRYPTO_METADATA, SEALED_METADATA = 3, 8, 9
 """Fields of ColumnChunk."""
@@ -33,9 +34,6 @@ ENCRYPTION_ALGORITHM, SIGNING_KEY_METADATA = 8, 9
 _TOLD_TO_ALL = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 10, 11})
 """Fields of ColumnMetaData that stay in plain text: type, encodings, path, codec, the number of values, sizes, and the
 offsets of pages."""
-
-Place = tuple[int, int]
-"""A column chunk: row group and leaf."""
 
 
 @dataclass(repr=False)

@@ -14,8 +14,7 @@ from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES, parse_hea
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import TRAILER
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
-from bloomparquet.writing.footer_edit import Place
-from bloomparquet.writing.rewrite import Extent
+from bloomparquet.writing.filters.locate import Extent, Place
 
 
 def footer_of(end: memoryview) -> Footer:

@@ -28,7 +28,8 @@ from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
-from bloomparquet.writing.footer_edit import OpenFooter, Place
+from bloomparquet.writing.filters.locate import Extent, Place
+from bloomparquet.writing.footer_edit import OpenFooter
 
 BLOOM_OFFSET, BLOOM_LENGTH = 14, 15
 """Fields of ColumnMetaData."""
@@ -37,8 +38,6 @@ _CHUNK_OFFSETS = (2, 4, 6)  # of ColumnChunk: file_offset, offset_index_offset, 
 _METADATA_OFFSETS = (9, 10, 11, BLOOM_OFFSET)  # of ColumnMetaData: data, index and dictionary pages, Bloom filter
 _ROW_GROUP_OFFSET = 5
 
-Extent = tuple[int, int]
-"""Bytes of a file: where they begin and where they end."""
 Filters = Mapping[Place, SplitBlockBloomFilter | None]
 """The chunks whose filter changes; None has none from now on."""
 

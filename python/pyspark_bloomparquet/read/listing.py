@@ -102,7 +102,7 @@ class Table:
         distinct: dict[object, tuple[FileInfo, parquet.DescribedFooter]] = {}
         for some in [files] if self.options.merge_schema else ([file] for file in files):
             with doubted(self.options.key_provider):
-                found = parquet.describe(self.dataset.storage, some, skip_corrupt=self.options.ignore_corrupt_files)
+                found = parquet.describe(self.dataset, some, skip_corrupt=self.options.ignore_corrupt_files)
             for file, described in zip(some, found, strict=True):
                 if described is not None:
                     distinct.setdefault(described.key, (file, described))

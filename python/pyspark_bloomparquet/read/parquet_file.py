@@ -17,6 +17,8 @@ from pyspark_bloomparquet.read import spark_schema as types
 if TYPE_CHECKING:
     from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
+    from bloomparquet.parquet.encryption.keys import Keys
+    from bloomparquet.planning.dataset import Dataset
     from bloomparquet.query.columns import SchemaNode
     from pyspark_bloomparquet.read.splits import FilePart
 
@@ -34,9 +36,9 @@ class DescribedFooter:
         return types.file_schema(self._footer.layout.schema.root, self._footer.key_values)
 
 
-def describe(storage: Storage, files: Sequence[FileInfo], *, skip_corrupt: bool) -> Sequence[DescribedFooter | None]:
-    """What each footer of `files` says. A damaged file is a FormatError, or None with `skip_corrupt`."""
-    footers = read_footers(storage, files, ReadCount(), skip_corrupt=skip_corrupt)
+def describe(dataset: Dataset, files: Sequence[FileInfo], *, skip_corrupt: bool) -> Sequence[DescribedFooter | None]:
+    """What each footer of `files` of a data set says. A damaged file is a FormatError, or None with `skip_corrupt`."""
+    footers = read_footers(dataset.storage, files, ReadCount(), keys=dataset.keys, skip_corrupt=skip_corrupt)
     return [None if footer is None else DescribedFooter(footer) for footer in footers]
 
 
@@ -44,9 +46,9 @@ class StoredParquet:
     """A file that is read. `names` are its top-level columns; `old` are the columns whose old values are in the
     calendar of Spark 2."""
 
-    def __init__(self, storage: Storage, part: FilePart) -> None:
+    def __init__(self, storage: Storage, keys: Keys | None, part: FilePart) -> None:
         self._storage, self._part = storage, part
-        (footer,) = read_footers(storage, [part.file], ReadCount())
+        (footer,) = read_footers(storage, [part.file], ReadCount(), keys=keys)
         assert footer is not None
         self._footer: Footer = footer
         self._nodes = {node.name: node for node in footer.layout.schema.root.children}

@@ -16,7 +16,7 @@ from bloomparquet.errors import FileChangedError, FormatError, OptionError
 from bloomparquet.planning.partitions import to_array
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.predicate import columns
-from bloomparquet.storage.files import open_storage, with_keys
+from bloomparquet.storage.files import open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged
 from pyspark_bloomparquet.options.key_provider import doubted, provided_keys
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema, to_spark_batch
@@ -26,6 +26,7 @@ from pyspark_bloomparquet.read.spark_schema import resolve
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from bloomparquet.parquet.encryption.keys import Keys
     from bloomparquet.storage.files import Storage
     from pyspark_bloomparquet.options.load import Options
     from pyspark_bloomparquet.read.splits import FilePart, Split
@@ -35,20 +36,20 @@ _SESSION_ZONE = "spark.sql.session.timeZone"
 
 def read_split(split: Split, schema: StructType, options: Options) -> Iterator[pa.RecordBatch]:
     """The rows of `split` for which its `where` is TRUE, with the columns of `schema`. Errors name the file."""
-    storage = with_keys(open_storage(options.paths[0])[0], provided_keys(options.key_provider))
+    storage, keys = open_storage(options.paths[0])[0], provided_keys(options.key_provider)
     with doubted(options.key_provider):
         for part in split.files:
-            yield from _read_part(storage, part, split, schema, options)
+            yield from _read_part(storage, keys, part, split, schema, options)
     for file in split.skipped.files() if split.skipped is not None else ():
         if not (options.ignore_missing_files and not os.path.exists(file.path)):
             require_unchanged(storage, split.planned(file))
 
 
 def _read_part(
-    storage: Storage, part: FilePart, split: Split, schema: StructType, options: Options
+    storage: Storage, keys: Keys | None, part: FilePart, split: Split, schema: StructType, options: Options
 ) -> Iterator[pa.RecordBatch]:
     try:
-        yield from checked(storage, split.planned(part.file), _read_file(storage, part, split, schema, options))
+        yield from checked(storage, split.planned(part.file), _read_file(storage, keys, part, split, schema, options))
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise
@@ -60,9 +61,9 @@ def _read_part(
 
 
 def _read_file(
-    storage: Storage, part: FilePart, split: Split, schema: StructType, options: Options
+    storage: Storage, keys: Keys | None, part: FilePart, split: Split, schema: StructType, options: Options
 ) -> Iterator[pa.RecordBatch]:
-    yield from _FileReader(storage, part, split, schema, options).batches()
+    yield from _FileReader(storage, keys, part, split, schema, options).batches()
 
 
 class _FileReader:
@@ -71,6 +72,7 @@ class _FileReader:
     def __init__(
         self,
         storage: Storage,
+        keys: Keys | None,
         part: FilePart,
         split: Split,
         schema: StructType,
@@ -79,7 +81,7 @@ class _FileReader:
         self._part, self._schema, self._options = part, schema, options
         self._where = split.where
         self._raw = dict(zip(split.partition_types, part.values, strict=False))
-        self._file = StoredParquet(storage, part)
+        self._file = StoredParquet(storage, keys, part)
         self._constants = self._typed_constants()
         self._tested = self._find_tested(split.partition_types)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import BloomParquetError, OptionError, UnsupportedError
 from bloomparquet.storage.atomic import hidden_name
-from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage, with_keys
+from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage
 from bloomparquet.writing.outcome import FileOutcome
 from bloomparquet.writing.retrofit.retrofit import Change, Job, change_file
 from bloomparquet.writing.retrofit.tail import saved_name
@@ -85,7 +85,7 @@ def work(payload: bytes, path: str) -> FileOutcome:
     change, location, dry_run, key_provider = pickle.loads(payload)
     storage, _ = open_storage(location)
     try:
-        storage = with_keys(storage, provided_keys(key_provider))
+        keys = provided_keys(key_provider)
     except OptionError as error:
         return _failed(path, 0, f"{path}: on {socket.gethostname()}: {error}")
     until = time.monotonic() + _PATIENCE
@@ -96,7 +96,7 @@ def work(payload: bytes, path: str) -> FileOutcome:
         try:
             # Not as it was listed: an earlier attempt may have done it.
             (file,) = storage.list_files(path, recursive=False)
-            return change_file(change, storage, storage, Job(file), dry_run=dry_run)
+            return change_file(change, storage, storage, Job(file), keys=keys, dry_run=dry_run)
         except Exception as error:  # noqa: BLE001 - one file's trouble is not the others'
             if _is_being_written(error, path) and time.monotonic() < until:
                 time.sleep(0.2)

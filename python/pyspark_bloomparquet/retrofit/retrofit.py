@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from bloomparquet.parquet.metadata.footer import Footer
     from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-    from bloomparquet.writing.rewrite import Extent, Filters
+    from bloomparquet.writing.filters.locate import Extent
+    from bloomparquet.writing.rewrite import Filters
 
 OUTCOME = (
     "path STRING, action STRING, bytes_before BIGINT, bytes_after BIGINT, filters INT, filter_bytes BIGINT, "

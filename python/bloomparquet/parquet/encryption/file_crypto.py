@@ -8,19 +8,12 @@ Source: parquet-format ``Encryption.md`` (section 5), ``parquet.thrift`` (Column
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from bloomparquet.errors import EncryptionError, FormatError, MissingKeyError, brief
-from bloomparquet.parquet.encryption.keys import Keys, missing_key
+from bloomparquet.parquet.encryption.keys import FileKeys, missing_key
 from bloomparquet.parquet.encryption.modules import SIGNATURE_BYTES, Algorithm, Cipher, Module, parse_file_crypto
-from bloomparquet.parquet.metadata.schema import PHYSICAL_TYPES
-from bloomparquet.parquet.thrift.reader import CompactReader, Struct
-from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import shown
-
-if TYPE_CHECKING:
-    from bloomparquet.parquet.metadata.column_chunks import ChunkFields
-    from bloomparquet.storage.files import Storage
 
 
 class ChunkCipher(NamedTuple):
@@ -46,14 +39,12 @@ class FileCrypto:
         self,
         algorithm: Algorithm,
         footer_metadata: bytes | None,
-        keys: Keys | None,
-        storage: Storage,
-        path: str,
+        keys: FileKeys | None,
         *,
         encrypted_footer: bool,
     ) -> None:
         self.algorithm, self.footer_metadata, self.encrypted_footer = algorithm, footer_metadata, encrypted_footer
-        self._keys = None if keys is None else keys.for_file(storage, path)
+        self._keys = keys
         self._ciphers: dict[tuple[str, ...], Cipher] = {}  # the empty path is the footer's
 
     def footer(self) -> Cipher:
@@ -64,23 +55,10 @@ class FileCrypto:
         """That of a leaf column which has its own key, with its `metadata`. EncryptionError where it is not given."""
         return self._cipher(path, metadata)
 
-    def chunk(self, fields: ChunkFields, path: tuple[str, ...], row_group: int, column: int) -> ChunkCipher | None:
-        """That of the column chunk of which the footer has `fields`; None where it is in plain text.
-
-        EncryptionError where its key is not at hand, and where it is not encrypted as it has to be: what nobody has
-        sealed, somebody else may have written.
-        """
-        if self._keys is not None and fields.column_key is None:
+    def require_no_own_key(self, path: tuple[str, ...]) -> None:
+        """EncryptionError for a column without a key of its own, if the keys name it and allow no plaintext files."""
+        if self._keys is not None:
             self._keys.require_no_own(path)
-        if not fields.is_encrypted:
-            return None
-        if fields.sealed_metadata is None and (fields.column_key is not None or not self.encrypted_footer):
-            raise EncryptionError("the column is encrypted, but not its metadata; the footer was altered")
-        if fields.column_key is not None:
-            return ChunkCipher(self.column(path, fields.key_metadata), row_group, column)
-        if fields.footer_key is not None:
-            return ChunkCipher(self.footer(), row_group, column)
-        raise EncryptionError("the column is encrypted, but nothing that is known here says by which key")
 
     def forget(self, path: tuple[str, ...]) -> None:
         """Ask for the key of a column again, as what was given does not open it."""
@@ -100,29 +78,13 @@ class FileCrypto:
         return Cipher(key, aad, supplied=self.algorithm.supply_aad_prefix)
 
 
-def require_column(metadata: bytes, leaf: LeafColumn) -> None:
-    """EncryptionError unless an opened ColumnMetaData is that of `leaf`: the schema is not under the column's key, and
-    whoever may write it must not change what the column's statistics mean."""
-    reader = CompactReader(metadata)
-    found: Struct = {}
-    field_id = 0
-    while len(found) < 2 and (field := reader.read_field(field_id)) is not None:
-        field_id, kind = field
-        value = reader.read_value(kind)
-        if field_id in (1, 3):  # type and path_in_schema
-            found[field_id] = value
-    names = [name.encode("utf-8", "surrogateescape") for name in leaf.path]
-    if found != {1: PHYSICAL_TYPES.index(leaf.node.physical_type or ""), 3: names}:
-        raise EncryptionError("the column's metadata is that of another column or type; the schema was altered")
-
-
-def open_footer(raw: bytes, storage: Storage, path: str) -> tuple[bytes, FileCrypto]:
+def open_footer(raw: bytes, keys: FileKeys | None) -> tuple[bytes, FileCrypto]:
     """The FileMetaData in an encrypted footer: `raw` is what lies between the row groups and the footer's length.
 
     EncryptionError where it does not open, FormatError where there is none.
     """
     algorithm, metadata, size = parse_file_crypto(raw)
-    crypto = FileCrypto(algorithm, metadata, storage.keys, storage, path, encrypted_footer=True)
+    crypto = FileCrypto(algorithm, metadata, keys, encrypted_footer=True)
     cipher = crypto.footer()
     try:
         return cipher.open(memoryview(raw)[size:], Module.FOOTER), crypto
@@ -135,7 +97,7 @@ def open_footer(raw: bytes, storage: Storage, path: str) -> tuple[bytes, FileCry
 
 
 def verified(
-    raw: bytes, signature: bytes, algorithm: Algorithm, metadata: bytes | None, storage: Storage, path: str
+    raw: bytes, signature: bytes, algorithm: Algorithm, metadata: bytes | None, keys: FileKeys | None
 ) -> FileCrypto:
     """The keys to a file whose footer `raw` is in plain text, with its `signature` behind it.
 
@@ -144,7 +106,7 @@ def verified(
     """
     if len(signature) != SIGNATURE_BYTES:
         raise FormatError(f"{len(signature)} bytes follow the footer; expected a signature of {SIGNATURE_BYTES}")
-    crypto = FileCrypto(algorithm, metadata, storage.keys, storage, path, encrypted_footer=False)
+    crypto = FileCrypto(algorithm, metadata, keys, encrypted_footer=False)
     try:
         cipher = crypto.footer()
     except MissingKeyError:

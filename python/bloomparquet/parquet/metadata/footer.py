@@ -20,13 +20,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, LimitError
-from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, open_footer, require_column, verified
-from bloomparquet.parquet.encryption.modules import Module
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, open_footer, verified
+from bloomparquet.parquet.encryption.keys import FileKeys, Keys
+from bloomparquet.parquet.encryption.modules import Cipher, Module
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields, ChunkTemplates, StepAllowance
 from bloomparquet.parquet.metadata.file_profile import Layout, layout_of, schema_of, without_row_groups
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
-from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.parquet.metadata.schema import PHYSICAL_TYPES
+from bloomparquet.parquet.thrift.reader import CompactReader, Struct
 from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, in_threads
 
 _METADATA = b"\x3c"  # field 3, where none stands before it: a struct
@@ -102,7 +105,7 @@ class Footer:
         except EncryptionError:
             self.crypto.forget(column.path)
             raise
-        require_column(metadata, column)
+        _require_same_column(metadata, column)
         return metadata
 
     def _stored(self, row_group: int, leaf: int) -> ChunkFields:
@@ -113,8 +116,8 @@ class Footer:
             if fields.is_encrypted:
                 raise EncryptionError("the column chunk is encrypted, but the footer does not say how")
             return None
-        path = self.layout.schema.leaves[leaf].path
-        return self.crypto.chunk(fields, path, self.places[row_group][1], leaf)
+        cipher = _cipher(self.crypto, fields, self.layout.schema.leaves[leaf].path)
+        return None if cipher is None else ChunkCipher(cipher, self.places[row_group][1], leaf)
 
     def extent(self, row_group: int) -> tuple[int, int]:
         """The byte offset at which the row group begins in its file, and how many bytes its column chunks take, as
@@ -144,16 +147,52 @@ class Footer:
         return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
 
 
+def _cipher(crypto: FileCrypto, fields: ChunkFields, path: tuple[str, ...]) -> Cipher | None:
+    """The cipher of a column chunk; None if the chunk is in plain text.
+
+    Raises EncryptionError if the key is missing, and if the chunk is not encrypted as its file demands: it may have
+    been replaced.
+    """
+    if fields.column_key is None:
+        crypto.require_no_own_key(path)
+    if not fields.is_encrypted:
+        return None
+    if fields.sealed_metadata is None and (fields.column_key is not None or not crypto.encrypted_footer):
+        raise EncryptionError("the column is encrypted, but not its metadata; the footer was altered")
+    if fields.column_key is not None:
+        return crypto.column(path, fields.key_metadata)
+    if fields.footer_key is not None:
+        return crypto.footer()
+    raise EncryptionError("the column is encrypted, but the footer does not say by which key")
+
+
+def _require_same_column(metadata: bytes, leaf: LeafColumn) -> None:
+    """EncryptionError unless an opened ColumnMetaData is that of `leaf`: the schema is not under the column's key, and
+    whoever may write it must not change what the column's statistics mean."""
+    reader = CompactReader(metadata)
+    found: Struct = {}
+    field_id = 0
+    while len(found) < 2 and (field := reader.read_field(field_id)) is not None:
+        field_id, kind = field
+        value = reader.read_value(kind)
+        if field_id in (1, 3):  # type and path_in_schema
+            found[field_id] = value
+    names = [name.encode("utf-8", "surrogateescape") for name in leaf.path]
+    if found != {1: PHYSICAL_TYPES.index(leaf.node.physical_type or ""), 3: names}:
+        raise EncryptionError("the column's metadata is that of another column or type; the schema was altered")
+
+
 def read_footers(
     storage: Storage,
     files: Sequence[FileInfo],
     count: ReadCount,
     *,
+    keys: Keys | None,
     skip_corrupt: bool = False,
     locked: dict[FileInfo, BloomParquetError] | None = None,
 ) -> list[Footer | None]:
     """The footers of `files`, in their order; one request each when the footer fits in the first read. Encrypted ones
-    are opened with the storage's keys.
+    are decrypted with `keys`.
 
     Raises :class:`FormatError` that names the file for one that is empty, is no Parquet file or is damaged,
     :class:`EncryptionError` for one that does not open, and :class:`LimitError` for one whose footer holds more than is
@@ -162,14 +201,14 @@ def read_footers(
     """
     footers: list[Footer | None] = []
     for tails in read_tails(storage, files, count):
-        footers += _each(storage, partial(_parse_or_skip, storage, skip_corrupt, locked), tails)
+        footers += _each(keys, partial(_parse_or_skip, storage, keys, skip_corrupt, locked), tails)
     return footers
 
 
-def _each(storage: Storage, work: Callable[[_Job], _Done], jobs: Sequence[_Job]) -> list[_Done]:
+def _each(keys: Keys | None, work: Callable[[_Job], _Done], jobs: Sequence[_Job]) -> list[_Done]:
     """The results of `work`, which may have to ask for keys. A key management service may take long for each, and each
     file may have one of its own: where it is slow, several are asked for at once."""
-    if storage.keys is None or storage.keys.retriever is None:
+    if keys is None or keys.retriever is None:
         return list(map(work, jobs))
     done: list[_Done] = []
     slow = 0
@@ -182,11 +221,11 @@ def _each(storage: Storage, work: Callable[[_Job], _Done], jobs: Sequence[_Job])
     return [*done, *in_threads(_KEYS_AT_ONCE, work, jobs[len(done) :])]
 
 
-def ask_for_keys(storage: Storage, footers: Sequence[Footer], leaf: int) -> list[KeyRetrievalError | None]:
-    """Have the keys to a column of many files, where they have to be asked for, for when its chunks are read; and the
-    refusals, so that nobody need be asked again."""
+def prefetch_keys(keys: Keys | None, footers: Sequence[Footer], leaf: int) -> list[KeyRetrievalError | None]:
+    """Prefetch one column's keys for many files. Retrieval errors are returned, so that a failed key is not requested
+    again."""
 
-    def ask(footer: Footer) -> KeyRetrievalError | None:
+    def fetch(footer: Footer) -> KeyRetrievalError | None:
         if footer.crypto is not None and footer.rows:
             try:
                 footer.chunk_cipher(0, leaf)
@@ -196,18 +235,19 @@ def ask_for_keys(storage: Storage, footers: Sequence[Footer], leaf: int) -> list
                 pass
         return None
 
-    return _each(storage, ask, footers)
+    return _each(keys, fetch, footers)
 
 
 def _parse_or_skip(
     storage: Storage,
+    keys: Keys | None,
     skip_corrupt: bool,
     locked: dict[FileInfo, BloomParquetError] | None,
     tail: tuple[FileInfo, bytes | BloomParquetError],
 ) -> Footer | None:
     file, raw = tail
     try:
-        return _parse(storage, file.path, raw)
+        return _parse(storage, keys, file.path, raw)
     except FormatError:
         if not skip_corrupt:
             raise
@@ -218,16 +258,17 @@ def _parse_or_skip(
     return None
 
 
-def _parse(storage: Storage, path: str, raw: bytes | BloomParquetError) -> Footer:
+def _parse(storage: Storage, keys: Keys | None, path: str, raw: bytes | BloomParquetError) -> Footer:
     if isinstance(raw, BloomParquetError):
         raise raw
     footer = raw[:-TRAILER]
+    file_keys = None if keys is None else keys.for_file(storage, path)
     try:
         if raw[-4:] == ENCRYPTED_MAGIC:
-            opened, crypto = open_footer(footer, storage, path)
+            opened, crypto = open_footer(footer, file_keys)
             return replace(parse_footer(opened, crypto), size=len(raw))
-        found = parse_footer(footer, source=(storage, path))
-        if found.crypto is None and storage.keys is not None and not storage.keys.allow_plaintext_files:
+        found = parse_footer(footer, keys=file_keys)
+        if found.crypto is None and keys is not None and not keys.allow_plaintext_files:
             raise EncryptionError("the file is in plain text, which the keys do not allow; is it the right file?")
         return found
     except FormatError as error:
@@ -238,13 +279,12 @@ def _parse(storage: Storage, path: str, raw: bytes | BloomParquetError) -> Foote
         raise type(error)(f"{path}: {error}") from error
 
 
-def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, source: tuple[Storage, str] | None = None) -> Footer:
+def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, keys: FileKeys | None = None) -> Footer:
     """A serialised FileMetaData as a footer.
 
     `crypto` is that of the file it was encrypted in. One in plain text whose columns are encrypted has its signature
-    behind it; it is verified with the keys to `source`, the storage and the path that it is from. Raises
-    :class:`FormatError` or :class:`LimitError` for damaged bytes, :class:`EncryptionError` where the signature does not
-    fit, or needs a `source`.
+    behind it; it is verified with the `keys` to the file, if they have the footer key. Raises :class:`FormatError` or
+    :class:`LimitError` for damaged bytes, :class:`EncryptionError` where the signature does not fit.
     """
     schema, templates, schema_end = schema_of(raw)
     reader = CompactReader(raw, schema_end, most=_MOST_VALUES)
@@ -266,10 +306,8 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, source: tuple[
     )
     footer = Footer(raw, layout, rows, sizes, chunks, key_values, len(raw) + TRAILER)
     if signing is not None and crypto is None:
-        if source is None:
-            raise EncryptionError("the file has encrypted columns")
         end = len(raw) - signing.signature_bytes
-        crypto = verified(raw[:end], raw[end:], signing.algorithm, signing.key_metadata, *source)
+        crypto = verified(raw[:end], raw[end:], signing.algorithm, signing.key_metadata, keys)
         footer = replace(footer, raw=raw[:end])
     return footer if crypto is None else replace(footer, crypto=crypto, places=_places(marks, sizes))
 

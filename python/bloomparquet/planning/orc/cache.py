@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, NotOrcError, PlanError
 from bloomparquet.orc.file_tail import MAGIC, Tail, begin_with, read_tails
 from bloomparquet.orc.protobuf import MAX_ELEMENTS
 from bloomparquet.orc.schema import file_schema
+from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
@@ -64,12 +65,12 @@ class StripeCache:
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
-        self._tables: OrderedDict[tuple[str, tuple[FileInfo, ...]], Known] = OrderedDict()
+        self._tables: OrderedDict[tuple[Hashable, tuple[FileInfo, ...]], Known] = OrderedDict()
         self._lock = threading.Lock()
 
-    def known(self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> Known:
+    def known(self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount, *, keys: Keys | None) -> Known:
         """What `files` are; reads the tails that are not known, and looks into other sets that the files are in before
-        it reads more of them. EncryptionError for plain files where the keys at hand allow none."""
+        it reads more of them. EncryptionError if `keys` allow no plaintext files: ORC files are not encrypted here."""
         key = (storage.key, tuple(files))
         with self._lock:
             known = self._tables.get(key)
@@ -80,7 +81,6 @@ class StripeCache:
             known, lasting = _gather(storage, files, others, reads)
             if lasting:
                 self._remember(key, known)
-        keys = storage.keys
         if known.table.files and keys is not None and not keys.allow_plaintext_files:
             raise EncryptionError(
                 f"{known.table.files[0].path}: the file is in plain text, which the keys do not allow; is it the right "
@@ -93,7 +93,7 @@ class StripeCache:
         with self._lock:
             self._tables.clear()
 
-    def _remember(self, key: tuple[str, tuple[FileInfo, ...]], known: Known) -> None:
+    def _remember(self, key: tuple[Hashable, tuple[FileInfo, ...]], known: Known) -> None:
         with self._lock:
             self._tables[key] = known
             while len(self._tables) > 1 and (

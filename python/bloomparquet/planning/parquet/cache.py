@@ -16,7 +16,7 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,6 @@ from bloomparquet.planning.parquet.cache_file import CacheDirectory, DamagedEntr
 from bloomparquet.planning.parquet.merge import merge
 from bloomparquet.planning.parquet.row_groups import Lessons, RowGroups
 from bloomparquet.planning.parquet.serialized import Listing, is_damaged, read_table, to_units
-from bloomparquet.query.columns import FileSchema
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
 
@@ -43,7 +42,7 @@ _WORTHWHILE = 1 / 8  # of what is stored: so much more must be known of filters 
 
 log = logging.getLogger("bloomparquet")
 
-_Key = tuple[str, Keys | None, tuple[FileInfo, ...]]
+_Key = tuple[Hashable, Keys | None, tuple[FileInfo, ...]]
 
 
 @dataclass(slots=True)
@@ -100,12 +99,13 @@ class FooterCache:
         files: Sequence[FileInfo],
         count: ReadCount,
         *,
+        keys: Keys | None,
         skip_corrupt: bool,
         locked: dict[FileInfo, BloomParquetError] | None = None,
     ) -> RowGroups:
-        """The row groups of `files`; reads the footers that are not known. `skip_corrupt`, `locked` and errors are as
-        for :func:`read_footers`."""
-        key = (storage.key, storage.keys, tuple(files))
+        """The row groups of `files`; reads the footers that are not known. `keys`, `skip_corrupt`, `locked` and errors
+        are as for :func:`read_footers`. What was read with keys is kept for readers with equal keys alone."""
+        key = (storage.key, keys, tuple(files))
         with self._lock:
             disk = self._disk
             known = self._tables.get(key)
@@ -114,23 +114,18 @@ class FooterCache:
                 if disk is not None:
                     known.stored.setdefault(disk.directory, None)
                 return known.table
-        if storage.keys is not None and not storage.keys.allow_plaintext_files:
+        if keys is not None and not keys.allow_plaintext_files:
             disk = None  # which has plain files only
         listing = Listing(storage, files) if disk is not None and files else None
         if listing is None or not listing.storable:
             disk = listing = None
         if disk is not None and listing is not None:
             path = disk.path(listing.name)
-            table = self._load(disk, path, storage, files, listing)
+            table = self._load(disk, path, storage, keys, files, listing)
             if table is not None:
                 self._remember(key, _Known(table, {disk.directory: table.lessons}, (path,)))
                 return table
-        return self._gather(storage, files, count, skip_corrupt, locked, disk, listing)
-
-    def schemas(self, storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[FileSchema]:
-        """The distinct schemas of `files`; those that are damaged or do not open have none."""
-        found = read_footers(storage, files, count, skip_corrupt=True, locked={})
-        return list({id(footer.layout.schema): footer.layout.schema for footer in found if footer is not None}.values())
+        return self._gather(storage, keys, files, count, skip_corrupt, locked, disk, listing)
 
     def clear(self) -> None:
         """Forget everything that is in memory."""
@@ -140,6 +135,7 @@ class FooterCache:
     def _gather(
         self,
         storage: Storage,
+        keys: Keys | None,
         files: Sequence[FileInfo],
         count: ReadCount,
         skip_corrupt: bool,
@@ -154,7 +150,7 @@ class FooterCache:
         unknown = [i for i, file in enumerate(files) if file.mtime_ns]
         superseded: list[Path] = []
         all_stored = True
-        for other in self._neighbours(storage, disk, listing):
+        for other in self._neighbours(storage, keys, disk, listing):
             if not unknown:
                 break
             places = other.table.places
@@ -167,31 +163,36 @@ class FooterCache:
                 if len(hits) >= _NEARLY_ALL * len(places):
                     superseded += other.entries
         unread = [i for i in range(len(files)) if i not in origin]
-        footers = read_footers(storage, [files[i] for i in unread], count, skip_corrupt=skip_corrupt, locked=locked)
+        footers = read_footers(
+            storage, [files[i] for i in unread], count, keys=keys, skip_corrupt=skip_corrupt, locked=locked
+        )
         read = {i: footer for i, footer in zip(unread, footers, strict=True) if footer is not None}
         lasting = {i for i, same in zip(read, are_unchanged(storage, [files[i] for i in read]), strict=True) if same}
         for some in (sorted(lasting), [i for i in read if i not in lasting]):
             if some:
                 origin |= {i: (len(parts), place) for place, i in enumerate(some)}
-                parts.append(RowGroups.of_footers(storage, [files[i] for i in some], [read[i] for i in some]))
-        table = _assemble(storage, files, parts, origin)
+                parts.append(RowGroups.of_footers(storage, [files[i] for i in some], [read[i] for i in some], keys))
+        table = _assemble(storage, keys, files, parts, origin)
         kept = table
         if len(lasting) < len(read):
-            kept = _assemble(storage, files, parts, {i: origin[i] for i in origin if i not in read or i in lasting})
+            lasting_origin = {i: at for i, at in origin.items() if i not in read or i in lasting}
+            kept = _assemble(storage, keys, files, parts, lasting_origin)
         if kept.files:
             known = _Known(kept)
             if disk is not None:
                 # What others have stored, or will, need not be stored a second time.
                 known.stored[disk.directory] = None if lasting or not all_stored else kept.lessons
                 known.superseded = tuple(superseded) if lasting else ()
-            self._remember((storage.key, storage.keys, tuple(kept.files)), known)
+            self._remember((storage.key, keys, tuple(kept.files)), known)
         return table
 
-    def _neighbours(self, storage: Storage, disk: CacheDirectory | None, listing: Listing | None) -> Iterator[_Known]:
+    def _neighbours(
+        self, storage: Storage, keys: Keys | None, disk: CacheDirectory | None, listing: Listing | None
+    ) -> Iterator[_Known]:
         """Tables that may know some of the files: those in memory, then those of the same data set on disk; used last
         first."""
         with self._lock:
-            own = storage.key, storage.keys
+            own = storage.key, keys
             held = [known for (*scope, _), known in reversed(self._tables.items()) if tuple(scope) == own]
         for known in held:
             if not known.table.outdated:
@@ -203,7 +204,7 @@ class FooterCache:
             paths = disk.latest(listing.prefix, _NEIGHBOURS)
         for path in paths:
             if not any(path in known.entries for known in held):
-                table = self._load(disk, path, storage)
+                table = self._load(disk, path, storage, keys)
                 if table is not None:
                     yield _Known(table, {disk.directory: table.lessons}, (path,))
 
@@ -212,13 +213,14 @@ class FooterCache:
         disk: CacheDirectory,
         path: Path,
         storage: Storage,
+        keys: Keys | None,
         files: Sequence[FileInfo] | None = None,
         listing: Listing | None = None,
     ) -> RowGroups | None:
         table = None
         with self._excused(disk), suppress(FileNotFoundError):
             try:
-                table = read_table(Entry(path), storage, files, listing)
+                table = read_table(Entry(path), storage, keys, files, listing)
                 disk.touch(path)
             except DamagedEntryError as error:
                 log.info("%s; it will be replaced", error)
@@ -283,12 +285,16 @@ def _is_worth_storing(known: _Known, directory: Path) -> bool:
 
 
 def _assemble(
-    storage: Storage, files: Sequence[FileInfo], parts: Sequence[RowGroups], origin: Mapping[int, tuple[int, int]]
+    storage: Storage,
+    keys: Keys | None,
+    files: Sequence[FileInfo],
+    parts: Sequence[RowGroups],
+    origin: Mapping[int, tuple[int, int]],
 ) -> RowGroups:
     places = sorted(origin)
     some = files if len(places) == len(files) else [files[i] for i in places]
     if not places:
-        return RowGroups.of_footers(storage, (), ())
+        return RowGroups.of_footers(storage, (), (), keys)
     if len(parts) == 1 and list(parts[0].files) == list(some):
         return parts[0]
     part, place = np.array([origin[i] for i in places], np.int64).T

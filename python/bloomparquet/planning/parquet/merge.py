@@ -34,7 +34,9 @@ def merge(
     moved = _expand(np.cumsum(counts) - counts, counts, order)
     arrays = GroupArrays(counts[order], of_file, limit[order], rows[moved], extents[moved])
     footers = [table.held_footers[at] for table, some in zip(parts, taken, strict=True) for at in some.tolist()]
-    merged = RowGroups(parts[0].storage, files, arrays, layouts, [footers[i] for i in order.tolist()])
+    merged = RowGroups(
+        parts[0].storage, files, arrays, layouts, [footers[i] for i in order.tolist()], keys=parts[0].keys
+    )
     if all(len(set(map(id, table.layouts))) == len(table.layouts) for table in parts):
         for number, layout in enumerate(layouts):
             _merge_columns(merged, number, layout, parts, groups, moved)

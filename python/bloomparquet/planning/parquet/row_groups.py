@@ -27,9 +27,10 @@ from bloomparquet.errors import (
     brief,
 )
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
+from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.column_chunks import NOTHING, ChunkFields
 from bloomparquet.parquet.metadata.file_profile import Layout
-from bloomparquet.parquet.metadata.footer import Footer, ask_for_keys, read_footers
+from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
 from bloomparquet.parquet.values.bounds import bounds_of
 from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of
 from bloomparquet.planning.parquet.filter_index import Learnt
@@ -162,8 +163,10 @@ class RowGroups:
         layouts: Sequence[Layout],
         footers: Sequence[Footer | None],
         stored: StoredColumns | None = None,
+        keys: Keys | None = None,
     ) -> None:
         self.storage, self.files, self.arrays, self.layouts = storage, files, arrays, layouts
+        self.keys = keys
         self.paths = [file.path for file in files]
         self.file = np.repeat(np.arange(len(files)), arrays.counts)
         self.first = np.concatenate(([0], np.cumsum(arrays.counts, dtype=np.int64)))  # of each file, and the end
@@ -179,7 +182,9 @@ class RowGroups:
         self._lock = threading.RLock()
 
     @classmethod
-    def of_footers(cls, storage: Storage, files: Sequence[FileInfo], footers: Sequence[Footer]) -> RowGroups:
+    def of_footers(
+        cls, storage: Storage, files: Sequence[FileInfo], footers: Sequence[Footer], keys: Keys | None = None
+    ) -> RowGroups:
         numbers: dict[int, int] = {}
         layouts: list[Layout] = []
         layout = np.empty(len(files), np.int64)
@@ -192,7 +197,7 @@ class RowGroups:
         limit = np.array([info.size - footer.size for info, footer in zip(files, footers, strict=True)], np.int64)
         rows = np.array([rows for footer in footers for rows in footer.rows], np.int64)
         extents = np.full((len(rows), 2), UNKNOWN, np.int64)
-        return cls(storage, files, GroupArrays(counts, layout, limit, rows, extents), layouts, footers)
+        return cls(storage, files, GroupArrays(counts, layout, limit, rows, extents), layouts, footers, keys=keys)
 
     def __len__(self) -> int:
         return len(self.file)
@@ -239,7 +244,7 @@ class RowGroups:
 
     def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
         """Take over what is known of a column, unless it is that a key is missing which may be there the next time."""
-        found, keys = self._with(key, arrays), self.storage.keys
+        found, keys = self._with(key, arrays), self.keys
         if not found.filters.locked or keys is None or keys.retriever is None:
             with self._lock:
                 self._chunks[key] = found
@@ -326,7 +331,8 @@ class RowGroups:
         places = list(places)
         with self._lock:
             missing = [place for place in places if self._footers[place] is None]
-            found = read_footers(self.storage, [self.files[place] for place in missing], reads) if missing else []
+            files = [self.files[place] for place in missing]
+            found = read_footers(self.storage, files, reads, keys=self.keys) if missing else []
             for place, footer in zip(missing, found, strict=True):
                 assert footer is not None
                 if not self._agrees(place, footer):
@@ -336,7 +342,7 @@ class RowGroups:
                         "same for a file of the same size and time: list it and read it again"
                     )
                 self._footers[place] = footer
-            self.outdated |= not all(are_unchanged(self.storage, [self.files[place] for place in missing]))
+            self.outdated |= not all(are_unchanged(self.storage, files))
             return [footer for place in places if (footer := self._footers[place]) is not None]
 
     def _agrees(self, place: int, footer: Footer) -> bool:
@@ -385,7 +391,7 @@ class RowGroups:
     def _extract(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> ColumnArrays:
         places = list(dict.fromkeys(self.file[self.members(layout)].tolist()))
         footers = self.read_footers(places, reads)
-        refusals = ask_for_keys(self.storage, footers, leaf.index)
+        refusals = prefetch_keys(self.keys, footers, leaf.index)
         opened = _Opened([], {}, {})
         for place, footer, refused in zip(places, footers, refusals, strict=True):
             self._open(place, footer, leaf, refused, opened)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 import bloomparquet.errors
 from bloomparquet.errors import BloomParquetError
+from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import Layout
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.planning.parquet.cache_file import DamagedEntryError, Entry, Unit, code_fingerprint
@@ -55,9 +56,9 @@ class Listing:
 
     @property
     def storable(self) -> bool:
-        """Whether another process would mean the same files by these names: file systems that were given as objects
-        have numbers for names."""
-        return self._unique and (self._storage.key == "file" or "://" in self._storage.key)
+        """Whether these names mean the same files in another process, which knows no file system that was passed as
+        an object."""
+        return self._unique and isinstance(self._storage.key, str)
 
     @property
     def prefix(self) -> str:
@@ -136,8 +137,11 @@ def to_units(table: RowGroups, listing: Listing) -> dict[str, Unit]:
     return units
 
 
-def read_table(entry: Entry, storage: Storage, files: Sequence[FileInfo] | None, listing: Listing | None) -> RowGroups:
+def read_table(
+    entry: Entry, storage: Storage, keys: Keys | None, files: Sequence[FileInfo] | None, listing: Listing | None
+) -> RowGroups:
     """The table that `entry` holds: that of `files`, whose listing is given, or whichever it is of on this storage.
+    Footers that have to be read again are decrypted with `keys`.
 
     Raises :class:`DamagedEntryError` when it is damaged, or not of these files.
     """
@@ -156,7 +160,7 @@ def read_table(entry: Entry, storage: Storage, files: Sequence[FileInfo] | None,
         arrays = GroupArrays(unit["counts"], unit["layout"], unit["limit"], unit["rows"], extents)
         if not len(files) == len(arrays.counts) == len(arrays.layout) == len(arrays.limit):
             raise DamagedEntryError(f"{entry.path}: of other files")
-        return RowGroups(storage, files, arrays, layouts, [None] * len(files), _Stored(entry))
+        return RowGroups(storage, files, arrays, layouts, [None] * len(files), _Stored(entry), keys)
     except _ERRORS as error:
         raise DamagedEntryError(f"{entry.path}: {error}") from error
 
@@ -247,7 +251,7 @@ def _texts_of(unit: Unit, name: str) -> NDArray[Any]:
 def _storage(storage: Storage) -> NDArray[np.uint8]:
     """What storages are told apart by. Some have secrets in their names, so it is a digest, and one that has no
     collisions."""
-    return _bytes(hashlib.sha256(storage.key.encode("utf-8", "surrogatepass")).digest())
+    return _bytes(hashlib.sha256(str(storage.key).encode("utf-8", "surrogatepass")).digest())
 
 
 def _bytes(raw: bytes) -> NDArray[np.uint8]:

@@ -18,8 +18,11 @@ from bloomparquet.parquet.encryption.modules import Module
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.query.names import shown
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
-from bloomparquet.writing.footer_edit import Place
-from bloomparquet.writing.rewrite import Extent
+
+Place = tuple[int, int]
+"""A column chunk: row group and leaf."""
+Extent = tuple[int, int]
+"""Bytes of a file: start and end offset."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ and what can be done instead."""
 from __future__ import annotations
 
 from bloomparquet.errors import EncryptionError, NotParquetError, UnsupportedError
+from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
@@ -13,11 +14,11 @@ WRITE_ORC = (
 )
 
 
-def read_footer(storage: Storage, file: FileInfo, count: ReadCount) -> Footer:
+def read_footer(storage: Storage, file: FileInfo, count: ReadCount, keys: Keys | None) -> Footer:
     """Raises UnsupportedError for an ORC file, whose filters lie within its stripes, and what
     :func:`bloomparquet.parquet.metadata.footer.read_footers` does."""
     try:
-        (footer,) = read_footers(storage, [file], count)
+        (footer,) = read_footers(storage, [file], count, keys=keys)
     except NotParquetError:
         from bloomparquet.orc.file_tail import are_orc  # here, because who has no ORC files shall not wait for it
 

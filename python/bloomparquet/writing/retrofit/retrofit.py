@@ -33,13 +33,22 @@ from bloomparquet.storage.table_formats import directories_of, require_copyable,
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, paying_columns
 from bloomparquet.writing.filters.build import insert_equals
 from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.locate import Existing, find_filters, has_filter, is_open, read_filter, replaced
+from bloomparquet.writing.filters.locate import (
+    Existing,
+    Extent,
+    Place,
+    find_filters,
+    has_filter,
+    is_open,
+    read_filter,
+    replaced,
+)
 from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
-from bloomparquet.writing.footer_edit import Place, require_footer_key, require_keys_inside
+from bloomparquet.writing.footer_edit import require_footer_key, require_keys_inside
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, warn_of_filters
 from bloomparquet.writing.retrofit import tail
 from bloomparquet.writing.retrofit.footers import read_footer
-from bloomparquet.writing.rewrite import Extent, Filters, Rewrite, data_end, rewrite
+from bloomparquet.writing.rewrite import Filters, Rewrite, data_end, rewrite
 
 OnError = Literal["raise", "report"]
 Named = Mapping[str | Column, Bloom]
@@ -255,7 +264,7 @@ def _run(
     target_storage, jobs = jobs_of(dataset, src, dst, filesystem)
     places = directories_of(target_storage, (job.target or job.file.path for job in jobs))
     require_writable(target_storage, places)
-    work = partial(_reported, change, storage, target_storage, dry_run=dry_run, on_error=on_error)
+    work = partial(_reported, change, storage, target_storage, keys=dataset.keys, dry_run=dry_run, on_error=on_error)
     outcomes = []
     for outcome in in_threads(min(max(storage.threads, os.cpu_count() or 1), _MOST_THREADS), work, jobs):
         outcomes.append(outcome)
@@ -290,16 +299,17 @@ def jobs_of(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any 
 
 
 def change_file(
-    change: Change, storage: Storage, target_storage: Storage, job: Job, *, dry_run: bool = False
+    change: Change, storage: Storage, target_storage: Storage, job: Job, *, keys: Keys | None, dry_run: bool = False
 ) -> FileOutcome:
-    """Do one file. Raises what makes it impossible; the file is then as it was."""
+    """Do one file, with the `keys` to it if it is encrypted. Raises what makes it impossible; the file is then as it
+    was."""
     file, target = job.file, job.target
     if not dry_run:
         if isinstance(storage, LocalStorage) and target is None and tail.recover(file.path):
             file = storage.list_files(file.path, recursive=False)[0]
         sweep(target_storage, target or file.path)
     count = ReadCount()
-    footer = read_footer(storage, file, count)
+    footer = read_footer(storage, file, count, keys)
     require_footer_key(file.path, footer)
     if target is not None:
         require_keys_inside(file.path, footer)
@@ -343,10 +353,17 @@ def _write(storage: Storage, file: FileInfo, target_storage: Storage, target: st
 
 
 def _reported(
-    change: Change, storage: Storage, target_storage: Storage, job: Job, *, dry_run: bool, on_error: OnError
+    change: Change,
+    storage: Storage,
+    target_storage: Storage,
+    job: Job,
+    *,
+    keys: Keys | None,
+    dry_run: bool,
+    on_error: OnError,
 ) -> FileOutcome:
     try:
-        return change_file(change, storage, target_storage, job, dry_run=dry_run)
+        return change_file(change, storage, target_storage, job, keys=keys, dry_run=dry_run)
     except (BloomParquetError, OSError) as error:
         if on_error == "raise":
             raise
@@ -355,17 +372,17 @@ def _reported(
 
 def _readable(dataset: Dataset) -> RowGroups:
     """The row groups of the files whose footers can be read; the others have their own errors in their turn."""
-    storage, count = dataset.storage, ReadCount()
+    storage, keys, count = dataset.storage, dataset.keys, ReadCount()
     try:
-        return cache.row_groups(storage, dataset.files, count, skip_corrupt=True)
+        return cache.row_groups(storage, dataset.files, count, keys=keys, skip_corrupt=True)
     except BloomParquetError:
-        readable = [file for file in dataset.files if _has_footer(storage, file)]
-        return cache.row_groups(storage, readable, count, skip_corrupt=True)
+        readable = [file for file in dataset.files if _has_footer(storage, file, keys)]
+        return cache.row_groups(storage, readable, count, keys=keys, skip_corrupt=True)
 
 
-def _has_footer(storage: Storage, file: FileInfo) -> bool:
+def _has_footer(storage: Storage, file: FileInfo, keys: Keys | None) -> bool:
     try:
-        read_footer(storage, file, ReadCount())
+        read_footer(storage, file, ReadCount(), keys)
     except BloomParquetError:
         return False
     return True
@@ -378,7 +395,7 @@ def _require_somewhere(dataset: Dataset, bloom: Named, spell: Spell) -> None:
     path, schema = "", None
     for file in dataset.files:
         try:
-            schema, path = read_footer(dataset.storage, file, ReadCount()).layout.schema, file.path
+            schema, path = read_footer(dataset.storage, file, ReadCount(), dataset.keys).layout.schema, file.path
         except (BloomParquetError, OSError):
             continue
         there = [

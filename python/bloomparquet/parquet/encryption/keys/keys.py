@@ -20,14 +20,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from bloomparquet.errors import EncryptionError, KeyRetrievalError, MissingKeyError, OptionError, nearest
+from bloomparquet.parquet.encryption.keys.material import require_key
 from bloomparquet.query.names import names_of
 
 if TYPE_CHECKING:
     from bloomparquet.query.predicate import Column
     from bloomparquet.storage.files import Storage
-
-KEY_BYTES = (16, 24, 32)
-"""The sizes that AES keys have."""
 
 
 @runtime_checkable
@@ -224,16 +222,6 @@ def missing_key(what: str) -> MissingKeyError:
     return MissingKeyError(
         f"encrypted, and {what} is not given; give it in keys (in Spark keyProvider, in a shell --key-provider)"
     )
-
-
-def require_key(key: object, what: str) -> bytes:
-    """`key`, which is one. Raises OptionError that does not show it."""
-    if not isinstance(key, bytes | bytearray | memoryview):
-        raise OptionError(f"{what} is a {type(key).__name__}; expected bytes")
-    found = bytes(key)
-    if len(found) not in KEY_BYTES:
-        raise OptionError(f"{what} has {len(found)} bytes; expected 16, 24 or 32")
-    return found
 
 
 def load_keys(provider: str) -> Keys:

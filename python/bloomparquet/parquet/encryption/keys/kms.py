@@ -21,13 +21,13 @@ from datetime import timedelta
 from typing import Any
 
 from bloomparquet.errors import EncryptionError, OptionError
-from bloomparquet.parquet.encryption.keys.keys import require_key
 from bloomparquet.parquet.encryption.keys.material import (
     FOOTER_REFERENCE,
     KeyMaterial,
     find_external,
     parse_metadata,
     read_external,
+    require_key,
     shown,
     unwrap_locally,
 )

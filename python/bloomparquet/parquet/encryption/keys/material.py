@@ -17,10 +17,11 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from bloomparquet.errors import EncryptionError, FormatError
-from bloomparquet.parquet.encryption.keys.keys import KEY_BYTES
+from bloomparquet.errors import EncryptionError, FormatError, OptionError
 from bloomparquet.storage.files import Storage
 
+KEY_BYTES = (16, 24, 32)
+"""The sizes that AES keys have."""
 FOOTER_REFERENCE = "footerKey"
 """What the key metadata of a footer refers to in the file beside it."""
 
@@ -56,6 +57,16 @@ class KeyMaterial:
         if self.encryption_key is not None:
             fields["keyEncryptionKeyID"], fields["wrappedKEK"] = self.encryption_key
         return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def require_key(key: object, what: str) -> bytes:
+    """`key`, which is one. Raises OptionError that does not show it."""
+    if not isinstance(key, bytes | bytearray | memoryview):
+        raise OptionError(f"{what} is a {type(key).__name__}; expected bytes")
+    found = bytes(key)
+    if len(found) not in KEY_BYTES:
+        raise OptionError(f"{what} has {len(found)} bytes; expected 16, 24 or 32")
+    return found
 
 
 def parse_metadata(raw: bytes) -> KeyMaterial | str:

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import OptionError, UnsupportedError, nearest
-from bloomparquet.parquet.encryption.keys.keys import KEY_BYTES
 from bloomparquet.parquet.encryption.keys.kms import DEFAULT_INSTANCE, Connection, require_config, require_factory
-from bloomparquet.parquet.encryption.keys.material import KeyMaterial, wrap_locally
+from bloomparquet.parquet.encryption.keys.material import KEY_BYTES, KeyMaterial, wrap_locally
 from bloomparquet.parquet.encryption.keys.ttl_cache import Expiring
 
 if TYPE_CHECKING:

@@ -1,0 +1,200 @@
+"""Which room may import which: imports point down only, in every file, and there is no circle.
+
+A *room* is a package. An import counts wherever it stands: at the top of a module, in a function, under
+``TYPE_CHECKING``, and as a string that is the dotted name of a module (``importlib.import_module``).
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import bloomparquet
+
+ROOT = Path(bloomparquet.__file__).parents[1]
+CORE, FACE = "bloomparquet", "pyspark_bloomparquet"
+
+# Each room may import itself and these. `public` is the core's own `__init__`: what `import bloomparquet` gives.
+TOP_ROOMS = {
+    "bloomparquet.errors": set[str](),
+    "bloomparquet.storage": {"errors"},
+    "bloomparquet.query": {"errors"},
+    "bloomparquet.parquet": {"errors", "storage", "query"},
+    "bloomparquet.orc": {"errors", "storage", "query"},
+    "bloomparquet.planning": {"errors", "storage", "query", "parquet", "orc"},
+    "bloomparquet.reading": {"errors", "storage", "query", "parquet", "orc", "planning"},
+    "bloomparquet.writing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading"},
+    "bloomparquet.cli": {"errors", "storage", "query", "parquet", "planning", "reading", "writing", "public"},
+    "pyspark_bloomparquet.options": {"public", "errors", "storage", "query", "parquet", "planning"},
+    "pyspark_bloomparquet.read": {"public", "errors", "storage", "query", "parquet", "planning", "reading"},
+    "pyspark_bloomparquet.jar": {"public", "errors", "storage", "query", "parquet", "planning"},
+    "pyspark_bloomparquet.retrofit": {"public", "errors", "storage", "query", "parquet", "planning", "writing"},
+}
+# Rooms within a room, from the bottom up. Modules that lie directly in the room itself come where it is named.
+INNER_ROOMS = {
+    "bloomparquet.parquet": {
+        "thrift": set[str](),
+        "encryption": {"thrift"},
+        "metadata": {"thrift", "encryption"},
+        "bloom_filter": {"thrift", "encryption"},
+        "pages": {"thrift", "encryption", "metadata"},
+        "values": {"thrift", "metadata", "bloom_filter"},
+    },
+    "bloomparquet.planning": {
+        "evidence": set[str](),
+        "parquet": {"evidence"},
+        "orc": {"evidence"},
+        "planning": {"evidence", "parquet", "orc"},
+    },
+    "bloomparquet.writing": {
+        "filters": set[str](),
+        "advice": {"filters"},
+        "writing": {"filters", "advice"},
+        "retrofit": {"filters", "advice", "writing"},
+    },
+    "pyspark_bloomparquet": {
+        "options": set[str](),
+        "read": {"options"},
+        "jar": {"options"},
+        "retrofit": {"options"},
+        "pyspark_bloomparquet": {"options", "read", "jar", "retrofit"},
+    },
+}
+LOOSE = {
+    CORE: {"__init__", "errors"},
+    FACE: {"__init__", "cli", "source"},  # Spark and the entry point look these up
+    "pyspark_bloomorc": {"__init__"},
+}
+
+
+def _module_of(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {_module_of(file): file for package in LOOSE for file in (ROOT / package).rglob("*.py")}
+
+
+def _imports(module: str) -> set[str]:
+    """The modules that a module imports, names, or holds as a string."""
+    return {name for node in ast.walk(ast.parse(MODULES[module].read_text())) for name in _named(node)} - {module}
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(module=str(module), names=names, level=0):
+            for alias in names:
+                full = f"{module}.{alias.name}"
+                yield full if full in MODULES else module
+        case ast.ImportFrom():
+            raise AssertionError("a relative import; expected the module's full name")
+        case ast.Constant(value=str(text)) if "." in text and text.partition(":")[0] in MODULES:
+            yield text.partition(":")[0]
+
+
+IMPORTS = {module: _imports(module) for module in MODULES}
+
+
+def _room_of(module: str) -> str:
+    """``parquet`` for ``bloomparquet.parquet.thrift.reader``; ``public`` for the core's own ``__init__``."""
+    parts = module.split(".")
+    return "public" if module == CORE else parts[1] if parts[0] == CORE else parts[0]
+
+
+def _inner_room_of(module: str, room: str) -> str:
+    """``thrift`` for ``bloomparquet.parquet.thrift.reader`` in ``bloomparquet.parquet``; the room's own last name for
+    a module directly in it."""
+    inner = module.removeprefix(f"{room}.").split(".")
+    is_package = f"{room}.{inner[0]}" in MODULES and MODULES[f"{room}.{inner[0]}"].name == "__init__.py"
+    return inner[0] if module != room and is_package else room.rpartition(".")[2]
+
+
+def _in(room: str) -> list[str]:
+    return [module for module in MODULES if module == room or module.startswith(f"{room}.")]
+
+
+@pytest.mark.parametrize("room", TOP_ROOMS)
+def test_a_room_imports_only_rooms_below_it(room: str) -> None:
+    """The face's rooms may know one another; `INNER_ROOMS` says how."""
+    own = FACE if room.startswith(FACE) else room.rpartition(".")[2]
+    allowed = {own, *TOP_ROOMS[room]}
+    upward = [
+        f"{module} -> {name}"
+        for module in _in(room)
+        for name in sorted(IMPORTS[module] & MODULES.keys())
+        if _room_of(name) not in allowed
+    ]
+    assert not upward, "\n".join(upward)
+
+
+@pytest.mark.parametrize("room", INNER_ROOMS)
+def test_inner_rooms_import_only_rooms_below_them(room: str) -> None:
+    modules = _in(room)
+    upward = [
+        f"{module} -> {name}"
+        for module in modules
+        for name in sorted(IMPORTS[module] & set(modules) - {room})
+        if (own := _inner_room_of(module, room)) != (other := _inner_room_of(name, room))
+        and other not in INNER_ROOMS[room][own]
+    ]
+    assert not upward, "\n".join(upward)
+
+
+def test_every_room_is_in_the_tables() -> None:
+    rooms = {module for module, file in MODULES.items() if file.name == "__init__.py"} - LOOSE.keys()
+    inner = {f"{room}.{name}" for room, names in INNER_ROOMS.items() for name in names}
+    assert rooms - inner - TOP_ROOMS.keys() == {"bloomparquet.parquet.encryption.keys"}
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    graph = {module: IMPORTS[module] & MODULES.keys() for module in MODULES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+@pytest.mark.parametrize("package", LOOSE)
+def test_no_module_lies_loose(package: str) -> None:
+    assert {file.stem for file in (ROOT / package).glob("*.py")} == LOOSE[package]
+
+
+@pytest.mark.parametrize("module", [name for name, file in MODULES.items() if file.name == "__init__.py"])
+def test_a_room_says_what_it_owns(module: str) -> None:
+    says = ast.get_docstring(ast.parse(MODULES[module].read_text())) or ""
+    if module in LOOSE:
+        assert says
+        return
+    assert says.startswith("Owns ")
+    if module in TOP_ROOMS and module.startswith(f"{CORE}."):
+        assert "\nMust not " in says
+
+
+@pytest.mark.parametrize("module", _in(CORE))
+def test_the_core_knows_neither_spark_nor_the_face(module: str) -> None:
+    outside = {name.partition(".")[0] for name in IMPORTS[module]}
+    assert not outside & {"pyspark", "py4j", FACE, "pyspark_bloomorc"}
+
+
+def test_the_core_starts_without_spark_and_without_orc() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('pyspark', 'py4j'): sys.modules[name] = None\n"
+        "import bloomparquet, bloomparquet.cli.main, bloomparquet.cli.render, bloomparquet.reading.scan\n"
+        "assert not [name for name in sys.modules if name.startswith('pyspark_bloomparquet')]\n"
+        "assert not [name for name in sys.modules if name.startswith('bloomparquet.orc')]\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_is_there_and_documented() -> None:
+    for name in bloomparquet.__all__:
+        assert getattr(bloomparquet, name).__doc__, name
