@@ -18,8 +18,7 @@ from tests.support.files import write
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = {
-    "path", "where", "filesystem", "recursive", "base_path", "timezone", "case_sensitive", "on_filter_error",
-    "skip_corrupt", "keys", "table_log",
+    "path", "where", "filesystem", "timezone", "case_sensitive", "on_filter_error", "skip_corrupt", "keys", "table_log",
 }  # fmt: skip
 
 
@@ -47,7 +46,7 @@ def test_an_unknown_keyword_is_an_error_of_the_called_function(name: str, number
 
 def test_every_shared_keyword_works_in_all_functions(numbers: str) -> None:
     given: dict[str, Any] = {
-        "filesystem": pa.fs.LocalFileSystem(), "recursive": False, "base_path": str(Path(numbers).parent),
+        "filesystem": pa.fs.LocalFileSystem(),
         "timezone": "Europe/Zurich", "case_sensitive": False, "on_filter_error": "fail", "skip_corrupt": True,
         "keys": None, "table_log": "ignore",
     }  # fmt: skip

@@ -22,7 +22,7 @@ KEPT = 0
 REASONS: tuple[Reason | None, ...] = (None, Reason.PARTITION, Reason.STATISTICS, Reason.BLOOM)
 
 
-class Inside(NamedTuple):
+class RowGroupCounts(NamedTuple):
     """The row groups within stripes: how many there are, how many of them might match, and how many are excluded by
     statistics (of theirs, or of the stripe that they are in) and by Bloom filters."""
 
@@ -83,7 +83,7 @@ class ScanPlan:
     footer_reads: ReadCount
     filter_reads: ReadCount
     locked: Mapping[FileInfo, BloomParquetError]  # why files did not open, or were not read; not in `table`
-    inside: Inside | None = None
+    inside: RowGroupCounts | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ScanPlan):

@@ -20,9 +20,8 @@ from bloomparquet.planning.parquet.filters import Question
 from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
 from bloomparquet.query.literals import Family, normalize_value
 from bloomparquet.query.names import names_of, shown
-from bloomparquet.query.predicate import Column, IsNull
-from bloomparquet.query.predicate import columns as columns_of
-from bloomparquet.query.resolve import bind, readings, resolve, unknown_column, unknown_name
+from bloomparquet.query.predicate import Column
+from bloomparquet.query.resolve import bind, readings, resolve_names, unknown_column, unknown_name
 from bloomparquet.query.verdict import Verdict
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.table_formats import OnTableLog
@@ -105,10 +104,10 @@ def probe(
     if not isinstance(table, RowGroups):
         return _probe_orc(table, name, value, timezone)
     schemas = [layout.schema for layout in table.layouts]
-    test, unknown = resolve(IsNull(name), schemas, (), case_sensitive=True)
-    if unknown:
+    resolved = resolve_names([name], schemas, (), case_sensitive=True)
+    if resolved.unknown:
         raise unknown_column(name, schemas, ())
-    (path,) = columns_of(test)
+    path = resolved.paths[name]
     verdicts = np.ones(len(table), np.bool_)
     for i, layout in enumerate(table.layouts):
         leaf = bind(layout.schema, path, case_sensitive=True)

@@ -23,8 +23,8 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.metadata.schema import FileSchema
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
+from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.planning.planner import cache
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.atomic import replacing, sweep
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage, read_ranges
@@ -357,10 +357,10 @@ def _readable(dataset: Dataset) -> RowGroups:
     """The row groups of the files whose footers can be read; the others have their own errors in their turn."""
     storage, count = dataset.storage, ReadCount()
     try:
-        return cache.row_groups(storage, dataset.files, count, skip_corrupt=True)
+        return process_cache.row_groups(storage, dataset.files, count, skip_corrupt=True)
     except BloomParquetError:
         readable = [file for file in dataset.files if _has_footer(storage, file)]
-        return cache.row_groups(storage, readable, count, skip_corrupt=True)
+        return process_cache.row_groups(storage, readable, count, skip_corrupt=True)
 
 
 def _has_footer(storage: Storage, file: FileInfo) -> bool:
