@@ -43,6 +43,15 @@ class Dataset:
     `partition_names` are the hive columns, outermost first, and ``partition_values[i]`` the raw text of each for
     ``files[i]`` (None is Hive's null directory). Their types are `partition_types`, or those that Spark infers.
     `format` is what the files are known to be; None leaves that to their magic numbers.
+
+    >>> import pyarrow.dataset as ds
+    >>> table = pa.table({"id": range(9), "day": [1, 2, 3] * 3})
+    >>> ds.write_dataset(table, "days", format="parquet", partitioning=["day"], partitioning_flavor="hive")
+    >>> dataset = bp.Dataset.open("days")
+    >>> (len(dataset.files), dataset.partition_names)
+    (3, ('day',))
+    >>> bp.read_table(dataset, "day = 2 AND id = 7").to_pylist()
+    [{'id': 7, 'day': 2}]
     """
 
     storage: Storage

@@ -70,6 +70,12 @@ class ScanPlan:
     `inside` (None for Parquet) counts the row groups within them.
     `requests` counts all reads that planning made, of footers and of filters; `bloom_bytes_read` the bytes of
     filters. Everything is computed; the objects of :attr:`row_groups` are made when they are looked at.
+
+    >>> plan = bp.plan("events.parquet", "user_id = 4711")
+    >>> (plan.kept, plan.total, dict(plan.skipped))
+    (1, 4, {'bloom': 3})
+    >>> [(group.index, group.rows) for group in plan.kept_row_groups()]
+    [(0, 1000)]
     """
 
     dataset: Dataset

@@ -179,6 +179,12 @@ def add_filters(
 
     Raises PlanError for a column that no file has, UnsupportedError for one that cannot carry a useful filter,
     EncryptionError where a key is missing or does not fit, FormatError for damaged files.
+
+    >>> import pyarrow.parquet as pq
+    >>> pq.write_table(pa.table({"user_id": range(1000)}), "old.parquet")
+    >>> [outcome] = bp.add_filters("old.parquet", bloom={"user_id": bp.Bloom(fpp=0.001)})
+    >>> (outcome.action, outcome.filters)
+    ('added', 1)
     """
     dataset = _open(src, dst, filesystem, keys)
     return _run(planned(dataset, bloom, replace), dataset, src, dst, dry_run, on_error, filesystem, progress)
@@ -233,6 +239,13 @@ def shrink_filters(
     local file is changed where it lies instead, from its trailing filters on: faster, and readers must stay away
     meanwhile. Of an encrypted file nothing moves unless `keys` has the keys of all columns, and so it gets no smaller:
     that is an EncryptionError. Otherwise as :func:`add_filters`.
+
+    >>> table = pa.table({"user_id": range(1000)})
+    >>> bp.write_table(table, "large.parquet", bloom={"user_id": bp.Bloom(ndv=100_000)}).filter_bytes
+    131072
+    >>> [outcome] = bp.shrink_filters("large.parquet", fpp=0.01)
+    >>> (outcome.action, outcome.filter_bytes)
+    ('shrunk', 2048)
     """
     dataset = _open(src, dst, filesystem, keys)
     change = ShrinkFilters(fpp, drop_above, in_place_footer)
