@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -69,6 +70,22 @@ def test_errors_while_batches_are_read_stay_what_they_are(numbers: str) -> None:
     Path(numbers).unlink()
     with pytest.raises(FileNotFoundError):
         reader.read_all()
+
+
+def test_dropping_a_reader_early_closes_its_file(numbers: str) -> None:
+    open_files = Path("/proc/self/fd")
+    if not open_files.is_dir():
+        pytest.skip("needs /proc")
+
+    def is_open() -> bool:
+        return any(os.path.realpath(descriptor) == os.path.realpath(numbers) for descriptor in open_files.iterdir())
+
+    reader = bp.scan_batches(numbers)
+    assert not is_open(), "nothing is read before a batch is asked for"
+    assert reader.read_next_batch().num_rows == 100
+    assert is_open()
+    del reader
+    assert not is_open()
 
 
 def test_equal_plans_are_equal_and_have_one_hash(numbers: str) -> None:

@@ -144,6 +144,22 @@ def test_a_value_of_the_wrong_kind_is_an_error_or_excludes_nothing(two_columns: 
         bp.plan(two_columns, "a = 1", on_filter_error="ignore")  # type: ignore[arg-type]
 
 
+def test_pushed_predicate_skips_too_and_is_never_strict(two_columns: str, tmp_path: Path) -> None:
+    for where in (None, "b = 30"):
+        plan = plan_with(two_columns, where, pushed=bp.Eq("a", 31))
+        assert plan.skipped == {"bloom": 1}
+        assert plan.where == (None if where is None else bp.Eq("b", 30))
+    for pushed in (bp.Eq("a", "31"), bp.Eq("nothing", 1)):
+        assert plan_with(two_columns, "b = 30", pushed=pushed).kept == 1
+    with pytest.raises(bp.PlanError, match="'nothing'"):
+        plan_with(two_columns, "nothing = 1", pushed=bp.Eq("a", 31))
+    with pytest.raises(bp.PlanError, match="'b'"):
+        plan_with(two_columns, "b = 'x'", pushed=bp.Eq("a", 30))
+    root = hive(tmp_path / "p", {f"day={day}": {"id": [day]} for day in (1, 2)})
+    assert plan_with(root, "id = 2", pushed=bp.Eq("day", 1)).skipped == {"partition": 1, "statistics": 1}
+    assert plan_with(root, "id = 2", pushed=bp.Eq("day", "x")).kept == 1
+
+
 # --- files whose schemas differ
 
 

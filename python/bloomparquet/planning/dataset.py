@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.fs
@@ -31,8 +31,12 @@ from bloomparquet.storage.table_formats import (
     require_no_stream_log,
 )
 
-PathLike = str | os.PathLike[str]
-Paths = PathLike | Sequence[PathLike]
+PathLike: TypeAlias = str | os.PathLike[str]
+Paths: TypeAlias = PathLike | Sequence[PathLike]
+"""A file, a directory, a glob (``events/*.parquet``), a URL (``s3://bucket/events``), or a list of those.
+
+Below a directory, ``name=value`` directories become partition columns.
+"""
 Format = Literal["parquet", "orc"]
 
 

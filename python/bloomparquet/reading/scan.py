@@ -89,7 +89,8 @@ def scan_batches(
 ) -> pa.RecordBatchReader:
     """The rows of :func:`read_table` as record batches of one schema, with one file's batch in memory at a time.
 
-    The call plans; each batch is read when the reader is asked for it, and errors of reading are raised then.
+    The call itself plans. Each batch is read, and errors of reading are raised, when the reader is asked for it. The
+    file being read is closed when the reader is dropped.
 
     >>> with bp.scan_batches("events.parquet", "country = 'CH'", ["user_id"]) as batches:
     ...     sum(batch.num_rows for batch in batches)

@@ -27,7 +27,6 @@ import numpy as np
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import read_footers
-from bloomparquet.parquet.metadata.schema import FileSchema
 from bloomparquet.planning.parquet.cache_file import CacheDirectory, DamagedEntryError, Entry, code_fingerprint
 from bloomparquet.planning.parquet.merge import merge
 from bloomparquet.planning.parquet.row_groups import Lessons, RowGroups
@@ -128,11 +127,6 @@ class FooterCache:
                 self._remember(key, _Known(table, {disk.directory: table.lessons}, (path,)))
                 return table
         return self._gather(storage, files, count, skip_corrupt, locked, disk, listing)
-
-    def schemas(self, storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[FileSchema]:
-        """The distinct schemas of `files`; those that are damaged or do not open have none."""
-        found = read_footers(storage, files, count, skip_corrupt=True, locked={})
-        return list({id(footer.layout.schema): footer.layout.schema for footer in found if footer is not None}.values())
 
     def clear(self) -> None:
         """Forget everything that is in memory."""
