@@ -21,9 +21,9 @@ from bloomparquet.errors import (
 )
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.plan import RowGroup, ScanPlan
-from bloomparquet.planning.planner import plan
+from bloomparquet.planning.planner import Where, plan
 from bloomparquet.query.predicate import (
     And,
     Eq,
@@ -85,6 +85,7 @@ __all__ = [
     "OptionError",
     "Or",
     "ParquetWriter",
+    "Paths",
     "PlanError",
     "Predicate",
     "Probe",
@@ -94,6 +95,7 @@ __all__ = [
     "StartsWith",
     "UnsupportedError",
     "Verdict",
+    "Where",
     "add_filters",
     "advise",
     "inspect",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shutil
 import subprocess
@@ -20,8 +21,7 @@ from tests.support.files import write
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = {
-    "path", "where", "filesystem", "recursive", "base_path", "timezone", "case_sensitive", "on_filter_error",
-    "skip_corrupt", "keys", "table_log",
+    "path", "where", "filesystem", "timezone", "case_sensitive", "on_filter_error", "skip_corrupt", "keys", "table_log",
 }  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def test_an_unknown_keyword_is_an_error_of_the_called_function(name: str, number
 
 def test_every_shared_keyword_works_in_all_functions(numbers: str) -> None:
     given: dict[str, Any] = {
-        "filesystem": pa.fs.LocalFileSystem(), "recursive": False, "base_path": str(Path(numbers).parent),
+        "filesystem": pa.fs.LocalFileSystem(),
         "timezone": "Europe/Zurich", "case_sensitive": False, "on_filter_error": "fail", "skip_corrupt": True,
         "keys": None, "table_log": "ignore",
     }  # fmt: skip
@@ -72,6 +72,22 @@ def test_errors_while_batches_are_read_stay_what_they_are(numbers: str) -> None:
     Path(numbers).unlink()
     with pytest.raises(FileNotFoundError):
         reader.read_all()
+
+
+def test_dropping_a_reader_early_closes_its_file(numbers: str) -> None:
+    open_files = Path("/proc/self/fd")
+    if not open_files.is_dir():
+        pytest.skip("needs /proc")
+
+    def is_open() -> bool:
+        return any(os.path.realpath(descriptor) == os.path.realpath(numbers) for descriptor in open_files.iterdir())
+
+    reader = bp.scan_batches(numbers)
+    assert not is_open(), "nothing is read before a batch is asked for"
+    assert reader.read_next_batch().num_rows == 100
+    assert is_open()
+    del reader
+    assert not is_open()
 
 
 def test_equal_plans_are_equal_and_have_one_hash(numbers: str) -> None:

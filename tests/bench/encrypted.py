@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.planning.planner import cache
+from bloomparquet.planning.parquet.cache import process_cache
 from pyspark_bloomparquet import attach
 from tests.bench.data import Shape, scatter
 from tests.bench.measure import Contender, Row, Timing, milliseconds, take_turns
@@ -75,7 +75,11 @@ def _in_the_core(paths: dict[str, Path], shape: Shape, rounds: int) -> Iterator[
     contenders = []
     for name in paths:
         contenders += [
-            Contender(f"{name}, cold", lambda number, name=name: run(name, number), before=lambda _: cache.clear()),
+            Contender(
+                f"{name}, cold",
+                lambda number, name=name: run(name, number),
+                before=lambda _: process_cache.clear(),
+            ),
             Contender(
                 f"{name}, warm",
                 lambda number, name=name: run(name, number),

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 import bloomparquet as bp
-from bloomparquet.planning.planner import cache
+from bloomparquet.planning.parquet.cache import process_cache
 from tests.bench.data import Shape, table
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
 from tests.bench.plans import Lookups
@@ -59,7 +59,7 @@ def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator
     plain, cached = duckdb.connect(), duckdb.connect()
     cached.execute("SET parquet_metadata_cache = true")
     yield Contender(_OURS, ours, before=lambda number: ours(number - 1))
-    yield Contender(f"{_OURS}, cold", ours, before=lambda _: cache.clear())
+    yield Contender(f"{_OURS}, cold", ours, before=lambda _: process_cache.clear())
     yield Contender(_DUCKDB_CACHED, lambda number: _ask_duckdb(cached, root, column, value(number)))
     yield Contender("DuckDB", lambda number: _ask_duckdb(plain, root, column, value(number)))
     yield Contender("DuckDB, new connection", fresh_duckdb)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import bloomparquet as bp
-from bloomparquet.planning.planner import cache
+from bloomparquet.planning.parquet.cache import process_cache
 from tests.bench.data import Shape, data_set, file_of, keys, scatter
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
 from tests.bench.naive import NaivePlanner
@@ -105,7 +105,7 @@ def _contenders(lookups: Lookups, where: Any) -> list[Contender]:
         return bp.plan(root, where(number))
 
     return [
-        Contender("cold", run, before=lambda _: cache.clear()),
+        Contender("cold", run, before=lambda _: process_cache.clear()),
         Contender("warm", run, before=lambda number: run(number - 1)),
         Contender(
             "warm, listed before", lambda number: bp.plan(opened, where(number)), before=lambda number: run(number - 1)

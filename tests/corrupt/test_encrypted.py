@@ -17,7 +17,7 @@ from bloomparquet.parquet.encryption.modules import Module
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
-from bloomparquet.planning import planner
+from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount, open_storage
 
 KEYS = bp.Keys(b"f" * 16, {"a": b"a" * 16, "b": b"b" * 16})
@@ -27,9 +27,9 @@ GROUPS, ROWS = 3, 200
 @pytest.fixture(autouse=True)
 def _nothing_is_known() -> Iterator[None]:
     """A file that was altered has its old size, and on some clocks its old time."""
-    planner.cache.clear()
+    process_cache.clear()
     yield
-    planner.cache.clear()
+    process_cache.clear()
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Secret:
         self.written(self.content[:at] + new + self.content[at + len(new) :])
 
     def written(self, content: bytes) -> None:
-        planner.cache.clear()
+        process_cache.clear()
         self.path.write_bytes(content)
 
 
@@ -78,7 +78,7 @@ def assert_noticed(
     """Looking is an error, planning keeps `row_groups` for an absent value, and counts each."""
     with pytest.raises(kind, match=file.path.name):
         bp.inspect(file.path, columns=[column], keys=KEYS)
-    planner.cache.clear()
+    process_cache.clear()
     plan = bp.plan(file.path, f"{column} = 7", keys=KEYS)
     assert (len(plan.errors), {type(error) for error in plan.errors}) == (row_groups, {kind})
     assert plan.kept >= row_groups
@@ -94,7 +94,7 @@ def test_every_byte_of_a_header_and_many_of_a_bitset(plaintext_footer: bool, tmp
         file.altered(at, bytes([file.content[at] ^ (1 << at % 8)]))
         with pytest.raises(bp.EncryptionError, match=r"x\.parquet: row group 1, column a"):
             bp.inspect(file.path, columns=["a"], keys=KEYS)
-        planner.cache.clear()
+        process_cache.clear()
         plan = bp.plan(file.path, "a = 7", keys=KEYS)
         assert (plan.kept, plan.skipped["bloom"], len(plan.errors)) == (1, GROUPS - 1, 1), at
     file.altered(end - 1, bytes([file.content[end - 1] ^ 1]))
@@ -108,7 +108,7 @@ def test_every_byte_of_an_encrypted_footer(tmp_path: Path) -> None:
         file.altered(at, bytes([file.content[at] ^ (1 << at % 8)]))
         with pytest.raises((bp.EncryptionError, bp.FormatError)) as caught:
             bp.inspect(file.path, keys=KEYS)
-        planner.cache.clear()
+        process_cache.clear()
         if isinstance(caught.value, bp.FormatError):  # the algorithm's struct is in plain text, and not understood
             assert at < file.footer_at + 40
             continue
@@ -129,7 +129,7 @@ def test_every_byte_of_a_signed_footer_and_its_signature(tmp_path: Path) -> None
         noticed[caught.type] += 1
         if at >= len(file.content) - 8 - 28:
             assert caught.type is bp.EncryptionError
-        planner.cache.clear()
+        process_cache.clear()
         if caught.type is bp.EncryptionError and at % 4 == 0:
             plan = bp.plan(file.path, "a = 7 AND c = 7", keys=KEYS)
             assert (plan.total, plan.kept, len(plan.errors)) == (1, 1, 1), at

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.planning.planner import plan_scan
-from tests.support.core import Field, column_metadata, decode, edit_footer, encode, read_footer
+from tests.support.core import Field, column_metadata, decode, edit_footer, encode, plan_with, read_footer
 from tests.support.files import filter_offset, write
 
 TABLE = pa.table(
@@ -53,7 +52,7 @@ def look(folder: Path, data: bytes) -> bp.ScanPlan | None:
     plan, error = None, None
     try:
         for where in (WHERES[number % 8], WHERES[(number + 3) % 8], "x IN (4, 31)"):
-            plan = plan_scan(path, where, strict=False)
+            plan = plan_with(path, where, strict=False)
             assert plan.total == plan.kept + plan.skipped.total() == len(list(plan.row_groups))
     except bp.BloomParquetError as found:
         plan, error = None, found

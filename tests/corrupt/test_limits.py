@@ -14,8 +14,7 @@ from bloomparquet.parquet.metadata import column_chunks as chunks
 from bloomparquet.parquet.metadata.column_chunks import NOTHING, ChunkTemplates, StepAllowance
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.planning.planner import plan_scan
-from tests.support.core import Field, edit_footer, read_footer, replace_footer
+from tests.support.core import Field, edit_footer, plan_with, read_footer, replace_footer
 from tests.support.files import write
 
 MANY = 300_000
@@ -150,7 +149,7 @@ def test_very_many_chunks_of_forms_of_their_own_are_beyond_a_limit(path: str, mo
     plan = bp.plan(path, "id = 7")
     assert plan.kept == 1
     assert "more than 5 column chunks have metadata that is unlike that of all others" in str(plan.errors[0])
-    assert plan_scan(path, "id = 7", skip_corrupt=True, strict=False).kept == 1
+    assert plan_with(path, "id = 7", skip_corrupt=True, strict=False).kept == 1
 
 
 @pytest.mark.parametrize("kind", [TRUE, 5, BINARY])

@@ -23,9 +23,8 @@ from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import hash_longs
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, MAX_STREAM, ROW_INDEX
 from bloomparquet.planning.orc.cache import cache
-from bloomparquet.planning.planner import plan_scan
 from tests.reading.test_inspect_orc import index
-from tests.support.core import kept_indexes
+from tests.support.core import kept_indexes, plan_with
 from tests.support.orc import OrcFile, footer_message, forge
 from tests.support.orc_rewriting import drop_statistics, rewrite, write
 
@@ -246,7 +245,7 @@ def test_absurd_numbers_of_rows_are_errors_and_take_no_memory(path: str, how: Ca
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
-    plan = plan_scan(path, "x = 301", skip_corrupt=True, strict=False)
+    plan = plan_with(path, "x = 301", skip_corrupt=True, strict=False)
     assert (plan.total, plan.kept, len(plan.errors)) == (kept, kept, kept)
 
 
@@ -348,7 +347,7 @@ def test_no_flipped_byte_makes_more_than_an_error_of_ours(tmp_path: Path) -> Non
             Path(path).write_bytes(data)
             cache.clear()
             try:
-                plan = plan_scan(path, where, strict=False)
+                plan = plan_with(path, where, strict=False)
                 outcomes["counted" if plan.errors else "plan"] += 1
             except BloomParquetError:
                 outcomes["error"] += 1
@@ -368,7 +367,7 @@ def test_a_file_that_is_cut_short_is_an_error_or_whole(tmp_path: Path) -> None:
             assert kept_indexes(bp.plan(path, "x = 58")) == {1}
         except BloomParquetError:
             errors += 1
-            assert plan_scan(path, "x = 58", skip_corrupt=True, strict=False).total == 0
+            assert plan_with(path, "x = 58", skip_corrupt=True, strict=False).total == 0
     assert errors > len(file) - 10
 
 

@@ -25,7 +25,7 @@ from bloomparquet.query import predicate as p
 from bloomparquet.storage.files import open_storage
 from pyspark_bloomparquet.jar import planner_worker
 from pyspark_bloomparquet.jar.planner_worker import parse_listing, present, ranges, summarize
-from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_shown_as, write_frame
+from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_reader_types, write_frame
 from tests.support import files
 from tests.support.core import Field, edit_footer
 
@@ -154,8 +154,11 @@ def test_a_listing_of_two_storages_is_refused(tmp_path: Path) -> None:
         parse_listing(listing, 2)
 
 
+LENIENT = planner.PlanOptions(skip_corrupt=True, strict=False)
+
+
 def plan_of(path: str, where: p.Predicate) -> bp.ScanPlan:
-    return planner.plan_scan(parse_listing(listing_of(path), 1), where, skip_corrupt=True, strict=False)
+    return planner.plan_dataset(parse_listing(listing_of(path), 1), where, LENIENT)
 
 
 def read_by_spark(path: str, found: bp.ScanPlan) -> tuple[list[int], list[tuple[int, int]]]:
@@ -237,7 +240,7 @@ def test_a_file_that_is_not_understood_is_read_whole(tmp_path: Path) -> None:
     bad = tmp_path / "b.parquet"
     bad.write_bytes(b"PAR1" + b"\xff" * 50 + b"PAR1")
     dataset = parse_listing(listing_of(good, bad, tmp_path / "a.parquet"), 3)
-    answer, body = summarize(planner.plan_scan(dataset, p.Eq("id", 3), skip_corrupt=True, strict=False), ["beware"])
+    answer, body = summarize(planner.plan_dataset(dataset, p.Eq("id", 3), LENIENT), ["beware"])
     file, start, length = ranges_in(answer, body)
     assert file == [0, 1, 2]
     assert (start[1], length[1]) == (0, bad.stat().st_size)
@@ -270,8 +273,8 @@ print(json.dumps(read_frame(answers)[0]))
 
 def test_columns_travel_with_the_types_that_they_are_shown_as() -> None:
     pairs = json.loads('[[["a", "b.c"], "decimal(10,2)"], [["n"], "bigint"]]')
-    assert to_shown_as(pairs) == {("a", "b.c"): "decimal(10,2)", ("n",): "bigint"}
-    assert to_shown_as([]) == {}
+    assert to_reader_types(pairs) == {("a", "b.c"): "decimal(10,2)", ("n",): "bigint"}
+    assert to_reader_types([]) == {}
 
 
 @pytest.mark.parametrize("name", ["day=2024-01-01 00%3A00%3A00", "straße #1?", "a%20b"])

@@ -8,13 +8,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pytest
 
-from pyspark_bloomparquet.jar.protocol import read_frame, write_frame
+from pyspark_bloomparquet.jar import planner_worker
+from pyspark_bloomparquet.jar.planner_worker import Worker
+from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, write_frame
 from tests.support import files
 
 MAIN = "from pyspark_bloomparquet.jar.planner_worker import main; main()"
@@ -30,19 +33,7 @@ class Planner:
         self.cache = cache
 
     def send(self, identity: int, paths: list[Path], predicate: Any, **more: Any) -> None:
-        request = {
-            "id": identity,
-            "version": 3,
-            "format": "parquet",
-            "files": len(paths),
-            "predicate": predicate,
-            "shownAs": [[["id"], "bigint"]],
-            "caseSensitive": False,
-            "timeZone": None,
-            "offsets": [],
-            "options": {"cacheDirectory": str(self.cache)},
-            **more,
-        }
+        request = {**request_of(paths, predicate, self.cache), "id": identity, **more}
         write_frame(self.requests, request, listing_of(paths))
 
     def receive(self) -> tuple[dict[str, Any], list[list[int]]]:
@@ -57,6 +48,21 @@ class Planner:
         head, _ = self.receive()
         assert head["id"] == 1
         return head
+
+
+def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]:
+    return {
+        "id": 1,
+        "version": 3,
+        "format": "parquet",
+        "files": len(paths),
+        "predicate": predicate,
+        "shownAs": [[["id"], "bigint"]],
+        "caseSensitive": False,
+        "timeZone": None,
+        "offsets": [],
+        "options": {"cacheDirectory": str(cache)},
+    }
 
 
 def listing_of(paths: list[Path]) -> bytes:
@@ -148,12 +154,12 @@ def test_what_prints_does_not_end_up_between_the_frames(tmp_path: Path, lake: li
     noisy = """
 import os
 from pyspark_bloomparquet.jar import planner_worker
-plan = planner_worker.planner.plan_scan
+plan = planner_worker.planner.plan_dataset
 def loud(*args, **kwargs):
     print("a line", flush=True)
     os.write(1, b"and bytes")
     return plan(*args, **kwargs)
-planner_worker.planner.plan_scan = loud
+planner_worker.planner.plan_dataset = loud
 planner_worker.main()
 """
     with started(tmp_path, noisy) as planner:
@@ -190,6 +196,25 @@ def test_processes_that_share_a_disk_cache_answer_alike(tmp_path: Path, lake: li
             assert found == {i: [i % 5] for i in range(40)}
     with started(tmp_path) as third:  # what the others left behind is enough
         assert third.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
+
+
+def test_cache_false_stores_nothing_beside_other_loads(
+    tmp_path: Path, lake: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load with ``cache=false`` stores nothing, even if a load that may store is planned at the same time."""
+    worker = Worker(BytesIO())
+    private, public = (request_of([path], equals(1), tmp_path) for path in lake[:2])
+    private["options"]["cache"] = "false"
+
+    def plan_the_other_first(predicate: Any) -> Any:
+        monkeypatch.undo()
+        worker._answer(public, listing_of(lake[1:2]))
+        return to_predicate(predicate)
+
+    monkeypatch.setattr(planner_worker, "to_predicate", plan_the_other_first)
+    worker._answer(private, listing_of(lake[:1]))
+    (stored,) = tmp_path.rglob("*.columns")
+    assert lake[0].name.encode() not in stored.read_bytes()
 
 
 def test_a_damaged_disk_cache_changes_no_answer(tmp_path: Path, lake: list[Path]) -> None:

@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata import file_profile as layout_module
-from bloomparquet.planning.planner import cache, plan_scan
+from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.planner import PlanOptions, plan_dataset
 from tests.support.core import empty_filters, set_filter_place, watch_reads
-from tests.support.disk_cache import ROOM, cache_in, entries, restart, ten_files, told, uncached
+from tests.support.disk_cache import cache_in, entries, restart, ten_files, told, uncached, use_disk
 from tests.support.files import hive, write
 
 
@@ -55,12 +56,13 @@ def test_what_was_queried_before_costs_a_new_process_no_read(data: Path, directo
 
 def test_another_process_reads_what_this_one_has_stored(data: Path, directory: Path) -> None:
     first = bp.plan(data, "x = 31")
-    cache.persist()
+    process_cache.persist()
     code = (
         "import sys, bloomparquet as bp\n"
-        "from bloomparquet.planning.planner import cache\n"
-        "cache.use_disk(sys.argv[1], 1 << 30)\n"
-        "plan = bp.plan(sys.argv[2], 'x = 31')\n"
+        "from bloomparquet.planning.parquet.cache import process_cache\n"
+        "from bloomparquet.planning.planner import PlanOptions, plan_dataset\n"
+        "cache = process_cache.on_disk(sys.argv[1], 1 << 30)\n"
+        "plan = plan_dataset(bp.Dataset.open(sys.argv[2]), 'x = 31', PlanOptions(cache=cache))\n"
         "print(plan.requests, plan)\n"
     )
     source = Path(bp.__file__).parents[1]
@@ -74,11 +76,11 @@ def test_another_process_reads_what_this_one_has_stored(data: Path, directory: P
 def test_planning_writes_nothing_until_it_is_told_to(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
     assert not directory.exists()
-    cache.persist()
+    process_cache.persist()
     (entry,) = entries(directory)
     written = entry.stat().st_ino
     bp.plan(data, "x = 33")
-    cache.persist()
+    process_cache.persist()
     assert entries(directory) == [entry]
     assert entry.stat().st_ino == written  # nothing new was learnt
 
@@ -196,7 +198,7 @@ def test_partitions_of_a_known_data_set_are_known(tmp_path: Path, directory: Pat
         expected = uncached(root, where)
         found = bp.plan(root, where)
         assert (told(found), found.footer_reads.requests) == (expected, 0)
-    cache.persist()
+    process_cache.persist()
     assert len(entries(directory)) == 1  # that has it all
 
 
@@ -275,19 +277,19 @@ def test_whatever_is_known_of_whichever_files_plans_are_the_uncached_ones(
     mixed: bp.Dataset, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[list[int], str, int, str]]
 ) -> None:
     directory = tmp_path_factory.mktemp("cache")
-    cache.clear()
+    process_cache.clear()
     try:
         for places, pattern, value, then in steps:
-            cache.use_disk(None if then == "off" else directory, ROOM)
+            use_disk(None if then == "off" else directory)
             some = replace(
                 mixed, files=tuple(mixed.files[i] for i in places), partition_values=tuple(() for _ in places)
             )
             where = pattern.format(value, value)
-            assert told(plan_scan(some, where, strict=False)) == uncached(some, where, strict=False)
-            {"": list, "off": list, "persist": cache.persist, "restart": restart}[then]()
+            assert told(plan_dataset(some, where, PlanOptions(strict=False))) == uncached(some, where, strict=False)
+            {"": list, "off": list, "persist": process_cache.persist, "restart": restart}[then]()
     finally:
-        cache.use_disk(None)
-        cache.clear()
+        use_disk(None)
+        process_cache.clear()
 
 
 def test_unusable_filters_are_told_again_by_another_process(

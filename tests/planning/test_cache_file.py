@@ -21,11 +21,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.parquet import cache_file as disk_module
-from bloomparquet.planning.parquet.cache import FooterCache
+from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.parquet.cache_file import CacheDirectory, Entry, default_directory
-from bloomparquet.planning.planner import cache
 from bloomparquet.storage.files import FileInfo, ReadCount
-from tests.support.disk_cache import ROOM, cache_in, entries, own, restart, ten_files, told, uncached
+from tests.support.disk_cache import ROOM, cache_in, entries, own, restart, ten_files, told, uncached, use_disk
 from tests.support.files import write
 
 
@@ -121,7 +120,7 @@ def test_a_file_that_was_replaced_after_it_was_listed_is_not_kept_as_the_old_one
     assert os.stat(paths[1]).st_size == status.st_size
     os.utime(paths[1], ns=(0, status.st_mtime_ns + 5_000_000))
     assert bp.plan(opened, "x = 66").kept == 1
-    cache.persist()
+    process_cache.persist()
     # The listing is right again: by now it is the old file that lies there.
     Path(paths[1]).write_bytes(old)
     os.utime(paths[1], ns=(0, status.st_mtime_ns))
@@ -136,7 +135,7 @@ def test_what_changed_while_its_filters_were_read_is_not_stored(data: Path, dire
     opened = bp.Dataset.open(data)
     bp.plan(opened, "x = 31")
     os.utime(data / "3.parquet", ns=(0, 5))
-    cache.persist()
+    process_cache.persist()
     assert not entries(directory)
 
 
@@ -161,7 +160,7 @@ def test_what_a_late_footer_of_another_file_says_is_not_kept(data: Path, directo
     os.utime(data / "3.parquet", ns=(0, 5))  # whatever else changed, it is not known to be the file that was listed
     for _ in range(2):
         assert bp.plan(opened, "y = 1").footer_reads.requests == 10
-    cache.persist()
+    process_cache.persist()
     (entry,) = entries(directory)
     assert len(Entry(entry).units) == 2
 
@@ -172,7 +171,7 @@ def test_files_that_another_process_cannot_name_are_not_stored(tmp_path: Path, d
     assert [bp.plan("x.parquet", "x = 2", filesystem=given).requests for _ in range(2)] == [2, 0]
     undated = replace(bp.Dataset.open(path), files=(FileInfo(path, os.stat(path).st_size, 0),))
     assert [bp.plan(undated, "x = 2").requests for _ in range(2)] == [2, 2]
-    cache.persist()
+    process_cache.persist()
     assert not entries(directory)
 
 
@@ -187,21 +186,21 @@ def test_damaged_files_are_looked_at_anew_and_the_others_are_known(data: Path, d
 
 
 def test_what_was_planned_while_the_disk_was_off_stays_in_the_process(data: Path, directory: Path) -> None:
-    cache.use_disk(None)
+    use_disk(None)
     bp.plan(data, "x = 31")
-    cache.use_disk(directory, ROOM)
-    cache.persist()
+    use_disk(directory)
+    process_cache.persist()
     assert not entries(directory)
     part = [str(data / "1.parquet"), str(data / "2.parquet")]
     for number, paths in enumerate((part, data), 1):
         assert bp.plan(paths, "x = 31").requests == 0
-        cache.persist()
+        process_cache.persist()
         assert len(entries(directory)) == number
 
 
 def test_only_the_owner_may_look_at_what_is_stored(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
-    cache.persist()
+    process_cache.persist()
     (entry,) = entries(directory)
     assert [stat.S_IMODE(path.stat().st_mode) for path in (own(directory), entry)] == [0o700, 0o600]
 
@@ -211,7 +210,7 @@ def test_a_disk_that_does_nothing_right_is_told_once_and_fails_no_plan(
 ) -> None:
     expected = uncached(data, "x = 30")
     (tmp_path / "file").touch()
-    cache.use_disk(tmp_path / "file" / "below", ROOM)
+    use_disk(tmp_path / "file" / "below")
     for _ in range(2):
         assert told(bp.plan(data, "x = 30")) == expected
         restart()
@@ -221,7 +220,7 @@ def test_a_disk_that_does_nothing_right_is_told_once_and_fails_no_plan(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    cache.use_disk(directory, ROOM)
+    use_disk(directory)
     monkeypatch.setattr("bloomparquet.planning.parquet.cache_file.os.replace", full)
     for _ in range(2):
         assert told(bp.plan(data, "x = 30")) == expected
@@ -242,14 +241,14 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path, directory: Pat
     bp.plan(sets[1], "x = 3")
     os.utime(names[1], ns=(1, 1))
     bp.plan(sets[0], "x = 3")  # of use again
-    cache.use_disk(directory, sum(path.stat().st_size for path in names) + 100)
+    use_disk(directory, sum(path.stat().st_size for path in names) + 100)
     bp.plan(sets[3], "x = 3")
-    cache.persist()
+    process_cache.persist()
     assert set(names) - set(entries(directory)) == {names[1]}
     assert bp.plan(sets[1], "x = 3").requests == 0  # what a process has, it keeps
-    cache.use_disk(directory, 100)
+    use_disk(directory, 100)
     bp.plan(write(tmp_path / "data4" / "x.parquet", {"x": [2]}), "x = 3")
-    cache.persist()
+    process_cache.persist()
     assert not entries(directory)
 
 
@@ -267,12 +266,12 @@ def test_the_process_counts_what_it_holds(data: Path, directory: Path) -> None:
 
 
 def _write_many(directory: Path, data: Path, number: int) -> None:
-    from bloomparquet.planning.planner import cache as own
+    from bloomparquet.planning.parquet.cache import process_cache as own
 
     opened = bp.Dataset.open(data)
     for i in range(25):
         own.clear()
-        own.use_disk(directory, 60_000 if i % 5 == 0 else ROOM)
+        use_disk(directory, 60_000 if i % 5 == 0 else ROOM)
         some = (
             opened
             if i % 2
@@ -299,9 +298,9 @@ def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -
 
 
 def _die_while_writing(directory: Path, data: Path) -> None:
-    from bloomparquet.planning.planner import cache as own
+    from bloomparquet.planning.parquet.cache import process_cache as own
 
-    own.use_disk(directory, ROOM)
+    use_disk(directory)
     bp.plan(data, "x = 31")
     os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
     own.persist()
@@ -314,10 +313,10 @@ def test_what_a_killed_writer_leaves_is_never_read_and_goes_in_time(data: Path, 
     assert worker.exitcode == -signal.SIGKILL
     (left,) = own(directory).iterdir()
     assert bp.plan(data, "x = 31").requests > 0
-    cache.persist()
+    process_cache.persist()
     assert left.exists()  # it might be somebody's who is still at it
     os.utime(left, (0, 0))
-    cache.persist()
+    process_cache.persist()
     assert list(own(directory).iterdir()) == entries(directory) != []
 
 
@@ -348,10 +347,10 @@ def test_files_of_others_are_never_removed(data: Path, directory: Path) -> None:
         _put(own(directory) / f".unfinished-9-{i:016}", content) for i, content in enumerate((b"", magic[:3], magic))
     ]
     ours += [_put(own(directory) / f"{name}3.columns", magic + b"x" * 1000)]
-    cache.use_disk(directory, 500)
+    use_disk(directory, 500)
     for path in data.iterdir():
         bp.plan(path, "x = 31")
-        cache.persist()
+        process_cache.persist()
     assert all(path.exists() for path in theirs)
     assert (own(directory) / "link.columns").is_symlink()
     assert (directory / "target.columns").exists()

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import orc
 
 import bloomparquet as bp
-from bloomparquet.planning.planner import plan_scan
+from tests.support.core import plan_with
 from tests.support.files import hive, write
 
 COLUMNS = {
@@ -61,7 +61,7 @@ def test_a_struct_a_list_and_a_map_are_not_compared(
 ) -> None:
     with pytest.raises(bp.PlanError, match=message):
         function(path, where)
-    assert plan_scan(path, where, strict=False).kept == 1  # Spark's own rules decide there
+    assert plan_with(path, where, strict=False).kept == 1  # Spark's own rules decide there
 
 
 @pytest.mark.parametrize("function", [bp.plan, bp.read_table])
@@ -69,7 +69,7 @@ def test_a_struct_a_list_and_a_map_are_not_compared(
 def test_nothing_inside_a_list_or_a_map_is_compared(function: Callable[..., Any], where: str, path: str) -> None:
     with pytest.raises(bp.PlanError, match=r"is inside a (list|map); only structs have fields to compare"):
         function(path, where)
-    assert plan_scan(path, where, strict=False).kept == 1
+    assert plan_with(path, where, strict=False).kept == 1
 
 
 def test_a_comparison_with_null_is_refused_as_well(path: str) -> None:

@@ -13,11 +13,12 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.errors import MissingKeyError
 from bloomparquet.parquet.metadata.footer import read_footers
-from bloomparquet.planning import planner
 from bloomparquet.planning.parquet import filter_index as learnt
 from bloomparquet.planning.parquet import filters
+from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount, open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
+from tests.support.disk_cache import use_disk
 from tests.support.secrets import COLUMNS, FOOTER, GROUPS, KEYS, OTHER, OWN, ROWS, rows, write
 
 ALGORITHMS = ["AES_GCM_V1", "AES_GCM_CTR_V1"]
@@ -25,7 +26,7 @@ ALGORITHMS = ["AES_GCM_V1", "AES_GCM_CTR_V1"]
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known() -> None:
-    planner.cache.clear()
+    process_cache.clear()
 
 
 @pytest.fixture
@@ -228,21 +229,21 @@ def test_nothing_of_encrypted_files_is_written_to_the_disk_cache(tmp_path: Path)
     plain, secret = write(data / "a.parquet", None), write(data / "b.parquet", plaintext_footer=True)
     write(data / "c.parquet")
     try:
-        planner.cache.use_disk(store, 1 << 30)
+        use_disk(store)
         for path, keys in ((secret, KEYS), (data, KEYS), (secret, None), (data, None)):
             bp.plan(path, "id = 7", keys=keys)
             bp.plan(path, "at = 7", keys=keys)
-        planner.cache.persist()
+        process_cache.persist()
         assert not store.exists() or not list(store.iterdir())
         bp.plan(plain, "id = 7", keys=KEYS)
-        planner.cache.persist()
+        process_cache.persist()
         assert len(list(store.iterdir())) == 1, "what is in plain text is kept, whatever keys are given"
-        planner.cache.clear()
+        process_cache.clear()
         assert bp.plan(data, "id = 7", keys=KEYS).kept == 0
-        planner.cache.persist()
+        process_cache.persist()
         assert len(list(store.iterdir())) == 1
     finally:
-        planner.cache.use_disk(None)
+        use_disk(None)
 
 
 def test_a_layout_has_nothing_of_the_files_that_it_was_first_seen_in(tmp_path: Path) -> None:
@@ -267,6 +268,7 @@ def test_no_process_ends_over_a_column_without_its_key(tmp_path: Path) -> None:
     touch = f"import pyarrow.parquet as pq; pq.ParquetFile({str(path)!r}).metadata.row_group(0).column(0).statistics"
     ours = f"""
 import bloomparquet as bp
+from bloomparquet.planning.parquet.cache import process_cache
 path, keys = {str(path)!r}, bp.Keys({FOOTER!r})
 assert bp.plan(path, "id = 7").kept == bp.plan(path, "id = 7", keys=keys).kept == {GROUPS}
 assert bp.read_table(path, "at = 8", columns=["at"], keys=keys).num_rows == 1

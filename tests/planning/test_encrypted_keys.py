@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning import planner
+from bloomparquet.planning.parquet.cache import process_cache
 from tests.support.secrets import FOOTER, GROUPS, OTHER, OWN, ROWS, write
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known() -> None:
-    planner.cache.clear()
+    process_cache.clear()
 
 
 def test_a_retriever_that_failed_is_asked_again(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_retriever_that_failed_is_asked_again(tmp_path: Path) -> None:
     assert bp.plan(path, "id = 7", keys=keys).kept == 0
     del held[b"kf"]
     assert bp.plan(path, "id = 7", keys=keys).kept == 0, "of what was opened everything is known"
-    planner.cache.clear()
+    process_cache.clear()
     assert len(bp.plan(path, "id = 7", keys=keys).locked) == 1
     held[b"kf"] = FOOTER
     assert bp.plan(path, "id = 7", keys=keys).kept == 0

@@ -8,11 +8,10 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.orc.encoding import is_shown_as
+from bloomparquet.orc.encoding import is_lossless
 from bloomparquet.orc.schema import Kind, OrcType
-from bloomparquet.planning.planner import plan_scan
 from tests.reading.test_inspect_orc import java
-from tests.support.core import kept
+from tests.support.core import kept, plan_with
 from tests.support.orc_forged import longs
 from tests.support.orc_rewriting import write
 
@@ -65,9 +64,9 @@ def test_lists_and_maps_are_never_asked(tmp_path: Path) -> None:
     path = write(tmp_path / "x.orc", pa.table({"l": lists, "m": maps, "s": [{"l": [1]}] * 300}))
     for column in (("l",), ("m",), ("s",), ("s", "l")):
         for predicate in (bp.IsNull(column), bp.IsNotNull(column), bp.Not(bp.EqNullSafe(column, None))):
-            assert plan_scan(path, predicate, strict=False).kept == 1
+            assert plan_with(path, predicate, strict=False).kept == 1
     for column in (("l", "_elem"), ("m", "_key"), ("s", "l", "_elem")):
-        assert plan_scan(path, bp.Eq(column, 77), strict=False).kept == 1
+        assert plan_with(path, bp.Eq(column, 77), strict=False).kept == 1
 
 
 def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path) -> None:
@@ -110,21 +109,21 @@ def test_only_what_is_shown_as_it_is_stored_is_judged(kind: Kind, attributes: di
         "interval day to second", "string collate UTF8_LCASE",
     }  # fmt: skip
     found = OrcType(kind, maximum_length=5, precision=9, scale=2, attributes=attributes)
-    assert {name for name in every if is_shown_as(found, name)} == same
+    assert {name for name in every if is_lossless(found, name)} == same
 
 
 def test_a_column_that_is_shown_as_another_type_excludes_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "x.orc", pa.table({"x": [5] * 300, "s": ["7"] * 300}), bloom_filter_fpp=1e-6)
     for where in ("x = 6", "x IS NULL", "x > 9", "x <> 5"):
         assert bp.plan(path, where).kept == 0
-        assert plan_scan(path, where, shown_as={("x",): "bigint"}).kept == 0
-        assert plan_scan(path, where, shown_as={("x",): "int"}).kept == 1
-        assert plan_scan(path, where, shown_as={("x",): "string"}, strict=False).kept == 1
-    assert plan_scan(path, "s = 7", shown_as={("s",): "int"}, strict=False).kept == 1
-    assert plan_scan(path, "s IS NULL", shown_as={("s",): "int"}).kept == 1
+        assert plan_with(path, where, reader_types={("x",): "bigint"}).kept == 0
+        assert plan_with(path, where, reader_types={("x",): "int"}).kept == 1
+        assert plan_with(path, where, reader_types={("x",): "string"}, strict=False).kept == 1
+    assert plan_with(path, "s = 7", reader_types={("s",): "int"}, strict=False).kept == 1
+    assert plan_with(path, "s IS NULL", reader_types={("s",): "int"}).kept == 1
 
 
 def test_intervals_and_collations_of_spark_are_never_judged(tmp_path: Path) -> None:
     for kind, spark, literal in ((Kind.LONG, "interval day", 5), (Kind.STRING, "string collate UTF8_LCASE", "A")):
         path = java(tmp_path / "x.orc", kind, longs(1), spark=spark)
-        assert plan_scan(path, bp.Eq("c0", literal), strict=False).kept == 1
+        assert plan_with(path, bp.Eq("c0", literal), strict=False).kept == 1

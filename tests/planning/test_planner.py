@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.planner import plan_scan
-from tests.support.core import Field, column_metadata, edit_footer, kept, kept_indexes
+from tests.support.core import Field, column_metadata, edit_footer, kept, kept_indexes, plan_with
 from tests.support.files import hive, write, write_groups
 
 EVEN = list(range(0, 100, 2))
@@ -140,9 +139,25 @@ def test_a_value_of_the_wrong_kind_is_an_error_or_excludes_nothing(two_columns: 
     for predicate in (bp.Eq("a", "31"), bp.In("a", [31, "x"]), bp.Gt("a", True), bp.Eq("a", b"x")):
         with pytest.raises(bp.PlanError, match="'a'"):
             bp.plan(two_columns, predicate)
-        assert plan_scan(two_columns, predicate, strict=False).kept == 1
+        assert plan_with(two_columns, predicate, strict=False).kept == 1
     with pytest.raises(bp.OptionError, match="keep"):
         bp.plan(two_columns, "a = 1", on_filter_error="ignore")  # type: ignore[arg-type]
+
+
+def test_pushed_predicate_skips_too_and_is_never_strict(two_columns: str, tmp_path: Path) -> None:
+    for where in (None, "b = 30"):
+        plan = plan_with(two_columns, where, pushed=bp.Eq("a", 31))
+        assert plan.skipped == {"bloom": 1}
+        assert plan.where == (None if where is None else bp.Eq("b", 30))
+    for pushed in (bp.Eq("a", "31"), bp.Eq("nothing", 1)):
+        assert plan_with(two_columns, "b = 30", pushed=pushed).kept == 1
+    with pytest.raises(bp.PlanError, match="'nothing'"):
+        plan_with(two_columns, "nothing = 1", pushed=bp.Eq("a", 31))
+    with pytest.raises(bp.PlanError, match="'b'"):
+        plan_with(two_columns, "b = 'x'", pushed=bp.Eq("a", 30))
+    root = hive(tmp_path / "p", {f"day={day}": {"id": [day]} for day in (1, 2)})
+    assert plan_with(root, "id = 2", pushed=bp.Eq("day", 1)).skipped == {"partition": 1, "statistics": 1}
+    assert plan_with(root, "id = 2", pushed=bp.Eq("day", "x")).kept == 1
 
 
 # --- files whose schemas differ
@@ -284,9 +299,9 @@ def test_many_threads_may_plan_at_once(tmp_path: Path) -> None:
     for i in range(4):
         write(tmp_path / f"{i}.parquet", {"x": values, "y": values}, ["x", "y"], rows_per_group=200)
     expected = {value: kept(bp.plan(tmp_path, bp.Eq("x", value))) for value in range(0, 160, 2)}
-    from bloomparquet.planning.planner import cache
+    from bloomparquet.planning.parquet.cache import process_cache
 
-    cache.clear()
+    process_cache.clear()
     wrong: list[Any] = []
 
     def work(start: int) -> None:

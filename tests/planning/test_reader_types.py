@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bloomparquet.planning.planner import plan_scan
+from tests.support.core import plan_with
 
 NAMES = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 
@@ -29,5 +29,5 @@ def test_a_file_is_judged_where_the_type_holds_all_its_values(
     path = tmp_path / "numbers.parquet"
     pq.write_table(pa.table({"n": pa.array([3, 5], stored)}), path, bloom_filter_options={"n": {"ndv": 2}})
     for where in ("n = 4", "n > 5", "n IN (4, 6)"):
-        assert plan_scan(path, where, shown_as={("n",): NAMES[bits]}).kept == (0 if judged else 1)
-    assert plan_scan(path, "n = 3", shown_as={("n",): NAMES[bits]}).kept == 1
+        assert plan_with(path, where, reader_types={("n",): NAMES[bits]}).kept == (0 if judged else 1)
+    assert plan_with(path, "n = 3", reader_types={("n",): NAMES[bits]}).kept == 1

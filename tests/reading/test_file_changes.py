@@ -12,6 +12,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.planning import planner
 from bloomparquet.planning.orc.cache import cache as orc_cache
+from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.reading import scan
 from bloomparquet.storage.files import FileInfo
 from tests.support import changes
@@ -50,12 +51,12 @@ def changing_when_planned(monkeypatch: pytest.MonkeyPatch, path: Path, kind: str
     """Let the file change once, behind the plan of a scan."""
 
     def plan(*args: Any, **options: Any) -> bp.ScanPlan:
-        made = planner.plan_scan(*args, **options)
-        monkeypatch.setattr(scan, "plan_scan", planner.plan_scan)
+        made = planner.plan_dataset(*args, **options)
+        monkeypatch.setattr(scan, "plan_dataset", planner.plan_dataset)
         changes.change(path, kind, units)
         return made
 
-    monkeypatch.setattr(scan, "plan_scan", plan)
+    monkeypatch.setattr(scan, "plan_dataset", plan)
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -136,7 +137,7 @@ def test_change_while_evidence_is_read(path: Path, monkeypatch: pytest.MonkeyPat
     changes.change(path, "same size and time", SKIPPED)
     bp.plan(listed, WHERE)
     os.utime(path)
-    planner.cache.clear()
+    process_cache.clear()
     orc_cache.clear()
     made = bp.plan(listed, f"id = {BASE + 5000}")
     assert made.kept == made.total == 2, "none of it is known to be of the file that was listed"

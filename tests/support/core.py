@@ -16,6 +16,7 @@ import pytest
 import xxhash
 
 import bloomparquet as bp
+from bloomparquet.planning.planner import PlanOptions, plan_dataset
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 BLOOM_OFFSET, BLOOM_LENGTH = 14, 15  # fields of ColumnMetaData
@@ -190,6 +191,12 @@ def empty_filters(path: str, column: int = 0) -> str:
             file.seek(chunk.bloom_filter_offset + header.at)
             file.write(bytes(chunk.bloom_filter_length - header.at))
     return path
+
+
+def plan_with(path: Any, where: Any, **options: Any) -> bp.ScanPlan:
+    """A plan with :class:`PlanOptions`, of which the public functions have only some."""
+    dataset = path if isinstance(path, bp.Dataset) else bp.Dataset.open(path)
+    return plan_dataset(dataset, where, PlanOptions(**options))
 
 
 def kept(plan: bp.ScanPlan) -> set[tuple[str, int]]:

@@ -9,19 +9,25 @@ from typing import Any
 import numpy as np
 
 import bloomparquet as bp
-from bloomparquet.planning.planner import cache, plan_scan
+from bloomparquet.planning.parquet.cache import FooterCache, process_cache
+from bloomparquet.planning.planner import PlanOptions, plan_dataset
 from tests.support.files import write
 
 ROOM = 1 << 30
 
 
+def use_disk(directory: Path | None, max_bytes: int = ROOM) -> None:
+    """Let all plans of this process keep what they read in `directory`; None: in memory only."""
+    process_cache._disk = None if directory is None else process_cache.on_disk(directory, max_bytes)._disk
+
+
 def cache_in(directory: Path) -> Iterator[Path]:
-    """A directory in which the planner's cache keeps what it learns; the process knows nothing at first."""
-    cache.clear()
-    cache.use_disk(directory, ROOM)
+    """A directory in which the plans of this process keep what they read. At first, nothing is cached."""
+    process_cache.clear()
+    use_disk(directory)
     yield directory
-    cache.use_disk(None)
-    cache.clear()
+    use_disk(None)
+    process_cache.clear()
 
 
 def ten_files(root: Path) -> Path:
@@ -38,20 +44,16 @@ def told(plan: bp.ScanPlan) -> list[Any]:
     return [*plan.row_groups, plan.where, *dict.fromkeys(map(str, plan.errors))]
 
 
-def uncached(dataset: Any, where: Any, **options: Any) -> list[Any]:
-    """What a process that knows nothing says."""
-    directory, cache._disk = cache._disk, None
-    held, cache._tables = cache._tables, type(cache._tables)()
-    try:
-        return told(plan_scan(dataset, where, **options))
-    finally:
-        cache._disk, cache._tables = directory, held
+def uncached(path: Any, where: Any, **options: Any) -> list[Any]:
+    """What a plan with an empty cache says."""
+    dataset = path if isinstance(path, bp.Dataset) else bp.Dataset.open(path)
+    return told(plan_dataset(dataset, where, PlanOptions(cache=FooterCache(), **options)))
 
 
 def restart() -> None:
     """Store what was learnt, and forget it."""
-    cache.persist()
-    cache.clear()
+    process_cache.persist()
+    process_cache.clear()
 
 
 def own(directory: Path) -> Path:

@@ -18,7 +18,7 @@ from rich.console import Console
 import bloomparquet as bp
 from bloomparquet.cli import output as cli_output
 from bloomparquet.parquet.bloom_filter.split_block import smallest_num_bytes
-from bloomparquet.planning.planner import cache
+from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.advice import advise as advice
 from bloomparquet.writing.advice.advise import advise
@@ -254,7 +254,9 @@ def test_no_more_is_read_than_the_sample_may_have(
     sample: int, table: str, found: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = bp.Dataset.open(table)
-    groups = cache.row_groups(dataset.storage, dataset.files, ReadCount(), keys=None, skip_corrupt=False)
+    groups = process_cache.row_groups(
+        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
+    )
     assert len(groups.footers) == FILES  # they are read now, if they were not
     reads, count = watch_reads(monkeypatch), ReadCount()
     answer = by_column(advice.advise_on(dataset, groups, 0.01, sample, count))
@@ -276,7 +278,9 @@ def test_filters_are_part_of_the_sample(sample: int, tmp_path: Path, monkeypatch
         path = graft_filters(write(tmp_path / f"{i}.parquet", {"x": values}), 128 * 1024)
         set_filter_place(path, length=-1)  # older writers do not tell how large it is
     dataset = bp.Dataset.open(tmp_path)
-    groups = cache.row_groups(dataset.storage, dataset.files, ReadCount(), keys=None, skip_corrupt=False)
+    groups = process_cache.row_groups(
+        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
+    )
     reads, count = watch_reads(monkeypatch), ReadCount()
     (row,) = advice.advise_on(dataset, groups, 0.01, sample, count).to_pylist()
     headers = 4 * 64
@@ -311,7 +315,9 @@ def test_advice_that_was_followed_is_followed(table: str, found: dict[str, dict[
 
 def test_the_columns_that_pay_are_told_as_paths(table: str) -> None:
     dataset = bp.Dataset.open(table)
-    groups = cache.row_groups(dataset.storage, dataset.files, ReadCount(), keys=None, skip_corrupt=False)
+    groups = process_cache.row_groups(
+        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
+    )
     paths = advice.paying_columns(dataset, groups, 0.01, advice.SAMPLE_BYTES, ReadCount())
     names = ("user_id", "session", "shop", "price", ("address", "zip"), "a.b", "sparse")
     assert paths == [(name,) if isinstance(name, str) else name for name in names]
@@ -379,7 +385,9 @@ def test_another_storage_is_as_good(table: str, found: dict[str, dict[str, Any]]
         memory.pipe(f"/advice/{file.name}", file.read_bytes())
     assert by_column(advise("memory://advice")) == found
     dataset, count = bp.Dataset.open("memory://advice"), ReadCount()
-    groups = cache.row_groups(dataset.storage, dataset.files, ReadCount(), keys=None, skip_corrupt=False)
+    groups = process_cache.row_groups(
+        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
+    )
     advice.advise_on(dataset, groups, 0.01, 50_000, count)
     assert 25_000 <= count.bytes <= 50_000
     memory.rm("/advice", recursive=True)

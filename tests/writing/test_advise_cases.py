@@ -14,7 +14,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.planner import cache
+from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.advice import advise as advice
 from bloomparquet.writing.advice.advise import advise
@@ -199,7 +199,7 @@ def test_sizes_of_encrypted_filters_are_found_where_footers_do_not_tell(parquet_
     path = parquet_testing_dir / "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
     columns = {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
     dataset = Dataset.open(path, keys=bp.Keys(b"0123456789012345", columns))
-    table = cache.row_groups(dataset.storage, dataset.files, ReadCount(), keys=None, skip_corrupt=False)
+    table = process_cache.row_groups(dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False)
     told = [column for column in table_columns(table) if (column.offset >= 0).any()]
     untold = [replace(column, length=np.full_like(column.length, -1)) for column in told]
     found = take_samples(dataset, table, untold, [Wanted.NOTHING] * len(untold), 0, ReadCount())
@@ -231,7 +231,9 @@ def test_a_file_that_is_replaced_meanwhile_is_not_taken_for_what_it_was(tmp_path
     values = np.random.default_rng(1).integers(0, 10**9, 10_000)
     first = write(tmp_path / "t" / "x.parquet", {"x": values}, rows_per_group=1000)
     dataset = bp.Dataset.open(tmp_path / "t")
-    groups = cache.row_groups(dataset.storage, dataset.files, ReadCount(), keys=None, skip_corrupt=False)
+    groups = process_cache.row_groups(
+        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
+    )
     shutil.copy(write(tmp_path / "other.parquet", {"x": np.arange(10)}), first)
     (row,) = advice.advise_on(dataset, groups, 0.01, 1 << 20, ReadCount()).to_pylist()
     assert row["advice"] == "none"

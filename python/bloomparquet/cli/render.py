@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from bloomparquet.planning.plan import Inside, RowGroup, ScanPlan
+    from bloomparquet.planning.plan import RowGroup, RowGroupCounts, ScanPlan
 
 #: How each kind of evidence is called in a report, in the order in which it is consulted.
 EVIDENCE = {"partition": "partition values", "statistics": "min/max and null counts", "bloom": "Bloom filters"}
@@ -165,12 +165,12 @@ def _cost(plan: ScanPlan) -> str:
     return f"Planned in {human_seconds(plan.seconds)}: {_plural(plan.requests, 'request')}, {filters} read."
 
 
-def _inside(inside: Inside) -> dict[str, Any]:
+def _inside(inside: RowGroupCounts) -> dict[str, Any]:
     skipped = {"statistics": inside.by_statistics, "bloom": inside.by_bloom}
     return {"total": inside.total, "kept": inside.kept, "skipped": skipped}
 
 
-def _tell_inside(inside: Inside) -> str:
+def _tell_inside(inside: RowGroupCounts) -> str:
     """What is known of the row groups within stripes: of a stripe that holds one which might match, all are read."""
     told = f"Row groups inside: {inside.kept:,} of {inside.total:,} might match"
     if inside.kept == inside.total:

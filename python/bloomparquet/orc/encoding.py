@@ -80,19 +80,19 @@ def family_of(found: OrcType) -> Family:
     return family if same is None or spark is None or spark.partition("(")[0] in same else "other"
 
 
-def is_shown_as(found: OrcType, shown_as: str) -> bool:
+def is_lossless(found: OrcType, reader_type: str) -> bool:
     """Whether a reader that shows the column as a type of Spark shows every value as what it is.
 
     Readers of ORC convert whatever they are asked to, with losses. Wider integers lose nothing.
     """
     width = _WIDTHS.get(found.kind)
     if width is not None and family_of(found) == "integer":
-        return shown_as in _INTEGERS[width:]
+        return reader_type in _INTEGERS[width:]
     if found.kind == Kind.DECIMAL:
-        return shown_as == f"decimal({found.precision},{found.scale})"
+        return reader_type == f"decimal({found.precision},{found.scale})"
     if family_of(found) == "timestamp_ntz" and found.kind == Kind.LONG:
-        return shown_as == _SPARK_NTZ
-    return family_of(found) != "other" and shown_as == _SHOWN_AS.get(found.kind)
+        return reader_type == _SPARK_NTZ
+    return family_of(found) != "other" and reader_type == _SHOWN_AS.get(found.kind)
 
 
 def encode_values(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.fs
@@ -22,8 +22,12 @@ from bloomparquet.storage.table_formats import (
     require_no_stream_log,
 )
 
-PathLike = str | os.PathLike[str]
-Paths = PathLike | Sequence[PathLike]
+PathLike: TypeAlias = str | os.PathLike[str]
+Paths: TypeAlias = PathLike | Sequence[PathLike]
+"""A file, a directory, a glob (``events/*.parquet``), a URL (``s3://bucket/events``), or a list of those.
+
+Below a directory, ``name=value`` directories become partition columns.
+"""
 Format = Literal["parquet", "orc"]
 
 
@@ -34,6 +38,15 @@ class Dataset:
     `partition_names` are the hive columns, outermost first, and ``partition_values[i]`` the raw text of each for
     ``files[i]`` (None is Hive's null directory). Their types are `partition_types`, or those that Spark infers.
     `format` is what the files are known to be; None leaves that to their magic numbers. `keys` decrypt encrypted files.
+
+    >>> import pyarrow.dataset as ds
+    >>> table = pa.table({"id": range(9), "day": [1, 2, 3] * 3})
+    >>> ds.write_dataset(table, "days", format="parquet", partitioning=["day"], partitioning_flavor="hive")
+    >>> dataset = bp.Dataset.open("days")
+    >>> (len(dataset.files), dataset.partition_names)
+    (3, ('day',))
+    >>> bp.read_table(dataset, "day = 2 AND id = 7").to_pylist()
+    [{'id': 7, 'day': 2}]
     """
 
     storage: Storage

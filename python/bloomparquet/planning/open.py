@@ -13,13 +13,10 @@ from threading import Lock
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.parquet.cache import FooterCache
+from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 _MOST_REMEMBERED = 1 << 18
-
-cache = FooterCache()
-"""Shared by all plans of this process; ``cache.clear()`` forgets it, ``cache.use_disk()`` shares it with others."""
 
 _orc: OrderedDict[tuple[Hashable, FileInfo], bool] = OrderedDict()  # whether files were found to be ORC
 _lock = Lock()
@@ -32,6 +29,7 @@ def open_table(
     *,
     skip_corrupt: bool,
     locked: dict[FileInfo, BloomParquetError] | None = None,
+    cache: FooterCache = process_cache,
 ) -> Table:
     """The units of `files`, which are some of those of `dataset`; what is not known of them is read.
 

@@ -22,7 +22,7 @@ KEPT = 0
 REASONS: tuple[Reason | None, ...] = (None, Reason.PARTITION, Reason.STATISTICS, Reason.BLOOM)
 
 
-class Inside(NamedTuple):
+class RowGroupCounts(NamedTuple):
     """The row groups within stripes: how many there are, how many of them might match, and how many are excluded by
     statistics (of theirs, or of the stripe that they are in) and by Bloom filters."""
 
@@ -70,6 +70,12 @@ class ScanPlan:
     `inside` (None for Parquet) counts the row groups within them.
     `requests` counts all reads that planning made, of footers and of filters; `bloom_bytes_read` the bytes of
     filters. Everything is computed; the objects of :attr:`row_groups` are made when they are looked at.
+
+    >>> plan = bp.plan("events.parquet", "user_id = 4711")
+    >>> (plan.kept, plan.total, dict(plan.skipped))
+    (1, 4, {'bloom': 3})
+    >>> [(group.index, group.rows) for group in plan.kept_row_groups()]
+    [(0, 1000)]
     """
 
     dataset: Dataset
@@ -83,7 +89,7 @@ class ScanPlan:
     footer_reads: ReadCount
     filter_reads: ReadCount
     locked: Mapping[FileInfo, BloomParquetError]  # why files did not open, or were not read; not in `table`
-    inside: Inside | None = None
+    inside: RowGroupCounts | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ScanPlan):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,23 +14,25 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, OptionError, PlanError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning import open as tables
-from bloomparquet.planning.dataset import Dataset, PathLike, Paths
+from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.evidence import statistics
-from bloomparquet.planning.evidence.interface import Chunks, Question, ShownAs, Table
+from bloomparquet.planning.evidence.interface import Chunks, Question, ReaderTypes, Table
+from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.open import open_table
-from bloomparquet.planning.plan import KEPT, REASONS, Inside, ScanPlan
+from bloomparquet.planning.parquet.cache import FooterCache, process_cache
+from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate import mask
-from bloomparquet.query.ordering import Encoded
 from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns, normalize
 from bloomparquet.query.resolve import (
     NoLeaf,
+    Resolved,
     bind,
     gather,
     partition_of,
+    rename,
     require_comparable,
-    resolve,
+    resolve_names,
     unknown_column,
 )
 from bloomparquet.query.sql import parse_where
@@ -39,13 +41,44 @@ from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import changed_files
 from bloomparquet.storage.table_formats import OnTableLog
 
-Where = str | Sequence[Any] | Predicate | None
-"""SQL text, a pyarrow-style list of tuples (or list of such lists), or a predicate."""
+Condition = tuple[str | Column, str, Any]
+Where: TypeAlias = str | Predicate | Sequence[Condition | Predicate] | Sequence[Sequence[Condition | Predicate]] | None
+"""Which rows are wanted; None wants all of them.
+
+* SQL text in Spark's dialect: ``"user_id = 7 AND country IN ('CH', 'DE')"``;
+* conditions as pyarrow writes them, all of which must hold: ``[("user_id", "=", 7), ("country", "in", ["CH", "DE"])]``;
+* or a list of such lists, one of which must hold;
+* or a predicate: ``bp.Eq("user_id", 7)``.
+"""
 
 OnFilterError = Literal["keep", "fail"]
 
 
-cache = tables.cache
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """How one plan is made. :func:`plan` describes the first four; the others serve readers with rules of their own,
+    such as Spark's.
+
+    `strict` makes an unknown column, a comparison with a struct, a list or a map, and a literal of the wrong kind an
+    error; otherwise such a condition skips nothing. With `exact_names`, a dot is part of a name and never leads into a
+    struct. `reader_types` are the types that a reader gives columns; where such a column may show other values than
+    the file's, nothing is skipped by it. `pushed` is a second predicate that rows must match; it is never strict, and
+    is no part of :attr:`ScanPlan.where`. `cache` keeps Parquet footers and filters.
+    """
+
+    timezone: str | None = "UTC"
+    case_sensitive: bool = True
+    on_filter_error: OnFilterError = "keep"
+    skip_corrupt: bool = False
+    strict: bool = True
+    exact_names: bool = False
+    reader_types: ReaderTypes = field(default_factory=dict)
+    pushed: Predicate | None = None
+    cache: FooterCache = process_cache
+
+    def __post_init__(self) -> None:
+        if self.on_filter_error not in ("keep", "fail"):
+            raise OptionError(f"on_filter_error is {self.on_filter_error!r}; expected 'keep' or 'fail'")
 
 
 def plan(
@@ -53,8 +86,6 @@ def plan(
     where: Where = None,
     *,
     filesystem: Any = None,
-    recursive: bool = True,
-    base_path: PathLike | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -83,90 +114,74 @@ def plan(
 
     Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file,
     ``OSError`` as the storage gave it.
+
+    >>> bp.plan("events.parquet", "user_id = 4711")
+    1 of 4 row groups kept; 3 skipped by Bloom filter
     """
-    return plan_scan(
-        path,
-        where,
-        filesystem=filesystem,
-        recursive=recursive,
-        base_path=base_path,
-        timezone=timezone,
-        case_sensitive=case_sensitive,
-        on_filter_error=on_filter_error,
-        skip_corrupt=skip_corrupt,
-        keys=keys,
-        table_log=table_log,
+    options = PlanOptions(
+        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt
     )
-
-
-def plan_scan(
-    path: Paths | Dataset,
-    where: Where = None,
-    *,
-    filesystem: Any = None,
-    recursive: bool = True,
-    base_path: PathLike | None = None,
-    timezone: str | None = "UTC",
-    case_sensitive: bool = True,
-    on_filter_error: OnFilterError = "keep",
-    skip_corrupt: bool = False,
-    keys: Keys | None = None,
-    table_log: OnTableLog = "error",
-    strict: bool = True,
-    exact_names: bool = False,
-    shown_as: ShownAs | None = None,
-) -> ScanPlan:
-    """:func:`plan` for a reader with rules of its own, such as Spark's.
-
-    `strict` makes an unknown column, a comparison with a struct, a list or a map, and a literal of the wrong kind an
-    error; without it such a condition excludes nothing. With `exact_names`, dots in a name are part of it, and never
-    lead into a struct. `shown_as` says which types a reader shows columns as (``bigint``, ``decimal(10,2)``), where it
-    may be another than the file's: of wider integers it may show the low bits alone, and readers of ORC convert what
-    they like, so nothing is excluded there.
-    """
-    began = time.perf_counter()
-    if on_filter_error not in ("keep", "fail"):
-        raise OptionError(f"on_filter_error is {on_filter_error!r}; expected 'keep' or 'fail'")
     predicate = parse_where(where)
-    dataset = (
-        path.with_keys(keys)
-        if isinstance(path, Dataset)
-        else Dataset.open(
-            path, filesystem=filesystem, recursive=recursive, base_path=base_path, keys=keys, table_log=table_log
-        )
-    )
-    rules = _Rules(timezone, case_sensitive, strict, shown_as or {})
-    normal = None if predicate is None else normalize(predicate)
-    partitions = _PartitionEvidence(dataset, rules)
-    n_files = len(dataset.files)
-    wanted = np.ones(n_files, np.bool_)
-    if normal is not None and dataset.partition_names:
-        wanted = might_match(normal, wanted, partitions.judge)
+    return plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
+
+
+def open_dataset(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Dataset:
+    """The files at `path`, or the data set that it already is, with `keys` if any are given."""
+    if isinstance(path, Dataset):
+        return path.with_keys(keys)
+    return Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log)
+
+
+def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = PlanOptions()) -> ScanPlan:
+    """:func:`plan` for files that were listed."""
+    began = time.perf_counter()
+    predicate = parse_where(where)
+    conditions = [
+        _Condition(normalize(each), strict)
+        for each, strict in ((predicate, options.strict), (options.pushed, False))
+        if each is not None
+    ]
+    partitions = _PartitionEvidence(dataset, options)
+    wanted = np.ones(len(dataset.files), np.bool_)
+    if dataset.partition_names:
+        for condition in conditions:
+            wanted = might_match(condition.predicate, wanted, partitions.judge(condition.strict))
     places = np.flatnonzero(wanted)
     footer_reads, filter_reads = ReadCount(), ReadCount()
     files = dataset.files if wanted.all() else [dataset.files[i] for i in places.tolist()]
     locked: dict[FileInfo, BloomParquetError] = {}
-    table = open_table(dataset, files, footer_reads, skip_corrupt=skip_corrupt, locked=locked)
+    table = open_table(
+        dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, locked=locked, cache=options.cache
+    )
     if len(table.files) != len(files):
         readable = {file: i for i, file in enumerate(table.files)}
         places = np.array([place for place in places.tolist() if dataset.files[place] in readable], np.int64)
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     codes = np.full(len(table), KEPT, np.uint8)
-    inside: Inside | None = None
-    unusable = _Unusable(on_filter_error, locked.values())
-    if predicate is not None:
-        schemas = list(table.schemas)
-        names = {"case_sensitive": case_sensitive, "exact": exact_names}
-        predicate, unknown = resolve(predicate, schemas, dataset.partition_names, **names)
-        if unknown and strict and not locked:  # a file that does not open may have the column
-            schemas += _schemas(dataset, excluded, footer_reads)
-            predicate, unknown = resolve(predicate, schemas, dataset.partition_names, **names)
+    counts: RowGroupCounts | None = None
+    unusable = _Unusable(options.on_filter_error, locked.values())
+    if conditions:
+        asked = columns(predicate) if predicate is not None else set()
+        named = asked | (columns(options.pushed) if options.pushed is not None else set())
+        resolved = _resolve(named, table.schemas, dataset, options)
+        schemas: Sequence[FileSchema] = table.schemas
+        # A file that is not decrypted may have the column.
+        if options.strict and not locked and any(column in asked for column in resolved.unknown):
+            schemas = [*schemas, *_schemas(dataset, excluded, footer_reads, options.cache)]
+            resolved = _resolve(named, schemas, dataset, options)
+            unknown = [column for column in resolved.unknown if column in asked]
             if unknown:
                 raise unknown_column(unknown[0], schemas, dataset.partition_names)
-        if strict:
-            require_comparable(predicate, schemas, dataset.partition_names, case_sensitive=case_sensitive)
-        judge = _Judge(partitions, places, rules, frozenset(unknown), footer_reads, filter_reads, unusable)
-        codes, inside = judge.codes(gather(normalize(predicate)), table, dataset)
+        if predicate is not None:
+            predicate = rename(predicate, resolved.paths)
+            if options.strict:
+                require_comparable(predicate, schemas, dataset.partition_names, case_sensitive=options.case_sensitive)
+        conditions = [
+            _Condition(gather(rename(condition.predicate, resolved.paths)), condition.strict)
+            for condition in conditions
+        ]
+        judge = _Judge(partitions, places, options, frozenset(resolved.unknown), footer_reads, filter_reads, unusable)
+        codes, counts = judge.codes(conditions, table, dataset)
         if footer_reads.requests or filter_reads.requests:
             _keep_changed(dataset.storage, table, codes)
     return ScanPlan(
@@ -181,7 +196,7 @@ def plan_scan(
         footer_reads,
         filter_reads,
         locked,
-        inside,
+        counts,
     )
 
 
@@ -193,50 +208,59 @@ def _keep_changed(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> N
     codes[np.isin(table.file, changed)] = KEPT
 
 
-def _schemas(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount) -> list[FileSchema]:
+def _schemas(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, cache: FooterCache) -> Sequence[FileSchema]:
     """The distinct schemas of `files`; those that are damaged or do not open have none."""
-    return list(open_table(dataset, files, reads, skip_corrupt=True, locked={}).schemas) if files else []
+    return open_table(dataset, files, reads, skip_corrupt=True, locked={}, cache=cache).schemas if files else ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
-    timezone: str | None
-    case_sensitive: bool
+class _Condition:
+    """A predicate in negation normal form that rows must match. `strict`: what does not fit the data is an error."""
+
+    predicate: Predicate
     strict: bool
-    shown_as: ShownAs
+
+
+def _resolve(
+    named: Iterable[Column], schemas: Sequence[FileSchema], dataset: Dataset, options: PlanOptions
+) -> Resolved:
+    return resolve_names(
+        named, schemas, dataset.partition_names, case_sensitive=options.case_sensitive, exact=options.exact_names
+    )
 
 
 class _PartitionEvidence:
     """Leaves over partition columns, evaluated on each file's values."""
 
-    def __init__(self, dataset: Dataset, rules: _Rules) -> None:
-        self._dataset, self._rules = dataset, rules
+    def __init__(self, dataset: Dataset, options: PlanOptions) -> None:
+        self._dataset, self._case_sensitive, self._timezone = dataset, options.case_sensitive, options.timezone
         self._values: pa.Table | None = None
 
-    def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
-        verdicts = self.verdicts(leaf)
-        return alive if verdicts is None else verdicts
+    def judge(self, strict: bool) -> Callable[[Predicate, Verdicts], Verdicts]:
+        def judge(leaf: Predicate, alive: Verdicts) -> Verdicts:
+            verdicts = self.verdicts(leaf, strict)
+            return alive if verdicts is None else verdicts
 
-    def verdicts(self, leaf: Predicate) -> Verdicts | None:
+        return judge
+
+    def verdicts(self, leaf: Predicate, strict: bool) -> Verdicts | None:
         """Per file; None when `leaf` is not about a partition column."""
-        name = partition_of(self._dataset.partition_names, _column(leaf), case_sensitive=self._rules.case_sensitive)
+        name = partition_of(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
         if name is None:
             return None
+        zone = self._timezone or "UTC"
         if self._values is None:
-            self._values = self._dataset.partition_table(self._rules.timezone or "UTC")
-        if self._rules.timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
-            return np.ones(
-                len(self._dataset.files), np.bool_
-            )  # whose wall clock the directory names were written by is not known
+            self._values = self._dataset.partition_table(zone)
+        every_file = np.ones(len(self._dataset.files), np.bool_)
+        if self._timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
+            return every_file  # the zone of the clock that wrote the directory names is not known
         try:
-            found = mask(
-                leaf, self._values, timezone=self._rules.timezone or "UTC", case_sensitive=self._rules.case_sensitive
-            )
+            matching = mask(leaf, self._values, timezone=zone, case_sensitive=self._case_sensitive)
         except PlanError:
-            if self._rules.strict:
+            if strict:
                 raise
-            return np.ones(len(self._dataset.files), np.bool_)
-        return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), np.bool_)
+            return every_file
+        return np.asarray(pc.fill_null(matching, False).to_numpy(zero_copy_only=False), np.bool_)
 
 
 class _Unusable:
@@ -256,10 +280,10 @@ class _Unusable:
 
 @dataclass(slots=True)
 class _Equality:
-    """An equality over the chunks of one layout, as filters can answer it."""
+    """An equality over the chunks of one layout, and what their filters are asked for."""
 
     chunks: Chunks
-    encoded: Encoded
+    candidates: Candidates
 
 
 class _Judge:
@@ -269,37 +293,48 @@ class _Judge:
         self,
         partitions: _PartitionEvidence,
         places: NDArray[np.int64],
-        rules: _Rules,
+        options: PlanOptions,
         unknown: frozenset[Column],
         footer_reads: ReadCount,
         filter_reads: ReadCount,
         unusable: _Unusable,
     ) -> None:
-        self.partitions, self.places, self.rules, self.unknown = partitions, places, rules, unknown
+        self.partitions, self.places, self.options, self.unknown = partitions, places, options, unknown
         self.footer_reads, self.filter_reads, self.unusable = footer_reads, filter_reads, unusable
 
-    def codes(self, normal: Predicate, table: Table, dataset: Dataset) -> tuple[NDArray[np.uint8], Inside | None]:
-        """Per unit of `table` a place in REASONS, for a predicate in negation normal form."""
-        evidence = _FooterEvidence(table, self)
-        alive = might_match(normal, table.rows > 0, evidence.judge)
+    def codes(
+        self, conditions: Sequence[_Condition], table: Table, dataset: Dataset
+    ) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
+        """Per unit of `table` a place in REASONS; and, of ORC files, the counts of the row groups in them."""
+        evidence = [_FooterEvidence(table, self, condition) for condition in conditions]
+        alive = _alive(evidence, table)
         parts = table.within(np.flatnonzero(alive))
         if parts is None:
-            return _codes(alive, self._kept(normal, evidence, alive, dataset)), None
-        evidence = _FooterEvidence(parts, self)
-        alive_parts = might_match(normal, parts.rows > 0, evidence.judge)
-        kept_parts = self._kept(normal, evidence, alive_parts, dataset)
+            return _codes(alive, self._kept(evidence, alive, dataset)), None
+        evidence = [_FooterEvidence(parts, self, condition) for condition in conditions]
+        alive_parts = _alive(evidence, parts)
+        kept_parts = self._kept(evidence, alive_parts, dataset)
         alive, kept = np.zeros((2, len(table)), np.bool_)
         alive[parts.of[alive_parts]] = True
         kept[parts.of[kept_parts]] = True
         n_alive, n_kept = int(np.count_nonzero(alive_parts)), int(np.count_nonzero(kept_parts))
-        return _codes(alive, kept), Inside(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
+        return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
 
-    def _kept(self, normal: Predicate, evidence: _FooterEvidence, alive: Verdicts, dataset: Dataset) -> Verdicts:
-        """Those of the `alive` that their filters do not exclude."""
-        if not evidence.equalities:
-            return alive
-        filters = _FilterEvidence(evidence, dataset, self.filter_reads, self.unusable)
-        return might_match(normal, alive, filters.judge)
+    def _kept(self, evidence: Sequence[_FooterEvidence], alive: Verdicts, dataset: Dataset) -> Verdicts:
+        """The units of `alive` that no filter excludes."""
+        for each in evidence:
+            if each.equalities:
+                filters = _FilterEvidence(each, dataset, self.filter_reads, self.unusable)
+                alive = might_match(each.condition.predicate, alive, filters.judge)
+        return alive
+
+
+def _alive(evidence: Sequence[_FooterEvidence], table: Table) -> Verdicts:
+    """The units that partition values, null counts and bounds do not exclude."""
+    alive = np.asarray(table.rows > 0, np.bool_)
+    for each in evidence:
+        alive = might_match(each.condition.predicate, alive, each.judge)
+    return alive
 
 
 def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
@@ -312,11 +347,11 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
 class _FooterEvidence:
     """What partition values, null counts and bounds say of each leaf. Remembers per leaf, for the filters' turn."""
 
-    def __init__(self, table: Table, judge: _Judge) -> None:
-        self.table = table
+    def __init__(self, table: Table, judge: _Judge, condition: _Condition) -> None:
+        self.table, self.condition = table, condition
         self.verdicts: dict[int, Verdicts] = {}
         self.equalities: dict[int, list[_Equality]] = {}
-        self._partitions, self._places, self._rules = judge.partitions, judge.places, judge.rules
+        self._partitions, self._places, self._options = judge.partitions, judge.places, judge.options
         self._unknown, self._reads, self._unusable = judge.unknown, judge.footer_reads, judge.unusable
         self._asked: dict[tuple[int, int], Chunks] = {}  # the table need not keep them
 
@@ -327,16 +362,17 @@ class _FooterEvidence:
         return verdicts
 
     def _judge(self, leaf: Predicate) -> Verdicts:
-        by_file = self._partitions.verdicts(leaf)
+        by_file = self._partitions.verdicts(leaf, self.condition.strict)
         if by_file is not None:
             return by_file[self._places][self.table.file]
         verdicts = np.ones(len(self.table), np.bool_)
         if _column(leaf) in self._unknown:
             return verdicts
+        reader_type = self._options.reader_types.get(_column(leaf))
         for i, schema in enumerate(self.table.schemas):
-            found = bind(schema, _column(leaf), case_sensitive=self._rules.case_sensitive)
+            found = bind(schema, _column(leaf), case_sensitive=self._options.case_sensitive)
             here = None if isinstance(found, NoLeaf) else found
-            if found is NoLeaf.UNKNOWN or not self.table.shows(i, here, self._rules.shown_as.get(_column(leaf))):
+            if found is NoLeaf.UNKNOWN or not self.table.is_lossless(i, here, reader_type):
                 continue
             if here is None:
                 # Not is that of a null-safe equality; all rows are null.
@@ -354,13 +390,13 @@ class _FooterEvidence:
     def _judge_chunks(self, leaf: Predicate, chunks: Chunks, verdicts: Verdicts) -> None:
         self._unusable.add(chunks.unreadable)
         try:
-            verdicts[chunks.members], encoded = statistics.judge(leaf, chunks, self._rules.timezone)
+            verdicts[chunks.members], candidates = statistics.judge(leaf, chunks, self._options.timezone)
         except PlanError:
-            if self._rules.strict:
+            if self.condition.strict:
                 raise
             return
-        if encoded is not None and encoded.hashes is not None and chunks.filters.present.any():
-            self.equalities.setdefault(id(leaf), []).append(_Equality(chunks, encoded))
+        if candidates is not None and chunks.filters.present.any():
+            self.equalities.setdefault(id(leaf), []).append(_Equality(chunks, candidates))
 
 
 class _FilterEvidence:
@@ -385,14 +421,11 @@ class _FilterEvidence:
         return verdicts
 
     def _ask(self, equality: _Equality, verdicts: Verdicts) -> None:
-        chunks, encoded = equality.chunks, equality.encoded
-        assert encoded.hashes is not None
+        chunks, (hashes, first, last) = equality.chunks, equality.candidates
         which = np.flatnonzero(verdicts[chunks.members] & chunks.filters.present)
         if len(which) == 0:
             return
-        first, last = statistics.candidates(encoded, chunks.bounds, len(chunks.members))
-        storage, hashes = self._dataset.storage, encoded.hashes
-        question = Question(storage, which, first[which], last[which], hashes, self._count)
+        question = Question(self._dataset.storage, which, first[which], last[which], hashes, self._count)
         found, unusable = chunks.filters.check(question)
         verdicts[chunks.members[which]] = found
         if unusable:

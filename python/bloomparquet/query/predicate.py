@@ -40,7 +40,12 @@ _PLAIN_NAME = re.compile(rf"(?!(?:{_KEYWORDS})$)[A-Z_][A-Z0-9_]*", re.IGNORECASE
 
 
 class Predicate:
-    """Base of all predicates. ``p & q``, ``p | q`` and ``~p`` join them; ``str(p)`` is SQL."""
+    """Base of all predicates. ``p & q``, ``p | q`` and ``~p`` join them; ``str(p)`` is SQL.
+
+    >>> where = bp.And(bp.In("user_id", [4711, 4712]), bp.Not(bp.Eq("country", "DE")))
+    >>> bp.read_table("events.parquet", where, ["user_id", "country"]).to_pylist()
+    [{'user_id': 4711, 'country': 'CH'}]
+    """
 
     __slots__ = ()
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from bloomparquet.errors import PlanError, listed, nearest, quoted
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
@@ -24,7 +24,6 @@ from bloomparquet.query.predicate import (
     NotIn,
     Or,
     Predicate,
-    columns,
     leaves,
 )
 
@@ -43,41 +42,49 @@ def readings(column: Column, *, exact: bool = False) -> list[Column]:
     return [column]
 
 
-def resolve(
-    predicate: Predicate,
+class Resolved(NamedTuple):
+    """`paths`: the one path that a column means in all files of a scan. `unknown`: the columns that no file has."""
+
+    paths: dict[Column, Column]
+    unknown: list[Column]
+
+
+def resolve_names(
+    named: Iterable[Column],
     schemas: Sequence[FileSchema],
     partitions: Sequence[str],
     *,
     case_sensitive: bool,
     exact: bool = False,
-) -> tuple[Predicate, list[Column]]:
-    """`predicate` with each column as the one path that it means throughout a scan, and the columns that nothing has.
+) -> Resolved:
+    """What each of the columns `named` means. Partition columns stand for themselves.
 
     A name with dots means the column of that name if any file has one, in all files; else, unless names are `exact`,
     the field inside a struct.
     """
-    chosen: dict[Column, Column] = {}
+    paths: dict[Column, Column] = {}
     unknown = []
-    for column in columns(predicate):
-        found = (
-            path
-            for path in readings(column, exact=exact)
-            if any(_has(schema, path, case_sensitive) for schema in schemas)
-        )
+    for column in named:
         if partition_of(partitions, column, case_sensitive=case_sensitive) is None:
-            path = next(found, None)
+            existing = (
+                path
+                for path in readings(column, exact=exact)
+                if any(_has(schema, path, case_sensitive) for schema in schemas)
+            )
+            path = next(existing, None)
             if path is None:
                 unknown.append(column)
             else:
-                chosen[column] = path
-    return _rename(predicate, chosen), unknown
+                paths[column] = path
+    return Resolved(paths, unknown)
 
 
-def _rename(predicate: Predicate, names: dict[Column, Column]) -> Predicate:
+def rename(predicate: Predicate, names: Mapping[Column, Column]) -> Predicate:
+    """`predicate` about the columns ``names[column]``; columns without an entry stay."""
     if isinstance(predicate, And | Or):
-        return type(predicate)(*(_rename(child, names) for child in predicate.children))
+        return type(predicate)(*(rename(child, names) for child in predicate.children))
     if isinstance(predicate, Not):
-        return Not(_rename(predicate.child, names))
+        return Not(rename(predicate.child, names))
     if isinstance(predicate, Leaf) and names.get(predicate.column, predicate.column) != predicate.column:
         return dataclasses.replace(predicate, column=names[predicate.column])
     return predicate

@@ -20,9 +20,8 @@ from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family, normalize_value
 from bloomparquet.query.names import names_of, shown
-from bloomparquet.query.predicate import Column, IsNull
-from bloomparquet.query.predicate import columns as columns_of
-from bloomparquet.query.resolve import bind, readings, resolve, unknown_column, unknown_name
+from bloomparquet.query.predicate import Column
+from bloomparquet.query.resolve import bind, readings, resolve_names, unknown_column, unknown_name
 from bloomparquet.query.verdict import Verdict
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.table_formats import OnTableLog
@@ -71,6 +70,10 @@ def inspect(
 
     A directory or a glob of a table with a log (Delta Lake, Iceberg, Hudi) is an UnsupportedError, unless `table_log`
     is ``"ignore"``: files that the log has removed may be among its files. A file that is named is looked at.
+
+    >>> filters = bp.inspect("events.parquet", columns=["user_id"])
+    >>> filters.select(["row_group", "rows", "bytes", "bits_set"]).to_pylist()[0]
+    {'row_group': 0, 'rows': 1000, 'bytes': 2048, 'bits_set': 6324}
     """
     dataset, table = _open(path, filesystem, keys, table_log)
     if not isinstance(table, RowGroups):
@@ -97,6 +100,10 @@ def probe(
     where it cannot be told which bytes the value has in the column, or where ORC filters are there but prove nothing,
     and what :func:`inspect` raises. Row groups of ORC are counted as there. A TIMESTAMP of ORC is a reading of a clock:
     the value is taken for one, and for a moment by the writer's clock as well.
+
+    >>> answers = bp.probe("events.parquet", column="user_id", value=4711)
+    >>> [(answer.row_group, answer.verdict.value) for answer in answers]
+    [(0, 'might match'), (1, 'cannot match'), (2, 'cannot match'), (3, 'cannot match')]
     """
     if value is None:
         raise PlanError(_NO_NULL)
@@ -105,10 +112,10 @@ def probe(
     if not isinstance(table, RowGroups):
         return _probe_orc(table, name, value, timezone)
     schemas = [layout.schema for layout in table.layouts]
-    test, unknown = resolve(IsNull(name), schemas, (), case_sensitive=True)
-    if unknown:
+    resolved = resolve_names([name], schemas, (), case_sensitive=True)
+    if resolved.unknown:
         raise unknown_column(name, schemas, ())
-    (path,) = columns_of(test)
+    path = resolved.paths[name]
     verdicts = np.ones(len(table), np.bool_)
     for i, layout in enumerate(table.layouts):
         leaf = bind(layout.schema, path, case_sensitive=True)

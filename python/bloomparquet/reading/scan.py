@@ -17,15 +17,17 @@ from bloomparquet.errors import FormatError, PlanError, listed, nearest, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.decrypted_row_group import Images
-from bloomparquet.planning.dataset import Dataset, PathLike, Paths
+from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.plan import ScanPlan
-from bloomparquet.planning.planner import OnFilterError, Where, plan_scan
+from bloomparquet.planning.planner import OnFilterError, PlanOptions, Where, open_dataset, plan_dataset
 from bloomparquet.query.evaluate import Convert, bind
 from bloomparquet.query.literals import coerce_all
 from bloomparquet.query.names import Names, find
+from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
+from bloomparquet.query.sql import parse_where
 from bloomparquet.reading.arrow_schema import as_instants, fit, footer_schemas, int96_columns, unify
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import checked
@@ -44,8 +46,6 @@ def read_table(
     *,
     merge_schema: bool = False,
     filesystem: Any = None,
-    recursive: bool = True,
-    base_path: PathLike | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -61,23 +61,16 @@ def read_table(
     `merge_schema` they are those of all files together, and every footer is read. The other keywords and errors are
     those of :func:`bloomparquet.plan`; a file whose column does not fit is a :class:`PlanError`, and a column to be
     read that its `keys` do not open is an :class:`EncryptionError`.
+
+    >>> bp.read_table("events.parquet", "user_id = 4711", ["user_id", "country"]).to_pylist()
+    [{'user_id': 4711, 'country': 'CH'}]
     """
-    reader = scan_batches(
-        path,
-        where,
-        columns,
-        merge_schema=merge_schema,
-        filesystem=filesystem,
-        recursive=recursive,
-        base_path=base_path,
-        timezone=timezone,
-        case_sensitive=case_sensitive,
-        on_filter_error=on_filter_error,
-        skip_corrupt=skip_corrupt,
-        keys=keys,
-        table_log=table_log,
+    options = PlanOptions(
+        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt
     )
-    return reader.read_all()
+    predicate = parse_where(where)
+    dataset = open_dataset(path, filesystem, keys, table_log)
+    return _scan(dataset, predicate, columns, merge_schema, options).read_all()
 
 
 def scan_batches(
@@ -87,8 +80,6 @@ def scan_batches(
     *,
     merge_schema: bool = False,
     filesystem: Any = None,
-    recursive: bool = True,
-    base_path: PathLike | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -96,21 +87,30 @@ def scan_batches(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> pa.RecordBatchReader:
-    """The rows of :func:`read_table` as record batches of one schema, with one file's batch in memory at a time."""
-    plan = plan_scan(
-        path,
-        where,
-        filesystem=filesystem,
-        recursive=recursive,
-        base_path=base_path,
-        timezone=timezone,
-        case_sensitive=case_sensitive,
-        on_filter_error=on_filter_error,
-        skip_corrupt=skip_corrupt,
-        keys=keys,
-        table_log=table_log,
+    """The rows of :func:`read_table` as record batches of one schema, with one file's batch in memory at a time.
+
+    The call itself plans. Each batch is read, and errors of reading are raised, when the reader is asked for it. The
+    file being read is closed when the reader is dropped.
+
+    >>> with bp.scan_batches("events.parquet", "country = 'CH'", ["user_id"]) as batches:
+    ...     sum(batch.num_rows for batch in batches)
+    1000
+    """
+    options = PlanOptions(
+        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt
     )
-    scan = _Scan(plan, columns, merge_schema, timezone or "UTC", case_sensitive, skip_corrupt)
+    predicate = parse_where(where)
+    return _scan(open_dataset(path, filesystem, keys, table_log), predicate, columns, merge_schema, options)
+
+
+def _scan(
+    dataset: Dataset,
+    where: Predicate | None,
+    columns: Sequence[str] | None,
+    merge_schema: bool,
+    options: PlanOptions,
+) -> pa.RecordBatchReader:
+    scan = _Scan(plan_dataset(dataset, where, options), columns, merge_schema, options)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 
 
@@ -233,13 +233,12 @@ class _Scan:
         plan: ScanPlan,
         columns: Sequence[str] | None,
         merge_schema: bool,
-        zone: str,
-        case_sensitive: bool,
-        skip_corrupt: bool,
+        options: PlanOptions,
     ) -> None:
         for error in plan.locked.values():  # its rows may match, and cannot be read
             raise error
-        self._plan, self._case_sensitive, self._skip_corrupt = plan, case_sensitive, skip_corrupt
+        self._plan, self._options, self._case_sensitive = plan, options, options.case_sensitive
+        zone = options.timezone or "UTC"
         self._partitions = plan.dataset.partition_table(zone)
         files = plan.dataset.files
         # Where nothing was opened, the plan does not know what the files are.
@@ -268,7 +267,11 @@ class _Scan:
 
     def _open(self, files: Sequence[FileInfo]) -> _Format:
         """Of some files, whether the plan opened them or not."""
-        return _format_of(open_table(self._plan.dataset, files, ReadCount(), skip_corrupt=self._skip_corrupt))
+        options = self._options
+        table = open_table(
+            self._plan.dataset, files, ReadCount(), skip_corrupt=options.skip_corrupt, cache=options.cache
+        )
+        return _format_of(table)
 
     def _first_schema(self) -> Iterator[pa.Schema]:
         """That of the first file that has a readable one."""

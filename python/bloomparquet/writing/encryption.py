@@ -37,6 +37,13 @@ class Encryption:
 
     Filters, statistics and page indexes of an encrypted column are encrypted by the column's key. Raises OptionError
     for what does not go together.
+
+    >>> keys = bp.Keys(footer=b"0123456789abcdef", columns={"user_id": b"fedcba9876543210"})
+    >>> encryption = bp.Encryption(keys, plaintext_footer=True)
+    >>> table = pa.table({"user_id": range(1000), "country": ["CH"] * 1000})
+    >>> outcome = bp.write_table(table, "secret.parquet", bloom="user_id", encryption=encryption)
+    >>> bp.read_table("secret.parquet", columns=["country"]).num_rows
+    1000
     """
 
     __slots__ = ("_algorithm", "_plaintext_footer", "_source", "_store_aad_prefix")

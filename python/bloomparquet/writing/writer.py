@@ -63,6 +63,11 @@ def write_table(
     """Write `table` as one Parquet file; what was at `path` is replaced when the new file is complete.
 
     Arguments and errors are those of :class:`ParquetWriter`.
+
+    >>> table = pa.table({"user_id": range(1000), "amount": [0.5] * 1000})
+    >>> outcome = bp.write_table(table, "orders.parquet", bloom={"user_id": bp.Bloom(fpp=0.001)})
+    >>> (outcome.filters, outcome.filter_bytes)
+    (1, 2048)
     """
     rows = max(1, min(row_group_size, table.num_rows))
     writer = ParquetWriter(
@@ -87,6 +92,13 @@ class ParquetWriter:
     Raises PlanError for a column that is not in `schema`, UnsupportedError for one that cannot carry a useful filter,
     for a path that ends with ``.orc`` and for one in a table of Delta Lake, Iceberg or Hudi, EncryptionError for more
     row groups or columns than an encrypted file can have, and where a KMS gives no keys.
+
+    >>> schema = pa.schema([("user_id", pa.int64())])
+    >>> with bp.ParquetWriter("users.parquet", schema, bloom="user_id", row_group_size=500) as writer:
+    ...     for first in (0, 500):
+    ...         writer.write_table(pa.table({"user_id": range(first, first + 500)}))
+    >>> writer.outcome.filters
+    2
     """
 
     def __init__(

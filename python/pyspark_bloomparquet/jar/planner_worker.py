@@ -39,10 +39,11 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage
-from pyspark_bloomparquet.jar.protocol import COUNTED, read_frame, to_clock, to_predicate, to_shown_as, write_frame
+from pyspark_bloomparquet.jar.protocol import COUNTED, read_frame, to_clock, to_predicate, to_reader_types, write_frame
 from pyspark_bloomparquet.options.key_provider import doubt, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
@@ -111,16 +112,17 @@ class Worker:
                     write_frame(self._answers, {"id": 0}, b"")
 
     def _answer(self, request: dict[str, Any], listing: bytes) -> None:
-        answer, data = self._plan(request, listing)
+        answer, data, cache = self._plan(request, listing)
         with self._lock:
             self._busy -= 1
             write_frame(self._answers, {"id": request.get("id"), **answer}, data)
-        planner.cache.persist()
+        cache.persist()
         with self._lock:
             self._unfinished -= 1
 
-    def _plan(self, request: dict[str, Any], listing: bytes) -> tuple[dict[str, Any], bytes]:
-        fatal = False
+    def _plan(self, request: dict[str, Any], listing: bytes) -> tuple[dict[str, Any], bytes, FooterCache]:
+        """The answer, its data, and the cache that keeps what was read."""
+        fatal, cache = False, process_cache
         try:
             if request.get("version") != VERSION:
                 raise PlanError(
@@ -132,30 +134,32 @@ class Worker:
                     f"the planner was asked about files of format {request['format']!r}, which it does not know"
                 )
             options = PlannerOptions.parse(request.get("options", {}))
-            planner.cache.use_disk(options.cache_directory if options.cache else None, options.cache_max_bytes)
+            if options.cache:
+                cache = process_cache.on_disk(options.cache_directory, options.cache_max_bytes)
             fatal = options.on_filter_error == "fail"
             dataset = self._dataset(listing, request["files"])
-            found = planner.plan_scan(
-                replace(dataset, format=request["format"]),
-                to_predicate(request["predicate"]),
-                # Without one, a timestamp whose meaning hangs on a zone excludes nothing.
+            keys = provided_keys(options.key_provider, _PATIENCE_WITH_PROVIDERS, options.shipped_files)
+            plan_options = planner.PlanOptions(
+                # Without a zone, a timestamp that needs one skips nothing.
                 timezone=to_clock(request["timeZone"], request["offsets"]),
                 case_sensitive=request["caseSensitive"],
                 on_filter_error=options.on_filter_error,
                 skip_corrupt=True,
                 strict=False,
                 exact_names=True,
-                shown_as=to_shown_as(request["shownAs"]),
-                keys=provided_keys(options.key_provider, _PATIENCE_WITH_PROVIDERS, options.shipped_files),
+                reader_types=to_reader_types(request["shownAs"]),
+                cache=cache,
             )
+            dataset = replace(dataset.with_keys(keys), format=request["format"])
+            found = planner.plan_dataset(dataset, to_predicate(request["predicate"]), plan_options)
             if any(isinstance(error, EncryptionError) for error in found.errors):
                 doubt(options.key_provider)
-            return summarize(found, [])
+            return *summarize(found, []), cache
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
-            return {"error": _in_short(error), "fatal": fatal}, b""
+            return {"error": _in_short(error), "fatal": fatal}, b"", cache
         except BaseException as error:  # noqa: BLE001 - a query must never fail, or wait, because planning does
-            return {"error": f"{type(error).__name__}: {_in_short(error)}"}, b""
+            return {"error": f"{type(error).__name__}: {_in_short(error)}"}, b"", cache
 
     def _dataset(self, listing: bytes, files: int) -> Dataset:
         with self._lock:

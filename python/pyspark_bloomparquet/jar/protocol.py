@@ -75,7 +75,7 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     return build(column, None if value is None else read(value))
 
 
-def to_shown_as(pairs: list[tuple[list[str], str]]) -> dict[Column, str]:
+def to_reader_types(pairs: list[tuple[list[str], str]]) -> dict[Column, str]:
     """The types as which Spark shows the columns of a predicate, by their paths."""
     return {tuple(column): kind for column, kind in pairs}
 

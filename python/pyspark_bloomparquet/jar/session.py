@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from bloomparquet.planning.evidence.interface import Unit
-    from bloomparquet.planning.plan import Inside
+    from bloomparquet.planning.plan import RowGroupCounts
 
 SUPPORTED = ((4, 1), (4, 2), (4, 3))
 _CLASS = "io.bloomparquet.spark.Shim"
@@ -53,7 +53,7 @@ class ScanSummary:
     seconds: float
     whole_files: int = 0
     unit: Unit = "row group"
-    inside: Inside | None = None
+    inside: RowGroupCounts | None = None
 
     def __str__(self) -> str:
         if not self.planned:
@@ -159,13 +159,13 @@ def _summary(plan: dict[str, Any]) -> ScanSummary:
     )
 
 
-def _inside(plan: dict[str, Any]) -> Inside:
-    from bloomparquet.planning.plan import Inside
+def _inside(plan: dict[str, Any]) -> RowGroupCounts:
+    from bloomparquet.planning.plan import RowGroupCounts
 
     total, by_statistics, by_bloom = (
         plan.get(f"numRowGroups{what}", 0) for what in ("Total", "ExcludedByStatistics", "ExcludedByBloomFilter")
     )
-    return Inside(total, total - by_statistics - by_bloom, by_statistics, by_bloom)
+    return RowGroupCounts(total, total - by_statistics - by_bloom, by_statistics, by_bloom)
 
 
 def _settings() -> dict[str, str]:

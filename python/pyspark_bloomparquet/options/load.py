@@ -210,7 +210,7 @@ class Options:
     paths: tuple[str, ...]
     where: str | None
     push_filters: str
-    on_filter_error: str
+    on_filter_error: OnFilterError
     key_provider: str | None
     merge_schema: bool
     case_sensitive: bool

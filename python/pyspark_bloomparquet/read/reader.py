@@ -22,12 +22,11 @@ from pyspark.sql.types import DataType, StructType
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
 from bloomparquet.planning.plan import KEPT
-from bloomparquet.planning.planner import plan_scan
+from bloomparquet.planning.planner import PlanOptions, plan_dataset
 from bloomparquet.query.literals import coerce
 from bloomparquet.query.predicate import And, Comparison, Membership, Not, Or, Predicate
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.resolve import NoLeaf, bind, partition_of
-from bloomparquet.query.resolve import resolve as resolve_columns
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo, LocalStorage
 from pyspark_bloomparquet.options.key_provider import doubt
@@ -120,7 +119,7 @@ class BloomParquetReader(DataSourceReader):
                 max_partition_bytes=self.options.max_partition_bytes,
                 open_cost=self.options.open_cost_in_bytes,
                 min_partitions=self.options.min_partition_num or os.cpu_count() or 1,
-                where=self._resolved_where(found),
+                where=found.where,
                 skipped=_skipped(found),
             )
         )
@@ -134,32 +133,23 @@ class BloomParquetReader(DataSourceReader):
 
         return read_split(partition, self.schema, self.options)
 
-    def _resolved_where(self, found: ScanPlan) -> Predicate | None:
-        if self._where is None:
-            return None
-        names = found.dataset.partition_names
-        return resolve_columns(self._where, found.table.schemas, names, case_sensitive=self.options.case_sensitive)[0]
-
     def _plan(self, table: Table) -> ScanPlan:
         options = self.options
         pushed = to_predicate(self._filters, self._plainly_meant(table)) if self._filters else None
-        common: dict[str, Any] = {
-            "timezone": options.time_zone,
-            "case_sensitive": options.case_sensitive,
-            "on_filter_error": options.on_filter_error,
-            "skip_corrupt": options.ignore_corrupt_files,
-        }
-        where = self._where
-        if where is not None:
-            found = plan_scan(table.dataset, where, **common)
-            if options.time_zone is None:
-                _require_zone(where, found, table)
-        if pushed is None:
-            return plan_scan(table.dataset, **common) if self._where is None else found
-        # Spark's filters fit Spark's types; where a file's type is another, a filter excludes nothing there
-        # (strict=False).
-        both = pushed if where is None else And(where, pushed)
-        return plan_scan(table.dataset, both, strict=False, shown_as=_shown_as(pushed, self.schema), **common)
+        # Pushed filters fit Spark's types. Where a file's type is another, they skip nothing.
+        reader_types = {} if pushed is None else _reader_types(pushed, self.schema)
+        plan_options = PlanOptions(
+            timezone=options.time_zone,
+            case_sensitive=options.case_sensitive,
+            on_filter_error=options.on_filter_error,
+            skip_corrupt=options.ignore_corrupt_files,
+            reader_types=reader_types,
+            pushed=pushed,
+        )
+        plan = plan_dataset(table.dataset, self._where, plan_options)
+        if self._where is not None and options.time_zone is None:
+            _require_zone(self._where, plan, table)
+        return plan
 
     def _plainly_meant(self, table: Table) -> StructType:
         """The schema without columns that the plan would take for something else.
@@ -240,7 +230,7 @@ def _holds_instants(column: tuple[str, ...], found: ScanPlan, table: Table) -> b
     return False
 
 
-def _shown_as(where: Predicate, schema: StructType) -> dict[Column, str]:
+def _reader_types(where: Predicate, schema: StructType) -> dict[Column, str]:
     """The types that the columns of `where` have in `schema`."""
     found: dict[Column, str] = {}
     for column in columns_of(where):

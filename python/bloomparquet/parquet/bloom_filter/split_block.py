@@ -166,6 +166,16 @@ class SplitBlockBloomFilter:
     `blocks` is an array of shape (n, 8) of little-endian uint32, n in 1..2^22, a power of two or not. It is shared, not
     copied, and never written to: the first `insert` takes a copy. Raises FormatError for another shape or type,
     LimitError for another number of blocks.
+
+    >>> import xxhash
+    >>> hashes = np.array([xxhash.xxh64_intdigest(f"user-{i}".encode()) for i in range(1000)], np.uint64)
+    >>> bloom = bp.SplitBlockBloomFilter.for_ndv(1000, fpp=0.01)
+    >>> bloom.insert(hashes)
+    >>> bool(bloom.check(hashes).all()), bloom.num_bytes
+    (True, 2048)
+    >>> absent = np.array([xxhash.xxh64_intdigest(b"user-4711")], np.uint64)
+    >>> bool(bloom.check(absent)[0])
+    False
     """
 
     __slots__ = ("_owned", "_pairs")

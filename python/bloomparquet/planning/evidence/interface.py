@@ -112,7 +112,7 @@ class Table(Protocol):
     def members(self, layout: int) -> NDArray[np.int64]:
         """The units whose files have a layout."""
 
-    def shows(self, layout: int, leaf: LeafColumn | None, shown_as: str | None) -> bool:
+    def is_lossless(self, layout: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         """Whether a reader that shows the column as a type (None: as the file's own) shows what is stored; and nulls
         where the file lacks it (`leaf` is None)."""
 
@@ -140,5 +140,5 @@ class Parts(Table, Protocol):
     def total(self) -> int: ...
 
 
-ShownAs = Mapping[tuple[str, ...], str]
+ReaderTypes = Mapping[tuple[str, ...], str]
 """The types that a reader shows columns as, in Spark's words: ``bigint``, ``decimal(10,2)``."""

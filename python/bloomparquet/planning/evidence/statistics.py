@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,15 @@ def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
     return leaf.values if isinstance(leaf, In) else None
 
 
-def candidates(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+class Candidates(NamedTuple):
+    """What filters are asked for: chunk i for ``hashes[first[i]:last[i]]``, the values that lie within its bounds."""
+
+    hashes: NDArray[np.uint64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+
+def _within_bounds(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each of n row groups the range ``first[i] <= k < last[i]`` of ``encoded.keys`` that lies within its
     bounds."""
     first = np.zeros(n, np.int64)
@@ -57,9 +65,9 @@ def candidates(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDArray
     return first, last
 
 
-def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Encoded | None]:
-    """Verdicts of shape (n,) for the n `chunks`; beside them the encoded values when `leaf` is an equality that
-    filters can answer.
+def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Candidates | None]:
+    """Verdicts of shape (n,) for the n `chunks`; and what to ask their filters, if `leaf` is an equality that filters
+    can answer.
 
     Raises :class:`bloomparquet.errors.PlanError` when a literal is of another kind than the column.
     """
@@ -84,8 +92,9 @@ def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdic
             return has_values, None
         if values is None:
             return has_values & _other_than(encoded, chunks), None
-        first, last = candidates(encoded, chunks.bounds, len(has_values))
-        return has_values & (first < last), encoded
+        first, last = _within_bounds(encoded, chunks.bounds, len(has_values))
+        candidates = None if encoded.hashes is None else Candidates(encoded.hashes, first, last)
+        return has_values & (first < last), candidates
     assert isinstance(leaf, Lt | LtEq | Gt | GtEq)
     return has_values & _compare(leaf, chunks, timezone), None
 
@@ -102,7 +111,7 @@ def _other_than(encoded: Encoded, chunks: Chunks) -> Verdicts:
     bounds = chunks.bounds
     if bounds is None or chunks.family == "float":
         return np.ones(len(chunks.members), np.bool_)
-    first, last = candidates(encoded, bounds, len(chunks.members))
+    first, last = _within_bounds(encoded, bounds, len(chunks.members))
     constant = np.asarray(bounds.lower == bounds.upper, np.bool_)
     return ~(bounds.known & constant & (first < last))
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.orc.encoding import is_shown_as
+from bloomparquet.orc.encoding import is_lossless
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics
@@ -91,13 +91,15 @@ class Stripes:
     def members(self, layout: int) -> NDArray[np.int64]:
         return self._members[layout]
 
-    def shows(self, layout: int, leaf: LeafColumn | None, shown_as: str | None) -> bool:
+    def is_lossless(self, layout: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         """Whether a reader that shows the column as that type shows what is stored: readers of ORC convert types, and
         find the columns of some files otherwise than by name."""
         found = self.layouts[layout]
         if not found.is_by_name:
             return False
-        return leaf is None or shown_as is None or is_shown_as(found.tail.types[found.columns[leaf.index]], shown_as)
+        return (
+            leaf is None or reader_type is None or is_lossless(found.tail.types[found.columns[leaf.index]], reader_type)
+        )
 
     def extent(self, unit: int) -> tuple[int, int]:
         return int(self._offset[unit]), int(self._length[unit])
@@ -333,8 +335,8 @@ class RowGroupsWithin:
     def members(self, layout: int) -> NDArray[np.int64]:
         return np.flatnonzero(self.stripes._layout[self.of] == layout)
 
-    def shows(self, layout: int, leaf: LeafColumn | None, shown_as: str | None) -> bool:
-        return self.stripes.shows(layout, leaf, shown_as)
+    def is_lossless(self, layout: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
+        return self.stripes.is_lossless(layout, leaf, reader_type)
 
     def extent(self, unit: int) -> tuple[int, int]:
         return self.stripes.extent(int(self.of[unit]))

@@ -1,7 +1,7 @@
 """Footers of files that did not change are neither read nor arranged again, in this process or in the next one.
 
 What is kept are whole :class:`RowGroups` (with the column arrays and filter headers that queries have made in them),
-one for each set of files asked for lately: in memory, and, where :meth:`FooterCache.use_disk` was called, in a
+one for each set of files asked for lately: in memory, and, for a cache of :meth:`FooterCache.on_disk`, in a
 directory. A file's identity is its :class:`FileInfo`, so a file that was replaced is read anew; of a
 set of files that are known in part, only the others are read.
 
@@ -18,6 +18,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,25 +70,26 @@ class FooterCache:
         self._lock = threading.Lock()
         self._persisting = threading.Lock()
 
-    def use_disk(self, directory: str | os.PathLike[str] | None, max_bytes: int = 0) -> None:
-        """From here on look into `directory` as well, and keep there what plans learn, in `max_bytes` at most; None:
-        keep it in this process alone. To say the same again costs nothing."""
-        disk = None
-        if directory is not None and max_bytes > 0 and code_fingerprint() is not None:
-            disk = CacheDirectory(Path(directory), max_bytes)
-        with self._lock:
-            self._disk = disk
+    def on_disk(self, directory: str | os.PathLike[str], max_bytes: int) -> FooterCache:
+        """A cache that shares this one's memory, and reads and writes cache files in `directory`, `max_bytes` at most.
+
+        Only the plans that are given the new cache are stored there. Without `max_bytes` nothing is.
+        """
+        cache = copy(self)
+        usable = max_bytes > 0 and code_fingerprint() is not None
+        cache._disk = CacheDirectory(Path(directory), max_bytes) if usable else None
+        return cache
 
     def persist(self) -> None:
-        """Write to the directory in use what plans have learnt since, and keep it within its bound. Never raises for
-        what the disk does."""
+        """Write what the plans of this cache have learnt to its directory, and keep that within its bound. A failing
+        disk raises nothing."""
+        disk = self._disk
+        if disk is None:
+            return
         with self._persisting:
             with self._lock:
-                disk = self._disk
-                found = [] if disk is None else [it for it in self._tables.items() if disk.directory in it[1].stored]
-            if disk is None:
-                return
-            for key, known in found:
+                tables = [each for each in self._tables.items() if disk.directory in each[1].stored]
+            for key, known in tables:
                 if _is_worth_storing(known, disk.directory):
                     self._store(disk, key, known)
             with self._excused(disk):
@@ -106,8 +108,8 @@ class FooterCache:
         """The row groups of `files`; reads the footers that are not known. `keys`, `skip_corrupt`, `locked` and errors
         are as for :func:`read_footers`. What was read with keys is kept for readers with equal keys alone."""
         key = (storage.key, keys, tuple(files))
+        disk = self._disk
         with self._lock:
-            disk = self._disk
             known = self._tables.get(key)
             if known is not None and not known.table.outdated:
                 self._tables.move_to_end(key)
@@ -299,3 +301,7 @@ def _assemble(
         return parts[0]
     part, place = np.array([origin[i] for i in places], np.int64).T
     return merge(some, parts, part, place)
+
+
+process_cache = FooterCache()
+"""The cache of plans that are given no other. Its methods are safe to call from several threads."""

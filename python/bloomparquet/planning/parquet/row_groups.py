@@ -215,10 +215,10 @@ class RowGroups:
     def members(self, layout: int) -> NDArray[np.int64]:
         return self._members[layout]
 
-    def shows(self, layout: int, leaf: LeafColumn | None, shown_as: str | None) -> bool:
+    def is_lossless(self, layout: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         """Whether a reader that shows the column as that type (None: as the file's own) shows what is stored: of wider
         integers it may show the low bits alone."""
-        bits = _INTEGER_BITS.get(shown_as or "")
+        bits = _INTEGER_BITS.get(reader_type or "")
         if bits is None or leaf is None or leaf.node.physical_type not in ("INT32", "INT64"):
             return True
         annotation = leaf.node.annotation

@@ -100,6 +100,12 @@ def advise(
     `table_log` is that of :func:`bloomparquet.inspect`.
 
     Raises OptionError for an `fpp` or a `sample` that cannot be, and what :func:`bloomparquet.plan` raises.
+
+    >>> advice = bp.advise("events.parquet").to_pylist()
+    >>> [(column["column"], column["advice"]) for column in advice]
+    [('user_id', 'keep'), ('country', 'none'), ('amount', 'none')]
+    >>> advice[0]["reason"]
+    'a lookup reads 1 of 4 row groups instead of 4'
     """
     bits_per_value(fpp)
     if sample < 0:

@@ -24,6 +24,11 @@ class Bloom:
     most a quarter above. `ndv`, where given, is the number of distinct values per row group to make room for, instead
     of those that are there. No filter is larger than `max_bytes`; where that makes one worse than asked, it is said.
     Raises OptionError for values that no filter can have.
+
+    >>> table = pa.table({"user_id": range(1000), "name": [str(i) for i in range(1000)]})
+    >>> bloom = {"user_id": bp.Bloom(fpp=0.001), "name": bp.Bloom(fpp=0.05, max_bytes=1 << 20)}
+    >>> [(column.column, column.bytes) for column in bp.write_table(table, "users.parquet", bloom=bloom).columns]
+    [('user_id', 2048), ('name', 1024)]
     """
 
     fpp: float = 0.01

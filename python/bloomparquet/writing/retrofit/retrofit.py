@@ -22,8 +22,8 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
+from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.planning.planner import cache
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.atomic import replacing, sweep
@@ -188,6 +188,12 @@ def add_filters(
 
     Raises PlanError for a column that no file has, UnsupportedError for one that cannot carry a useful filter,
     EncryptionError where a key is missing or does not fit, FormatError for damaged files.
+
+    >>> import pyarrow.parquet as pq
+    >>> pq.write_table(pa.table({"user_id": range(1000)}), "old.parquet")
+    >>> [outcome] = bp.add_filters("old.parquet", bloom={"user_id": bp.Bloom(fpp=0.001)})
+    >>> (outcome.action, outcome.filters)
+    ('added', 1)
     """
     dataset = _open(src, dst, filesystem, keys)
     return _run(planned(dataset, bloom, replace), dataset, src, dst, dry_run, on_error, filesystem, progress)
@@ -242,6 +248,13 @@ def shrink_filters(
     local file is changed where it lies instead, from its trailing filters on: faster, and readers must stay away
     meanwhile. Of an encrypted file nothing moves unless `keys` has the keys of all columns, and so it gets no smaller:
     that is an EncryptionError. Otherwise as :func:`add_filters`.
+
+    >>> table = pa.table({"user_id": range(1000)})
+    >>> bp.write_table(table, "large.parquet", bloom={"user_id": bp.Bloom(ndv=100_000)}).filter_bytes
+    131072
+    >>> [outcome] = bp.shrink_filters("large.parquet", fpp=0.01)
+    >>> (outcome.action, outcome.filter_bytes)
+    ('shrunk', 2048)
     """
     dataset = _open(src, dst, filesystem, keys)
     change = ShrinkFilters(fpp, drop_above, in_place_footer)
@@ -374,10 +387,10 @@ def _readable(dataset: Dataset) -> RowGroups:
     """The row groups of the files whose footers can be read; the others have their own errors in their turn."""
     storage, keys, count = dataset.storage, dataset.keys, ReadCount()
     try:
-        return cache.row_groups(storage, dataset.files, count, keys=keys, skip_corrupt=True)
+        return process_cache.row_groups(storage, dataset.files, count, keys=keys, skip_corrupt=True)
     except BloomParquetError:
         readable = [file for file in dataset.files if _has_footer(storage, file, keys)]
-        return cache.row_groups(storage, readable, count, keys=keys, skip_corrupt=True)
+        return process_cache.row_groups(storage, readable, count, keys=keys, skip_corrupt=True)
 
 
 def _has_footer(storage: Storage, file: FileInfo, keys: Keys | None) -> bool:

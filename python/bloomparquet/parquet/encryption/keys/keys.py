@@ -54,6 +54,11 @@ class Keys:
     so are columns; with ``allow_plaintext_files=False`` such a file does not open, nor does a column that `columns`
     names and that has no key of its own, so that nobody can take the encryption away unnoticed. Two of equal content
     are equal. Raises OptionError for what is no key.
+
+    >>> keys = bp.Keys(footer=b"0123456789abcdef", columns={"user_id": b"fedcba9876543210"})
+    >>> outcome = bp.write_table(pa.table({"user_id": range(1000)}), "secret.parquet", bloom="user_id", encryption=keys)
+    >>> bp.read_table("secret.parquet", "user_id = 7", keys=keys).to_pylist()
+    [{'user_id': 7}]
     """
 
     __slots__ = ("_aad_prefix", "_allow_plaintext_files", "_columns", "_footer", "_retriever")
