@@ -285,9 +285,9 @@ def _planning(
 def _typed(path: str | list[str], column: str, text: str, keys: Keys | None, table_log: OnTableLog) -> Any:
     """`text` as a value of the kind that the column has in the first file with it; other kinds stay text."""
     import bloomparquet as bp
-    from bloomparquet.reading.inspect import kind_of
+    from bloomparquet.reading.inspect import column_type
 
-    found = kind_of(path, column, keys=keys, table_log=table_log)
+    found = column_type(path, column, keys=keys, table_log=table_log)
     if found is None:
         return text
     family, kind = found

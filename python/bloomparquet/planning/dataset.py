@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
 
 from bloomparquet.errors import PlanError, listed
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
 from bloomparquet.storage.files import (
     FileInfo,
@@ -33,7 +34,6 @@ from bloomparquet.storage.table_formats import (
 
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike]
-Format = Literal["parquet", "orc"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Dataset:
     partition_names: tuple[str, ...]
     partition_values: tuple[tuple[str | None, ...], ...]
     partition_types: tuple[pa.DataType, ...] | None = None
-    format: Format | None = None
+    format: FileFormat | None = None
 
     @classmethod
     def open(

@@ -8,7 +8,7 @@ so a plan over thousands of them is a few numpy operations, whatever the format 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,10 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.metadata.schema import FileSchema, LeafColumn
 from bloomparquet.parquet.values.bounds import Bounds
 from bloomparquet.parquet.values.encoding import Encoded, Point
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.parquet.filters import Question
 from bloomparquet.query.literals import Family
 from bloomparquet.storage.files import FileInfo, ReadCount
-
-Unit = Literal["row group", "stripe"]
 
 
 class ChunkFilters(Protocol):
@@ -73,7 +72,7 @@ class Table(Protocol):
     shape (n,)."""
 
     @property
-    def unit(self) -> Unit: ...
+    def format(self) -> FileFormat: ...
     @property
     def files(self) -> Sequence[FileInfo]: ...
     @property
