@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bloomparquet.planning.formats import FileFormat
 from pyspark_bloomparquet.jar.planner_worker import ranges
 from pyspark_bloomparquet.jar.protocol import to_clock
 from tests.jar.test_worker import Planner, started
@@ -100,7 +101,7 @@ def test_no_stripe_is_lost_or_taken_along_whatever_a_footer_says(files: list[lis
     file = np.array([i for i, stripes in enumerate(files) for _ in stripes], np.int64)
     start, length = (np.array([each[at] for stripes in files for each in stripes], np.int64) for at in (0, 1))
     kept = np.array([each[2] for stripes in files for each in stripes], np.bool_)
-    table = SimpleNamespace(unit="stripe", file=file, extents_of=lambda some: (start[some], length[some]))
+    table = SimpleNamespace(format=FileFormat.ORC, file=file, extents_of=lambda some: (start[some], length[some]))
     found: Any = SimpleNamespace(table=table, codes=np.where(kept, 0, 1))
     spans = list(zip(*(part.tolist() for part in ranges(found)), strict=True))
     for i in range(len(file)):

@@ -12,6 +12,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.orc.cache import StripeCache
 from bloomparquet.planning.orc.cache import cache as stripes
 from tests.support.orc_rewriting import write
@@ -85,7 +86,7 @@ def test_files_of_two_formats_are_an_error_whatever_was_planned_before(
             with pytest.raises(bp.PlanError, match="expected files of one format"):
                 bp.plan(some, WHERE, skip_corrupt=skip_corrupt)
         bp.plan(files, WHERE)
-    told = replace(Dataset.open(tmp_path), format="orc")
+    told = replace(Dataset.open(tmp_path), format=FileFormat.ORC)
     if skip_corrupt:
         assert kept(bp.plan(told, WHERE, skip_corrupt=True)) == kept(bp.plan(files, WHERE))
     else:

@@ -20,7 +20,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.parquet.pages.decrypted_row_group import Images
 from bloomparquet.parquet.pages.encrypted import seal_chunk
-from bloomparquet.reading import scan
+from bloomparquet.reading import parquet
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom, refusal
@@ -124,7 +124,7 @@ def test_only_the_columns_that_are_wanted_are_fetched(secret: Secret) -> None:
 
 def test_a_file_in_plain_text_takes_no_detour(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
     secret.write_uniform(TABLE)
-    monkeypatch.setattr(scan, "Images", None)
+    monkeypatch.setattr(parquet, "Images", None)
     assert bp.read_table(secret.plain, keys=bp.Keys(FOOTER_KEY)).num_rows == ROWS
     with pytest.raises(TypeError):
         bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY))

@@ -255,7 +255,7 @@ def test_stripes_of_one_file_may_have_clocks_of_their_own(written: str, monkeypa
         found: list[Any] = read_stripes(*arguments)
         return [replace(each, writer_timezone=f"Etc/GMT-{9 + i}") for i, each in enumerate(found)]
 
-    monkeypatch.setattr("bloomparquet.reading.inspect_orc.read_stripes", in_zones)
+    monkeypatch.setattr("bloomparquet.orc.stripe_indexes.read_stripes", in_zones)
     for stripe in range(5):
         row = STRIPE * stripe + 1
         value = TABLE["micros"][row].as_py() - dt.timedelta(hours=9 + stripe)

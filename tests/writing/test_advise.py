@@ -16,13 +16,13 @@ import pytest
 from rich.console import Console
 
 import bloomparquet as bp
-from bloomparquet.cli import output as cli_output
+from bloomparquet.cli import render
+from bloomparquet.cli.json_rows import write_json_lines
 from bloomparquet.parquet.bloom_filter.split_block import smallest_num_bytes
 from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.advice import advise as advice
-from bloomparquet.writing.advice.advise import advise
-from bloomparquet.writing.advice.sampling_parquet import right_sizes
+from bloomparquet.writing.advice.advise import advise, right_sizes
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.advice import by_column, only
 from tests.support.core import (
@@ -334,18 +334,20 @@ def test_what_cannot_be_asked_for_is_an_error(table: str) -> None:
 def test_commands_say_it_to_a_shell(table: str, tmp_path: Path) -> None:
     answer = advise(table)
     names = "user_id,session,shop,price,address.zip,a.b,sparse"
-    assert advice.commands(answer, "s3://bucket/events") == [f"bloomparquet add s3://bucket/events --columns {names}"]
-    assert advice.commands(answer, ["a b", Path("c*")], fpp=0.001) == [
+    assert render.advice_commands(answer, "s3://bucket/events") == [
+        f"bloomparquet add s3://bucket/events --columns {names}"
+    ]
+    assert render.advice_commands(answer, ["a b", Path("c*")], fpp=0.001) == [
         f"bloomparquet add 'a b' 'c*' --columns {names} --fpp 0.001"
     ]
     spaced = {"user id": np.random.default_rng(1).integers(0, 10**9, 4000)}
     odd = advise(write(tmp_path / "x.parquet", spaced, rows_per_group=1000))
-    assert advice.commands(odd, "x") == ["bloomparquet add x --columns 'user id'"]
+    assert render.advice_commands(odd, "x") == ["bloomparquet add x --columns 'user id'"]
 
 
 def shown(answer: pa.Table, width: int) -> list[str]:
     out = io.StringIO()
-    Console(file=out, width=width).print(advice.advice_to_rich(answer))
+    Console(file=out, width=width).print(render.advice_report(answer))
     return out.getvalue().splitlines()
 
 
@@ -371,7 +373,7 @@ def test_a_report_with_nothing_to_do_says_so(tmp_path: Path) -> None:
 
 def test_the_answer_is_json(table: str) -> None:
     answer, out = advise(table), io.StringIO()
-    cli_output.write_jsonl(out, answer.schema, iter(answer.to_batches()))
+    write_json_lines(out, answer.to_batches())
     rows = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [row["column"] for row in rows] == answer["column"].to_pylist()
     assert rows[0]["skip_rate"] is None or rows[0]["skip_rate"] < 0.1

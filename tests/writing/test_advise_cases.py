@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.cli import render
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.advice import advise as advice
 from bloomparquet.writing.advice.advise import advise
-from bloomparquet.writing.advice.sampling import Wanted, table_columns, take_samples
+from bloomparquet.writing.advice.columns import table_columns
+from bloomparquet.writing.advice.sampling import Wanted, take_samples
 from tests.support.advice import by_column, only
 from tests.support.core import (
     BLOOM_LENGTH,
@@ -52,7 +54,7 @@ def test_filters_that_are_too_small_are_replaced_and_their_values_read(tmp_path:
     assert row["advice"] == "replace"
     assert "of absent values" in row["reason"]
     assert row["ndv_per_row_group"] == pytest.approx(1000, rel=0.02)
-    assert advice.commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
+    assert render.advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
 
 
 def test_full_filters_of_a_column_that_needs_none_are_dropped(tmp_path: Path) -> None:
@@ -67,7 +69,7 @@ def test_empty_filters_are_dropped(tmp_path: Path) -> None:
     row = only(path)
     assert row["advice"] == "drop"
     assert "empty" in row["reason"]
-    assert advice.commands(advise(path), path) == [f"bloomparquet shrink {path}"]
+    assert render.advice_commands(advise(path), path) == [f"bloomparquet shrink {path}"]
 
 
 def test_missing_filters_are_added_beside_those_that_are_there(tmp_path: Path) -> None:
@@ -77,12 +79,12 @@ def test_missing_filters_are_added_beside_those_that_are_there(tmp_path: Path) -
     row = only(tmp_path)
     assert (row["advice"], row["filters"], row["row_groups"]) == ("add", 12, 16)
     assert row["reason"].endswith("4 of 16 have no filter")
-    assert len(advice.commands(advise(tmp_path), "x")) == 1
+    assert len(render.advice_commands(advise(tmp_path), "x")) == 1
     for i in range(1, 4):
         graft_filters(
             write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}), 1 << 20
         )
-    assert advice.commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
+    assert render.advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
 
 
 def test_a_filter_that_cannot_be_used_is_passed_over(tmp_path: Path) -> None:
@@ -173,7 +175,7 @@ def test_tables_without_rows_or_row_groups_need_nothing(tmp_path: Path) -> None:
     assert pq.read_metadata(path).num_row_groups == 0
     row = only(path)
     assert (row["row_groups"], row["values"], row["advice"], row["reason"]) == (0, 0, "none", "there is no row group")
-    assert advice.commands(advise(path), path) == []
+    assert render.advice_commands(advise(path), path) == []
     write_groups(path, [{"x": pa.array([], pa.int64())}])
     assert only(path)["advice"] == "none"
     with pytest.raises(bp.PlanError, match="no data files"):
@@ -202,7 +204,7 @@ def test_sizes_of_encrypted_filters_are_found_where_footers_do_not_tell(parquet_
     table = process_cache.row_groups(dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False)
     told = [column for column in table_columns(table) if (column.offset >= 0).any()]
     untold = [replace(column, length=np.full_like(column.length, -1)) for column in told]
-    found = take_samples(dataset, table, untold, [Wanted.NOTHING] * len(untold), 0, ReadCount())
+    found = take_samples(table, untold, [Wanted.NOTHING] * len(untold), 0, ReadCount())
     assert len(found) == 2
     assert [sample.sizes for sample in found] == [column.length.tolist() for column in told]
 

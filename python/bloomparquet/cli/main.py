@@ -15,9 +15,8 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -27,12 +26,13 @@ from bloomparquet.cli import write as cli_write
 from bloomparquet.cli.options import one_or_many as _one_or_many
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from bloomparquet.parquet.encryption.keys import Keys
     from bloomparquet.storage.table_formats import OnTableLog
 
 _ABSENT = 3
 _ROWS_IN_A_TERMINAL = 100
-_FORMATS = (".parquet", ".arrow", ".csv", ".jsonl")
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -78,14 +78,13 @@ def cli() -> None:
 def plan(path: tuple[str, ...], detail: str | None, limit: int, as_json: bool, **predicate: Any) -> None:
     """Show which row groups or stripes a predicate leaves to read, and what excluded the others. No data is read."""
     import bloomparquet as bp
-    from bloomparquet.cli import output as cli_output
-    from bloomparquet.cli import render as report
+    from bloomparquet.cli import render
 
     found = bp.plan(_one_or_many(path), **_planning(**predicate))
     if as_json:
-        click.echo(json.dumps(report.to_json(found), ensure_ascii=False))
+        click.echo(json.dumps(render.plan_to_json(found), ensure_ascii=False))
     else:
-        cli_output.console().print(report.to_rich(found, detail=detail or "kept", limit=limit or None))
+        render.console().print(render.plan_report(found, detail=detail or "kept", limit=limit or None))
 
 
 @cli.command()
@@ -93,45 +92,20 @@ def plan(path: tuple[str, ...], detail: str | None, limit: int, as_json: bool, *
 @_predicate
 @click.option("--columns", metavar="A,B,…", help="Columns to read, comma-separated.")
 @click.option("--limit", type=click.IntRange(min=0), help="Stop after so many rows.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV instead of a table.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write a file: .parquet, .arrow, .csv or .jsonl.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per row.")
-def read(
-    path: tuple[str, ...],
-    columns: str | None,
-    limit: int | None,
-    as_csv: bool,
-    output: str | None,
-    as_json: bool,
-    **predicate: Any,
-) -> None:
-    """Print the rows that match, as a table, as JSON lines, as CSV, or into a file."""
-    if as_csv + as_json + (output is not None) > 1:
-        raise click.UsageError("--json, --csv and --output exclude each other.")
-    kind = os.path.splitext(output)[1] if output else ""
-    if output and kind not in _FORMATS:
-        raise click.UsageError(f"--output ends with {kind or 'no suffix'}; expected one of {', '.join(_FORMATS)}.")
+def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json: bool, **predicate: Any) -> None:
+    """Print the rows that match, as a table or as JSON lines."""
     import bloomparquet as bp
-    from bloomparquet.cli import output as cli_output
+    from bloomparquet.cli import render
+    from bloomparquet.cli.json_rows import write_json_lines
 
-    wanted = [name.strip() for name in columns.split(",")] if columns else None
-    batches = cli_output.head(bp.scan_batches(_one_or_many(path), columns=wanted, **_planning(**predicate)), limit)
-    first = next(batches, None)
-    if first is None:
-        # Nothing matches, so no batch says which columns there would have been: the first one without a predicate does.
-        anything = {**_planning(**{**predicate, "where": None}), "columns": wanted}
-        sample = next(bp.scan_batches(_one_or_many(path), **anything), None)
-        schema = bp.read_table(_one_or_many(path), **anything).schema if sample is None else sample.schema
+    names = [name.strip() for name in columns.split(",")] if columns else None
+    reader = bp.scan_batches(_one_or_many(path), columns=names, **_planning(**predicate))
+    batches = _head(reader, limit)
+    if as_json:
+        write_json_lines(sys.stdout, batches)
     else:
-        schema, batches = first.schema, chain((first,), batches)
-    if output:
-        cli_output.write_file(output, schema, batches)
-    elif as_json:
-        cli_output.write_jsonl(sys.stdout, schema, batches)
-    elif as_csv:
-        cli_output.write_csv(sys.stdout, schema, batches)
-    else:
-        cli_output.print_table(schema, batches, _ROWS_IN_A_TERMINAL if limit is None else limit)
+        render.print_rows(reader.schema, batches, _ROWS_IN_A_TERMINAL if limit is None else limit)
 
 
 @cli.command()
@@ -142,14 +116,14 @@ def read(
 def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_json: bool) -> None:
     """List every Bloom filter: where it is, how large, how full, and how often it says maybe for nothing."""
     import bloomparquet as bp
-    from bloomparquet.cli import output as cli_output
-    from bloomparquet.cli import render as report
+    from bloomparquet.cli import render
+    from bloomparquet.cli.json_rows import write_json_lines
 
     table = bp.inspect(_one_or_many(path), keys=keys, table_log=table_log)
     if as_json:
-        cli_output.write_jsonl(sys.stdout, table.schema, iter(table.to_batches()))
+        write_json_lines(sys.stdout, table.to_batches())
     else:
-        cli_output.console().print(report.filters_to_rich(table))
+        render.console().print(render.filters_report(table))
 
 
 @cli.command()
@@ -164,17 +138,17 @@ def advise(
 ) -> None:
     """Say for which columns Bloom filters pay, by footers and a sample, and which command makes them."""
     import bloomparquet as bp
-    from bloomparquet.cli import output as cli_output
-    from bloomparquet.writing.advice import advise as advice
+    from bloomparquet.cli import render
+    from bloomparquet.cli.json_rows import write_json_lines
 
     where = _one_or_many(path)
     table = bp.advise(where, fpp=fpp, sample=sample, keys=keys, table_log=table_log)
     if as_json:
-        cli_output.write_jsonl(sys.stdout, table.schema, iter(table.to_batches()))
+        write_json_lines(sys.stdout, table.to_batches())
         return
-    cli_output.console().print(advice.advice_to_rich(table))
-    for command in advice.commands(table, where, fpp=fpp):  # for copying, so not folded to the terminal's width
-        click.echo(command + (cli_options.same_keys() if command.startswith("bloomparquet ") else ""))
+    render.console().print(render.advice_report(table))
+    for command in render.advice_commands(table, where, fpp=fpp):  # not folded to the terminal's width: to be copied
+        click.echo(command + cli_options.same_keys())
 
 
 @cli.command()
@@ -269,6 +243,17 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     click.echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
+def _head(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The first `limit` rows (None: all). Batches after them are never read."""
+    left = limit
+    for batch in batches:
+        if left is not None and batch.num_rows >= left:
+            yield batch.slice(0, left)
+            return
+        left = None if left is None else left - batch.num_rows
+        yield batch
+
+
 def _planning(
     where: str | None, timezone: str, ignore_case: bool, strict: bool, keys: Keys | None, table_log: OnTableLog
 ) -> dict[str, Any]:
@@ -285,9 +270,9 @@ def _planning(
 def _typed(path: str | list[str], column: str, text: str, keys: Keys | None, table_log: OnTableLog) -> Any:
     """`text` as a value of the kind that the column has in the first file with it; other kinds stay text."""
     import bloomparquet as bp
-    from bloomparquet.reading.inspect import kind_of
+    from bloomparquet.reading.inspect import column_type
 
-    found = kind_of(path, column, keys=keys, table_log=table_log)
+    found = column_type(path, column, keys=keys, table_log=table_log)
     if found is None:
         return text
     family, kind = found

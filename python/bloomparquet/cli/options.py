@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,6 @@ import click
 
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
-
-_UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30}
-_SIZE = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
 
 _PROVIDER = f"{__name__}.provider"
 
@@ -32,11 +28,12 @@ class Size(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        match = _SIZE.fullmatch(str(value).strip())
-        power = _UNITS.get(match.group(2).lower()) if match else None
-        if match is None or power is None:
+        from bloomparquet.storage.sizes import parse_size
+
+        size = parse_size(str(value))
+        if size is None:
             self.fail(f"{value!r} is not a size; expected bytes, such as 1048576, 512k, 16m or 1g.", param, ctx)
-        return int(match.group(1)) << power
+        return size
 
 
 class KeyProvider(click.ParamType["Keys"]):

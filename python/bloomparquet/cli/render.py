@@ -1,42 +1,68 @@
-"""A scan plan for people and for programs: as a rich table, as plain text, as JSON values.
+"""Everything that the command line prints: plans, filters, advice, outcomes and rows, for people and as JSON values.
 
-A plan's ``repr`` is one line and belongs to the plan. What is here answers the next question, "which row groups (of
-ORC: stripes), and why?", and is kept apart so that planning needs neither rich nor a terminal. Functions here touch no
-file.
+Functions here touch no file. rich is imported where it is used: ``--help`` does not need it.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from bloomparquet.cli.json_rows import rows
+
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
 
+    from bloomparquet.planning.dataset import Paths
     from bloomparquet.planning.plan import RowGroup, RowGroupCounts, ScanPlan
+    from bloomparquet.writing.outcome import FileOutcome
 
-#: How each kind of evidence is called in a report, in the order in which it is consulted.
 EVIDENCE = {"partition": "partition values", "statistics": "min/max and null counts", "bloom": "Bloom filters"}
+"""The name of each kind of evidence in a report, in the order in which it is consulted."""
 
 _UNOPENED = "file"
+_WIDE = 110  # characters from which on advice has room for its reasons beside the figures
+_COLUMN_FIELDS = ("column", "filters", "bytes", "fpp", "limited", "unused")
 
 
-def to_json(plan: ScanPlan) -> dict[str, Any]:
+def console(*, stderr: bool = False) -> Console:
+    """A rich console as wide as the terminal. Without a terminal it is wide enough that no path is folded."""
+    from rich.console import Console
+
+    terminal = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=400)
+
+
+# --- plans
+
+
+def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
     """The whole plan as values that ``json.dumps`` takes: seconds as float, sizes in bytes.
 
-    ``row_groups`` are what ``unit`` says; ``inside`` counts the row groups within stripes, and is None for Parquet. A
+    ``unit`` says what ``row_groups`` are; ``inside`` counts the row groups within stripes, and is None for Parquet. A
     file that partition values exclude is one entry of ``row_groups``, whose ``index`` and ``rows`` are None.
     """
+    inside = plan.inside
     return {
         "unit": plan.unit,
         "total": plan.total,
         "kept": plan.kept,
         "skipped": {reason: plan.skipped[reason] for reason in EVIDENCE},
-        "inside": None if plan.inside is None else _inside(plan.inside),
+        "inside": None
+        if inside is None
+        else {
+            "total": inside.total,
+            "kept": inside.kept,
+            "skipped": {"statistics": inside.by_statistics, "bloom": inside.by_bloom},
+        },
         "requests": plan.requests,
         "bloom_bytes_read": plan.bloom_bytes_read,
         "seconds": plan.seconds,
@@ -56,54 +82,52 @@ def to_json(plan: ScanPlan) -> dict[str, Any]:
     }
 
 
-def to_rich(plan: ScanPlan, *, detail: str = "kept", limit: int | None = 20) -> RenderableType:
-    """The summary, then `detail`: ``"kept"`` row groups (of ORC: stripes), every ``"file"``, ``"all"`` row groups, or
-    ``"none"``.
+def plan_report(plan: ScanPlan, *, detail: str = "kept", limit: int | None = 20) -> RenderableType:
+    """A summary, then `detail`: the ``"kept"`` row groups (stripes of ORC), every ``"file"``, or ``"all"`` row groups.
 
-    At most `limit` lines of detail are shown (None: all of them), and what was left out is counted in the last one.
+    At most `limit` lines of detail are shown (None: all). A last line counts the others.
     """
     from rich.console import Group
 
-    parts: list[RenderableType] = [summary(plan), ""]
+    parts: list[RenderableType] = [_plan_summary(plan), ""]
     if plan.inside is not None:
-        parts.append(_tell_inside(plan.inside))
-    parts.append(_cost(plan))
+        parts.append(_row_groups_inside(plan.inside))
+    filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
+    parts.append(f"Planned in {human_seconds(plan.seconds)}: {_plural(plan.requests, 'request')}, {filters} read.")
     parts += [f"[yellow]not usable:[/yellow] {_escape(str(error))}" for error in plan.errors]
-    base = _common(group.path for group in plan.row_groups)
+    base = _common_directory(group.path for group in plan.row_groups)
     if detail == "file":
-        parts += ["", _files(plan.row_groups, plan.unit, base, limit)]
+        parts += ["", _plan_files(plan.row_groups, plan.unit, base, limit)]
     elif detail == "all":
-        parts += ["", _row_groups(plan.row_groups, plan.unit, base, limit)]
-    elif detail == "kept" and plan.kept:
-        parts += ["", _row_groups(plan.kept_row_groups(), plan.unit, base, limit)]
+        parts += ["", _plan_row_groups(plan.row_groups, plan.unit, base, limit)]
+    elif plan.kept:
+        parts += ["", _plan_row_groups(plan.kept_row_groups(), plan.unit, base, limit)]
     return Group(*parts)
 
 
-def summary(plan: ScanPlan) -> Table:
-    """One line per kind of evidence: what it spared, in row groups (of ORC: stripes), rows and bytes of data; then what
-    is left to read.
+def _plan_summary(plan: ScanPlan) -> Table:
+    """One line per kind of evidence: the row groups (stripes of ORC), rows and bytes that it excludes; then what is
+    left to read.
 
-    Files that partition values exclude are counted as files: they are not opened, so nobody knows their row groups.
+    Files that partition values exclude are counted as files: they are not opened, so their row groups are not known.
     """
-    from rich.table import Table
-
     count: Counter[str] = Counter()
-    rows: Counter[str] = Counter()
+    n_rows: Counter[str] = Counter()
     size: Counter[str] = Counter()
     for group in plan.row_groups:
         key = _UNOPENED if group.index is None else group.reason or ""
         count[key] += 1
-        rows[key] += group.rows or 0
+        n_rows[key] += group.rows or 0
         size[key] += group.length
     unopened, opened = count[_UNOPENED], count.total() - count[_UNOPENED]
-    table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True, footer_style="bold")
-    table.add_column("", footer="total", no_wrap=True)
     totals = {
         f"{plan.unit}s": f"{_plural(unopened, 'file')} + {opened:,}" if unopened else f"{opened:,}",
-        "rows": f"{rows.total():,}",
+        "rows": f"{n_rows.total():,}",
         "data": human_bytes(size.total()),
         " ": "",
     }
+    table = _table(show_footer=True, footer_style="bold")
+    table.add_column("", footer="total", no_wrap=True)
     for name, footer in totals.items():
         table.add_column(name, footer=footer, justify="right", no_wrap=True)
     for key, name in [(_UNOPENED, "partition values, unopened"), *EVIDENCE.items(), ("", "")]:
@@ -112,36 +136,310 @@ def summary(plan: ScanPlan) -> Table:
         table.add_row(
             f"skipped by {name}" if name else "read",
             _plural(count[key], "file") if key == _UNOPENED else f"{count[key]:,}",
-            "?" if key == _UNOPENED else f"{rows[key]:,}",
+            "?" if key == _UNOPENED else f"{n_rows[key]:,}",
             human_bytes(size[key]),
-            f"{100 * size[key] / size.total():.0f} %" if size.total() else "",
+            _percent(size[key] / size.total()) if size.total() else "",
             style="green" if not name else "" if count[key] else "dim",
         )
     return table
 
 
-def filters_to_rich(filters: pa.Table) -> Table:
-    """The table of `bloomparquet.inspect`, rounded for reading and without the directory that all files share."""
-    from rich.table import Table
+def _row_groups_inside(inside: RowGroupCounts) -> str:
+    """The row groups within stripes. All row groups of a kept stripe are read."""
+    text = f"Row groups inside: {inside.kept:,} of {inside.total:,} might match"
+    if inside.kept == inside.total:
+        return f"{text}."
+    return f"{text}; statistics exclude {inside.by_statistics:,}, Bloom filters {inside.by_bloom:,}."
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+
+def _plan_files(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:
+    counts: dict[str, Counter[str]] = {}
+    unopened = set()
+    for group in groups:
+        counts.setdefault(group.path, Counter())[group.reason or ""] += 1
+        if group.index is None:
+            unopened.add(group.path)
+    table = _table("file", right=(f"{unit}s", "skipped by statistics", "by Bloom filter", "read"))
+    table.add_column("", no_wrap=True)
+    for path, count in islice(counts.items(), limit):
+        cells = (count.total(), count["statistics"], count["bloom"], count[""])
+        table.add_row(
+            _escape(path[len(base) :]),
+            *(["?", "", "", ""] if path in unopened else [f"{cell:,}" if cell else "·" for cell in cells]),
+            "skipped by partition values" if count["partition"] else "",
+            style="green" if count[""] else "dim",
+        )
+    _add_rest(table, len(counts), limit, "file")
+    return table
+
+
+def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:
+    table = _table("file", right=(unit, "rows", "data"))
+    table.add_column("", no_wrap=True)
+    for group in groups[:limit]:
+        table.add_row(
+            _escape(group.path[len(base) :]),
+            "all" if group.index is None else str(group.index),
+            "?" if group.rows is None else f"{group.rows:,}",
+            human_bytes(group.length),
+            "read" if group.kept else f"skipped by {EVIDENCE[group.reason or '']}",
+            style="green" if group.kept else "dim",
+        )
+    _add_rest(table, len(groups), limit, unit)
+    return table
+
+
+def _add_rest(table: Table, total: int, limit: int | None, what: str) -> None:
+    if limit is not None and total > limit:
+        table.add_row(f"… and {_plural(total - limit, what)} more", style="dim")
+
+
+# --- filters
+
+
+def filters_report(filters: pa.Table) -> Table:
+    """The table of `bloomparquet.inspect`, rounded, and without the directory that all files share."""
+    table = _table()
     names = [name for name in filters.column_names if name != "unusable" or filters[name].null_count < len(filters)]
     for name in names:
         text = name in ("file", "column", "type", "unusable")
         table.add_column(name.replace("_", " "), justify="left" if text else "right", overflow="fold", no_wrap=not text)
-    base = _common(filters["file"].unique().to_pylist())
+    base = _common_directory(filters["file"].unique().to_pylist())
     for row in filters.to_pylist():
-        shown = {
+        cells = {
             "file": _escape(row["file"][len(base) :]),
             "row_group": str(row["row_group"]),
             "estimated_ndv": f"{row['estimated_ndv']:,.0f}",
             "estimated_fpp": f"{100 * row['estimated_fpp']:.4f} %",
         }
         for name in names:
-            found = row[name]
-            shown.setdefault(name, f"{found:,}" if isinstance(found, int) else _escape(str(found or "")))
-        table.add_row(*map(shown.__getitem__, names))
+            value = row[name]
+            cells.setdefault(name, f"{value:,}" if isinstance(value, int) else _escape(str(value or "")))
+        table.add_row(*map(cells.__getitem__, names))
     return table
+
+
+# --- advice
+
+
+def advice_report(advice: pa.Table) -> RenderableType:
+    """The table of `bloomparquet.advise`, rounded, and what following it adds or saves.
+
+    The :func:`advice_commands` belong below it, printed as they are: rich would wrap them, and nobody could copy them.
+    """
+    return _AdviceReport(advice.to_pylist())
+
+
+class _AdviceReport:
+    """Reasons stand beside the figures where the console is wide enough, otherwise below them."""
+
+    def __init__(self, columns: list[dict[str, Any]]) -> None:
+        self._columns = columns
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.text import Text
+
+        wide = options.max_width >= _WIDE
+        right = ("distinct per\nrow group", "min/max\nskips", "filters\nskip", "size\nneeded", "size\nnow")
+        figures = _table("column", "type", right=right)
+        figures.add_column("advice", no_wrap=True)
+        if wide:
+            figures.add_column("why", overflow="fold")
+        reasons = _table(show_header=False)
+        for column in self._columns:
+            name, reason = Text(column["column"]), Text(column["reason"])
+            style = {"none": "dim", "keep": ""}.get(column["advice"], "green")
+            figures.add_row(name, *_advice_cells(column), *([reason] if wide else []), style=style)
+            reasons.add_row(name, reason, style=style)
+        yield figures
+        yield ""
+        if not wide:
+            yield reasons
+            yield ""
+        yield _advice_balance(self._columns)
+
+
+def _advice_cells(column: Mapping[str, Any]) -> list[str]:
+    # ``STRING`` for ``BYTE_ARRAY (STRING)``
+    types = dict.fromkeys(each.rpartition("(")[2].rstrip(")") for each in column["type"].split(", "))
+    return [
+        ", ".join(types),
+        "" if column["ndv_per_row_group"] is None else f"{column['ndv_per_row_group']:,.0f}",
+        _percent(column["min_max_skip"]),
+        _percent(column["skip_rate"]),
+        "" if column["filter_bytes"] is None else human_bytes(column["filter_bytes"]),
+        human_bytes(column["filter_bytes_now"]) if column["filters"] else "",
+        column["advice"],
+    ]
+
+
+def _advice_balance(columns: Sequence[Mapping[str, Any]]) -> str:
+    """What following the advice adds to the files and takes from them."""
+    changed = [column for column in columns if column["advice"] in ("add", "replace", "shrink", "drop")]
+    if not changed:
+        return "There is nothing to do."
+    now = sum(column["filter_bytes_now"] for column in changed)
+    then = sum(column["filter_bytes"] for column in changed if column["advice"] != "drop")
+    return f"These filters take {human_bytes(now)} now, and then {human_bytes(then)}:"
+
+
+def advice_commands(advice: pa.Table, path: Paths, *, fpp: float | None = None) -> list[str]:
+    """The command lines that do what the table of `bloomparquet.advise` says; none if there is nothing to do.
+
+    `fpp` is the one that was given to `advise`; None: its default.
+    """
+    from bloomparquet.writing.advice.advise import DEFAULT_FPP, OVERSIZED
+
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    where = shlex.join(os.fspath(each) for each in paths)
+    goal = "" if fpp in (None, DEFAULT_FPP) else f" --fpp {fpp:g}"
+    by_advice: dict[str, list[str]] = {}
+    oversized = False
+    for row in advice.to_pylist():
+        by_advice.setdefault(row["advice"], []).append(row["column"])
+        if row["advice"] == "add" and row["filters"]:
+            oversized |= row["filter_bytes_now"] * row["row_groups"] > OVERSIZED * row["filter_bytes"] * row["filters"]
+    commands = []
+    for verb, option in (("add", ""), ("replace", " --replace")):
+        if verb in by_advice:
+            names = shlex.quote(",".join(by_advice[verb]))
+            commands.append(f"bloomparquet add {where} --columns {names}{option}{goal}")
+    if oversized or "shrink" in by_advice or "drop" in by_advice:
+        commands.append(f"bloomparquet shrink {where}{goal}")
+    return commands
+
+
+# --- outcomes of add and shrink
+
+
+def outcome_to_json(outcome: FileOutcome) -> dict[str, Any]:
+    """One file as values that ``json.dumps`` takes: the fields of the outcome, and ``columns`` with one entry each."""
+    from bloomparquet.writing.outcome import FIELDS
+
+    columns = [{name: getattr(column, name) for name in _COLUMN_FIELDS} for column in outcome.columns]
+    return {**{name: getattr(outcome, name) for name in FIELDS}, "columns": columns}
+
+
+def failure(outcome: FileOutcome) -> str:
+    """The error of a file, with its path, which an error of the operating system may not name."""
+    error = outcome.error or "unknown error"
+    return error if outcome.path in error else f"{outcome.path}: {error}"
+
+
+def outcomes_report(outcomes: Sequence[FileOutcome], *, verb: str, dry_run: bool = False) -> RenderableType:
+    """Files by what was done to them, new filters by column, bytes before and after."""
+    from rich.console import Group
+
+    parts: list[RenderableType] = [_outcome_counts(outcomes, verb, dry_run)]
+    if any(outcome.columns for outcome in outcomes):
+        parts += ["", _outcome_columns(outcomes)]
+    if any(outcome.action in ("added", "shrunk") for outcome in outcomes):
+        parts += ["", _outcome_bytes(outcomes, dry_run)]
+    dropped = sum(outcome.dropped for outcome in outcomes)
+    if dropped:
+        tense = "would be" if dry_run else "was" if dropped == 1 else "were"
+        parts.append(f"{_plural(dropped, 'filter')} {tense} dropped: full, or empty over values.")
+    if verb == "add":
+        unused = {column.column: column.unused for outcome in outcomes for column in outcome.columns if column.unused}
+        parts += [f"[yellow]never used:[/yellow] {_escape(name)}, which {why}." for name, why in unused.items()]
+    if any(outcome.limited for outcome in outcomes):
+        parts.append("[yellow]limited:[/yellow] allow more by --max-bytes, or write smaller row groups.")
+    return Group(*parts)
+
+
+def _outcome_counts(outcomes: Sequence[FileOutcome], verb: str, dry_run: bool) -> str:
+    count = Counter(outcome.action for outcome in outcomes)
+    changed = count["added"] + count["shrunk"]
+    done = {"add": "added to", "shrink": "made smaller in"}[verb]
+    files = _plural(len(outcomes), "file")
+    parts = [f"filters {'would be ' if dry_run else ''}{done} {changed:,} of {files}"] if changed else []
+    if count["unchanged"]:
+        parts.append(f"nothing to do in {count['unchanged']:,}" + ("" if parts else f" of {len(outcomes):,} files"))
+    if count["copied"]:
+        parts.append(f"{count['copied']:,} {'to be copied' if dry_run else 'copied'} as they are")
+    if count["failed"]:
+        parts.append(f"[red]{count['failed']:,} failed[/red] and {'is' if count['failed'] == 1 else 'are'} as before")
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _outcome_columns(outcomes: Sequence[FileOutcome]) -> Table:
+    filters: Counter[str] = Counter()
+    size: Counter[str] = Counter()
+    worst: dict[str, float] = {}
+    for outcome in outcomes:
+        for column in outcome.columns:
+            filters[column.column] += column.filters
+            size[column.column] += column.bytes
+            worst[column.column] = max(worst.get(column.column, 0.0), column.fpp)
+    limited = Counter(column for outcome in outcomes for column in outcome.limited)
+    totals = {
+        "filters": f"{filters.total():,}",
+        "size": human_bytes(size.total()),
+        "worst fpp": f"{100 * max(worst.values()):.2f} %",
+    }
+    table = _table(show_footer=len(filters) > 1, footer_style="bold")
+    table.add_column("column", footer="total", overflow="fold")
+    for name, footer in totals.items():
+        table.add_column(name, footer=footer, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for name, number in filters.items():
+        table.add_row(
+            _escape(name),
+            f"{number:,}",
+            human_bytes(size[name]),
+            f"{100 * worst[name]:.2f} %",
+            f"[yellow]limited in {_plural(limited[name], 'file')}[/yellow]" if limited[name] else "",
+        )
+    return table
+
+
+def _outcome_bytes(outcomes: Sequence[FileOutcome], dry_run: bool) -> str:
+    before = sum(outcome.bytes_before for outcome in outcomes)
+    after = sum(outcome.bytes_after for outcome in outcomes)
+    sign, change = ("−" if after < before else "+"), abs(after - before)
+    share = f"{100 * change / before:.1f} %" if before else ""
+    would = "Would be" if dry_run else "Now"
+    return (
+        f"{would} {human_bytes(after)}, {'is' if dry_run else 'was'} {human_bytes(before)} "
+        f"({sign}{human_bytes(change)}, {sign}{share})."
+    )
+
+
+# --- rows
+
+
+def print_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: int) -> None:
+    """At most `most` rows as a table on stdout. If there are more, a line on stderr says so."""
+    from rich.text import Text
+
+    table = _table()
+    for field in schema:
+        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+        table.add_column(_escape(field.name), justify="right" if numeric else "left", overflow="fold")
+    left, more = most, False
+    for batch in batches:
+        for row in islice(rows(batch), left):
+            table.add_row(*map(_cell, row))
+        more = batch.num_rows > left
+        left -= min(left, batch.num_rows)
+        if more:
+            break
+    console().print(table)
+    if more:
+        text = f"only the first {most} rows are shown; --limit or --json give more"
+        console(stderr=True).print(Text(text, style="dim"))
+
+
+def _cell(value: Any) -> RenderableType:
+    from rich.text import Text
+
+    if value is None:
+        return Text("null", style="dim")
+    return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+# --- helpers
 
 
 def human_bytes(count: int) -> str:
@@ -160,81 +458,26 @@ def human_seconds(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.1f} ms"
 
 
-def _cost(plan: ScanPlan) -> str:
-    filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
-    return f"Planned in {human_seconds(plan.seconds)}: {_plural(plan.requests, 'request')}, {filters} read."
-
-
-def _inside(inside: RowGroupCounts) -> dict[str, Any]:
-    skipped = {"statistics": inside.by_statistics, "bloom": inside.by_bloom}
-    return {"total": inside.total, "kept": inside.kept, "skipped": skipped}
-
-
-def _tell_inside(inside: RowGroupCounts) -> str:
-    """What is known of the row groups within stripes: of a stripe that holds one which might match, all are read."""
-    told = f"Row groups inside: {inside.kept:,} of {inside.total:,} might match"
-    if inside.kept == inside.total:
-        return f"{told}."
-    return f"{told}; statistics exclude {inside.by_statistics:,}, Bloom filters {inside.by_bloom:,}."
-
-
-def _files(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:
+def _table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
     from rich.table import Table
 
-    counts: dict[str, Counter[str]] = {}
-    unopened = set()
-    for group in groups:
-        counts.setdefault(group.path, Counter())[group.reason or ""] += 1
-        if group.index is None:
-            unopened.add(group.path)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("file", overflow="fold")
-    for name in (f"{unit}s", "skipped by statistics", "by Bloom filter", "read"):
+    table = Table(box=None, pad_edge=False, header_style="bold", **options)
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for path, count in islice(counts.items(), limit):
-        cells = (count.total(), count["statistics"], count["bloom"], count[""])
-        table.add_row(
-            _escape(path[len(base) :]),
-            *(["?", "", "", ""] if path in unopened else [f"{cell:,}" if cell else "·" for cell in cells]),
-            "skipped by partition values" if count["partition"] else "",
-            style="green" if count[""] else "dim",
-        )
-    _rest(table, len(counts), limit, "file")
     return table
 
 
-def _row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("file", overflow="fold")
-    for name in (unit, "rows", "data"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for group in groups[:limit]:
-        table.add_row(
-            _escape(group.path[len(base) :]),
-            "all" if group.index is None else str(group.index),
-            "?" if group.rows is None else f"{group.rows:,}",
-            human_bytes(group.length),
-            "read" if group.kept else f"skipped by {EVIDENCE[group.reason or '']}",
-            style="green" if group.kept else "dim",
-        )
-    _rest(table, len(groups), limit, unit)
-    return table
-
-
-def _rest(table: Table, total: int, limit: int | None, what: str) -> None:
-    if limit is not None and total > limit:
-        table.add_row(f"… and {_plural(total - limit, what)} more", style="dim")
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"
 
 
 def _plural(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _common(paths: Iterable[str]) -> str:
+def _common_directory(paths: Iterable[str]) -> str:
     """The directory that all paths share, with its slash, so that a report can leave it out."""
     folders = {path[: path.rfind("/") + 1] for path in paths}
     first, last = min(folders, default=""), max(folders, default="")

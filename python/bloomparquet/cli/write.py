@@ -156,8 +156,7 @@ def _run(
 ) -> list[FileOutcome]:
     if output is not None and len(path) > 1:
         raise click.UsageError("--output takes one PATH.")
-    from bloomparquet.cli import output as cli_output
-    from bloomparquet.cli import summary
+    from bloomparquet.cli import render
 
     with _progress(path, hidden=as_json and sys.stdout.isatty()) as advance, warnings.catch_warnings():
         for told in (".*max_bytes makes the filters", "the Bloom filters of column .* are never used"):
@@ -166,14 +165,14 @@ def _run(
         def done(outcome: FileOutcome, total: int) -> None:
             if outcome.error is not None:
                 # Not click's echo, which would write around the bar and through it.
-                print(f"error: {' '.join(summary.failure(outcome).split())}", file=sys.stderr)
+                print(f"error: {' '.join(render.failure(outcome).split())}", file=sys.stderr)
             if as_json:
-                click.echo(json.dumps(summary.to_json(outcome), ensure_ascii=False))
+                click.echo(json.dumps(render.outcome_to_json(outcome), ensure_ascii=False))
             advance(outcome, total)
 
         outcomes = work(done)
     if not as_json:
-        cli_output.console().print(summary.to_rich(outcomes, verb=verb, dry_run=dry_run))
+        render.console().print(render.outcomes_report(outcomes, verb=verb, dry_run=dry_run))
     if any(outcome.action == "failed" for outcome in outcomes):
         raise click.exceptions.Exit(1)
     return outcomes
@@ -182,9 +181,9 @@ def _run(
 @contextmanager
 def _progress(path: tuple[str, ...], *, hidden: bool) -> Iterator[Progress]:
     """A bar on stderr for the length of the block, where that is a terminal."""
-    from bloomparquet.cli import output as cli_output
+    from bloomparquet.cli import render
 
-    console = cli_output.console(stderr=True)
+    console = render.console(stderr=True)
     if hidden or not console.is_terminal:
         yield lambda outcome, total: None
         return

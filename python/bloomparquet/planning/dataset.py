@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.fs
 
 from bloomparquet.errors import OptionError, PlanError, listed
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
 from bloomparquet.storage.files import FileInfo, ListingNotes, LocalStorage, Storage, is_glob, is_hidden, open_storage
 from bloomparquet.storage.table_formats import (
@@ -28,7 +29,6 @@ Paths: TypeAlias = PathLike | Sequence[PathLike]
 
 Below a directory, ``name=value`` directories become partition columns.
 """
-Format = Literal["parquet", "orc"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Dataset:
     partition_names: tuple[str, ...]
     partition_values: tuple[tuple[str | None, ...], ...]
     partition_types: tuple[pa.DataType, ...] | None = None
-    format: Format | None = None
+    format: FileFormat | None = None
     keys: Keys | None = None
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from threading import Lock
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
@@ -40,7 +41,9 @@ def open_table(
     """
     storage, told = dataset.storage, dataset.format is not None
     with _lock:
-        is_orc = dataset.format == "orc" or (not told and bool(files) and _orc.get((storage.key, files[0]), False))
+        is_orc = dataset.format is FileFormat.ORC or (
+            not told and bool(files) and _orc.get((storage.key, files[0]), False)
+        )
     refused: NotParquetError | None = None
     table: Table | None = None
     if not is_orc:

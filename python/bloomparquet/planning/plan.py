@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.evidence.interface import Table, Unit
+from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.formats import Unit
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -113,7 +114,7 @@ class ScanPlan:
     @property
     def unit(self) -> Unit:
         """What is read or skipped as a whole: ``"row group"``, or of ORC files ``"stripe"``."""
-        return self.table.unit
+        return self.table.format.unit
 
     @property
     def total(self) -> int:

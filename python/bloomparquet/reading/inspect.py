@@ -3,41 +3,35 @@ error."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError, UnsupportedError, brief, quoted
-from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.errors import PlanError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.values.encoding import encode_values, family_of
 from bloomparquet.planning.dataset import Dataset, Paths
-from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.open import open_table
-from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family, normalize_value
-from bloomparquet.query.names import names_of, shown
+from bloomparquet.query.names import names_of
 from bloomparquet.query.predicate import Column
-from bloomparquet.query.resolve import bind, readings, resolve_names, unknown_column, unknown_name
+from bloomparquet.query.resolve import bind, resolve_names, unknown_column
 from bloomparquet.query.verdict import Verdict
+from bloomparquet.reading.formats import reader_of
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.table_formats import OnTableLog
 
-if TYPE_CHECKING:
-    from bloomparquet.reading.inspect_orc import OrcFiles
-
 _SCHEMA = pa.schema(
     [
-        ("file", pa.string()), ("row_group", pa.int32()), ("column", pa.string()), ("type", pa.string()),
-        ("rows", pa.int64()), ("offset", pa.int64()), ("bytes", pa.int64()), ("bits_set", pa.int64()),
-        ("estimated_ndv", pa.float64()), ("estimated_fpp", pa.float64()),
+        ("file", pa.string()), ("row_group", pa.int32()), ("stripe", pa.int32()), ("column", pa.string()),
+        ("type", pa.string()), ("rows", pa.int64()), ("offset", pa.int64()), ("bytes", pa.int64()),
+        ("bits_set", pa.int64()), ("estimated_ndv", pa.float64()), ("estimated_fpp", pa.float64()),
+        ("unusable", pa.string()),
     ]
 )  # fmt: skip
-_NO_NULL = "NULL is never in a Bloom filter; probe for a value, or plan with IS NULL"
-_ORC_SCHEMA = _SCHEMA.insert(2, pa.field("stripe", pa.int32())).append(pa.field("unusable", pa.string()))
 
 
 class Probe(NamedTuple):
@@ -75,12 +69,17 @@ def inspect(
     >>> filters.select(["row_group", "rows", "bytes", "bits_set"]).to_pylist()[0]
     {'row_group': 0, 'rows': 1000, 'bytes': 2048, 'bits_set': 6324}
     """
-    dataset, table = _open(path, filesystem, keys, table_log)
-    if not isinstance(table, RowGroups):
-        return _inspect_orc(table, columns)
-    rows = [row for chunks in _chunks(table, columns) for row in _describe(dataset, table, chunks)]
-    rows.sort(key=lambda row: (row[0], row[1]))
-    return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
+    table = _open(path, filesystem, keys, table_log)
+    leaves = [(layout, leaf) for layout, schema in enumerate(table.schemas) for leaf in schema.leaves]
+    if columns is not None:
+        wanted = set(columns)
+        for name in wanted:
+            if all(name not in names_of(leaf.path) for _, leaf in leaves):
+                raise unknown_column((name,) if isinstance(name, str) else name, table.schemas, ())
+        leaves = [each for each in leaves if not wanted.isdisjoint(names_of(each[1].path))]
+    rows = sorted(reader_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
+    filters = pa.Table.from_pylist([row._asdict() for row in rows], _SCHEMA)
+    return filters if table.format is FileFormat.ORC else filters.drop_columns(["stripe", "unusable"])
 
 
 def probe(
@@ -105,117 +104,42 @@ def probe(
     >>> [(answer.row_group, answer.verdict.value) for answer in answers]
     [(0, 'might match'), (1, 'cannot match'), (2, 'cannot match'), (3, 'cannot match')]
     """
-    if value is None:
-        raise PlanError(_NO_NULL)
-    dataset, table = _open(path, filesystem, keys, table_log)
-    name = (column,) if isinstance(column, str) else column
-    if not isinstance(table, RowGroups):
-        return _probe_orc(table, name, value, timezone)
-    schemas = [layout.schema for layout in table.layouts]
-    resolved = resolve_names([name], schemas, (), case_sensitive=True)
-    if resolved.unknown:
-        raise unknown_column(name, schemas, ())
-    path = resolved.paths[name]
-    verdicts = np.ones(len(table), np.bool_)
-    for i, layout in enumerate(table.layouts):
-        leaf = bind(layout.schema, path, case_sensitive=True)
-        if not isinstance(leaf, LeafColumn):
-            continue
-        chunks = table.chunks(i, leaf)
-        encoded = encode_values(leaf, [value], layout.traits, timezone)
-        if encoded is None or encoded.hashes is None:
-            raise UnsupportedError(
-                f"column {brief('.'.join(name))} ({leaf.describe()}): it cannot be told which bytes {quoted(value)} "
-                "has here"
-            )
-        every = np.arange(len(chunks.members))
-        last = np.full(len(every), len(encoded.hashes))
-        question = Question(dataset.storage, every, np.zeros_like(last), last, encoded.hashes, ReadCount())
-        found, unusable = chunks.filters.check(question)
-        if unusable:
-            raise min(chunks.filters.errors.items())[1]
-        verdicts[chunks.members] = found
-    answers = (Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH for verdict in verdicts.tolist())
-    places = zip(table.file.tolist(), table.index.tolist(), answers, strict=True)
-    return [Probe(table.paths[file], index, verdict) for file, index, verdict in places]
-
-
-def kind_of(
-    path: Paths, column: str, *, keys: Keys | None = None, table_log: OnTableLog = "error"
-) -> tuple[Family, str] | None:
-    """What kind of value `column` compares with in the first file that has it, and its type for a message; None where
-    none has, or as a group."""
-    _, table = _open(path, None, keys, table_log)
-    if not isinstance(table, RowGroups):
-        from bloomparquet.orc import encoding as orc_encoding
-
-        found = next((kind for name in readings((column,)) if (kind := table.type_of(name)) is not None), None)
-        return None if found is None else (orc_encoding.family_of(found), found.describe())
-    bound = (bind(layout.schema, name, case_sensitive=True) for layout in table.layouts for name in readings((column,)))
-    leaf = next((found for found in bound if isinstance(found, LeafColumn)), None)
-    return None if leaf is None else (family_of(leaf.node), leaf.describe())
-
-
-def _open(
-    path: Paths, filesystem: Any, keys: Keys | None, table_log: OnTableLog
-) -> tuple[Dataset, RowGroups | OrcFiles]:
-    dataset = Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log, allow_named_files=True)
-    table = open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False)
-    if isinstance(table, RowGroups):
-        return dataset, table
-    # Imported here, because who has no ORC files shall not wait for it.
-    from bloomparquet.planning.orc.stripes import Stripes
-    from bloomparquet.reading.inspect_orc import OrcFiles
-
-    assert isinstance(table, Stripes)
-    return dataset, OrcFiles(dataset.storage, table.tails)
-
-
-def _inspect_orc(files: OrcFiles, columns: Sequence[str | Column] | None) -> pa.Table:
-    wanted = None if columns is None else set(columns)
-    names = files.leaf_names()
-    for name in wanted or ():
-        if name not in names:
-            raise unknown_name((name,) if isinstance(name, str) else name, files.names())
-    rows = sorted(files.describe(wanted), key=lambda row: (row.file, row.row_group))
-    return pa.Table.from_pylist([row._asdict() for row in rows], _ORC_SCHEMA)
-
-
-def _probe_orc(files: OrcFiles, column: Column, value: Any, timezone: str) -> list[Probe]:
     value = normalize_value(value)
     if value is None:
-        raise PlanError(_NO_NULL)
-    path = files.choose(readings(column))
-    if path is None:
-        raise unknown_name(column, files.names())
+        raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with IS NULL")
+    table = _open(path, filesystem, keys, table_log)
+    leaves = _leaves(table, column)
+    if leaves is None:
+        raise unknown_column((column,) if isinstance(column, str) else column, table.schemas, ())
+    reader = reader_of(table)
+    file, number = reader.row_groups()
+    might_match = reader.probe(leaves, value, timezone)
     return [
-        Probe(file, row_group, Verdict.MIGHT_MATCH if found else Verdict.CANNOT_MATCH)
-        for file, row_group, found in files.probe(path, value, timezone)
+        Probe(table.paths[i], row_group, Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH)
+        for i, row_group, verdict in zip(file.tolist(), number.tolist(), might_match.tolist(), strict=True)
     ]
 
 
-def _chunks(table: RowGroups, wanted: Sequence[str | Column] | None) -> Iterator[ColumnChunks]:
-    leaves = [(i, leaf) for i, layout in enumerate(table.layouts) for leaf in layout.schema.leaves]
-    wanted_names = set(wanted or ())
-    for name in wanted_names:
-        if all(name not in names_of(leaf.path) for _, leaf in leaves):
-            path = (name,) if isinstance(name, str) else name
-            raise unknown_column(path, [layout.schema for layout in table.layouts], ())
-    for i, leaf in leaves:
-        if wanted is None or not wanted_names.isdisjoint(names_of(leaf.path)):
-            yield table.chunks(i, leaf)
+def column_type(
+    path: Paths, column: str, *, keys: Keys | None = None, table_log: OnTableLog = "error"
+) -> tuple[Family, str] | None:
+    """The family of values that `column` is compared with in the first file that has it, and its type for a message;
+    None where no file has it as a leaf column."""
+    table = _open(path, None, keys, table_log)
+    leaves = _leaves(table, column)
+    return reader_of(table).column_type(*leaves[0]) if leaves else None
 
 
-def _describe(dataset: Dataset, table: RowGroups, chunks: ColumnChunks) -> Iterator[tuple[Any, ...]]:
-    for at, chunk in enumerate(chunks.members.tolist()):
-        bitset = chunks.filters.read(dataset.storage, at, ReadCount())
-        if bitset is None:
-            continue
-        bloom = SplitBlockBloomFilter.from_bytes(bitset.tobytes())
-        place, index = int(table.file[chunk]), int(table.index[chunk])
-        column, kind = shown(chunks.leaf.path), chunks.leaf.describe()
-        offset = int(chunks.filters.offset[at])
-        yield (
-            table.paths[place], index, column, kind, int(table.rows[chunk]), offset, bloom.num_bytes, bloom.bits_set,
-            bloom.estimated_ndv, bloom.estimated_fpp,
-        )  # fmt: skip
+def _open(path: Paths, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Table:
+    dataset = Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log, allow_named_files=True)
+    return open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False)
+
+
+def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:
+    """The leaf that `column` names in each layout that has it as a leaf; None where no file has the column."""
+    name = (column,) if isinstance(column, str) else column
+    path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
+    if path is None:
+        return None
+    bound = [(i, bind(schema, path, case_sensitive=True)) for i, schema in enumerate(table.schemas)]
+    return [(i, leaf) for i, leaf in bound if isinstance(leaf, LeafColumn)]

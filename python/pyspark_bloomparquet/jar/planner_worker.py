@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.plan import KEPT, ScanPlan
@@ -52,7 +53,7 @@ _THREADS = 4
 _KEPT_LISTINGS = 16
 _SHOWN_ERRORS = 3
 _LONGEST = 500  # characters of an error
-_FORMATS = ("parquet", "orc")
+_FORMATS = {each.value: each for each in FileFormat}
 _SIGN_SECONDS = 2
 _SECONDS_TO_END = 10
 _PATIENCE_WITH_PROVIDERS = 15.0  # seconds; below what queries wait for their plans
@@ -150,7 +151,7 @@ class Worker:
                 reader_types=to_reader_types(request["shownAs"]),
                 cache=cache,
             )
-            dataset = replace(dataset.with_keys(keys), format=request["format"])
+            dataset = replace(dataset.with_keys(keys), format=_FORMATS[request["format"]])
             found = planner.plan_dataset(dataset, to_predicate(request["predicate"]), plan_options)
             if any(isinstance(error, EncryptionError) for error in found.errors):
                 doubt(options.key_provider)
@@ -308,7 +309,7 @@ def ranges(found: ScanPlan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
     kept = found.codes == KEPT
     some = np.flatnonzero(np.isin(table.file, np.unique(table.file[kept])))
     start, length = table.extents_of(some)
-    file, wanted, point = table.file[some], kept[some], start if table.unit == "stripe" else start + length // 2
+    file, wanted, point = table.file[some], kept[some], start if table.format is FileFormat.ORC else start + length // 2
     order = np.lexsort((point, file))
     file, start, length, wanted, point = (each[order] for each in (file, start, length, wanted, point))
     # Units of one point (empty row groups) are read together or not at all.

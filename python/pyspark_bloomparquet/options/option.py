@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bloomparquet.errors import OptionError, PlanError, nearest, quoted
+from bloomparquet.storage.sizes import parse_size
 from pyspark_bloomparquet.formats import Source
 
-_UNITS = {"": 1, "b": 1, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
-_BYTES = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?")
 
 
@@ -34,14 +33,12 @@ def parse_count(name: str, value: str) -> int:
 
 
 def parse_bytes(name: str, value: str) -> int:
-    match = _BYTES.fullmatch(value)
-    unit = match.group(2).lower() if match else None
-    if match is None or unit not in _UNITS or int(match.group(1)) == 0:
+    size = parse_size(value)
+    if not size:
         raise OptionError(
             f"option {name} is {quoted(value)}; expected bytes as Spark writes them, such as 134217728, 128m or 1g"
         )
-    power = _UNITS[unit]
-    return int(match.group(1)) << (power if power > 1 else 0)
+    return size
 
 
 def parse_moment(name: str, value: str) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from bloomparquet.errors import FormatError, OptionError, UnsupportedError, listed
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.partitions import infer_type
 from bloomparquet.query.literals import find_zone
 from bloomparquet.storage.files import FileInfo
@@ -53,7 +54,7 @@ class Table:
         names = found.partition_names
         self.dataset = dataclasses.replace(
             found,
-            format="parquet",
+            format=FileFormat.PARQUET,
             partition_types=None if options.infer_partition_types else (pa.string(),) * len(names),
             files=tuple(found.files[i] for i in kept),
             partition_values=tuple(found.partition_values[i] for i in kept),

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.reading.arrow_schema import cast, readable, rebuild
-from bloomparquet.reading.scan import read_row_groups
+from bloomparquet.reading.parquet import read_row_groups
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from pyspark_bloomparquet.read import legacy_calendar as legacy
 from pyspark_bloomparquet.read import spark_schema as types

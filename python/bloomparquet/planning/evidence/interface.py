@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-
-Unit = Literal["row group", "stripe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class Table(Protocol):
     shape (n,)."""
 
     @property
-    def unit(self) -> Unit: ...
+    def format(self) -> FileFormat: ...
     @property
     def files(self) -> Sequence[FileInfo]: ...
     @property

@@ -13,7 +13,6 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from bloomparquet.orc.statistics import Statistics
 from bloomparquet.orc.stripe_indexes import Place, StripeIndexes, read_statistics, read_stripes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.evidence.interface import ChunkFilters, Question
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.orc.columns import UNKNOWN, ColumnArrays, OrcChunks
 from bloomparquet.planning.orc.file_profile import find_layouts
 from bloomparquet.planning.orc.filters import NoFilters, OrcFilters
@@ -53,7 +53,7 @@ class Stripes:
     """The stripes of `files`, in file order: `file` (place of the file), `index` (within the file) and `rows`, each of
     shape (n,). ``tails[i]`` is that of ``files[i]``. Safe to use from several threads."""
 
-    unit: Literal["stripe"] = "stripe"
+    format = FileFormat.ORC
 
     def __init__(self, storage: Storage, files: Sequence[FileInfo], tails: Sequence[Tail]) -> None:
         self.storage, self.files, self.tails = storage, files, tails
@@ -312,7 +312,7 @@ class RowGroupsWithin:
     ``at[i]`` is the place of row group i among those of the whole table.
     """
 
-    unit: Literal["row group"] = "row group"
+    format = FileFormat.ORC
 
     def __init__(self, stripes: Stripes, units: NDArray[np.int64]) -> None:
         self.stripes, self.files, self.paths = stripes, stripes.files, stripes.paths

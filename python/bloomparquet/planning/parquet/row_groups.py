@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from bloomparquet.parquet.metadata.file_profile import Layout
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
 from bloomparquet.parquet.values.bounds import bounds_of
 from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of
+from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.parquet.filter_index import Learnt
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
@@ -153,7 +154,7 @@ class RowGroups:
     """The row groups of `files`, in file order: `file` (place of the file), `index` (within the file) and `rows`,
     each of shape (n,). Safe to use from several threads."""
 
-    unit: Literal["row group"] = "row group"
+    format = FileFormat.PARQUET
 
     def __init__(
         self,

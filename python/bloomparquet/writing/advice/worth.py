@@ -16,7 +16,7 @@ lie *between* bounds, or in how many row groups a value is:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -42,10 +42,6 @@ _LEAST_OVERLAP = 0.5  # of all pairs together: less of it tells nothing
 _PLACES = (np.arange(8) + 0.5) / 8
 _MOST_RANGES = 2_048  # from which values are drawn; those they are compared with are all
 _BYTES_COMPARED = 24  # of strings, behind what all of them begin with
-
-
-Together = Callable[[Any, Any], tuple[float, float, float] | None]
-"""As :func:`split_block_ndvs`, for filters of another kind."""
 
 
 @dataclass(frozen=True)
@@ -94,23 +90,18 @@ class Worth:
 
 
 def weigh(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: float = 0.01) -> Worth:
-    """Whether filters of the false positive probability `fpp` pay for `leaf` of Parquet in the row groups of `facts`.
+    """Whether filters of the false positive probability `fpp` pay for `leaf` in the row groups of `facts`.
 
     Reads nothing, and takes one pass over the row groups.
     """
-    return weigh_family(family_of(leaf.node), cannot_serve(leaf, traits), facts, fpp=fpp)
-
-
-def weigh_family(family: Family, cannot: str | None, facts: ColumnFacts, *, fpp: float) -> Worth:
-    """The same for a column of any format, by the `family` of its type. `cannot` says why no filter of it is ever
-    asked, None where it can serve."""
+    cannot = cannot_serve(leaf, traits)
     if cannot is not None:
         return Worth(False, False, cannot)
     n = len(facts.values)
     holding = np.flatnonzero(facts.filled > 0)
     if len(holding) == 0:
         return Worth(False, False, "every value is null" if n else "there is no row group")
-    return _compare(family, facts, holding, fpp)
+    return _compare(family_of(leaf.node), facts, holding, fpp)
 
 
 def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp: float) -> Worth:
@@ -191,18 +182,17 @@ def cannot_serve(leaf: LeafColumn, traits: WriterTraits) -> str | None:
 
 
 def measure_shared(
-    bounds: Bounds | None, chunks: Sequence[int], filters: Sequence[Any], together: Together | None = None
+    bounds: Bounds | None, chunks: Sequence[int], filters: Sequence[SplitBlockBloomFilter]
 ) -> float | None:
     """For a value of one of `chunks`, the probability that another, whose bounds do not exclude it, has it too.
 
-    `chunks` are places in `bounds`, and ``filters[i]`` holds the values of ``chunks[i]``; every pair is compared, by
-    `together` (None: as split block filters are). None where bounds keep all of them apart.
+    `chunks` are places in `bounds`, and ``filters[i]`` holds the values of ``chunks[i]``; every pair is compared.
+    None where bounds keep all of them apart.
     """
-    together = together or split_block_ndvs
     common = allowed = 0.0
     for (i, a), (j, b) in combinations(zip(chunks, filters, strict=True), 2):
         overlap = covered_share(bounds, np.array([i, j]), min(a.estimated_ndv, b.estimated_ndv))
-        numbers = together(a, b) if overlap else None
+        numbers = _ndvs(a, b) if overlap else None
         if numbers is None:
             continue
         ndv, other, either = numbers
@@ -214,7 +204,7 @@ def measure_shared(
     return min(max(common / allowed, 0.0), 1.0) if allowed >= _LEAST_OVERLAP else None
 
 
-def split_block_ndvs(a: SplitBlockBloomFilter, b: SplitBlockBloomFilter) -> tuple[float, float, float] | None:
+def _ndvs(a: SplitBlockBloomFilter, b: SplitBlockBloomFilter) -> tuple[float, float, float] | None:
     """The number of distinct values in each of two filters and in both together; None where they cannot be compared."""
     small, large = sorted((a, b), key=lambda each: each.n_blocks)
     times, rest = divmod(large.n_blocks, small.n_blocks)

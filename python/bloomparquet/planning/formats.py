@@ -1,0 +1,24 @@
+"""The file formats that are read."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal
+
+Unit = Literal["row group", "stripe"]
+"""What is read or skipped as a whole."""
+
+
+class FileFormat(Enum):
+    """A file format, by the name that Spark gives it.
+
+    :func:`bloomparquet.planning.open.open_table` chooses it, once for each data set. Every table carries it as
+    ``table.format``, and whatever depends on the format is looked up by it.
+    """
+
+    PARQUET = "parquet"
+    ORC = "orc"
+
+    @property
+    def unit(self) -> Unit:
+        return "row group" if self is FileFormat.PARQUET else "stripe"

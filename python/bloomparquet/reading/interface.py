@@ -1,0 +1,66 @@
+"""What reading and inspecting files needs of their format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.evaluate import Convert
+from bloomparquet.query.literals import Family
+
+
+class FilterRow(NamedTuple):
+    """One Bloom filter, as :func:`bloomparquet.inspect` returns it. `stripe` and `unusable` are of ORC only."""
+
+    file: str
+    row_group: int
+    stripe: int | None
+    column: str
+    type: str
+    rows: int
+    offset: int
+    bytes: int
+    bits_set: int
+    estimated_ndv: float
+    estimated_fpp: float
+    unusable: str | None
+
+
+class FormatReader(Protocol):
+    """Reads the files of one table: their rows, and their Bloom filters."""
+
+    @property
+    def convert(self) -> Convert:
+        """Converts literals to the values that they are compared with; see :func:`bloomparquet.query.evaluate.bind`."""
+
+    def schemas(self) -> Iterator[pa.Schema]:
+        """The Arrow schemas of the files, in the order in which they first occur."""
+
+    def names(self, file_index: int) -> list[str]:
+        """The top-level columns of a file."""
+
+    def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some `columns` of row groups or stripes of a file. One row group or stripe is in memory at a time."""
+
+    def column_type(self, layout: int, leaf: LeafColumn) -> tuple[Family, str]:
+        """The family of values that `leaf` is compared with, and its type for a message."""
+
+    def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The file index of each row group, and its number within the file, in file order."""
+
+    def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
+        """Every Bloom filter of `leaves`, each given with its layout. Raises the error of a filter that cannot be
+        used."""
+
+    def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> NDArray[np.bool_]:
+        """For each of :meth:`row_groups`, whether one of `leaves` may hold `value`. **False is a proof, true is a
+        maybe.**
+
+        Raises PlanError for a value of another kind than the column's, UnsupportedError where the bytes of the value
+        are not known or the filters prove nothing, and the error of a filter that cannot be used.
+        """

@@ -1,0 +1,147 @@
+"""Reads the rows and the Bloom filters of ORC files.
+
+The number of a row group is counted within its file, over all stripes. A stripe without row groups counts as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bloomparquet.errors import BloomParquetError, UnsupportedError
+from bloomparquet.orc import rows, stripe_indexes
+from bloomparquet.orc.bloom_filter import Hashes, check_filters
+from bloomparquet.orc.encoding import encode_value, family_of
+from bloomparquet.orc.stripe_indexes import Place, RowGroupFilters, StripeIndexes
+from bloomparquet.orc.writer_quirks import why_filters_unusable
+from bloomparquet.planning.orc.stripes import Stripes
+from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.evaluate import Convert
+from bloomparquet.query.literals import Family
+from bloomparquet.query.names import shown
+from bloomparquet.reading.interface import FilterRow
+from bloomparquet.storage.files import ReadCount
+
+_BATCH_ROWS = 64 * 1024
+_STRIPES_AT_ONCE = 256  # whose filters of a column are in memory
+
+_Result = TypeVar("_Result")
+
+
+class OrcReader:
+    """See :class:`bloomparquet.reading.interface.FormatReader`."""
+
+    def __init__(self, table: Stripes) -> None:
+        self._table = table
+
+    @property
+    def convert(self) -> Convert:
+        return rows.coerce_all
+
+    def schemas(self) -> Iterator[pa.Schema]:
+        return map(rows.arrow_schema, self._table.tails)
+
+    def names(self, file_index: int) -> list[str]:
+        return list(self._table.tails[file_index].types[0].names)
+
+    def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        tail = self._table.tails[file_index]
+        return rows.read_stripes(self._table.storage, tail, units, columns, batch_rows=_BATCH_ROWS)
+
+    def column_type(self, layout: int, leaf: LeafColumn) -> tuple[Family, str]:
+        column_type = self._table.layouts[layout].tail.types[self._column(layout, leaf)]
+        return family_of(column_type), column_type.describe()
+
+    def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        file = np.repeat(self._table.file, np.diff(self._table.first_group))
+        first = self._table.first_group[self._table.first]
+        return file, np.arange(len(file)) - first[file]
+
+    def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
+        _, numbers = self.row_groups()
+        for layout, leaf, at, stripe, filters in self._read_filters(leaves):
+            column, tail = self._column(layout, leaf), self._table.tails[stripe.place.file]
+            kind = stripe.filter_kind(column)
+            assert kind is not None
+            unusable = why_filters_unusable(tail, column, filters)
+            stripe_rows, stride = tail.stripes[stripe.place.stripe].rows, tail.row_index_stride
+            for i, bloom in enumerate(filters.filters):
+                yield FilterRow(
+                    tail.path, int(numbers[at]) + i, stripe.place.stripe, shown(leaf.path),
+                    tail.types[column].describe(), min(stride, stripe_rows - i * stride),
+                    stripe.streams[kind, column].offset, bloom.bits // 8, bloom.bits_set, bloom.estimated_ndv,
+                    bloom.estimated_fpp, unusable,
+                )  # fmt: skip
+
+    def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> NDArray[np.bool_]:
+        encoded: dict[tuple[int, str | None], Hashes] = {}
+
+        def hashes(layout: int, leaf: LeafColumn, writer_timezone: str | None) -> Hashes:
+            key = layout, writer_timezone
+            if key not in encoded:
+                encoded[key] = self._encode(layout, leaf, value, timezone, writer_timezone)
+            return encoded[key]
+
+        for layout, leaf in leaves:  # a wrong value is an error for files without filters too
+            hashes(layout, leaf, "UTC")
+        might_match = np.ones(int(self._table.first_group[-1]), np.bool_)
+        for layout, leaf, at, stripe, filters in self._read_filters(leaves):
+            if not filters.filters:
+                continue
+            tail = self._table.tails[stripe.place.file]
+            unusable = why_filters_unusable(tail, self._column(layout, leaf), filters)
+            if unusable is not None:
+                raise UnsupportedError(
+                    f"{tail.path}: the Bloom filters of column {shown(leaf.path)} prove nothing: {unusable}"
+                )
+            answers = check_filters(filters.filters, hashes(layout, leaf, stripe.writer_timezone))
+            might_match[at : at + len(answers)] = [answer.any() for answer in answers]
+        return might_match
+
+    def _column(self, layout: int, leaf: LeafColumn) -> int:
+        return self._table.layouts[layout].columns[leaf.index]
+
+    def _encode(self, layout: int, leaf: LeafColumn, value: Any, timezone: str, writer_timezone: str | None) -> Hashes:
+        tail, name = self._table.layouts[layout].tail, shown(leaf.path)
+        column_type = tail.types[self._column(layout, leaf)]
+        encoded = encode_value(column_type, value, timezone=timezone, writer_timezone=writer_timezone, column=name)
+        if encoded is None:
+            raise UnsupportedError(
+                f"{tail.path}: column {name} ({column_type.describe()}): it cannot be told what is hashed of {value!r} "
+                "here"
+            )
+        return encoded
+
+    def _read_filters(
+        self, leaves: Sequence[tuple[int, LeafColumn]]
+    ) -> Iterator[tuple[int, LeafColumn, int, StripeIndexes, RowGroupFilters]]:
+        """The filters of `leaves` in every stripe that has some, each with the position of the stripe's first row group
+        in the table."""
+        table = self._table
+        for layout, group in groupby(leaves, key=lambda each: each[0]):
+            members, columns = table.members(layout), [leaf for _, leaf in group]
+            for start in range(0, len(members), _STRIPES_AT_ONCE):
+                stripes = members[start : start + _STRIPES_AT_ONCE].tolist()
+                places = [Place(int(table.file[i]), int(table.index[i])) for i in stripes]
+                indexes = [
+                    _unless_error(index)
+                    for index in stripe_indexes.read_stripes(table.storage, table.tails, places, ReadCount())
+                ]
+                for leaf in columns:
+                    wanted = [(index, self._column(layout, leaf)) for index in indexes]
+                    results = stripe_indexes.read_filters(table.storage, wanted, ReadCount())
+                    for i, index, result in zip(stripes, indexes, results, strict=True):
+                        filters = _unless_error(result)
+                        if filters is not None:
+                            yield layout, leaf, int(table.first_group[i]), index, filters
+
+
+def _unless_error(result: _Result | BloomParquetError) -> _Result:
+    if isinstance(result, BloomParquetError):
+        raise result
+    return result

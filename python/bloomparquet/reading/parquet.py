@@ -1,0 +1,137 @@
+"""Reads the rows and the Bloom filters of Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bloomparquet.errors import FormatError, UnsupportedError, brief, quoted
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.parquet.pages.decrypted_row_group import Images
+from bloomparquet.parquet.values.encoding import encode_values, family_of
+from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.parquet.row_groups import RowGroups
+from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.evaluate import Convert
+from bloomparquet.query.literals import Family, coerce_all
+from bloomparquet.query.names import shown
+from bloomparquet.reading.arrow_schema import as_instants, footer_schemas, int96_columns
+from bloomparquet.reading.interface import FilterRow
+from bloomparquet.storage.files import ReadCount, Storage
+
+BATCH_ROWS = 64 * 1024
+
+
+class ParquetReader:
+    """See :class:`bloomparquet.reading.interface.FormatReader`."""
+
+    def __init__(self, table: RowGroups) -> None:
+        self._table = table
+
+    @property
+    def convert(self) -> Convert:
+        return coerce_all
+
+    def schemas(self) -> Iterator[pa.Schema]:
+        return footer_schemas(self._table.footers)
+
+    def names(self, file_index: int) -> list[str]:
+        return [node.name for node in self._table.footer(file_index).layout.schema.root.children]
+
+    def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        table = self._table
+        return read_row_groups(table.storage, table.paths[file_index], table.footer(file_index), units, columns)
+
+    def column_type(self, layout: int, leaf: LeafColumn) -> tuple[Family, str]:
+        return family_of(leaf.node), leaf.describe()
+
+    def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self._table.file, self._table.index
+
+    def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
+        table = self._table
+        for layout, leaf in leaves:
+            chunks = table.chunks(layout, leaf)
+            for i, row_group in enumerate(chunks.members.tolist()):
+                bitset = chunks.filters.read(table.storage, i, ReadCount())
+                if bitset is None:
+                    continue
+                bloom = SplitBlockBloomFilter.from_bytes(bitset.tobytes())
+                path, index = table.paths[int(table.file[row_group])], int(table.index[row_group])
+                yield FilterRow(
+                    path, index, None, shown(leaf.path), leaf.describe(), int(table.rows[row_group]),
+                    int(chunks.filters.offset[i]), bloom.num_bytes, bloom.bits_set, bloom.estimated_ndv,
+                    bloom.estimated_fpp, None,
+                )  # fmt: skip
+
+    def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> NDArray[np.bool_]:
+        might_match = np.ones(len(self._table), np.bool_)
+        for layout, leaf in leaves:
+            chunks = self._table.chunks(layout, leaf)
+            encoded = encode_values(leaf, [value], self._table.layouts[layout].traits, timezone)
+            if encoded is None or encoded.hashes is None:
+                raise UnsupportedError(
+                    f"column {brief('.'.join(leaf.path))} ({leaf.describe()}): it cannot be told which bytes "
+                    f"{quoted(value)} has here"
+                )
+            every = np.arange(len(chunks.members))
+            end = np.full(len(every), len(encoded.hashes))
+            question = Question(self._table.storage, every, np.zeros_like(end), end, encoded.hashes, ReadCount())
+            verdicts, unusable = chunks.filters.check(question)
+            if unusable:
+                raise min(chunks.filters.errors.items())[1]
+            might_match[chunks.members] = verdicts
+        return might_match
+
+
+def read_row_groups(
+    storage: Storage,
+    path: str,
+    footer: Footer,
+    row_groups: Sequence[int],
+    columns: Sequence[str] | None = None,
+    *,
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[pa.RecordBatch]:
+    """Some row groups of the file at `path`, whose footer is `footer`, as record batches; one is decoded at a time.
+
+    `columns` names top-level columns. INT96 comes as ``timestamp[us, UTC]``, the meaning and range that Spark gives it.
+    Of an encrypted file one row group's `columns` are in memory at a time; one of them whose key is not at hand is an
+    :class:`EncryptionError`, and so is what was altered.
+    """
+    chosen = None if columns is None else list(columns)
+    instants = int96_columns(footer.layout.schema.root)
+    read = _read_stored if footer.crypto is None else _read_opened
+    for batch in read(storage, path, footer, row_groups, chosen, batch_rows):
+        yield as_instants(batch, instants) if instants else batch
+
+
+def _read_stored(
+    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    with storage.arrow.open_input_file(path) as source:
+        file = pq.ParquetFile(
+            source, metadata=footer.to_arrow(), coerce_int96_timestamp_unit="us", pre_buffer=storage.threads > 1
+        )
+        for row_group in row_groups:  # one at a time: over several, pyarrow cannot decode dictionaries inside structs
+            yield from file.iter_batches(batch_size=batch_rows, row_groups=[row_group], columns=columns)
+
+
+def _read_opened(
+    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    images, count = Images(storage, path, footer, columns), ReadCount()
+    for row_group in row_groups:
+        data, metadata = images.read(row_group, count)
+        try:
+            file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
+            yield from file.iter_batches(batch_size=batch_rows, columns=columns)
+        except (OSError, pa.ArrowException) as error:  # pyarrow's words for damage: no file is read here
+            what = next(iter(str(error).splitlines()), type(error).__name__)
+            raise FormatError(f"{path}: row group {row_group}: {what}") from error

@@ -1,0 +1,124 @@
+"""The leaf columns of many Parquet files, each with what the footers say of all its column chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.errors import EncryptionError
+from bloomparquet.parquet.metadata.file_profile import WriterTraits
+from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
+from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.ordering import Bounds
+from bloomparquet.query.predicate import Column
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """One leaf column, by its path, over all files that have it. Arrays are of its n column chunks, in one order.
+
+    * `leaves`, `traits`, `parts`: the leaf, the writer and the chunks for each layout that has the column;
+    * `part` (n,): the index in these of each chunk; `index_in_part` (n,): its index in ``parts[part].members``;
+    * `row_groups` (n,): the chunk's row group among all row groups;
+    * `offset`, `length` (n,): of the chunk's filter; the offset is negative where there is no filter, and the length
+      is not positive where the footer does not tell it;
+    * `comparable` (n,): whether the chunk has the type that most chunks have. Values of another type have other bytes;
+    * `undecryptable`: why a chunk cannot be decrypted.
+    """
+
+    path: Column
+    leaves: tuple[LeafColumn, ...]
+    traits: tuple[WriterTraits, ...]
+    parts: tuple[ColumnChunks, ...]
+    part: NDArray[np.int64]
+    index_in_part: NDArray[np.int64]
+    row_groups: NDArray[np.int64]
+    values: NDArray[np.int64]
+    nulls: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+    bounds: Bounds | None
+    comparable: NDArray[np.bool_]
+    undecryptable: EncryptionError | None = None
+
+    @property
+    def leaf(self) -> LeafColumn:
+        """The leaf with the type that most chunks have."""
+        return self.leaves[self._usual]
+
+    @property
+    def leaf_traits(self) -> WriterTraits:
+        """The writer traits of the files that :attr:`leaf` is from."""
+        return self.traits[self._usual]
+
+    @property
+    def _usual(self) -> int:
+        return int(self.part[np.argmax(self.comparable)]) if len(self.part) else 0
+
+    def chunks_of(self, chunk: int) -> ColumnChunks:
+        """The part that a chunk is in."""
+        return self.parts[int(self.part[chunk])]
+
+
+def table_columns(table: RowGroups) -> list[TableColumn]:
+    """The leaf columns of all files, in the order of the first file's schema; then those that only other files have."""
+    by_path: dict[Column, list[tuple[int, LeafColumn]]] = {}
+    for layout, schema in enumerate(table.schemas):
+        for leaf in schema.leaves:
+            by_path.setdefault(leaf.path, []).append((layout, leaf))
+    return [_column(table, path, leaves) for path, leaves in by_path.items()]
+
+
+def _column(table: RowGroups, path: Column, leaves: Sequence[tuple[int, LeafColumn]]) -> TableColumn:
+    parts = [table.chunks(layout, leaf) for layout, leaf in leaves]
+    kinds = [_kind(leaf) for _, leaf in leaves]
+    counts = [len(chunks.members) for chunks in parts]
+    part = np.repeat(np.arange(len(parts)), counts)
+    usual = max(kinds, key=lambda kind: sum(n for n, other in zip(counts, kinds, strict=True) if other == kind))
+    errors = (error for chunks in parts for error in chunks.filters.locked if isinstance(error, EncryptionError))
+    return TableColumn(
+        path,
+        tuple(leaf for _, leaf in leaves),
+        tuple(table.layouts[layout].traits for layout, _ in leaves),
+        tuple(parts),
+        part,
+        np.concatenate([np.arange(n) for n in counts]),
+        np.concatenate([chunks.members for chunks in parts]),
+        np.concatenate([chunks.values for chunks in parts]),
+        np.concatenate([chunks.nulls for chunks in parts]),
+        np.concatenate([chunks.filters.offset for chunks in parts]),
+        np.concatenate([chunks.filters.length for chunks in parts]),
+        _common_bounds(parts, [kind == usual for kind in kinds]),
+        np.array([kind == usual for kind in kinds], np.bool_)[part],
+        next(errors, None),
+    )
+
+
+def _kind(leaf: LeafColumn) -> tuple[Any, ...]:
+    """Equal for leaves whose equal values are equal bytes, in one order."""
+    node = leaf.node
+    unit = (node.annotation.unit, node.annotation.scale) if node.annotation else None
+    return node.physical_type, node.type_length, family_of(node), unit, leaf.repeated
+
+
+def _common_bounds(parts: Sequence[ColumnChunks], usable: Sequence[bool]) -> Bounds | None:
+    """The bounds of all parts; unknown for parts of another type."""
+    first = next((chunks.bounds for chunks, ok in zip(parts, usable, strict=True) if ok and chunks.bounds), None)
+    if first is None:
+        return None
+    lower, upper, known = [], [], []
+    for chunks, ok in zip(parts, usable, strict=True):
+        bounds = chunks.bounds if ok else None
+        if bounds is None or bounds.lower.dtype != first.lower.dtype:
+            n = len(chunks.members)
+            zeros = np.zeros(n, first.lower.dtype)
+            bounds = Bounds(zeros, zeros, np.zeros(n, np.bool_))
+        lower.append(bounds.lower)
+        upper.append(bounds.upper)
+        known.append(bounds.known)
+    return Bounds(np.concatenate(lower), np.concatenate(upper), np.concatenate(known))
