@@ -16,7 +16,7 @@ JAR    := python/pyspark_bloomparquet/jars/bloomparquet.jar
 PYTEST := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup shim demo test test-matrix lint bench wheel verify-wheel clean java
+.PHONY: help setup jar demo test test-matrix lint bench wheel verify-wheel clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -41,7 +41,7 @@ java:
 		exit 1; \
 	fi
 
-shim: $(JAR) ## Compile the jar that gives Spark's own Parquet reader the planner
+jar: $(JAR) ## Compile the jar that gives Spark's own Parquet reader the planner
 
 IF_POSSIBLE :=
 # With its directories, so that a source that was removed counts as well.
@@ -55,7 +55,7 @@ demo: $(STAMP) java $(JAR) ## Write event logs with Spark and with pyarrow, look
 test: $(STAMP) java $(JAR) ## Run the tests; ARGS go to pytest: make test ARGS="-k timestamp"
 	@$(BIN)/python $(PYTEST) $(ARGS)
 
-test-matrix: $(MATRIX:%=test-on-%) ## Run the tests of the shim, with the same jar, on PySpark 4.1 and 4.2
+test-matrix: $(MATRIX:%=test-on-%) ## Run the tests of the jar, unchanged, on PySpark 4.1 and 4.2
 
 # The sources must compile against each Spark as well, but what runs on it is the one jar that there is for all.
 .PHONY: $(MATRIX:%=test-on-%)
