@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pyspark_bloomparquet.formats import ORC, PARQUET, Source
-from pyspark_bloomparquet.options.load import OPTIONS
-from pyspark_bloomparquet.options.option import PYTHON
+from pyspark_bloomparquet.options.option import ORC, PARQUET, PYTHON, Source
+from pyspark_bloomparquet.options.table import OPTIONS
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf
 

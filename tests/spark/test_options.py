@@ -8,8 +8,9 @@ import re
 import pytest
 
 from bloomparquet.errors import OptionError, PlanError
-from pyspark_bloomparquet.options.load import LOADING, OPTIONS, Options, PlannerOptions, markdown
+from pyspark_bloomparquet.options.load import Options, PlannerOptions, markdown
 from pyspark_bloomparquet.options.option import JAR
+from pyspark_bloomparquet.options.table import LOADING, OPTIONS
 
 
 def parse(**given: str) -> Options:
