@@ -120,8 +120,8 @@ def ask(readers: Readers, path: str, place: str, name: str, value: str) -> Any:
 
 EFFECTS = {
     "cacheMaxBytes": r"spark\.bloomparquet\.cacheMaxBytes is 'many'; expected bytes",
-    "cache": "option cache is 'perhaps'; expected true, false",
-    "onFilterError": "option onFilterError is 'perhaps'; expected keep, fail",
+    "cache": "option cache is 'perhaps'; expected true or false",
+    "onFilterError": "option onFilterError is 'perhaps'; expected keep or fail",
     "keyProvider": "raised RuntimeError|no module spark_kms",
 }
 

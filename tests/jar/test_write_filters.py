@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import bloomparquet as bp
+from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int32, xxh64_int64
 from pyspark_bloomparquet import last_plan
 from tests.support.spark import conf, rows
 
 ROWS_PER_GROUP = "parquet.block.row.count.limit"
-NEARLY = 1.25
 
 
 def save(frame: DataFrame, path: Path, **options: Any) -> str:
@@ -90,8 +90,8 @@ def test_a_filter_is_the_smallest_that_keeps_to_the_share(
     found = filters(path)
     assert found.keys() == {(0, "n"), (0, "s")}
     for bloom in found.values():
-        assert bloom.estimated_fpp <= NEARLY * fpp
-        assert bloom.n_blocks == 1 or bloom.fold().estimated_fpp > NEARLY * fpp
+        assert bloom.estimated_fpp <= TOLERANCE * fpp
+        assert bloom.n_blocks == 1 or bloom.fold().estimated_fpp > TOLERANCE * fpp
         assert bloom.n_blocks & (bloom.n_blocks - 1) == 0
         optimum = bp.SplitBlockBloomFilter.for_ndv(ndv, fpp).num_bytes
         assert optimum / 2 <= bloom.num_bytes <= 2 * optimum
@@ -111,7 +111,7 @@ def test_more_values_than_are_kept_make_the_same_filter(
         expected = bp.SplitBlockBloomFilter.empty(bloom.n_blocks)
         expected.insert(np.unique(hashes))
         assert np.array_equal(bloom.blocks, expected.blocks)
-        assert bloom.estimated_fpp <= NEARLY * 0.01
+        assert bloom.estimated_fpp <= TOLERANCE * 0.01
         sizes.append(bloom.num_bytes)
     assert sizes[0] == sizes[1]
 
@@ -348,7 +348,7 @@ def test_parquet_java_makes_the_filters_where_it_is_told_how(jar_spark: SparkSes
     expected = filters(save(frame, tmp_path / "t", bloomColumns="a,b", **{key + "expected.ndv#a": "100000"}))
     assert {column: bloom.num_bytes for (_, column), bloom in expected.items()} == {"a": 131_072, "b": 32}
     share = filters(save(frame, tmp_path / "t", bloomColumns="a,b", bloomFpp=0.5, **{key + "fpp#a": "0.001"}))
-    assert share[0, "a"].estimated_fpp <= NEARLY * 0.001
+    assert share[0, "a"].estimated_fpp <= TOLERANCE * 0.001
     limited = filters(save(frame, tmp_path / "t", bloomColumns="a", **{key + "max.bytes": "1024"}))
     assert limited[0, "a"].num_bytes == 1024
 
