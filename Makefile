@@ -11,26 +11,35 @@ MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,reuse joins tables overwrite wr
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JAVA   := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 JAR    := python/pyspark_bloomparquet/jars/bloomparquet.jar
 PYTEST := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
+# The jar and the wheel need only these, the extra `build` of pyproject.toml.
+BUILD_STAMP := $(VENV)/.build-stamp
+BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup shim demo test test-matrix lint bench wheel verify-wheel clean java
+.PHONY: help setup jar demo test test-matrix lint bench wheel verify-wheel clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
 
-setup: $(STAMP) ## Make .venv and install the project into it, with Spark and the tools of development
+setup: $(STAMP) ## Make .venv and install the project into it, with Spark and the development tools
 
-$(STAMP): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
-		|| { echo "error: Python 3.10 to 3.13 is needed; name one with: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+$(BUILD_STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "error: Python 3.10 or newer is needed; name one with: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@echo "installing into $(VENV)"
 	@$(PYTHON) -m venv $(VENV) \
 		|| { echo "error: $(PYTHON) has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,dev]'
+	@$(PIP) $(BUILD_TOOLS)
+	@touch $@
+
+$(STAMP): $(BUILD_STAMP)
+	@$(PIP) --editable '.[spark,dev]'
 	@touch $@
 
 java:
@@ -41,11 +50,11 @@ java:
 		exit 1; \
 	fi
 
-shim: $(JAR) ## Compile the jar that gives Spark's own Parquet reader the planner
+jar: $(JAR) ## Compile the jar that gives Spark's own Parquet reader the planner
 
 IF_POSSIBLE :=
 # With its directories, so that a source that was removed counts as well.
-$(JAR): $(STAMP) jvm-shim/build.py $(shell find jvm-shim/src)
+$(JAR): $(BUILD_STAMP) jvm-shim/build.py $(shell find jvm-shim/src)
 	@$(BIN)/python jvm-shim/build.py $(IF_POSSIBLE)
 
 demo: IF_POSSIBLE := --optional # without a JDK there is the Python data source to show
@@ -55,7 +64,7 @@ demo: $(STAMP) java $(JAR) ## Write event logs with Spark and with pyarrow, look
 test: $(STAMP) java $(JAR) ## Run the tests; ARGS go to pytest: make test ARGS="-k timestamp"
 	@$(BIN)/python $(PYTEST) $(ARGS)
 
-test-matrix: $(MATRIX:%=test-on-%) ## Run the tests of the shim, with the same jar, on PySpark 4.1 and 4.2
+test-matrix: $(MATRIX:%=test-on-%) ## Run the tests of the jar, unchanged, on PySpark 4.1 and 4.2
 
 # The sources must compile against each Spark as well, but what runs on it is the one jar that there is for all.
 .PHONY: $(MATRIX:%=test-on-%)
@@ -80,7 +89,7 @@ lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -
 bench: $(STAMP) java $(JAR) ## Measure: checks, hashes, plans, lookups against other engines
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-wheel: $(STAMP) $(JAR) ## Build the wheel, with the jar in it, into dist/
+wheel: $(BUILD_STAMP) $(JAR) ## Build the wheel, with the jar in it, into dist/
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build -t wheel
 

@@ -1,4 +1,4 @@
-"""Compile the shim and pack its jar, as ``make shim`` does: ``.venv/bin/python jvm-shim/build.py``.
+"""Compile the jar, as ``make jar`` does: ``.venv/bin/python jvm-shim/build.py``.
 
 The sources need javac and the jars of the PySpark that this interpreter has: no build tool, no download. The same
 sources and compiler make the same bytes: names are sorted, and all files have one date.
@@ -45,17 +45,17 @@ def main() -> int:
             classes = Path(folder)
             compile_to(classes, compiler)
             if given.check:
-                print(f"the shim's sources compile against PySpark {version('pyspark')}")
+                print(f"the sources of the jar compile against PySpark {version('pyspark')}")
             else:
                 pack(classes, given.output)
                 print(f"built {_shown(given.output)} against PySpark {version('pyspark')}")
     except NoCompilerError as error:
         if not given.optional:
-            print(f"error: the shim's jar cannot be built: {error}. {HOW}.", file=sys.stderr)
+            print(f"error: the jar cannot be built: {error}. {HOW}.", file=sys.stderr)
             return 1
         # A jar of other sources is worse than none: it would be taken for the one of these.
         given.output.unlink(missing_ok=True)
-        print(f"note: {error}, so the shim is left out and Spark reads through the Python data source. {HOW}.")
+        print(f"note: {error}, so the jar is left out and Spark reads through the Python data source. {HOW}.")
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -93,7 +93,7 @@ def compile_to(classes: Path, compiler: str) -> None:
     sources = sorted(str(source) for source in HERE.glob("src/main/java/**/*.java"))
     command = [compiler, *options, "-classpath", str(jars / "*"), "-d", str(classes), *sources]
     if subprocess.run(command, check=False).returncode != 0:
-        raise BuildError(f"the shim's sources do not compile against PySpark {version('pyspark')}")
+        raise BuildError(f"the sources of the jar do not compile against PySpark {version('pyspark')}")
 
 
 def pack(classes: Path, output: Path) -> None:

@@ -1,23 +1,36 @@
-"""The data source ``bloomorc``, which reads and writes ORC files with the jar, and functions that attach the jar."""
+"""The data source that Spark finds under the name ``bloomorc`` where the jar is not attached: every use is an error.
+
+Spark imports every installed package whose name begins with ``pyspark_``, and asks it for ``DefaultSource``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
-if TYPE_CHECKING:
-    from pyspark_bloomorc.source import DefaultSource
-    from pyspark_bloomparquet import ScanSummary, attach, configure, jar_path, last_plan
+from pyspark.sql.datasource import DataSource
 
-__all__ = ["DefaultSource", "ScanSummary", "attach", "configure", "jar_path", "last_plan"]
+from pyspark_bloomparquet.options.option import ORC
+from pyspark_bloomparquet.source import needs_jar
 
 
-def __getattr__(name: str) -> Any:
-    if name == "DefaultSource":
-        from pyspark_bloomorc.source import DefaultSource
+class DefaultSource(DataSource):
+    """``format("bloomorc")`` without the jar. Each method raises UnsupportedError, which says how to attach the jar."""
 
-        return DefaultSource
-    if name in __all__:
-        import pyspark_bloomparquet
+    @classmethod
+    def name(cls) -> str:
+        return ORC
 
-        return getattr(pyspark_bloomparquet, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def schema(self) -> NoReturn:
+        raise needs_jar(ORC, "reads files")
+
+    def reader(self, schema: Any) -> NoReturn:
+        raise needs_jar(ORC, "reads files")
+
+    def writer(self, schema: Any, overwrite: bool) -> NoReturn:
+        raise needs_jar(ORC, "writes files")
+
+    def streamReader(self, schema: Any) -> NoReturn:
+        raise needs_jar(ORC, "reads streams")
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> NoReturn:
+        raise needs_jar(ORC, "writes streams")

@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(retrofit, name)
     if name in __all__:
-        from pyspark_bloomparquet.jar import session as shim
+        from pyspark_bloomparquet.jar import session
 
-        return getattr(shim, name)
+        return getattr(session, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -91,7 +91,7 @@ def test_what_is_done_without_a_jdk_leaves_no_jar_of_other_sources(tmp_path: Pat
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("note: ")
     assert done.stdout.count("\n") == 1
-    assert "the shim is left out" in done.stdout
+    assert "the jar is left out" in done.stdout
     assert not stale.exists()
 
 

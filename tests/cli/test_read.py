@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import pyspark_bloomparquet.cli  # noqa: F401 - adds the command `jar`
-from pyspark_bloomparquet.jar import session as shim
+from pyspark_bloomparquet.jar import session
 from tests.support import files
 from tests.support.commands import Result, Run
 
@@ -221,7 +221,7 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where an installation in `tmp_path` has its jar, if it has one."""
-    monkeypatch.setattr(shim, "__file__", str(tmp_path / "jar" / "session.py"))
+    monkeypatch.setattr(session, "__file__", str(tmp_path / "jar" / "session.py"))
     (tmp_path / "jars").mkdir()
     return tmp_path / "jars" / "bloomparquet.jar"
 
@@ -250,8 +250,8 @@ import sys
 for name in ("pyspark", "py4j"):
     sys.modules[name] = None
 from pyspark_bloomparquet import cli
-from pyspark_bloomparquet.jar import session as shim
-shim.jar_path = lambda: "somewhere.jar"
+from pyspark_bloomparquet.jar import session
+session.jar_path = lambda: "somewhere.jar"
 cli.main(["jar"])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def shim(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def jar_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """For the rest of this process, ``bloomparquet`` is the jar's."""
     from pyspark_bloomparquet import DefaultSource, attach
 
@@ -32,5 +32,5 @@ def shim(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="session")
-def readers(shim: SparkSession) -> Readers:
-    return Readers(shim)
+def readers(jar_spark: SparkSession) -> Readers:
+    return Readers(jar_spark)

@@ -96,13 +96,13 @@ def outcome(spark: SparkSession, source: str, statement: str) -> tuple[Any, ...]
 @pytest.mark.parametrize(("plain", "source"), PAIRS)
 @pytest.mark.parametrize("statement", [*ALLOWED, *REFUSED])
 def test_a_statement_does_what_it_does_to_spark_tables(
-    shim: SparkSession, plain: str, source: str, statement: str
+    jar_spark: SparkSession, plain: str, source: str, statement: str
 ) -> None:
     if plain == "orc" and "COLLATE" in statement:
         pytest.skip("Spark cannot read ORC files under a schema with collations")
-    with conf(shim, {"spark.sql.defaultColumn.allowedProviders": "parquet,orc,bloomparquet,bloomorc"}):
-        expected = outcome(shim, plain, statement)
-        found = outcome(shim, source, statement)
+    with conf(jar_spark, {"spark.sql.defaultColumn.allowedProviders": "parquet,orc,bloomparquet,bloomorc"}):
+        expected = outcome(jar_spark, plain, statement)
+        found = outcome(jar_spark, source, statement)
     assert (expected[0] is None) == (statement in ALLOWED)
     if any(words in statement for words in OTHER_WORDS):
         assert found[0][0] is expected[0][0]
@@ -113,21 +113,21 @@ def test_a_statement_does_what_it_does_to_spark_tables(
 
 
 @pytest.mark.parametrize("source", ["bloomparquet", "bloomorc"])
-def test_columns_are_added_where_they_are_wanted(shim: SparkSession, source: str) -> None:
+def test_columns_are_added_where_they_are_wanted(jar_spark: SparkSession, source: str) -> None:
     """Spark's own tables ignore the position."""
-    _, schema, after, _ = outcome(shim, source, "ALTER TABLE {t} ADD COLUMNS (n INT FIRST, m INT AFTER a)")
+    _, schema, after, _ = outcome(jar_spark, source, "ALTER TABLE {t} ADD COLUMNS (n INT FIRST, m INT AFTER a)")
     assert schema.startswith("struct<n:int,a:int,m:int,s:string")
     assert [row[:3] for row in after] == [(None, 1, None), (None, 2, None)]
-    error, _, after, _ = outcome(shim, source, "ALTER TABLE {t} ADD COLUMNS (n INT AFTER p)")
+    error, _, after, _ = outcome(jar_spark, source, "ALTER TABLE {t} ADD COLUMNS (n INT AFTER p)")
     assert error is not None
     assert len(after) == 2
 
 
 @pytest.mark.parametrize("source", ["bloomparquet", "bloomorc"])
-def test_an_unpartitioned_table_is_guarded_too(shim: SparkSession, source: str) -> None:
-    shim.sql(f"CREATE TABLE unpartitioned (a INT, s STRING) USING {source}")
+def test_an_unpartitioned_table_is_guarded_too(jar_spark: SparkSession, source: str) -> None:
+    jar_spark.sql(f"CREATE TABLE unpartitioned (a INT, s STRING) USING {source}")
     try:
-        shim.sql("INSERT INTO unpartitioned VALUES (1, 'a')")
+        jar_spark.sql("INSERT INTO unpartitioned VALUES (1, 'a')")
         for change in (
             "ALTER COLUMN a TYPE BIGINT",
             "DROP COLUMN a",
@@ -135,7 +135,7 @@ def test_an_unpartitioned_table_is_guarded_too(shim: SparkSession, source: str) 
             "ALTER COLUMN a FIRST",
         ):
             with pytest.raises(AnalysisException, match=r"not supported|NOT_SUPPORTED"):
-                shim.sql(f"ALTER TABLE unpartitioned {change}")
-        assert rows(shim.table("unpartitioned")) == [(1, "a")]
+                jar_spark.sql(f"ALTER TABLE unpartitioned {change}")
+        assert rows(jar_spark.table("unpartitioned")) == [(1, "a")]
     finally:
-        shim.sql("DROP TABLE unpartitioned")
+        jar_spark.sql("DROP TABLE unpartitioned")

@@ -120,8 +120,8 @@ def ask(readers: Readers, path: str, place: str, name: str, value: str) -> Any:
 
 EFFECTS = {
     "cacheMaxBytes": r"spark\.bloomparquet\.cacheMaxBytes is 'many'; expected bytes",
-    "cache": "option cache is 'perhaps'; expected true, false",
-    "onFilterError": "option onFilterError is 'perhaps'; expected keep, fail",
+    "cache": "option cache is 'perhaps'; expected true or false",
+    "onFilterError": "option onFilterError is 'perhaps'; expected keep or fail",
     "keyProvider": "raised RuntimeError|no module spark_kms",
 }
 
@@ -210,7 +210,7 @@ def test_files_that_sql_adds_are_no_modules_of_the_planner(path: str, tmp_path: 
     assert not (tmp_path / "imported").exists()
 
 
-def test_attach_names_its_python_by_a_call(shim: SparkSession) -> None:
-    settings: Any = shim.sparkContext._jsc.sc().getConf()  # type: ignore[union-attr]
+def test_attach_names_its_python_by_a_call(jar_spark: SparkSession) -> None:
+    settings: Any = jar_spark.sparkContext._jsc.sc().getConf()  # type: ignore[union-attr]
     assert settings.get("spark.bloomparquet.python") == sys.executable
-    assert shim.conf.get("spark.bloomparquet.python", None) is None
+    assert jar_spark.conf.get("spark.bloomparquet.python", None) is None

@@ -101,11 +101,11 @@ WRITERS = {"spark": by_spark, "pyarrow": by_pyarrow, "bloomparquet": by_us}
 
 
 @pytest.fixture(scope="module")
-def kms(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def kms(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session with the key server, and told to read what is encrypted by its keys."""
-    spark_kms.install(shim, tmp_path_factory.mktemp("kms"))
-    with conf(shim, spark_kms.READING):
-        yield shim
+    spark_kms.install(jar_spark, tmp_path_factory.mktemp("kms"))
+    with conf(jar_spark, spark_kms.READING):
+        yield jar_spark
 
 
 def misplace(path: Path, place: Callable[[int, int], tuple[int | None, int]]) -> None:

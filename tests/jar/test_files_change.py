@@ -60,9 +60,9 @@ CASES = [
 
 
 @pytest.fixture(params=FORMATS)
-def table(request: pytest.FixtureRequest, shim: SparkSession, tmp_path: Path) -> Iterator[Table]:
-    with conf(shim, {"spark.sql.orc.filterPushdown": "false", "spark.sql.parquet.filterPushdown": "false"}):
-        yield Table(shim, tmp_path, request.param)
+def table(request: pytest.FixtureRequest, jar_spark: SparkSession, tmp_path: Path) -> Iterator[Table]:
+    with conf(jar_spark, {"spark.sql.orc.filterPushdown": "false", "spark.sql.parquet.filterPushdown": "false"}):
+        yield Table(jar_spark, tmp_path, request.param)
 
 
 def wanted(reader: str, rows: list[Row]) -> list[Row]:
@@ -171,15 +171,15 @@ def test_skipped_files_are_checked_by_limits_and_iterators(table: Table) -> None
         assert len(act(table.load().where(WHERE).limit(5))) == 5
 
 
-def test_plan_of_a_query_that_is_over_is_checked(table: Table, shim: SparkSession) -> None:
+def test_plan_of_a_query_that_is_over_is_checked(table: Table, jar_spark: SparkSession) -> None:
     """A query that failed before its tasks began leaves such a plan behind."""
     changes.write(table.path, SKIPPED, "a")
     frame = table.load().where(WHERE)
-    shim.sparkContext.setLocalProperty("spark.sql.execution.id", "987654321")
+    jar_spark.sparkContext.setLocalProperty("spark.sql.execution.id", "987654321")
     try:
         assert last_plan(frame)[0].planned
     finally:
-        shim.sparkContext.setLocalProperty("spark.sql.execution.id", None)  # type: ignore[arg-type]
+        jar_spark.sparkContext.setLocalProperty("spark.sql.execution.id", None)  # type: ignore[arg-type]
     changes.change(table.path, "same size and time", SKIPPED)
     with pytest.raises(ERRORS, match=CHANGED):
         frame.collect()
@@ -218,24 +218,24 @@ def test_files_of_a_local_table_are_pruned_after_a_change(table: Table) -> None:
     assert (plan.planned, plan.total, plan.kept, plan.whole_files) == (True, 5, 2, 0)
 
 
-def test_rows_that_this_session_inserts_are_no_change(table: Table, shim: SparkSession) -> None:
+def test_rows_that_this_session_inserts_are_no_change(table: Table, jar_spark: SparkSession) -> None:
     name = f"written_{table.source}"
-    shim.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING {table.source}")
+    jar_spark.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING {table.source}")
     try:
-        frame = shim.table(name).where(WHERE)
+        frame = jar_spark.table(name).where(WHERE)
         for i in range(3):
-            shim.sql(f"INSERT INTO {name} VALUES ({FIRST + i}, 'x')")
-            assert len(rows(shim.table(name).where(WHERE))) == i + 1
+            jar_spark.sql(f"INSERT INTO {name} VALUES ({FIRST + i}, 'x')")
+            assert len(rows(jar_spark.table(name).where(WHERE))) == i + 1
             assert len(rows(frame.select("*"))) == i + 1
     finally:
-        shim.sql(f"DROP TABLE {name}")
+        jar_spark.sql(f"DROP TABLE {name}")
 
 
-def test_skipped_files_of_other_storages_are_listed_again(shim: SparkSession, tmp_path: Path) -> None:
+def test_skipped_files_of_other_storages_are_listed_again(jar_spark: SparkSession, tmp_path: Path) -> None:
     """By Hadoop's file systems: one that is not local to the planner would leave the query without a plan."""
-    jvm: Any = shim._jvm
+    jvm: Any = jar_spark._jvm
     package = "io.bloomparquet.spark."
-    classes = shim._jsparkSession.sharedState().jarClassLoader()
+    classes = jar_spark._jsparkSession.sharedState().jarClassLoader()
 
     def made(name: str, *values: Any) -> Any:
         (constructor,) = classes.loadClass(package + name).getDeclaredConstructors()
@@ -243,7 +243,7 @@ def test_skipped_files_of_other_storages_are_listed_again(shim: SparkSession, tm
         return constructor.newInstance(array(*values))
 
     def array(*values: Any) -> Any:
-        found = shim.sparkContext._gateway.new_array(jvm.java.lang.Object, len(values))  # type: ignore[union-attr]
+        found = jar_spark.sparkContext._gateway.new_array(jvm.java.lang.Object, len(values))  # type: ignore[union-attr]
         for i, value in enumerate(values):
             found[i] = value
         return found
@@ -253,7 +253,7 @@ def test_skipped_files_of_other_storages_are_listed_again(shim: SparkSession, tm
         found.setAccessible(True)
         return found
 
-    configuration = shim.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    configuration = jar_spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
     settings = jvm.org.apache.hadoop.conf.Configuration(configuration)
     settings.set("fs.viewfs.mounttable.c.link./t", tmp_path.as_uri())
     planned = jvm.java.util.LinkedHashMap()

@@ -61,8 +61,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["true", "false"], ids=["adaptive", "not-adaptive"])
-def adaptive(request: pytest.FixtureRequest, shim: SparkSession) -> Iterator[None]:
-    with conf(shim, {"spark.sql.adaptive.enabled": request.param}):
+def adaptive(request: pytest.FixtureRequest, jar_spark: SparkSession) -> Iterator[None]:
+    with conf(jar_spark, {"spark.sql.adaptive.enabled": request.param}):
         yield
 
 

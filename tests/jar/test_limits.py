@@ -30,8 +30,8 @@ def test_its_rows_are_found_and_other_files_are_pruned(readers: Readers, lake: P
     assert (ran.plan.planned, ran.plan.total, ran.plan.kept, ran.plan.whole_files) == (True, 11, 1, 1)
 
 
-def test_without_the_jar_it_is_an_error_and_never_passed_over(shim: SparkSession, lake: Path) -> None:
+def test_without_the_jar_it_is_an_error_and_never_passed_over(jar_spark: SparkSession, lake: Path) -> None:
     for ignore in ("false", "true"):
-        reader = shim.read.format("bloomparquet_python").option("ignoreCorruptFiles", ignore).schema("id BIGINT")
+        reader = jar_spark.read.format("bloomparquet_python").option("ignoreCorruptFiles", ignore).schema("id BIGINT")
         with pytest.raises(Exception, match=r"b\.parquet: the footer .* more than 65,540 values"):
             reader.option("where", "id = 7").load(str(lake)).collect()

@@ -16,6 +16,7 @@ from py4j.java_gateway import JavaObject
 
 from pyspark_bloomparquet import ScanSummary
 from tests.support import files
+from tests.support.option_cases import WRONG_VALUES
 from tests.support.scenarios import Readers, _scans, run, texts
 from tests.support.spark import application_conf
 
@@ -161,21 +162,13 @@ def test_what_was_not_wanted_is_no_failure(readers: Readers, path: str, options:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("planning", "of"),
-        ("planningTimeout", "soon"),
-        ("planningTimeout", "0s"),
-        ("maxFilesPlannedOnDriver", "0"),
-        ("maxFilesPlannedOnDriver", "many"),
-        ("pushFilters", "onn"),
-        ("onFilterError", "kep"),
-    ],
+    ("option", "value", "expected"),
+    [*WRONG_VALUES, *(("planningTimeout", text, "a duration as Spark writes them") for text in ("soon", "0s"))],
 )
 def test_a_wrong_value_of_an_option_is_an_error_that_names_it(
-    readers: Readers, path: str, option: str, value: str
+    readers: Readers, path: str, option: str, value: str, expected: str
 ) -> None:
-    with pytest.raises(Exception, match=rf"option {option} is '{value}'; expected"):
+    with pytest.raises(Exception, match=rf"option {option} is '{value}'; expected {expected}"):
         readers.jar(path, **{option: value}).where("id = 6").collect()
 
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pyspark_bloomparquet.formats import ORC, PARQUET, Source
-from pyspark_bloomparquet.options.load import OPTIONS
-from pyspark_bloomparquet.options.option import PYTHON
+from pyspark_bloomparquet.options.option import ORC, PARQUET, PYTHON, Source
+from pyspark_bloomparquet.options.table import OPTIONS
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf
 
@@ -41,32 +40,32 @@ _names = itertools.count()
 
 
 @pytest.fixture(scope="module", params=SOURCES)
-def source(request: pytest.FixtureRequest, shim: SparkSession) -> Source:
+def source(request: pytest.FixtureRequest, jar_spark: SparkSession) -> Source:
     return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
-def path(source: Source, shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+def path(source: Source, jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Three rows, in one file."""
     place = str(tmp_path_factory.mktemp("names") / "t")
-    shim.range(0, 3, 1, 1).write.format(source).save(place)
+    jar_spark.range(0, 3, 1, 1).write.format(source).save(place)
     return place
 
 
 @pytest.fixture
-def table(shim: SparkSession) -> Iterator[str]:
+def table(jar_spark: SparkSession) -> Iterator[str]:
     name = f"optioned_{next(_names)}"
     yield name
-    shim.sql(f"DROP TABLE IF EXISTS {name}")
+    jar_spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
 def own_names(source: Source) -> set[str]:
     return {each.name for each in OPTIONS if "." not in each.name and each.source in (None, source)} | {"tableLog"}
 
 
-def test_the_jar_has_the_names_that_python_has(shim: SparkSession, source: Source, path: str) -> None:
+def test_the_jar_has_the_names_that_python_has(jar_spark: SparkSession, source: Source, path: str) -> None:
     with pytest.raises(Exception, match="expected one of") as raised:
-        shim.read.format(source).option("zzzzzzzzzzzz", "1").load(path)
+        jar_spark.read.format(source).option("zzzzzzzzzzzz", "1").load(path)
     match = re.search(r"has no option 'zzzzzzzzzzzz'; expected one of (.*), or an option of Spark's", str(raised.value))
     assert match is not None
     of_python = {each.name for each in OPTIONS if each.reader == PYTHON}
@@ -76,10 +75,10 @@ def test_the_jar_has_the_names_that_python_has(shim: SparkSession, source: Sourc
         if each.name in ("path", "paths", "basePath") or "." in each.name:
             continue
         if each.reader != PYTHON and each.source in (None, source):
-            assert shim.read.format(source).options(**options).load(path).count() == 3, each.name
+            assert jar_spark.read.format(source).options(**options).load(path).count() == 3, each.name
         else:
             with pytest.raises(Exception, match=rf"'?{each.name}'?(: that is one of| is for|.* is not for filters)"):
-                shim.read.format(source).options(**options).load(path)
+                jar_spark.read.format(source).options(**options).load(path)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +99,10 @@ def test_the_jar_has_the_names_that_python_has(shim: SparkSession, source: Sourc
     ],
 )
 def test_a_misspelt_name_is_an_error_that_names_the_nearest(
-    shim: SparkSession, source: Source, path: str, name: str, nearest: str
+    jar_spark: SparkSession, source: Source, path: str, name: str, nearest: str
 ) -> None:
     with pytest.raises(Exception, match=f"{source} has no option '{name}'; did you mean '{nearest}'") as raised:
-        shim.read.format(source).option(name, "id = 1").load(path)
+        jar_spark.read.format(source).option(name, "id = 1").load(path)
     assert "IllegalArgumentException" in type(raised.value).__name__
 
 
@@ -175,7 +174,7 @@ PLACES: dict[str, Callable[[SparkSession, Source, str, str, str, tuple[str, str]
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_misspelt_name_is_an_error_in_every_place(
-    shim: SparkSession, source: Source, path: str, table: str, tmp_path: Path, place: str
+    jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path, place: str
 ) -> None:
     to = str(tmp_path / "to")
     with pytest.raises(
@@ -183,33 +182,33 @@ def test_a_misspelt_name_is_an_error_in_every_place(
         match=r"has no option 'bloomcolums'; did you mean 'bloomColumns'\?|"
         r"has no option 'bloomColums'; did you mean 'bloomColumns'\?",
     ):
-        PLACES[place](shim, source, path, table, to, ("bloomColums", "id"))
+        PLACES[place](jar_spark, source, path, table, to, ("bloomColums", "id"))
     assert not [file for file in Path(to).rglob("*") if file.suffix in (".parquet", ".orc")], "nothing was written"
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", ["parquet.some.setting", "orc.some.setting", "fs.some.setting", "mergeSchema"])
 def test_names_of_others_pass_in_every_place(
-    shim: SparkSession, source: Source, path: str, table: str, tmp_path: Path, place: str, name: str
+    jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path, place: str, name: str
 ) -> None:
     option = (f"`{name}`" if "WITH" in place or place == "path query" else name, "true")
-    PLACES[place](shim, source, path, table, str(tmp_path / "to"), option)
+    PLACES[place](jar_spark, source, path, table, str(tmp_path / "to"), option)
 
 
 def test_a_misspelt_name_in_a_session_is_an_error(
-    shim: SparkSession, source: Source, path: str, tmp_path: Path
+    jar_spark: SparkSession, source: Source, path: str, tmp_path: Path
 ) -> None:
     expected = f"spark.datasource.{source}.*has no option 'plannning'; did you mean 'planning'"
-    with conf(shim, {f"spark.datasource.{source}.plannning": "off"}):
+    with conf(jar_spark, {f"spark.datasource.{source}.plannning": "off"}):
         with pytest.raises(Exception, match=expected):
-            shim.read.format(source).load(path)
+            jar_spark.read.format(source).load(path)
         with pytest.raises(Exception, match=expected):
-            shim.range(3).write.format(source).save(str(tmp_path / "to"))
+            jar_spark.range(3).write.format(source).save(str(tmp_path / "to"))
     with (
-        conf(shim, {f"spark.datasource.{source}.where": "id = 1"}),
+        conf(jar_spark, {f"spark.datasource.{source}.where": "id = 1"}),
         pytest.raises(Exception, match="option where belongs to one load, not to a session"),
     ):
-        shim.read.format(source).load(path)
+        jar_spark.read.format(source).load(path)
 
 
 SPARKS = {
@@ -228,41 +227,43 @@ SPARKS = {
 
 
 def test_sparks_own_options_pass(
-    shim: SparkSession, readers: Readers, path: str, source: Source, tmp_path: Path
+    jar_spark: SparkSession, readers: Readers, path: str, source: Source, tmp_path: Path
 ) -> None:
     of_parquet = ("datetimeRebaseMode", "int96RebaseMode")
     since = {"ignoredPathSegmentRegex": (4, 3), "ignoreInvalidPartitionPaths": (4, 1)}
-    version = tuple(int(part) for part in shim.version.split(".")[:2])
+    version = tuple(int(part) for part in jar_spark.version.split(".")[:2])
     for name, value in SPARKS.items():
         if (name in of_parquet and source == ORC) or version < since.get(name, (4, 1)):
             continue
         ran = (
-            run(shim.read.format(source).option(name, value).load(path).where("id = 1")) if source == PARQUET else None
+            run(jar_spark.read.format(source).option(name, value).load(path).where("id = 1"))
+            if source == PARQUET
+            else None
         )
         rows = (
             ran.rows
             if ran
-            else texts(shim.read.format(source).option(name, value).load(path).where("id = 1").collect())
+            else texts(jar_spark.read.format(source).option(name, value).load(path).where("id = 1").collect())
         )
         assert rows == ["(1,)"], name
         if ran:
             assert (ran.plan.planned, ran.plan.total) == (True, 1)
-        shim.range(3).write.format(source).option(name, value).mode("overwrite").save(str(tmp_path / "to"))
+        jar_spark.range(3).write.format(source).option(name, value).mode("overwrite").save(str(tmp_path / "to"))
 
 
 def test_properties_of_a_table_may_have_any_name(
-    shim: SparkSession, source: Source, table: str, tmp_path: Path
+    jar_spark: SparkSession, source: Source, table: str, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "own")
-    shim.range(0, 3, 1, 1).write.format(source).save(path)
-    shim.sql(
+    jar_spark.range(0, 3, 1, 1).write.format(source).save(path)
+    jar_spark.sql(
         f"CREATE TABLE {table} (id BIGINT) USING {source} COMMENT 'some' "
         f"TBLPROPERTIES ('quality' = 'gold', 'wher' = 'Zurich') LOCATION '{path}'"
     )
-    shim.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('reviewed' = 'yes')")
-    assert shim.table(table).count() == 3
-    shim.sql(f"INSERT INTO {table} VALUES (3)")
-    assert texts(shim.table(table).where("id = 3").collect()) == ["(3,)"]
+    jar_spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('reviewed' = 'yes')")
+    assert jar_spark.table(table).count() == 3
+    jar_spark.sql(f"INSERT INTO {table} VALUES (3)")
+    assert texts(jar_spark.table(table).where("id = 3").collect()) == ["(3,)"]
 
 
 @pytest.mark.parametrize(
@@ -276,23 +277,25 @@ def test_properties_of_a_table_may_have_any_name(
     ],
 )
 def test_wrong_options_of_a_table_can_be_mended(
-    shim: SparkSession, source: Source, table: str, tmp_path: Path, name: str, value: str
+    jar_spark: SparkSession, source: Source, table: str, tmp_path: Path, name: str, value: str
 ) -> None:
     path = str(tmp_path / "own")
-    shim.range(0, 3, 1, 1).write.format(source).save(path)
+    jar_spark.range(0, 3, 1, 1).write.format(source).save(path)
     for mend in (f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{name}')", f"DROP TABLE {table}"):
-        shim.sql(f"CREATE TABLE IF NOT EXISTS {table} (id BIGINT) USING {source} LOCATION '{path}'")
-        shim.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{name}' = '{value}')")
+        jar_spark.sql(f"CREATE TABLE IF NOT EXISTS {table} (id BIGINT) USING {source} LOCATION '{path}'")
+        jar_spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{name}' = '{value}')")
         with pytest.raises(Exception, match=r"option |PARSE_SYNTAX_ERROR"):
-            shim.table(table).count()
-        shim.sql(mend)
+            jar_spark.table(table).count()
+        jar_spark.sql(mend)
         if mend.startswith("ALTER"):
-            assert shim.table(table).count() == 3
-    assert not shim.catalog.tableExists(table)
+            assert jar_spark.table(table).count() == 3
+    assert not jar_spark.catalog.tableExists(table)
 
 
-def test_a_write_refuses_a_condition(shim: SparkSession, source: Source, path: str, table: str, tmp_path: Path) -> None:
+def test_a_write_refuses_a_condition(
+    jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path
+) -> None:
     for mode in ("append", "overwrite"):
         with pytest.raises(Exception, match="option where belongs to a load, and this is a write"):
-            shim.range(3).write.format(source).option("where", "id = 1").mode(mode).save(str(tmp_path / "to"))
+            jar_spark.range(3).write.format(source).option("where", "id = 1").mode(mode).save(str(tmp_path / "to"))
     assert not (tmp_path / "to").exists()

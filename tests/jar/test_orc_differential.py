@@ -19,7 +19,7 @@ from tests.differential.test_orc_spark import CPP, JAVA, write
 from tests.support.spark import clock
 
 
-def test_rows_equal_those_of_spark(shim: SparkSession, tmp_path: Path) -> None:
+def test_rows_equal_those_of_spark(jar_spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
 
     @examples(0.12)
@@ -31,16 +31,16 @@ def test_rows_equal_those_of_spark(shim: SparkSession, tmp_path: Path) -> None:
         chosen = draws.draw(cases(data, spark=True, number=6), label="cases")
         home = Path(tempfile.mkdtemp(dir=tmp_path))
         try:
-            with sparkside.unpruned(shim, data.timezone), clock(shim, data.timezone):
-                root = write(shim, data, home) if java else home
+            with sparkside.unpruned(jar_spark, data.timezone), clock(jar_spark, data.timezone):
+                root = write(jar_spark, data, home) if java else home
                 if not java:
                     writers.write_orc(data, root)
                 sqls = [oracle.spark_sql(case.predicate, data.schema_kinds(), case.style) for case in chosen]
                 schema = sparkside.spark_schema(data)
-                _, truths = sparkside.evaluate(shim.read.schema(schema).orc(str(root)), sqls)
+                _, truths = sparkside.evaluate(jar_spark.read.schema(schema).orc(str(root)), sqls)
                 for case, sql, wanted in zip(chosen, sqls, truths, strict=True):
                     note(f"where = {sql!r}, which is {case.predicate!r}")
-                    frame = shim.read.format("bloomorc").schema(schema).load(str(root)).where(sql).select(ROW_ID)
+                    frame = jar_spark.read.format("bloomorc").schema(schema).load(str(root)).where(sql).select(ROW_ID)
                     found = [row[0] for row in frame.collect()]
                     assert sorted(found) == sorted(wanted)
                     for plan in last_plan(frame):

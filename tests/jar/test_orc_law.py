@@ -21,8 +21,8 @@ from tests.support.spark import clock, conf
 
 
 @pytest.fixture(scope="module")
-def readers(shim: SparkSession) -> OrcReaders:
-    return OrcReaders(shim)
+def readers(jar_spark: SparkSession) -> OrcReaders:
+    return OrcReaders(jar_spark)
 
 
 def same(readers: OrcReaders, path: Any, wheres: list[str], schema: str | None = None, **options: Any) -> int:

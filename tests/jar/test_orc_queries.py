@@ -21,8 +21,8 @@ REFUSALS = (PySparkException, Py4JJavaError)
 
 
 @pytest.fixture(scope="module")
-def readers(shim: SparkSession) -> OrcReaders:
-    return OrcReaders(shim)
+def readers(jar_spark: SparkSession) -> OrcReaders:
+    return OrcReaders(jar_spark)
 
 
 @pytest.fixture(scope="module")

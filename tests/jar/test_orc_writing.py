@@ -22,8 +22,8 @@ REFUSALS = (PySparkException, Py4JJavaError)
 
 
 @pytest.fixture(scope="module")
-def session(shim: SparkSession) -> SparkSession:
-    return shim
+def session(jar_spark: SparkSession) -> SparkSession:
+    return jar_spark
 
 
 @pytest.fixture(scope="module")

@@ -26,9 +26,9 @@ def files(path: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def lake(shim: SparkSession, tmp_path: Path) -> Path:
+def lake(jar_spark: SparkSession, tmp_path: Path) -> Path:
     """``lake/events`` in partitions by p, and ``lake/events2`` beside it."""
-    frame = shim.range(12).selectExpr("id", "cast(id % 3 AS INT) AS p")
+    frame = jar_spark.range(12).selectExpr("id", "cast(id % 3 AS INT) AS p")
     frame.write.partitionBy("p").parquet(str(tmp_path / "lake" / "events"))
     frame.write.parquet(str(tmp_path / "lake" / "events2"))
     return tmp_path / "lake"
@@ -102,12 +102,12 @@ ROUTES: dict[str, Callable[[SparkSession, Path], None]] = {
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_what_is_read_is_not_overwritten_and_no_file_is_lost(shim: SparkSession, lake: Path, route: str) -> None:
+def test_what_is_read_is_not_overwritten_and_no_file_is_lost(jar_spark: SparkSession, lake: Path, route: str) -> None:
     before = files(lake)
     with pytest.raises(AnalysisException, match=REFUSED):
-        ROUTES[route](shim, lake)
+        ROUTES[route](jar_spark, lake)
     assert files(lake) == before
-    shim.catalog.clearCache()
+    jar_spark.catalog.clearCache()
 
 
 TABLES: dict[str, str] = {
@@ -123,76 +123,76 @@ TABLES: dict[str, str] = {
 
 
 @pytest.mark.parametrize("statement", TABLES)
-def test_a_table_that_is_read_is_not_overwritten(shim: SparkSession, statement: str) -> None:
-    shim.range(9).selectExpr("id", "id % 3 p").write.format("bloomparquet").partitionBy("p").saveAsTable("guarded")
+def test_a_table_that_is_read_is_not_overwritten(jar_spark: SparkSession, statement: str) -> None:
+    jar_spark.range(9).selectExpr("id", "id % 3 p").write.format("bloomparquet").partitionBy("p").saveAsTable("guarded")
     try:
-        path = directory(shim, "guarded").parent
+        path = directory(jar_spark, "guarded").parent
         before = files(path)
         with pytest.raises(AnalysisException, match=REFUSED):
-            shim.sql(TABLES[statement].format(t="guarded", path=path))
+            jar_spark.sql(TABLES[statement].format(t="guarded", path=path))
         assert files(path) == before
-        assert rows(shim.table("guarded")) == [(i, i % 3) for i in range(9)]
+        assert rows(jar_spark.table("guarded")) == [(i, i % 3) for i in range(9)]
     finally:
-        shim.sql("DROP TABLE guarded")
+        jar_spark.sql("DROP TABLE guarded")
 
 
-def test_a_table_is_not_saved_over_itself(shim: SparkSession) -> None:
-    shim.range(5).write.format("bloomparquet").saveAsTable("itself")
+def test_a_table_is_not_saved_over_itself(jar_spark: SparkSession) -> None:
+    jar_spark.range(5).write.format("bloomparquet").saveAsTable("itself")
     try:
         with pytest.raises(AnalysisException, match=REFUSED):
-            shim.table("itself").write.format("bloomparquet").mode("overwrite").saveAsTable("itself")
+            jar_spark.table("itself").write.format("bloomparquet").mode("overwrite").saveAsTable("itself")
         with pytest.raises(AnalysisException, match=REFUSED):
-            shim.table("itself").write.mode("overwrite").insertInto("itself")
-        assert rows(shim.table("itself")) == [(i,) for i in range(5)]
+            jar_spark.table("itself").write.mode("overwrite").insertInto("itself")
+        assert rows(jar_spark.table("itself")) == [(i,) for i in range(5)]
     finally:
-        shim.sql("DROP TABLE itself")
+        jar_spark.sql("DROP TABLE itself")
 
 
-def test_a_table_of_parquet_that_is_read_by_its_path_is_not_replaced(shim: SparkSession) -> None:
+def test_a_table_of_parquet_that_is_read_by_its_path_is_not_replaced(jar_spark: SparkSession) -> None:
     """Replacing a managed table deletes its files, whoever wrote them."""
-    shim.range(5).write.format("parquet").saveAsTable("plain")
+    jar_spark.range(5).write.format("parquet").saveAsTable("plain")
     try:
-        frame = read(shim, directory(shim, "plain"))
+        frame = read(jar_spark, directory(jar_spark, "plain"))
         with pytest.raises(AnalysisException, match=REFUSED):
             frame.write.format("bloomparquet").mode("overwrite").saveAsTable("plain")
-        assert rows(shim.table("plain")) == [(i,) for i in range(5)]
+        assert rows(jar_spark.table("plain")) == [(i,) for i in range(5)]
     finally:
-        shim.sql("DROP TABLE plain")
+        jar_spark.sql("DROP TABLE plain")
 
 
-def test_partitions_of_which_no_file_is_read_may_be_overwritten(shim: SparkSession, lake: Path) -> None:
+def test_partitions_of_which_no_file_is_read_may_be_overwritten(jar_spark: SparkSession, lake: Path) -> None:
     for name in ("parquet", "bloomparquet"):
-        frame = shim.read.format(name).load(str(lake / "events")).where("p = 2").select("id")
+        frame = jar_spark.read.format(name).load(str(lake / "events")).where("p = 2").select("id")
         frame.write.mode("overwrite").parquet(str(lake / "events" / "p=1"))
-        assert rows(shim.read.parquet(str(lake / "events")).where("p = 1").select("id")) == rows(frame)
+        assert rows(jar_spark.read.parquet(str(lake / "events")).where("p = 1").select("id")) == rows(frame)
 
 
-def test_partitions_may_be_overwritten_by_what_they_hold(shim: SparkSession, lake: Path) -> None:
+def test_partitions_may_be_overwritten_by_what_they_hold(jar_spark: SparkSession, lake: Path) -> None:
     """Spark allows it in dynamic mode, which deletes after it has read."""
     shutil.copytree(lake / "events", lake / "copy")
     results = []
     for name, path in (("parquet", lake / "copy"), ("bloomparquet", lake / "events")):
-        with conf(shim, DYNAMIC):
-            frame = shim.read.format(name).load(str(path)).where("p = 1").selectExpr("id + 100 AS id", "p")
+        with conf(jar_spark, DYNAMIC):
+            frame = jar_spark.read.format(name).load(str(path)).where("p = 1").selectExpr("id + 100 AS id", "p")
             frame.write.format(name).mode("overwrite").partitionBy("p").save(str(path))
-        results.append(rows(shim.read.parquet(str(path))))
+        results.append(rows(jar_spark.read.parquet(str(path))))
     assert results[0] == results[1]
     assert (101, 1) in results[1]
     assert (0, 0) in results[1]
 
 
 @pytest.mark.parametrize("mode", ["overwrite", "append"])
-def test_what_is_beside_the_files_that_are_read_may_be_written(shim: SparkSession, lake: Path, mode: str) -> None:
+def test_what_is_beside_the_files_that_are_read_may_be_written(jar_spark: SparkSession, lake: Path, mode: str) -> None:
     """``events2`` begins with the name of ``events`` and is not in it."""
-    read(shim, lake / "events").write.format("bloomparquet").mode(mode).save(str(lake / "events2"))
-    read(shim, lake / "events2").write.format("bloomparquet").mode(mode).save(str(lake / "event"))
+    read(jar_spark, lake / "events").write.format("bloomparquet").mode(mode).save(str(lake / "events2"))
+    read(jar_spark, lake / "events2").write.format("bloomparquet").mode(mode).save(str(lake / "event"))
     expected = [(i, i % 3) for i in range(12)] * (1 if mode == "overwrite" else 2)
-    assert rows(shim.read.parquet(str(lake / "event")).select("id", "p")) == sorted(expected, key=repr)
+    assert rows(jar_spark.read.parquet(str(lake / "event")).select("id", "p")) == sorted(expected, key=repr)
 
 
-def test_appending_to_what_is_read_is_allowed(shim: SparkSession, lake: Path) -> None:
-    read(shim, lake / "events2").write.format("bloomparquet").mode("append").save(str(lake / "events2"))
-    assert read(shim, lake / "events2").count() == 24
+def test_appending_to_what_is_read_is_allowed(jar_spark: SparkSession, lake: Path) -> None:
+    read(jar_spark, lake / "events2").write.format("bloomparquet").mode("append").save(str(lake / "events2"))
+    assert read(jar_spark, lake / "events2").count() == 24
 
 
 def directory(spark: SparkSession, table: str) -> Path:
@@ -200,18 +200,18 @@ def directory(spark: SparkSession, table: str) -> Path:
     return Path(spark.table(table).inputFiles()[0].removeprefix("file:").replace("///", "/")).parent
 
 
-def test_a_session_that_got_the_table_by_a_global_view_is_guarded_too(shim: SparkSession, tmp_path: Path) -> None:
+def test_a_session_that_got_the_table_by_a_global_view_is_guarded_too(jar_spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "shared")
-    shim.range(5).write.parquet(path)
+    jar_spark.range(5).write.parquet(path)
     before = sorted(file.name for file in Path(path).iterdir())
-    shim.read.format("bloomparquet").load(path).createOrReplaceGlobalTempView("guarded")
-    other = shim.newSession()
+    jar_spark.read.format("bloomparquet").load(path).createOrReplaceGlobalTempView("guarded")
+    other = jar_spark.newSession()
     try:
         with pytest.raises(AnalysisException, match="being read"):
             other.table("global_temp.guarded").write.mode("overwrite").parquet(path)
         assert sorted(file.name for file in Path(path).iterdir()) == before
     finally:
-        shim.catalog.dropGlobalTempView("guarded")
+        jar_spark.catalog.dropGlobalTempView("guarded")
 
 
 def link(lake: Path, name: str, target: str) -> Path:
@@ -269,12 +269,14 @@ LINKS: dict[str, Callable[[Path], tuple[Path, Path]]] = {
 
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize("case", LINKS)
-def test_links_to_what_is_read_are_not_overwritten(shim: SparkSession, tmp_path: Path, source: str, case: str) -> None:
+def test_links_to_what_is_read_are_not_overwritten(
+    jar_spark: SparkSession, tmp_path: Path, source: str, case: str
+) -> None:
     lake = tmp_path / "lake"
     plain = source.removeprefix("bloom")
-    shim.range(5).write.format(plain).save(str(lake / "real"))
+    jar_spark.range(5).write.format(plain).save(str(lake / "real"))
     read_from, written = LINKS[case](lake)
-    frame = shim.read.format(source).load(str(read_from))
+    frame = jar_spark.read.format(source).load(str(read_from))
     before = {path: path.read_bytes() for path in lake.rglob("*") if path.is_file()}
     assert frame.count() >= 1
     for name in (plain, source):
@@ -282,16 +284,16 @@ def test_links_to_what_is_read_are_not_overwritten(shim: SparkSession, tmp_path:
             frame.write.format(name).mode("overwrite").save(str(written))
     frame.createOrReplaceTempView("linked")
     with pytest.raises(AnalysisException, match=REFUSED):
-        shim.sql(f"INSERT OVERWRITE DIRECTORY '{written}' USING {source} SELECT id FROM linked")
+        jar_spark.sql(f"INSERT OVERWRITE DIRECTORY '{written}' USING {source} SELECT id FROM linked")
     assert {path: path.read_bytes() for path in lake.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize("source", FORMATS)
-def test_a_table_at_a_link_is_not_overwritten(shim: SparkSession, tmp_path: Path, source: str) -> None:
-    shim.range(5).write.format(source).save(str(tmp_path / "real"))
+def test_a_table_at_a_link_is_not_overwritten(jar_spark: SparkSession, tmp_path: Path, source: str) -> None:
+    jar_spark.range(5).write.format(source).save(str(tmp_path / "real"))
     link(tmp_path, "link", "real")
     for name in ("real", "link"):
-        shim.sql(f"CREATE TABLE at_{name} USING {source} LOCATION '{tmp_path}/{name}'")
+        jar_spark.sql(f"CREATE TABLE at_{name} USING {source} LOCATION '{tmp_path}/{name}'")
     try:
         for text in (
             "INSERT OVERWRITE at_real SELECT * FROM at_link",
@@ -300,49 +302,51 @@ def test_a_table_at_a_link_is_not_overwritten(shim: SparkSession, tmp_path: Path
             f"CREATE OR REPLACE TABLE at_new USING {source} LOCATION '{tmp_path}/link' AS SELECT * FROM at_real",
         ):
             with pytest.raises(AnalysisException, match=REFUSED):
-                shim.sql(text)
+                jar_spark.sql(text)
         for name in ("real", "link"):
-            assert rows(shim.table(f"at_{name}")) == [(i,) for i in range(5)]
+            assert rows(jar_spark.table(f"at_{name}")) == [(i,) for i in range(5)]
     finally:
         for name in ("real", "link"):
-            shim.sql(f"DROP TABLE IF EXISTS at_{name}")
+            jar_spark.sql(f"DROP TABLE IF EXISTS at_{name}")
 
 
-def test_what_links_lead_elsewhere_may_be_overwritten(shim: SparkSession, tmp_path: Path) -> None:
+def test_what_links_lead_elsewhere_may_be_overwritten(jar_spark: SparkSession, tmp_path: Path) -> None:
     """A link beside the files that are read, and one that was written to, harm nothing."""
-    shim.range(5).write.parquet(str(tmp_path / "real"))
+    jar_spark.range(5).write.parquet(str(tmp_path / "real"))
     (tmp_path / "other").mkdir()
     written = link(tmp_path, "link", "other")
-    read(shim, tmp_path / "real").write.format("bloomparquet").mode("overwrite").save(str(written))
-    assert rows(shim.read.parquet(str(tmp_path / "other"))) == [(i,) for i in range(5)]
+    read(jar_spark, tmp_path / "real").write.format("bloomparquet").mode("overwrite").save(str(written))
+    assert rows(jar_spark.read.parquet(str(tmp_path / "other"))) == [(i,) for i in range(5)]
     link(tmp_path, "links/p=1", "../other")
-    read(shim, tmp_path / "real").write.format("bloomparquet").mode("overwrite").save(str(tmp_path / "links"))
-    assert rows(shim.read.parquet(str(tmp_path / "other"))) == [(i,) for i in range(5)]  # the link went, not its target
-    assert rows(shim.read.parquet(str(tmp_path / "links"))) == [(i,) for i in range(5)]
+    read(jar_spark, tmp_path / "real").write.format("bloomparquet").mode("overwrite").save(str(tmp_path / "links"))
+    assert rows(jar_spark.read.parquet(str(tmp_path / "other"))) == [
+        (i,) for i in range(5)
+    ]  # the link went, not its target
+    assert rows(jar_spark.read.parquet(str(tmp_path / "links"))) == [(i,) for i in range(5)]
 
 
 @pytest.mark.parametrize("source", FORMATS)
-def test_a_path_query_through_a_link_is_guarded(shim: SparkSession, tmp_path: Path, source: str) -> None:
+def test_a_path_query_through_a_link_is_guarded(jar_spark: SparkSession, tmp_path: Path, source: str) -> None:
     plain = source.removeprefix("bloom")
-    shim.range(5).write.format(source).save(str(tmp_path / "real"))
+    jar_spark.range(5).write.format(source).save(str(tmp_path / "real"))
     link(tmp_path, "link", "real")
-    shim.sql(f"CREATE TABLE at_path USING {plain} LOCATION '{tmp_path}/real'")
+    jar_spark.sql(f"CREATE TABLE at_path USING {plain} LOCATION '{tmp_path}/real'")
     try:
         with pytest.raises(AnalysisException, match=REFUSED):
-            shim.sql(f"INSERT OVERWRITE at_path SELECT * FROM {source}.`{tmp_path}/link`")
-        assert rows(shim.table("at_path")) == [(i,) for i in range(5)]
+            jar_spark.sql(f"INSERT OVERWRITE at_path SELECT * FROM {source}.`{tmp_path}/link`")
+        assert rows(jar_spark.table("at_path")) == [(i,) for i in range(5)]
     finally:
-        shim.sql("DROP TABLE at_path")
+        jar_spark.sql("DROP TABLE at_path")
 
 
 @pytest.mark.parametrize("source", FORMATS)
-def test_rows_that_spark_reads_by_a_link_are_not_lost(shim: SparkSession, tmp_path: Path, source: str) -> None:
+def test_rows_that_spark_reads_by_a_link_are_not_lost(jar_spark: SparkSession, tmp_path: Path, source: str) -> None:
     """Spark compares paths by name; here the old files are deleted when the new ones are there."""
-    shim.range(5).write.format(source).save(str(tmp_path / "real"))
+    jar_spark.range(5).write.format(source).save(str(tmp_path / "real"))
     link(tmp_path, "link", "real")
-    frame = shim.read.format(source.removeprefix("bloom")).load(str(tmp_path / "link"))
+    frame = jar_spark.read.format(source.removeprefix("bloom")).load(str(tmp_path / "link"))
     frame.write.format(source).mode("overwrite").save(str(tmp_path / "real"))
-    assert rows(read_as(shim, source, tmp_path / "real")) == [(i,) for i in range(5)]
+    assert rows(read_as(jar_spark, source, tmp_path / "real")) == [(i,) for i in range(5)]
 
 
 def read_as(spark: SparkSession, source: str, path: Path) -> DataFrame:
@@ -350,9 +354,9 @@ def read_as(spark: SparkSession, source: str, path: Path) -> DataFrame:
 
 
 @pytest.mark.parametrize("name", ["a b", "a%20b", "a%2Fb", "a+b", "ä", "#x?y"])
-def test_names_that_urls_encode_are_guarded(shim: SparkSession, tmp_path: Path, name: str) -> None:
+def test_names_that_urls_encode_are_guarded(jar_spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    shim.range(5).write.parquet(str(path))
+    jar_spark.range(5).write.parquet(str(path))
     link(tmp_path, "link", name)
     for written in (
         str(path),
@@ -362,5 +366,5 @@ def test_names_that_urls_encode_are_guarded(shim: SparkSession, tmp_path: Path, 
         f"file://{tmp_path}/link",
     ):
         with pytest.raises(AnalysisException, match=REFUSED):
-            read(shim, path).write.mode("overwrite").parquet(written)
-    assert read(shim, path).count() == 5
+            read(jar_spark, path).write.mode("overwrite").parquet(written)
+    assert read(jar_spark, path).count() == 5

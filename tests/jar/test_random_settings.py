@@ -16,16 +16,16 @@ from tests.differential.pairs import PER_DATA_SET, attack
 PAIRS = int(os.environ.get("BLOOMPARQUET_PAIRS", "48"))
 
 
-def test_rows_are_those_of_spark_under_any_settings(shim: SparkSession, tmp_path: Path) -> None:
+def test_rows_are_those_of_spark_under_any_settings(jar_spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
     again = os.environ.get("BLOOMPARQUET_PAIR")
     if again:
         seed, number, only = again.split(":")
         data_sets = range(int(number), int(number) + 1)
-        differences = list(attack(shim, seed, data_sets, tmp_path, tally, int(only)))
+        differences = list(attack(jar_spark, seed, data_sets, tmp_path, tally, int(only)))
     else:
         seed = os.environ.get("BLOOMPARQUET_SEED", "1")
-        differences = list(attack(shim, seed, range(-(-PAIRS // PER_DATA_SET)), tmp_path, tally))
+        differences = list(attack(jar_spark, seed, range(-(-PAIRS // PER_DATA_SET)), tmp_path, tally))
     print(f"\n{dict(tally)}")
     assert not differences, f"{len(differences)} differences\n\n" + "\n".join(differences)
     if not again:

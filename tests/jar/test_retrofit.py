@@ -30,31 +30,31 @@ def skipped(frame: DataFrame) -> int:
 
 
 @pytest.fixture
-def bare(shim: SparkSession, tmp_path: Path) -> str:
+def bare(jar_spark: SparkSession, tmp_path: Path) -> str:
     """What Spark writes unasked: no filter."""
-    frame = shim.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
+    frame = jar_spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
     return write(frame, tmp_path / "t", files=FILES, rows_per_group=2000)
 
 
 @pytest.fixture
-def large(shim: SparkSession, tmp_path: Path) -> str:
+def large(jar_spark: SparkSession, tmp_path: Path) -> str:
     """What Spark writes when asked for filters: 1 MiB for each column chunk."""
-    frame = shim.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
+    frame = jar_spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
     return write(frame, tmp_path / "t", {"id": None, "even": None}, files=FILES, rows_per_group=2000)
 
 
-def test_the_next_query_has_the_new_filters(shim: SparkSession, bare: str) -> None:
-    expected = rows(shim.read.parquet(bare).where(f"id = {VALUE}"))
+def test_the_next_query_has_the_new_filters(jar_spark: SparkSession, bare: str) -> None:
+    expected = rows(jar_spark.read.parquet(bare).where(f"id = {VALUE}"))
     assert len(expected) == 1
-    assert skipped(load(shim, bare).where(f"id = {VALUE}")) == 0
-    assert {row.action for row in add_filters(shim, bare, "ID").collect()} == {"added"}
-    found = load(shim, bare).where(f"id = {VALUE}")
+    assert skipped(load(jar_spark, bare).where(f"id = {VALUE}")) == 0
+    assert {row.action for row in add_filters(jar_spark, bare, "ID").collect()} == {"added"}
+    found = load(jar_spark, bare).where(f"id = {VALUE}")
     assert skipped(found) >= 18  # of 20, less a false positive
     assert rows(found) == expected
 
 
-def test_all_that_pays_is_decided_for_all_files_together(shim: SparkSession, bare: str) -> None:
-    assert {row.action for row in add_filters(shim, bare).collect()} == {"added"}
+def test_all_that_pays_is_decided_for_all_files_together(jar_spark: SparkSession, bare: str) -> None:
+    assert {row.action for row in add_filters(jar_spark, bare).collect()} == {"added"}
     assert set(bp.inspect(bare)["column"].to_pylist()) == {"id", "name"}
 
 
@@ -67,26 +67,28 @@ CHANGES: dict[str, Callable[[SparkSession, str], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_was_loaded_planned_or_listed_before_keeps_its_rows(shim: SparkSession, large: str, change: str) -> None:
+def test_what_was_loaded_planned_or_listed_before_keeps_its_rows(
+    jar_spark: SparkSession, large: str, change: str
+) -> None:
     values = f"{VALUE}, 7919, {7919 * 39_999 % 1_000_003}"
-    expected = rows(shim.read.parquet(large).where(f"id IN ({values})"))
-    everything = rows(shim.read.parquet(large))
+    expected = rows(jar_spark.read.parquet(large).where(f"id IN ({values})"))
+    everything = rows(jar_spark.read.parquet(large))
     assert len(expected) == 3
-    fresh, planned = load(shim, large), load(shim, large)
+    fresh, planned = load(jar_spark, large), load(jar_spark, large)
     assert skipped(planned.where(f"id IN ({values})")) > 0
-    shim.sql(f"CREATE TEMPORARY VIEW before USING bloomparquet OPTIONS (path '{large}')")
-    shim.sql(f"CREATE TABLE listed USING bloomparquet LOCATION '{large}'")
+    jar_spark.sql(f"CREATE TEMPORARY VIEW before USING bloomparquet OPTIONS (path '{large}')")
+    jar_spark.sql(f"CREATE TABLE listed USING bloomparquet LOCATION '{large}'")
     try:
         for name in ("before", "listed"):
-            assert rows(shim.table(name).where(f"id IN ({values})")) == expected
-        CHANGES[change](shim, large)
-        for frame in (fresh, planned, shim.table("before"), shim.table("listed"), load(shim, large)):
+            assert rows(jar_spark.table(name).where(f"id IN ({values})")) == expected
+        CHANGES[change](jar_spark, large)
+        for frame in (fresh, planned, jar_spark.table("before"), jar_spark.table("listed"), load(jar_spark, large)):
             assert rows(frame.where(f"id IN ({values})")) == expected
             assert rows(frame) == everything
-        shim.sql("REFRESH TABLE before")
-        for frame in (shim.table("before"), shim.table("listed"), load(shim, large)):
+        jar_spark.sql("REFRESH TABLE before")
+        for frame in (jar_spark.table("before"), jar_spark.table("listed"), load(jar_spark, large)):
             spared = skipped(frame.where(f"id IN ({values})"))
             assert (spared == 0) is (change == "dropped")
     finally:
-        shim.sql("DROP VIEW before")
-        shim.sql("DROP TABLE listed")
+        jar_spark.sql("DROP VIEW before")
+        jar_spark.sql("DROP TABLE listed")

@@ -24,8 +24,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(params=["true", "false"], ids=["adaptive", "not-adaptive"])
-def adaptive(request: pytest.FixtureRequest, shim: SparkSession) -> Iterator[None]:
-    with conf(shim, {"spark.sql.adaptive.enabled": request.param}):
+def adaptive(request: pytest.FixtureRequest, jar_spark: SparkSession) -> Iterator[None]:
+    with conf(jar_spark, {"spark.sql.adaptive.enabled": request.param}):
         yield
 
 
@@ -69,22 +69,24 @@ def test_each_side_of_a_join_is_planned_by_its_own_predicate(frame: DataFrame) -
     assert run(every).rows == ["(1, 'n1')", "(2, 'n2')", "(3, None)", "(4, None)"]
 
 
-def test_a_view_used_twice(frame: DataFrame, shim: SparkSession) -> None:
+def test_a_view_used_twice(frame: DataFrame, jar_spark: SparkSession) -> None:
     frame.createOrReplaceTempView("reused")
-    found = shim.sql("SELECT id FROM reused WHERE id = 1 UNION ALL SELECT id FROM reused WHERE id = 2")
+    found = jar_spark.sql("SELECT id FROM reused WHERE id = 1 UNION ALL SELECT id FROM reused WHERE id = 2")
     assert (ids(found), kept(found)) == ([1, 2], [1, 1])
-    assert ids(shim.sql("SELECT id FROM reused WHERE id IN (SELECT id + 1 FROM reused WHERE name = 'n2')")) == [3]
-    assert ids(shim.sql("SELECT id FROM reused WHERE id = (SELECT max(id) FROM reused WHERE id < 3)")) == [2]
-    assert run(shim.sql("SELECT count(*), sum(id) FROM reused")).rows == ["(4, 10)"]
+    assert ids(jar_spark.sql("SELECT id FROM reused WHERE id IN (SELECT id + 1 FROM reused WHERE name = 'n2')")) == [3]
+    assert ids(jar_spark.sql("SELECT id FROM reused WHERE id = (SELECT max(id) FROM reused WHERE id < 3)")) == [2]
+    assert run(jar_spark.sql("SELECT count(*), sum(id) FROM reused")).rows == ["(4, 10)"]
 
 
-def test_a_view_of_sql(shim: SparkSession, data: str, adaptive: None) -> None:
-    shim.sql(f"CREATE OR REPLACE TEMPORARY VIEW all_of_it USING bloomparquet OPTIONS (path '{data}')")
-    shim.sql(f"CREATE OR REPLACE TEMPORARY VIEW some USING bloomparquet OPTIONS (path '{data}', where 'id IN (1, 4)')")
-    joined = shim.sql("SELECT s.id FROM some s JOIN all_of_it a ON s.name = a.name WHERE a.id > 1")
+def test_a_view_of_sql(jar_spark: SparkSession, data: str, adaptive: None) -> None:
+    jar_spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW all_of_it USING bloomparquet OPTIONS (path '{data}')")
+    jar_spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW some USING bloomparquet OPTIONS (path '{data}', where 'id IN (1, 4)')"
+    )
+    joined = jar_spark.sql("SELECT s.id FROM some s JOIN all_of_it a ON s.name = a.name WHERE a.id > 1")
     assert ids(joined) == [4]
-    assert run(shim.sql("SELECT id FROM some")).scanned == 2
-    assert shim.sql("SELECT id FROM all_of_it").count() == 4
+    assert run(jar_spark.sql("SELECT id FROM some")).scanned == 2
+    assert jar_spark.sql("SELECT id FROM all_of_it").count() == 4
 
 
 def test_what_is_cached_is_not_pruned_by_what_is_asked_of_it(frame: DataFrame) -> None:

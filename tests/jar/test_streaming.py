@@ -22,34 +22,40 @@ def run(frame: DataFrame, name: str, path: Path, **options: str) -> None:
 
 
 @pytest.fixture
-def source(shim: SparkSession, tmp_path: Path) -> Path:
-    shim.range(0, 40, 1, 2).selectExpr("id", "concat('s', id) AS s", "id % 2 AS p").write.parquet(str(tmp_path / "in"))
+def source(jar_spark: SparkSession, tmp_path: Path) -> Path:
+    jar_spark.range(0, 40, 1, 2).selectExpr("id", "concat('s', id) AS s", "id % 2 AS p").write.parquet(
+        str(tmp_path / "in")
+    )
     return tmp_path / "in"
 
 
 def test_a_stream_goes_through_as_by_parquet_and_each_start_takes_what_is_new(
-    shim: SparkSession, source: Path, tmp_path: Path
+    jar_spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
     for turn in (1, 2):
         for name in ("parquet", "bloomparquet"):
-            run(shim.readStream.format(name).schema(SCHEMA).load(str(source)), name, tmp_path / name)
-        found = shim.read.format("bloomparquet").load(str(tmp_path / "bloomparquet"))
+            run(jar_spark.readStream.format(name).schema(SCHEMA).load(str(source)), name, tmp_path / name)
+        found = jar_spark.read.format("bloomparquet").load(str(tmp_path / "bloomparquet"))
         assert found.count() == 40 * turn
-        assert rows(found) == rows(shim.read.parquet(str(tmp_path / "parquet")))
-        shim.range(100, 140).selectExpr("id", "'new' AS s", "id % 2 AS p").write.mode("append").parquet(str(source))
+        assert rows(found) == rows(jar_spark.read.parquet(str(tmp_path / "parquet")))
+        jar_spark.range(100, 140).selectExpr("id", "'new' AS s", "id % 2 AS p").write.mode("append").parquet(
+            str(source)
+        )
 
 
-def test_files_that_a_stream_has_not_committed_are_not_read(shim: SparkSession, source: Path, tmp_path: Path) -> None:
+def test_files_that_a_stream_has_not_committed_are_not_read(
+    jar_spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
-    stream = shim.readStream.format("bloomparquet").schema(SCHEMA).load(str(source))
+    stream = jar_spark.readStream.format("bloomparquet").schema(SCHEMA).load(str(source))
     run(stream, "bloomparquet", out, bloomColumns="id")
     committed = next(out.glob("p=1/*.parquet"))
     shutil.copy(committed, committed.with_name("part-left-behind.parquet"))
 
     for schema in (None, SCHEMA):
-        reader = shim.read.format("bloomparquet")
+        reader = jar_spark.read.format("bloomparquet")
         found = (reader.schema(schema) if schema else reader).load(str(out))
-        assert rows(found) == rows(shim.read.parquet(str(out)).select(*found.columns))
+        assert rows(found) == rows(jar_spark.read.parquet(str(out)).select(*found.columns))
         one = found.where("id = 7")
         (plan,) = last_plan(one)
         assert (plan.total, plan.kept) == (len(list(out.rglob("*.parquet"))) - 1, 1)
@@ -58,22 +64,22 @@ def test_files_that_a_stream_has_not_committed_are_not_read(shim: SparkSession, 
         assert plan.skipped["statistics"] + plan.skipped["bloom"] == plan.total
 
 
-def test_errors_of_streams_are_those_of_parquet(shim: SparkSession, source: Path, tmp_path: Path) -> None:
+def test_errors_of_streams_are_those_of_parquet(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
     messages = []
     for name in ("parquet", "bloomparquet"):
         with pytest.raises(IllegalArgumentException, match="Schema must be specified") as caught:
-            shim.readStream.format(name).load(str(source))
+            jar_spark.readStream.format(name).load(str(source))
         messages.append(str(caught.value).split("JVM stacktrace")[0])
     assert messages[0] == messages[1]
 
 
-def test_a_table_takes_no_part_in_streams_and_says_so(shim: SparkSession, source: Path, tmp_path: Path) -> None:
-    shim.sql(f"CREATE TABLE streamed USING bloomparquet LOCATION '{source}'")
+def test_a_table_takes_no_part_in_streams_and_says_so(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    jar_spark.sql(f"CREATE TABLE streamed USING bloomparquet LOCATION '{source}'")
     try:
-        stream = shim.readStream.schema(SCHEMA).parquet(str(source))
+        stream = jar_spark.readStream.schema(SCHEMA).parquet(str(source))
         with pytest.raises(AnalysisException, match=r"doesn't support streaming write - bloomparquet file:"):
             stream.writeStream.option("checkpointLocation", str(tmp_path / "c")).toTable("streamed")
         with pytest.raises(AnalysisException, match="does not support either micro-batch or continuous scan"):
-            shim.readStream.table("streamed").writeStream.format("noop").start()
+            jar_spark.readStream.table("streamed").writeStream.format("noop").start()
     finally:
-        shim.sql("DROP TABLE streamed")
+        jar_spark.sql("DROP TABLE streamed")

@@ -41,12 +41,12 @@ SUFFIXES = {"bloomparquet": ".parquet", "bloomorc": ".orc"}
 
 
 @pytest.fixture
-def session(shim: SparkSession) -> Iterator[SparkSession]:
+def session(jar_spark: SparkSession) -> Iterator[SparkSession]:
     """A session that has no table left when the test is over."""
-    yield shim
-    for table in shim.catalog.listTables():
+    yield jar_spark
+    for table in jar_spark.catalog.listTables():
         kind = "VIEW" if table.isTemporary or table.tableType == "VIEW" else "TABLE"
-        shim.sql(f"DROP {kind} IF EXISTS {table.name}")
+        jar_spark.sql(f"DROP {kind} IF EXISTS {table.name}")
 
 
 def contents(root: Path) -> dict[str, bytes | None]:
@@ -59,11 +59,11 @@ def contents(root: Path) -> dict[str, bytes | None]:
     [*product(FORMATS, CASES), *((PYTHON, name) for name in ("Delta Lake", "a link to a file", "a plain directory"))],
 )
 def test_a_table_with_a_log_is_not_loaded(
-    shim: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str, name: str
+    jar_spark: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str, name: str
 ) -> None:
     case = CASES[name]
     path = table_logs.make(tmp_path, case, *data[source])
-    readers = [shim.read.format(source).option("recursiveFileLookup", case.is_nested) for _ in range(3)]
+    readers = [jar_spark.read.format(source).option("recursiveFileLookup", case.is_nested) for _ in range(3)]
     expected = rows(readers[0].option("tableLog", "ignore").load(path).select("v"))
     assert len(expected) >= 100
     for given in (readers[1], readers[2].schema("v BIGINT")):
@@ -127,22 +127,24 @@ def test_every_way_to_read_refuses(
 
 
 def test_the_error_says_how_to_read_the_table(
-    shim: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]]
+    jar_spark: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]]
 ) -> None:
     path = table_logs.make(tmp_path, CASES["a Delta table below"], *data["bloomparquet"])
     table = f"file:{tmp_path}/lake/t"
     with pytest.raises(UnsupportedOperationException) as error:
-        shim.read.format("bloomparquet").option("recursiveFileLookup", True).load(path)
+        jar_spark.read.format("bloomparquet").option("recursiveFileLookup", True).load(path)
     assert f"{table} is a table of Delta Lake: its log, {table}/_delta_log, says" in str(error.value)
     assert f'spark.read.format("delta").load("{table}")' in str(error.value)
     assert "tableLog=ignore" in str(error.value)
 
 
-def test_a_wrong_choice_is_an_error(shim: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]]) -> None:
+def test_a_wrong_choice_is_an_error(
+    jar_spark: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]]
+) -> None:
     path = table_logs.make(tmp_path, CASES["a plain directory"], *data["bloomparquet"])
     for source in ("bloomparquet", PYTHON):
         with pytest.raises(PySparkException, match="option tableLog is 'ingore'; expected"):
-            shim.read.format(source).option("tableLog", "ingore").load(path).collect()
+            jar_spark.read.format(source).option("tableLog", "ingore").load(path).collect()
 
 
 def test_a_refreshed_view_sees_that_its_files_became_a_table(
@@ -159,16 +161,18 @@ def test_a_refreshed_view_sees_that_its_files_became_a_table(
 @pytest.mark.parametrize(("source", "mode"), [("bloomparquet", "append"), ("bloomorc", "overwrite")])
 @pytest.mark.parametrize("name", WRITABLE)
 def test_where_a_table_lies_nothing_is_written(
-    shim: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str, mode: str, name: str
+    jar_spark: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str, mode: str, name: str
 ) -> None:
     case = CASES[name]
     path = table_logs.make(tmp_path, case, *data[source])
     before = contents(tmp_path)
-    writer = shim.range(3).selectExpr("id AS v").write.format(source).mode(mode)
+    writer = jar_spark.range(3).selectExpr("id AS v").write.format(source).mode(mode)
     if case.may_append if mode == "append" else case.may_overwrite:
         kept = 100 if mode == "append" else 0
         writer.save(path)
-        found = shim.read.format(source).option("recursiveFileLookup", True).option("tableLog", "ignore").load(path)
+        found = (
+            jar_spark.read.format(source).option("recursiveFileLookup", True).option("tableLog", "ignore").load(path)
+        )
         assert found.count() >= kept + 3
         if case.kind is not None:  # the table that is beside, or linked to, is as it was
             assert {name for name in before if name.startswith("t/")} <= contents(tmp_path).keys()
@@ -291,10 +295,10 @@ def test_a_table_in_a_partition_is_not_overwritten(
 
 
 @pytest.fixture
-def mounted(shim: SparkSession, tmp_path: Path) -> Iterator[str]:
+def mounted(jar_spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     """`tmp_path` as another file system than the local one."""
     cluster = f"c{abs(hash(tmp_path))}"
-    hadoop = shim.sparkContext._jsc.hadoopConfiguration()
+    hadoop = jar_spark.sparkContext._jsc.hadoopConfiguration()
     hadoop.set(f"fs.viewfs.mounttable.{cluster}.link./data", tmp_path.as_uri())
     yield f"viewfs://{cluster}/data"
     hadoop.unset(f"fs.viewfs.mounttable.{cluster}.link./data")
@@ -302,7 +306,7 @@ def mounted(shim: SparkSession, tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", LOGS)
 def test_tables_on_other_file_systems_are_found(
-    shim: SparkSession, tmp_path: Path, mounted: str, data: dict[str, tuple[bytes, str]], kind: str
+    jar_spark: SparkSession, tmp_path: Path, mounted: str, data: dict[str, tuple[bytes, str]], kind: str
 ) -> None:
     log = LOGS[kind]
     many = tuple(f"many/{i}/a{DATA}" for i in range(70))
@@ -317,12 +321,12 @@ def test_tables_on_other_file_systems_are_found(
     )
     table_logs.make(tmp_path, Case("t", made), *data["bloomparquet"])
     before = contents(tmp_path)
-    reader = shim.read.format("bloomparquet").option("recursiveFileLookup", True)
+    reader = jar_spark.read.format("bloomparquet").option("recursiveFileLookup", True)
     for path, table in (("lake/t", "lake/t"), ("lake/t/x", "lake/t"), ("lake", "lake/t"), ("many", "many/7")):
         with pytest.raises(UnsupportedOperationException, match=f"{mounted}/{table} is a table of {kind}"):
             reader.load(f"{mounted}/{path}")
     assert reader.load(f"{mounted}/u").count() == 200
-    frame = shim.range(3).selectExpr("id AS v")
+    frame = jar_spark.range(3).selectExpr("id AS v")
     for path, mode in (
         ("lake/t", "append"),
         ("lake/t/x", "overwrite"),
@@ -337,11 +341,11 @@ def test_tables_on_other_file_systems_are_found(
 
 
 def test_a_mount_is_what_it_leads_to(
-    shim: SparkSession, tmp_path: Path, mounted: str, data: dict[str, tuple[bytes, str]]
+    jar_spark: SparkSession, tmp_path: Path, mounted: str, data: dict[str, tuple[bytes, str]]
 ) -> None:
     path = table_logs.make(tmp_path, CASES["a plain directory"], *data["bloomparquet"])
     for read, written in ((path, f"{mounted}/t"), (f"{mounted}/t", path), (f"{mounted}/t", f"{mounted}/t")):
-        frame = shim.read.format("bloomparquet").load(read)
+        frame = jar_spark.read.format("bloomparquet").load(read)
         with pytest.raises(PySparkException, match="that is also being read from"):
             frame.write.mode("overwrite").parquet(written)
         assert frame.count() == 100

@@ -19,19 +19,19 @@ DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
 @pytest.fixture
-def session(shim: SparkSession) -> Iterator[SparkSession]:
+def session(jar_spark: SparkSession) -> Iterator[SparkSession]:
     """A session that has no table left when the test is over."""
-    yield shim
-    for table in shim.catalog.listTables():
+    yield jar_spark
+    for table in jar_spark.catalog.listTables():
         kind = "VIEW" if table.isTemporary or table.tableType == "VIEW" else "TABLE"
-        shim.sql(f"DROP {kind} IF EXISTS {table.name}")
+        jar_spark.sql(f"DROP {kind} IF EXISTS {table.name}")
 
 
 @pytest.fixture
-def events(shim: SparkSession, tmp_path: Path) -> str:
+def events(jar_spark: SparkSession, tmp_path: Path) -> str:
     """Four row groups of ten rows, in the order of id."""
     path = str(tmp_path / "events")
-    shim.range(0, 40, 1, 4).selectExpr("id", "concat('s', id) AS s", "id % 3 AS p").write.parquet(path)
+    jar_spark.range(0, 40, 1, 4).selectExpr("id", "concat('s', id) AS s", "id % 3 AS p").write.parquet(path)
     return path
 
 

@@ -73,13 +73,13 @@ def all_by_filter(found: list[Ran]) -> None:
 
 
 @pytest.fixture(scope="module")
-def by_spark(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+def by_spark(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """The data set as Spark writes it with its settings, with timestamps in another form, or as Hive once wanted it."""
 
     @cache
     def written(how: str) -> str:
         columns = [f"{at(e, 'v')} AS {c}" for c, e in BY_SPARK.items() if "." not in c]
-        numbers = shim.range(0, 48, 1, 2).selectExpr("id AS k", "CAST(2 * (id * 23 % 48) AS INT) AS v")
+        numbers = jar_spark.range(0, 48, 1, 2).selectExpr("id AS k", "CAST(2 * (id * 23 % 48) AS INT) AS v")
         frame = numbers.selectExpr(
             "k",
             *columns,
@@ -90,7 +90,7 @@ def by_spark(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
         settings = {"spark.sql.parquet.writeLegacyFormat": str(how == "legacy").lower()}
         if how.isupper():
             settings["spark.sql.parquet.outputTimestampType"] = how
-        with conf(shim, settings):
+        with conf(jar_spark, settings):
             return write(
                 frame,
                 tmp_path_factory.mktemp("types") / "t",

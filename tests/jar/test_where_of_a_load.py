@@ -20,16 +20,16 @@ NOON = "at = TIMESTAMP '2026-01-31 12:00:00'"
 
 
 @pytest.fixture(scope="module", params=["bloomparquet", "bloomorc"])
-def source(request: pytest.FixtureRequest, shim: SparkSession) -> str:
+def source(request: pytest.FixtureRequest, jar_spark: SparkSession) -> str:
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def path(source: str, shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+def path(source: str, jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """One row for each hour of a day: `hour` is that of UTC. `text` is a number but once."""
     place = str(tmp_path_factory.mktemp("where") / source)
-    with conf(shim, UTC):
-        rows = shim.range(24).selectExpr(
+    with conf(jar_spark, UTC):
+        rows = jar_spark.range(24).selectExpr(
             "CAST(id AS INT) hour",
             "make_timestamp(2026, 1, 31, CAST(id AS INT), 0, 0) at",
             "IF(id = 3, 'three', CAST(id AS STRING)) text",
@@ -39,10 +39,10 @@ def path(source: str, shim: SparkSession, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(autouse=True)
-def settings(shim: SparkSession) -> Iterator[None]:
-    with conf(shim, {**UTC, ANSI: "false", CASE: "false"}):
+def settings(jar_spark: SparkSession) -> Iterator[None]:
+    with conf(jar_spark, {**UTC, ANSI: "false", CASE: "false"}):
         yield
-    shim.catalog.clearCache()
+    jar_spark.catalog.clearCache()
 
 
 def hours(frame: DataFrame) -> list[int]:
@@ -62,81 +62,81 @@ CHANGES: dict[str, tuple[str, dict[str, str], dict[str, str], list[int]]] = {
 
 @pytest.mark.parametrize("case", CHANGES)
 def test_a_setting_between_load_and_action_changes_nothing(
-    shim: SparkSession, source: str, path: str, case: str
+    jar_spark: SparkSession, source: str, path: str, case: str
 ) -> None:
     where, at_load, at_action, expected = CHANGES[case]
-    with conf(shim, at_load):
-        frame = read(shim, source, path, where=where)
-    with conf(shim, at_action):
+    with conf(jar_spark, at_load):
+        frame = read(jar_spark, source, path, where=where)
+    with conf(jar_spark, at_action):
         assert hours(frame) == expected
         assert frame.count() == len(expected)
         assert hours(frame.where("hour >= 0")) == expected
-    with conf(shim, at_load):
-        assert hours(frame) == hours(read(shim, source, path).where(where)) == expected
+    with conf(jar_spark, at_load):
+        assert hours(frame) == hours(read(jar_spark, source, path).where(where)) == expected
 
 
-def test_ansi_at_load_is_an_error_whatever_comes_later(shim: SparkSession, source: str, path: str) -> None:
-    with conf(shim, {ANSI: "true"}):
-        frame = read(shim, source, path, where="CAST(text AS INT) = 7")
+def test_ansi_at_load_is_an_error_whatever_comes_later(jar_spark: SparkSession, source: str, path: str) -> None:
+    with conf(jar_spark, {ANSI: "true"}):
+        frame = read(jar_spark, source, path, where="CAST(text AS INT) = 7")
     with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
         frame.collect()
 
 
 @pytest.mark.parametrize("store", ["cache", "CACHE TABLE"])
-def test_a_cache_never_serves_another_loads_rows(shim: SparkSession, source: str, path: str, store: str) -> None:
-    first = read(shim, source, path, where=NOON)
+def test_a_cache_never_serves_another_loads_rows(jar_spark: SparkSession, source: str, path: str, store: str) -> None:
+    first = read(jar_spark, source, path, where=NOON)
     if store == "cache":
         first.cache()
     else:
         first.createOrReplaceTempView("cached_noon")
-        shim.sql("CACHE TABLE cached_noon")
+        jar_spark.sql("CACHE TABLE cached_noon")
     assert hours(first) == [12]
-    with conf(shim, NEW_YORK):
-        assert hours(read(shim, source, path, where=NOON)) == [17]
+    with conf(jar_spark, NEW_YORK):
+        assert hours(read(jar_spark, source, path, where=NOON)) == [17]
         assert hours(first) == [12]
-    again = read(shim, source, path, where=NOON)
+    again = read(jar_spark, source, path, where=NOON)
     assert hours(again) == [12]
     assert "InMemoryRelation" in again._jdf.queryExecution().executedPlan().toString(), "equal loads share a cache"
 
 
-def test_two_loads_of_one_text_in_one_query(shim: SparkSession, source: str, path: str) -> None:
-    first = read(shim, source, path, where=NOON)
-    with conf(shim, NEW_YORK):
-        second = read(shim, source, path, where=NOON)
+def test_two_loads_of_one_text_in_one_query(jar_spark: SparkSession, source: str, path: str) -> None:
+    first = read(jar_spark, source, path, where=NOON)
+    with conf(jar_spark, NEW_YORK):
+        second = read(jar_spark, source, path, where=NOON)
     for adaptive in ("true", "false"):  # both reuse equal exchanges
-        with conf(shim, {"spark.sql.adaptive.enabled": adaptive}):
+        with conf(jar_spark, {"spark.sql.adaptive.enabled": adaptive}):
             counts = [frame.groupBy("hour").count() for frame in (first, second)]
             both = counts[0].union(counts[1])
             assert sorted(map(tuple, both.collect())) == [(12, 1), (17, 1)]
             assert sorted(map(tuple, counts[0].union(counts[0]).collect())) == [(12, 1), (12, 1)]
 
 
-def test_a_temporary_view_is_one_load(shim: SparkSession, source: str, path: str) -> None:
+def test_a_temporary_view_is_one_load(jar_spark: SparkSession, source: str, path: str) -> None:
     quoted = NOON.replace("'", "\\'")
-    shim.sql(f"CREATE OR REPLACE TEMPORARY VIEW noon USING {source} OPTIONS (path '{path}', where '{quoted}')")
-    with conf(shim, NEW_YORK):
-        assert hours(shim.table("noon")) == hours(shim.sql("SELECT * FROM noon")) == [12]
+    jar_spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW noon USING {source} OPTIONS (path '{path}', where '{quoted}')")
+    with conf(jar_spark, NEW_YORK):
+        assert hours(jar_spark.table("noon")) == hours(jar_spark.sql("SELECT * FROM noon")) == [12]
 
 
-def test_a_catalog_table_is_loaded_by_each_query(shim: SparkSession, source: str, path: str) -> None:
+def test_a_catalog_table_is_loaded_by_each_query(jar_spark: SparkSession, source: str, path: str) -> None:
     quoted = NOON.replace("'", "\\'")
-    shim.sql(f"CREATE TABLE noons USING {source} OPTIONS (where '{quoted}') LOCATION '{path}'")
+    jar_spark.sql(f"CREATE TABLE noons USING {source} OPTIONS (where '{quoted}') LOCATION '{path}'")
     try:
-        frame = shim.table("noons")
-        with conf(shim, NEW_YORK):
+        frame = jar_spark.table("noons")
+        with conf(jar_spark, NEW_YORK):
             assert hours(frame) == [12]
-            assert hours(shim.table("noons")) == [17]
+            assert hours(jar_spark.table("noons")) == [17]
         frame.cache()
         assert hours(frame) == [12]
-        with conf(shim, NEW_YORK):
+        with conf(jar_spark, NEW_YORK):
             assert hours(frame) == [12]
-            assert hours(shim.table("noons")) == [17]
+            assert hours(jar_spark.table("noons")) == [17]
     finally:
-        shim.sql("DROP TABLE noons")
+        jar_spark.sql("DROP TABLE noons")
 
 
-def test_now_is_the_time_of_the_load(shim: SparkSession, source: str, path: str) -> None:
-    frame = read(shim, source, path, where="at < now() AND hour < 3")
+def test_now_is_the_time_of_the_load(jar_spark: SparkSession, source: str, path: str) -> None:
+    frame = read(jar_spark, source, path, where="at < now() AND hour < 3")
     queries = [frame.select("hour"), frame.where("hour >= 0")]
     assert [hours(each) for each in queries] == [[0, 1, 2]] * 2
     times = {
@@ -157,37 +157,39 @@ def test_now_is_the_time_of_the_load(shim: SparkSession, source: str, path: str)
     ],
 )
 def test_a_condition_that_does_not_resolve_fails_the_load(
-    shim: SparkSession, source: str, path: str, where: str, message: str
+    jar_spark: SparkSession, source: str, path: str, where: str, message: str
 ) -> None:
     with pytest.raises((PySparkException, Exception), match=message):
-        read(shim, source, path, where=where)
+        read(jar_spark, source, path, where=where)
 
 
-def test_a_condition_beside_a_tables_name_is_refused(shim: SparkSession, source: str, path: str) -> None:
-    shim.sql(f"CREATE TABLE hours_of_a_day USING {source} LOCATION '{path}'")
+def test_a_condition_beside_a_tables_name_is_refused(jar_spark: SparkSession, source: str, path: str) -> None:
+    jar_spark.sql(f"CREATE TABLE hours_of_a_day USING {source} LOCATION '{path}'")
     try:
         with pytest.raises(Exception, match="option where belongs to a load"):
-            shim.read.option("where", "hour = 1").table("hours_of_a_day").collect()
+            jar_spark.read.option("where", "hour = 1").table("hours_of_a_day").collect()
         with pytest.raises(Exception, match="option where belongs to a load"):
-            shim.sql("SELECT * FROM hours_of_a_day WITH (where = 'hour = 1')").collect()
+            jar_spark.sql("SELECT * FROM hours_of_a_day WITH (where = 'hour = 1')").collect()
     finally:
-        shim.sql("DROP TABLE hours_of_a_day")
+        jar_spark.sql("DROP TABLE hours_of_a_day")
 
 
-def test_the_option_time_zone_is_the_zone_of_where(shim: SparkSession, source: str, path: str, tmp_path: Path) -> None:
+def test_the_option_time_zone_is_the_zone_of_where(
+    jar_spark: SparkSession, source: str, path: str, tmp_path: Path
+) -> None:
     options: dict[str, Any] = {"where": NOON, "timeZone": "America/New_York"}
-    assert hours(read(shim, source, path, **options)) == [17]
+    assert hours(read(jar_spark, source, path, **options)) == [17]
 
 
 @pytest.mark.parametrize("where", ["plus_one(hour) = 3", "plus_one(hour) = 3 AND hour = 2", "latest(hour) = 23"])
-def test_functions_defined_in_sql_are_refused(shim: SparkSession, source: str, path: str, where: str) -> None:
-    shim.range(24).createOrReplaceTempView("numbers")
-    shim.sql("CREATE OR REPLACE TEMPORARY FUNCTION plus_one(x INT) RETURNS INT RETURN x + 1")
-    shim.sql("CREATE OR REPLACE TEMPORARY FUNCTION latest(x INT) RETURNS INT RETURN (SELECT max(id) FROM numbers)")
+def test_functions_defined_in_sql_are_refused(jar_spark: SparkSession, source: str, path: str, where: str) -> None:
+    jar_spark.range(24).createOrReplaceTempView("numbers")
+    jar_spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION plus_one(x INT) RETURNS INT RETURN x + 1")
+    jar_spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION latest(x INT) RETURNS INT RETURN (SELECT max(id) FROM numbers)")
     try:
         with pytest.raises(Exception, match="expected a condition that each row answers by itself"):
-            hours(shim.read.format(source).option("where", where).load(path))
+            hours(jar_spark.read.format(source).option("where", where).load(path))
     finally:
-        shim.sql("DROP TEMPORARY FUNCTION plus_one")
-        shim.sql("DROP TEMPORARY FUNCTION latest")
-        shim.catalog.dropTempView("numbers")
+        jar_spark.sql("DROP TEMPORARY FUNCTION plus_one")
+        jar_spark.sql("DROP TEMPORARY FUNCTION latest")
+        jar_spark.catalog.dropTempView("numbers")

@@ -49,22 +49,22 @@ def failing(spark: SparkSession) -> DataFrame:
 
 
 @pytest.fixture
-def table(shim: SparkSession, tmp_path: Path) -> Iterator[Path]:
+def table(jar_spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
     """Ten rows in three partitions, as a directory and as the table ``committed``."""
     path = tmp_path / "t"
-    shim.range(10).selectExpr("id", "id % 3 AS p").write.format("bloomparquet").partitionBy("p").save(str(path))
-    shim.sql(f"CREATE TABLE committed USING bloomparquet LOCATION '{path}'")
+    jar_spark.range(10).selectExpr("id", "id % 3 AS p").write.format("bloomparquet").partitionBy("p").save(str(path))
+    jar_spark.sql(f"CREATE TABLE committed USING bloomparquet LOCATION '{path}'")
     yield path
-    shim.sql("DROP TABLE committed")
+    jar_spark.sql("DROP TABLE committed")
 
 
 @pytest.mark.parametrize("mode", ["overwrite", "append"])
 @pytest.mark.parametrize("how", ["save", "partitions", "dynamic", "INSERT"])
 def test_a_failing_job_leaves_the_old_rows_and_no_other_file(
-    shim: SparkSession, table: Path, mode: str, how: str
+    jar_spark: SparkSession, table: Path, mode: str, how: str
 ) -> None:
     before = everything(table)
-    bad = failing(shim)
+    bad = failing(jar_spark)
     bad.createOrReplaceTempView("bad")
     writer = bad.write.format("bloomparquet").mode(mode)
     word = "OVERWRITE" if mode == "overwrite" else "INTO"
@@ -72,17 +72,20 @@ def test_a_failing_job_leaves_the_old_rows_and_no_other_file(
         "save": lambda: writer.save(str(table)),
         "partitions": lambda: writer.partitionBy("p").save(str(table)),
         "dynamic": lambda: writer.partitionBy("p").save(str(table)),
-        "INSERT": lambda: shim.sql(f"INSERT {word} committed SELECT * FROM bad"),
+        "INSERT": lambda: jar_spark.sql(f"INSERT {word} committed SELECT * FROM bad"),
     }
-    with conf(shim, DYNAMIC if how == "dynamic" else {}), pytest.raises(PythonException, match="this value is bad"):
+    with (
+        conf(jar_spark, DYNAMIC if how == "dynamic" else {}),
+        pytest.raises(PythonException, match="this value is bad"),
+    ):
         routes[how]()
     assert everything(table) == before
-    assert rows(shim.read.parquet(str(table))) == [(i, i % 3) for i in range(10)]
-    shim.sql("REFRESH TABLE committed")
-    assert rows(shim.table("committed")) == [(i, i % 3) for i in range(10)]
+    assert rows(jar_spark.read.parquet(str(table))) == [(i, i % 3) for i in range(10)]
+    jar_spark.sql("REFRESH TABLE committed")
+    assert rows(jar_spark.table("committed")) == [(i, i % 3) for i in range(10)]
 
 
-def test_what_is_overwritten_is_gone_with_all_that_was_beside_it(shim: SparkSession, table: Path) -> None:
+def test_what_is_overwritten_is_gone_with_all_that_was_beside_it(jar_spark: SparkSession, table: Path) -> None:
     """As by Spark, which deletes the directory: hidden files, other files, partitions that are no more."""
     for name in (
         "_metadata",
@@ -95,18 +98,18 @@ def test_what_is_overwritten_is_gone_with_all_that_was_beside_it(shim: SparkSess
         (table / name).parent.mkdir(parents=True, exist_ok=True)
         (table / name).write_bytes(b"x")
     old = everything(table)
-    shim.range(3).selectExpr("id", "1L AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
+    jar_spark.range(3).selectExpr("id", "1L AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
         str(table)
     )
     new = everything(table)
     assert not new.keys() & old.keys()
     assert {Path(name).parent.as_posix() for name in new} == {"p=1"}
     assert sorted(each.name for each in table.iterdir() if each.suffix != ".crc") == ["_SUCCESS", "p=1"]
-    assert rows(shim.read.parquet(str(table))) == [(0, 1), (1, 1), (2, 1)]
+    assert rows(jar_spark.read.parquet(str(table))) == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_the_mark_of_success_is_the_new_jobs(shim: SparkSession, table: Path) -> None:
-    frame = shim.range(3)
+def test_the_mark_of_success_is_the_new_jobs(jar_spark: SparkSession, table: Path) -> None:
+    frame = jar_spark.range(3)
     assert (table / "_SUCCESS").exists()
     unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
     frame.write.format("bloomparquet").mode("overwrite").options(**unmarked).save(str(table))
@@ -115,63 +118,67 @@ def test_the_mark_of_success_is_the_new_jobs(shim: SparkSession, table: Path) ->
     assert (table / "_SUCCESS").exists()
 
 
-def test_only_the_partitions_that_are_written_are_overwritten_in_dynamic_mode(shim: SparkSession, table: Path) -> None:
+def test_only_the_partitions_that_are_written_are_overwritten_in_dynamic_mode(
+    jar_spark: SparkSession, table: Path
+) -> None:
     before = everything(table)
-    frame = shim.sql("SELECT 100L AS id, 1L AS p UNION ALL SELECT 101L, 7L")
-    with conf(shim, DYNAMIC):
+    frame = jar_spark.sql("SELECT 100L AS id, 1L AS p UNION ALL SELECT 101L, 7L")
+    with conf(jar_spark, DYNAMIC):
         frame.write.format("bloomparquet").mode("overwrite").partitionBy("p").save(str(table))
     after = everything(table)
     kept = {name for name in before if not name.startswith("p=1/")}
     assert kept <= after.keys()
     assert not (before.keys() - kept) & after.keys()
-    assert rows(shim.read.parquet(str(table)).where("p IN (1, 7)")) == [(100, 1), (101, 7)]
+    assert rows(jar_spark.read.parquet(str(table)).where("p IN (1, 7)")) == [(100, 1), (101, 7)]
     assert not [name for name in os.listdir(table) if name.startswith((".spark", "_temporary"))]
 
 
 @pytest.mark.parametrize("name", ["a=b", "a%b", "ü/€", "sp ace", "colon:", "#", "?*", "+"])
-def test_partitions_of_any_name_are_overwritten(shim: SparkSession, tmp_path: Path, name: str) -> None:
+def test_partitions_of_any_name_are_overwritten(jar_spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = str(tmp_path / "t")
     for mode in ({}, DYNAMIC):
-        with conf(shim, mode):
+        with conf(jar_spark, mode):
             for value in (1, 2):
-                frame = shim.createDataFrame([(value, name)], "id INT, p STRING")
+                frame = jar_spark.createDataFrame([(value, name)], "id INT, p STRING")
                 frame.write.format("bloomparquet").mode("overwrite").partitionBy("p").save(path)
-                assert rows(shim.read.parquet(path)) == [(value, name)]
+                assert rows(jar_spark.read.parquet(path)) == [(value, name)]
 
 
-def test_a_directory_of_partitions_that_no_row_is_written_to_keeps_its_rows(shim: SparkSession, table: Path) -> None:
+def test_a_directory_of_partitions_that_no_row_is_written_to_keeps_its_rows(
+    jar_spark: SparkSession, table: Path
+) -> None:
     before = everything(table)
-    with conf(shim, DYNAMIC):
-        shim.table("committed").limit(0).write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
+    with conf(jar_spark, DYNAMIC):
+        jar_spark.table("committed").limit(0).write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
             str(table)
         )
     assert everything(table) == before
 
 
-def test_a_file_in_the_place_of_a_directory_is_overwritten(shim: SparkSession, tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_a_directory_is_overwritten(jar_spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"a file")
-    shim.range(3).write.format("bloomparquet").mode("overwrite").save(str(tmp_path / "x"))
-    assert rows(shim.read.parquet(str(tmp_path / "x"))) == [(0,), (1,), (2,)]
+    jar_spark.range(3).write.format("bloomparquet").mode("overwrite").save(str(tmp_path / "x"))
+    assert rows(jar_spark.read.parquet(str(tmp_path / "x"))) == [(0,), (1,), (2,)]
 
 
-def test_what_a_killed_job_had_not_committed_is_never_read(shim: SparkSession, tmp_path: Path) -> None:
+def test_what_a_killed_job_had_not_committed_is_never_read(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Its finished tasks lie where Hadoop would look for those of the next job. Nobody knows whether it is dead."""
     path = tmp_path / "t"
-    shim.range(3).write.format("bloomparquet").save(str(path))
+    jar_spark.range(3).write.format("bloomparquet").save(str(path))
     stale = path / "_temporary" / "0" / "task_202001010000000_0000_m_000000"
     stale.mkdir(parents=True)
     (stale / "part-00000-stale.parquet").write_bytes(next(path.glob("part-*")).read_bytes())
-    shim.range(3, 5).write.format("bloomparquet").mode("append").save(str(path))
-    assert rows(shim.read.parquet(str(path))) == [(i,) for i in range(5)]
+    jar_spark.range(3, 5).write.format("bloomparquet").mode("append").save(str(path))
+    assert rows(jar_spark.read.parquet(str(path))) == [(i,) for i in range(5)]
     assert os.listdir(path / "_temporary") == ["0"]
 
 
 @pytest.mark.parametrize(("first", "second"), [("append", "append"), ("append", "overwrite"), ("overwrite", "append")])
 def test_two_jobs_at_once_in_one_directory_do_not_take_each_others_rows(
-    shim: SparkSession, tmp_path: Path, first: str, second: str
+    jar_spark: SparkSession, tmp_path: Path, first: str, second: str
 ) -> None:
     path = tmp_path / "t"
-    shim.range(5).selectExpr("-1 - id AS id").write.format("bloomparquet").save(str(path))
+    jar_spark.range(5).selectExpr("-1 - id AS id").write.format("bloomparquet").save(str(path))
 
     @udf("long")
     def slow(value):  # type: ignore[no-untyped-def]
@@ -180,7 +187,7 @@ def test_two_jobs_at_once_in_one_directory_do_not_take_each_others_rows(
         return value
 
     def long_job() -> None:
-        frame = shim.range(0, 2_000, 1, 4).select(slow("id").alias("id"))
+        frame = jar_spark.range(0, 2_000, 1, 4).select(slow("id").alias("id"))
         frame.write.format("bloomparquet").mode(second).save(str(path))
 
     thread = InheritableThread(target=long_job)
@@ -188,18 +195,18 @@ def test_two_jobs_at_once_in_one_directory_do_not_take_each_others_rows(
     while not [*path.glob("_temporary/*/task_*")]:
         time.sleep(0.01)
     # This one commits when some tasks of the other are done, and some are not.
-    shim.range(10_000, 10_010, 1, 1).write.format("bloomparquet").mode(first).save(str(path))
+    jar_spark.range(10_000, 10_010, 1, 1).write.format("bloomparquet").mode(first).save(str(path))
     thread.join()
-    found = {row[0] for row in shim.read.parquet(str(path)).collect()}
+    found = {row[0] for row in jar_spark.read.parquet(str(path)).collect()}
     assert set(range(2_000)) <= found, "rows of the longer job are missing"
     assert (-1 in found) is ("overwrite" not in (first, second))
     assert (10_000 in found) is True
     assert not (path / "_temporary").exists()
 
 
-def test_a_job_whose_files_another_writer_has_removed_fails(shim: SparkSession, tmp_path: Path) -> None:
+def test_a_job_whose_files_another_writer_has_removed_fails(jar_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    shim.range(5).write.format("bloomparquet").save(str(path))
+    jar_spark.range(5).write.format("bloomparquet").save(str(path))
     before = everything(path)
 
     @udf("long")
@@ -208,31 +215,31 @@ def test_a_job_whose_files_another_writer_has_removed_fails(shim: SparkSession, 
             shutil.rmtree(path / "_temporary")
         return value
 
-    frame = shim.range(0, 2_000, 1, 4).repartition(1).select(removing("id").alias("id"))
+    frame = jar_spark.range(0, 2_000, 1, 4).repartition(1).select(removing("id").alias("id"))
     with pytest.raises((Py4JJavaError, PySparkException), match="has removed what the tasks of this one had written"):
         frame.write.format("bloomparquet").mode("overwrite").save(str(path))
     assert everything(path) == before
 
 
-def test_a_null_partition_is_the_only_one_that_its_insert_overwrites(shim: SparkSession, tmp_path: Path) -> None:
+def test_a_null_partition_is_the_only_one_that_its_insert_overwrites(jar_spark: SparkSession, tmp_path: Path) -> None:
     results = []
     for name in ("parquet", "bloomparquet"):
         path = tmp_path / name
-        shim.sql("SELECT 1L AS id, 'a' AS p, 'x' AS q UNION ALL SELECT 2L, NULL, 'y'").write.format(name).partitionBy(
-            "p", "q"
-        ).save(str(path))
-        shim.sql(f"CREATE TABLE nulls USING {name} LOCATION '{path}'")
+        jar_spark.sql("SELECT 1L AS id, 'a' AS p, 'x' AS q UNION ALL SELECT 2L, NULL, 'y'").write.format(
+            name
+        ).partitionBy("p", "q").save(str(path))
+        jar_spark.sql(f"CREATE TABLE nulls USING {name} LOCATION '{path}'")
         try:
             if name == "parquet":
-                shim.sql("MSCK REPAIR TABLE nulls")
-            shim.sql("INSERT OVERWRITE nulls PARTITION (p = NULL, q) VALUES (3, 'z')")
+                jar_spark.sql("MSCK REPAIR TABLE nulls")
+            jar_spark.sql("INSERT OVERWRITE nulls PARTITION (p = NULL, q) VALUES (3, 'z')")
         finally:
-            shim.sql("DROP TABLE nulls")
-        results.append(rows(shim.read.parquet(str(path))))
+            jar_spark.sql("DROP TABLE nulls")
+        results.append(rows(jar_spark.read.parquet(str(path))))
     assert results[0] == results[1] == sorted([(1, "a", "x"), (3, None, "z")], key=repr)
 
 
-def test_links_go_and_what_they_lead_to_stays(shim: SparkSession, table: Path, tmp_path: Path) -> None:
+def test_links_go_and_what_they_lead_to_stays(jar_spark: SparkSession, table: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     (table / "p=1").rename(outside)
     (table / "p=1").symlink_to(outside)
@@ -240,12 +247,12 @@ def test_links_go_and_what_they_lead_to_stays(shim: SparkSession, table: Path, t
     next((table / "p=2").glob("*.parquet")).rename(linked)
     (table / "p=2" / "link.parquet").symlink_to(linked)
     before = everything(outside)
-    shim.range(3).selectExpr("id", "0 AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
+    jar_spark.range(3).selectExpr("id", "0 AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
         str(table)
     )
     assert everything(outside) == before
     assert linked.exists()
-    assert len(rows(shim.read.parquet(str(table)))) == 3
+    assert len(rows(jar_spark.read.parquet(str(table)))) == 3
 
 
 @pytest.mark.parametrize(
@@ -258,21 +265,23 @@ def test_links_go_and_what_they_lead_to_stays(shim: SparkSession, table: Path, t
     ],
     ids=["protocol", "committer", "algorithm", "summary"],
 )
-def test_who_commits_is_the_users_choice(shim: SparkSession, table: Path, chosen: dict[str, str]) -> None:
+def test_who_commits_is_the_users_choice(jar_spark: SparkSession, table: Path, chosen: dict[str, str]) -> None:
     """Then overwriting is Spark's as well: what was there is deleted first."""
-    with conf(shim, chosen):
-        shim.range(3).write.format("bloomparquet").mode("overwrite").save(str(table))
-        assert rows(shim.read.parquet(str(table))) == [(0,), (1,), (2,)]
+    with conf(jar_spark, chosen):
+        jar_spark.range(3).write.format("bloomparquet").mode("overwrite").save(str(table))
+        assert rows(jar_spark.read.parquet(str(table))) == [(0,), (1,), (2,)]
         before = everything(table)
         with pytest.raises(PythonException):
-            failing(shim).write.format("bloomparquet").mode("overwrite").save(str(table))
+            failing(jar_spark).write.format("bloomparquet").mode("overwrite").save(str(table))
         # Tasks that were done have moved their files already, by the second algorithm of Hadoop's committer.
         left = everything(table)
         assert bool(left) == ("2" in chosen.values())
         assert not left.keys() & before.keys()
 
 
-def test_what_a_user_sets_by_the_names_of_ours_deletes_nothing(shim: SparkSession, table: Path, tmp_path: Path) -> None:
+def test_what_a_user_sets_by_the_names_of_ours_deletes_nothing(
+    jar_spark: SparkSession, table: Path, tmp_path: Path
+) -> None:
     before = everything(table)
     options = {
         "bloomparquet.overwritten": str(table),
@@ -280,7 +289,7 @@ def test_what_a_user_sets_by_the_names_of_ours_deletes_nothing(shim: SparkSessio
         "bloomparquet.overwritten.partitions": "true",
     }
     for mode in ("append", "overwrite"):
-        shim.range(3).write.format("bloomparquet").mode(mode).options(**options).save(str(tmp_path / "other"))
+        jar_spark.range(3).write.format("bloomparquet").mode(mode).options(**options).save(str(tmp_path / "other"))
     assert everything(table) == before
 
 
@@ -301,7 +310,7 @@ while True:
 """
 
 
-def test_a_killed_write_leaves_the_old_rows_or_the_new(shim: SparkSession, tmp_path: Path) -> None:
+def test_a_killed_write_leaves_the_old_rows_or_the_new(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Two sets of rows overwrite each other in a process of their own, until it is killed with all that it started.
 
     Only while files are moved and deleted, a few milliseconds, may parts of both be there: then none is lost.
@@ -309,14 +318,14 @@ def test_a_killed_write_leaves_the_old_rows_or_the_new(shim: SparkSession, tmp_p
     path = tmp_path / "t"
     both = {value: {(i, value) for i in range(40_000)} for value in (1, 2)}
     chance = random.Random(os.environ.get("BLOOMPARQUET_SEED"))
-    first = shim.range(40_000).selectExpr("id", "1L AS written").write.format("bloomparquet").mode("overwrite")
+    first = jar_spark.range(40_000).selectExpr("id", "1L AS written").write.format("bloomparquet").mode("overwrite")
     first.save(str(path))
     mixed = 0
     for kill in range(KILLS):
         killed(tmp_path / f"home{kill}", path, chance)
         for file in path.glob("*.parquet"):
             pq.read_table(file)
-        found = [tuple(row) for row in shim.read.parquet(str(path)).select("id", "written").collect()]
+        found = [tuple(row) for row in jar_spark.read.parquet(str(path)).select("id", "written").collect()]
         held = [value for value in both if both[value] <= set(found)]
         assert held, "rows are lost"
         assert len(found) == len(set(found)), "rows are there twice"
@@ -325,7 +334,7 @@ def test_a_killed_write_leaves_the_old_rows_or_the_new(shim: SparkSession, tmp_p
         left = {each.name for each in path.iterdir() if each.suffix not in (".parquet", ".crc")}
         assert left == {"_SUCCESS"}
         assert len(list(path.glob(".part*.crc"))) == len(list(path.glob("part*.parquet")))
-        assert set(rows(shim.read.parquet(str(path)).select("id", "written"))) == both[1]
+        assert set(rows(jar_spark.read.parquet(str(path)).select("id", "written"))) == both[1]
     print(f"{KILLS} kills, {mixed} while files were moved or deleted")
 
 

@@ -26,9 +26,9 @@ HOW = {
 
 
 @pytest.fixture(scope="module")
-def kms(shim: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def kms(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What to set for the key server."""
-    spark_kms.install(shim, tmp_path_factory.mktemp("kms"))
+    spark_kms.install(jar_spark, tmp_path_factory.mktemp("kms"))
     return spark_kms.READING
 
 
@@ -52,23 +52,23 @@ def read_filter(spark: SparkSession, file: Path, column: str, values: list[int])
 
 @pytest.mark.parametrize("how", HOW)
 def test_filters_of_encrypted_columns_are_encrypted_and_found(
-    shim: SparkSession, readers: Readers, tmp_path: Path, kms: dict[str, str], how: str
+    jar_spark: SparkSession, readers: Readers, tmp_path: Path, kms: dict[str, str], how: str
 ) -> None:
     values = list(range(0, 2_000, 2))
-    frame = shim.range(0, 2_000, 2, 1).selectExpr("id", "id + 1 AS open", "id % 2 = 0 AS flag")
+    frame = jar_spark.range(0, 2_000, 2, 1).selectExpr("id", "id + 1 AS open", "id % 2 = 0 AS flag")
     keys = HOW[how]
-    with conf(shim, kms):
+    with conf(jar_spark, kms):
         frame.write.format("bloomparquet").options(bloomColumns="id,open", **keys).save(str(tmp_path / "t"))
         frame.write.options(**keys).parquet(str(tmp_path / "sparks"))
         (file,) = (tmp_path / "t").glob("*.parquet")
         (sparks,) = (tmp_path / "sparks").glob("*.parquet")
         assert file.read_bytes()[:4] == sparks.read_bytes()[:4] == (b"PAR1" if how == "plaintext footer" else b"PARE")
-        size, found = read_filter(shim, file, "id", [*values, *range(1, 2_000, 2)])
+        size, found = read_filter(jar_spark, file, "id", [*values, *range(1, 2_000, 2)])
         assert size == 2048
         assert all(found[: len(values)])
         assert sum(found[len(values) :]) < 40
         for path in ("t", "sparks"):
-            loaded = shim.read.parquet(str(tmp_path / path))
+            loaded = jar_spark.read.parquet(str(tmp_path / path))
             assert rows(loaded) == rows(frame)
             assert rows(loaded.where("id IN (0, 998, 1998, 999)")) == [(i, i + 1, True) for i in (0, 1998, 998)]
         absent = next(i for i in range(1, 2_000, 2) if not found[len(values) + i // 2])
@@ -89,21 +89,21 @@ def test_filters_of_encrypted_columns_are_encrypted_and_found(
 
 
 def test_a_key_provider_of_a_write_is_refused_where_nothing_is_encrypted(
-    shim: SparkSession, tmp_path: Path, kms: dict[str, str]
+    jar_spark: SparkSession, tmp_path: Path, kms: dict[str, str]
 ) -> None:
     """Who names one believes that it encrypts; of the session's, which is for its reads as well, it is not known."""
-    frame = shim.range(0, 20, 1, 1)
+    frame = jar_spark.range(0, 20, 1, 1)
     path = str(tmp_path / "t")
     write = frame.write.format("bloomparquet").option("keyProvider", PROVIDER)
     with pytest.raises(Exception, match="option keyProvider is for reading and encrypts nothing"):
         write.save(path)
     assert not list(tmp_path.rglob("*.parquet"))
-    with conf(shim, kms):
+    with conf(jar_spark, kms):
         with pytest.raises(Exception, match="option keyProvider is for reading and encrypts nothing"):
             write.mode("overwrite").save(path)
         frame.write.format("bloomparquet").options(**KEYS, keyProvider=PROVIDER).mode("overwrite").save(path)
         (file,) = Path(path).glob("*.parquet")
         assert file.read_bytes()[:4] == b"PARE"
-    with conf(shim, {"spark.datasource.bloomparquet.keyProvider": PROVIDER}):
+    with conf(jar_spark, {"spark.datasource.bloomparquet.keyProvider": PROVIDER}):
         frame.write.format("bloomparquet").save(str(tmp_path / "plain"))
     assert len(list((tmp_path / "plain").glob("*.parquet"))) == 1

@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import bloomparquet as bp
+from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int32, xxh64_int64
 from pyspark_bloomparquet import last_plan
 from tests.support.spark import conf, rows
 
 ROWS_PER_GROUP = "parquet.block.row.count.limit"
-NEARLY = 1.25
 
 
 def save(frame: DataFrame, path: Path, **options: Any) -> str:
@@ -82,16 +82,16 @@ def log(spark: SparkSession) -> Iterator[list[str]]:
 @pytest.mark.parametrize("fpp", [0.2, 0.01, 0.0001])
 @pytest.mark.parametrize("ndv", [1, 2, 30, 1_000, 20_000])
 def test_a_filter_is_the_smallest_that_keeps_to_the_share(
-    shim: SparkSession, tmp_path: Path, ndv: int, fpp: float
+    jar_spark: SparkSession, tmp_path: Path, ndv: int, fpp: float
 ) -> None:
     """With repetitions as without: 30,000 rows of `ndv` different strings and numbers."""
-    frame = shim.range(30_000).selectExpr(f"xxhash64(id % {ndv}) AS n", f"concat('v', id % {ndv}) AS s")
+    frame = jar_spark.range(30_000).selectExpr(f"xxhash64(id % {ndv}) AS n", f"concat('v', id % {ndv}) AS s")
     path = save(frame, tmp_path / "t", bloomColumns="n,s", bloomFpp=fpp)
     found = filters(path)
     assert found.keys() == {(0, "n"), (0, "s")}
     for bloom in found.values():
-        assert bloom.estimated_fpp <= NEARLY * fpp
-        assert bloom.n_blocks == 1 or bloom.fold().estimated_fpp > NEARLY * fpp
+        assert bloom.estimated_fpp <= TOLERANCE * fpp
+        assert bloom.n_blocks == 1 or bloom.fold().estimated_fpp > TOLERANCE * fpp
         assert bloom.n_blocks & (bloom.n_blocks - 1) == 0
         optimum = bp.SplitBlockBloomFilter.for_ndv(ndv, fpp).num_bytes
         assert optimum / 2 <= bloom.num_bytes <= 2 * optimum
@@ -99,10 +99,10 @@ def test_a_filter_is_the_smallest_that_keeps_to_the_share(
 
 @pytest.mark.parametrize(("rows_there", "ndv"), [(2_200_000, 2_200_000), (2_600_000, 50_000), (2_600_000, 3)])
 def test_more_values_than_are_kept_make_the_same_filter(
-    shim: SparkSession, tmp_path: Path, rows_there: int, ndv: int
+    jar_spark: SparkSession, tmp_path: Path, rows_there: int, ndv: int
 ) -> None:
     """Two million hashes are kept at the default of bloomMaxBytes, and half a million at 4 MiB."""
-    frame = shim.range(rows_there).selectExpr(f"id * 7919 % {ndv} AS n")
+    frame = jar_spark.range(rows_there).selectExpr(f"id * 7919 % {ndv} AS n")
     hashes = xxh64_int64(np.arange(rows_there, dtype=np.int64) * 7919 % ndv)
     sizes = []
     for limit in ("16m", "4m"):
@@ -111,15 +111,15 @@ def test_more_values_than_are_kept_make_the_same_filter(
         expected = bp.SplitBlockBloomFilter.empty(bloom.n_blocks)
         expected.insert(np.unique(hashes))
         assert np.array_equal(bloom.blocks, expected.blocks)
-        assert bloom.estimated_fpp <= NEARLY * 0.01
+        assert bloom.estimated_fpp <= TOLERANCE * 0.01
         sizes.append(bloom.num_bytes)
     assert sizes[0] == sizes[1]
 
 
-def test_each_row_group_has_the_filter_of_its_own_rows(shim: SparkSession, tmp_path: Path) -> None:
+def test_each_row_group_has_the_filter_of_its_own_rows(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Also where a row group takes the last rows of a file, and where the next one has far fewer values."""
     for total in (5_000, 5_001, 1_000):
-        frame = shim.range(total).selectExpr("id", "if(id div 1000 % 2 = 0, id, id div 1000) AS n")
+        frame = jar_spark.range(total).selectExpr("id", "if(id div 1000 % 2 = 0, id, id div 1000) AS n")
         path = save(frame, tmp_path / "t", bloomColumns="n", **{ROWS_PER_GROUP: 1_000})
         (file,) = Path(path).glob("*.parquet")
         groups = pq.ParquetFile(file)
@@ -134,15 +134,15 @@ def test_each_row_group_has_the_filter_of_its_own_rows(shim: SparkSession, tmp_p
             assert (found[group, "n"].n_blocks == 1) == (len(values) == 1)
 
 
-def test_a_dictionary_costs_no_filter(shim: SparkSession, tmp_path: Path) -> None:
+def test_a_dictionary_costs_no_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
     """parquet-java itself writes no filter for a chunk of dictionary pages only."""
-    frame = shim.range(10_000).selectExpr("concat('city-', id % 500) AS city")
+    frame = jar_spark.range(10_000).selectExpr("concat('city-', id % 500) AS city")
     path = save(frame, tmp_path / "t", bloomColumns="city")
     (file,) = Path(path).glob("*.parquet")
     assert pq.read_metadata(file).row_group(0).column(0).has_dictionary_page
     assert file.stat().st_size < 30_000
     assert named(path) == {"city"}
-    loaded = shim.read.format("bloomparquet").load(path).where("city = 'city-500'")
+    loaded = jar_spark.read.format("bloomparquet").load(path).where("city = 'city-500'")
     assert [(plan.total, plan.kept) for plan in last_plan(loaded)] == [(1, 0)]
 
 
@@ -167,12 +167,14 @@ VALUES: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("legacy", [False, True], ids=["", "legacy format"])
 @pytest.mark.parametrize("sql_type", VALUES)
-def test_no_value_is_missing_from_its_filter(shim: SparkSession, tmp_path: Path, sql_type: str, legacy: bool) -> None:
+def test_no_value_is_missing_from_its_filter(
+    jar_spark: SparkSession, tmp_path: Path, sql_type: str, legacy: bool
+) -> None:
     """At the top and in a struct, among nulls, each row group alone."""
     values = [*VALUES[sql_type], None]
-    frame = shim.createDataFrame([(value,) for value in values], f"v {sql_type}").coalesce(1)
+    frame = jar_spark.createDataFrame([(value,) for value in values], f"v {sql_type}").coalesce(1)
     frame = frame.selectExpr("v", "if(v IS NULL, NULL, named_struct('f', named_struct('v', v, 'n', 1))) AS s")
-    with conf(shim, {"spark.sql.parquet.writeLegacyFormat": str(legacy).lower()}):
+    with conf(jar_spark, {"spark.sql.parquet.writeLegacyFormat": str(legacy).lower()}):
         path = save(frame, tmp_path / "t", bloomColumns="v,s.f.v", **{ROWS_PER_GROUP: 1})
     found = filters(path)
     # The row group of the null has no value, and no filter.
@@ -183,21 +185,23 @@ def test_no_value_is_missing_from_its_filter(shim: SparkSession, tmp_path: Path,
             assert answers[i].verdict is bp.Verdict.MIGHT_MATCH
             assert sum(answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers[:-1]) == len(values) - 2
     for reader in ("parquet", "bloomparquet"):
-        loaded = shim.read.format(reader).load(path)
+        loaded = jar_spark.read.format(reader).load(path)
         for value in values[:-1]:
             (read,) = loaded.where(loaded["v"] == F.lit(value).cast(sql_type)).select("v").collect()
             assert read[0] == value
 
 
 @pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
-def test_timestamps_are_found_however_they_are_stored(shim: SparkSession, tmp_path: Path, kind: str) -> None:
-    frame = shim.sql("SELECT timestamp'2026-01-02 03:04:05.678' AS t UNION ALL SELECT timestamp'1999-12-31 23:59:59'")
-    with conf(shim, {"spark.sql.parquet.outputTimestampType": kind}):
+def test_timestamps_are_found_however_they_are_stored(jar_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    frame = jar_spark.sql(
+        "SELECT timestamp'2026-01-02 03:04:05.678' AS t UNION ALL SELECT timestamp'1999-12-31 23:59:59'"
+    )
+    with conf(jar_spark, {"spark.sql.parquet.outputTimestampType": kind}):
         path = save(frame, tmp_path / "t", bloomColumns="t")
     assert named(path) == {"t"}
     for value in ("2026-01-02 03:04:05.678", "1999-12-31 23:59:59"):
         for reader in ("parquet", "bloomparquet"):
-            assert shim.read.format(reader).load(path).where(f"t = timestamp'{value}'").count() == 1
+            assert jar_spark.read.format(reader).load(path).where(f"t = timestamp'{value}'").count() == 1
 
 
 ODD_NAN = {64: 0x7FF0000000000123, 32: 0x7F800123}
@@ -205,15 +209,17 @@ ODD_NAN = {64: 0x7FF0000000000123, 32: 0x7F800123}
 
 @pytest.mark.parametrize("width", [64, 32])
 @pytest.mark.parametrize("value", ["0.0", "-0.0", "NaN", "an odd NaN"])
-def test_either_zero_and_every_nan_finds_the_other(shim: SparkSession, tmp_path: Path, width: int, value: str) -> None:
+def test_either_zero_and_every_nan_finds_the_other(
+    jar_spark: SparkSession, tmp_path: Path, width: int, value: str
+) -> None:
     sql_type = "DOUBLE" if width == 64 else "FLOAT"
     if value == "an odd NaN":
         bits = np.array([ODD_NAN[width]], np.uint64 if width == 64 else np.uint32)
         source = tmp_path / "source.parquet"
         pq.write_table(pa.table({"v": pa.array(bits.view(np.float64 if width == 64 else np.float32))}), source)
-        frame = shim.read.parquet(str(source))
+        frame = jar_spark.read.parquet(str(source))
     else:
-        frame = shim.sql(f"SELECT CAST('{value}' AS {sql_type}) AS v")
+        frame = jar_spark.sql(f"SELECT CAST('{value}' AS {sql_type}) AS v")
     (bloom,) = filters(save(frame, tmp_path / "t", bloomColumns="v")).values()
     floats = [0.0, -0.0] if value.endswith("0.0") else [math.nan, math.copysign(math.nan, -1)]
     if width == 64:
@@ -224,19 +230,19 @@ def test_either_zero_and_every_nan_finds_the_other(shim: SparkSession, tmp_path:
     assert not bloom.check(xxh64_int64(np.arange(100, dtype=np.int64))).all()
 
 
-def test_a_table_without_rows_or_without_values_has_no_filter(shim: SparkSession, tmp_path: Path) -> None:
+def test_a_table_without_rows_or_without_values_has_no_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
     for name, frame in (
-        ("empty", shim.range(0).selectExpr("id AS n")),
-        ("nulls", shim.range(10).selectExpr("CAST(NULL AS BIGINT) AS n")),
+        ("empty", jar_spark.range(0).selectExpr("id AS n")),
+        ("nulls", jar_spark.range(10).selectExpr("CAST(NULL AS BIGINT) AS n")),
     ):
         assert filters(save(frame, tmp_path / name, bloomColumns="n")) == {}
-        assert rows(shim.read.parquet(str(tmp_path / name))) == rows(frame)
+        assert rows(jar_spark.read.parquet(str(tmp_path / name))) == rows(frame)
 
 
 @pytest.fixture
-def mixed(shim: SparkSession) -> DataFrame:
+def mixed(jar_spark: SparkSession) -> DataFrame:
     """Columns of all kinds, of which some can gain by a filter."""
-    return shim.range(4_000).selectExpr(
+    return jar_spark.range(4_000).selectExpr(
         "id",
         "xxhash64(id) AS user",
         "concat('k', id % 5) AS kind",
@@ -253,24 +259,28 @@ def mixed(shim: SparkSession) -> DataFrame:
     )
 
 
-def test_a_star_stands_for_the_columns_that_gain_by_it(shim: SparkSession, mixed: DataFrame, tmp_path: Path) -> None:
+def test_a_star_stands_for_the_columns_that_gain_by_it(
+    jar_spark: SparkSession, mixed: DataFrame, tmp_path: Path
+) -> None:
     """Not: dense numbers and dates, few values, fractions, lists, maps, strings that are equal in several spellings."""
     assert named(save(mixed, tmp_path / "t", bloomColumns="*")) == {"user", "name", "st.code", "amount"}
     with_named = save(mixed, tmp_path / "t", bloomColumns="*, price,kind")
     assert named(with_named) == {"user", "name", "st.code", "amount", "price", "kind"}
     without = save(mixed, tmp_path / "t", bloomColumns="*", **{"parquet.bloom.filter.enabled#name": "false"})
     assert named(without) == {"user", "st.code", "amount"}
-    assert rows(shim.read.parquet(without)) == rows(mixed)
+    assert rows(jar_spark.read.parquet(without)) == rows(mixed)
 
 
-def test_a_star_without_any_column_that_gains_is_no_error(shim: SparkSession, tmp_path: Path) -> None:
-    frame = shim.range(10).selectExpr("id % 2 = 0 AS flag")
+def test_a_star_without_any_column_that_gains_is_no_error(jar_spark: SparkSession, tmp_path: Path) -> None:
+    frame = jar_spark.range(10).selectExpr("id % 2 = 0 AS flag")
     assert filters(save(frame, tmp_path / "t", bloomColumns="*")) == {}
 
 
-def test_columns_of_one_path_have_no_filter(shim: SparkSession, tmp_path: Path) -> None:
+def test_columns_of_one_path_have_no_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
     """``a.b`` in a struct, and a column that is named so: parquet-java would write the filter of one for both."""
-    frame = shim.range(2_000).selectExpr("named_struct('b', id * 2) AS a", "id * 2 + 1 AS `a.b`", "xxhash64(id) AS c")
+    frame = jar_spark.range(2_000).selectExpr(
+        "named_struct('b', id * 2) AS a", "id * 2 + 1 AS `a.b`", "xxhash64(id) AS c"
+    )
     assert named(save(frame, tmp_path / "star", bloomColumns="*")) == {"c"}
     own = {"parquet.bloom.filter.enabled#a.b": "true", "parquet.enable.dictionary": "false"}
     assert filters(save(frame, tmp_path / "own", **own)) == {}
@@ -280,12 +290,12 @@ def test_columns_of_one_path_have_no_filter(shim: SparkSession, tmp_path: Path) 
     with pytest.raises(IllegalArgumentException, match="which is one of several columns"):
         save(frame, tmp_path / "named", bloomColumns="a.b")
     for condition in ("a.b = 20", "`a.b` = 21"):
-        assert shim.read.parquet(str(tmp_path / "own")).where(condition).count() == 1
+        assert jar_spark.read.parquet(str(tmp_path / "own")).where(condition).count() == 1
 
 
-def test_a_limit_that_bites_is_told_once_for_each_file_and_column(shim: SparkSession, tmp_path: Path) -> None:
-    frame = shim.range(20_000).selectExpr("xxhash64(id) AS a", "concat('b', id) AS b", "id % 3 AS c")
-    with log(shim) as lines:
+def test_a_limit_that_bites_is_told_once_for_each_file_and_column(jar_spark: SparkSession, tmp_path: Path) -> None:
+    frame = jar_spark.range(20_000).selectExpr("xxhash64(id) AS a", "concat('b', id) AS b", "id % 3 AS c")
+    with log(jar_spark) as lines:
         path = save(frame, tmp_path / "t", bloomColumns="a,b,c", bloomMaxBytes="8k", **{ROWS_PER_GROUP: 10_000})
     found = filters(path)
     assert {bloom.num_bytes for (_, column), bloom in found.items() if column != "c"} == {8192}
@@ -297,14 +307,16 @@ def test_a_limit_that_bites_is_told_once_for_each_file_and_column(shim: SparkSes
         assert f"column {column} " in line
         assert "bloomMaxBytes" in line
         assert f"has {worst:.3g} false positives instead of 0.01" in line
-    with log(shim) as lines:
+    with log(jar_spark) as lines:
         save(frame, tmp_path / "t", bloomColumns="a,b,c", **{ROWS_PER_GROUP: 10_000})
     assert lines == []
 
 
-def test_a_filter_that_would_let_nearly_all_through_is_left_out_and_told(shim: SparkSession, tmp_path: Path) -> None:
-    frame = shim.range(20_000).selectExpr("xxhash64(id) AS a")
-    with log(shim) as lines:
+def test_a_filter_that_would_let_nearly_all_through_is_left_out_and_told(
+    jar_spark: SparkSession, tmp_path: Path
+) -> None:
+    frame = jar_spark.range(20_000).selectExpr("xxhash64(id) AS a")
+    with log(jar_spark) as lines:
         path = save(frame, tmp_path / "t", bloomColumns="a", bloomMaxBytes=32)
     assert filters(path) == {}
     assert len(lines) == 1
@@ -312,50 +324,50 @@ def test_a_filter_that_would_let_nearly_all_through_is_left_out_and_told(shim: S
 
 
 @pytest.mark.parametrize("given", ["31", "129m", "0", "-1", "much", "", "1.5m"])
-def test_a_limit_that_is_none_is_told(shim: SparkSession, tmp_path: Path, given: str) -> None:
+def test_a_limit_that_is_none_is_told(jar_spark: SparkSession, tmp_path: Path, given: str) -> None:
     with pytest.raises(
         IllegalArgumentException, match=f"option bloomMaxBytes is '{given}'; expected a number of bytes"
     ):
-        save(shim.range(3), tmp_path / "x", bloomColumns="id", bloomMaxBytes=given)
+        save(jar_spark.range(3), tmp_path / "x", bloomColumns="id", bloomMaxBytes=given)
     assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize("given", ["1000000", "1023k", " 512k "])
-def test_a_limit_is_a_limit_where_it_is_no_power_of_two(shim: SparkSession, tmp_path: Path, given: str) -> None:
-    frame = shim.range(500_000).selectExpr("xxhash64(id) AS a")
+def test_a_limit_is_a_limit_where_it_is_no_power_of_two(jar_spark: SparkSession, tmp_path: Path, given: str) -> None:
+    frame = jar_spark.range(500_000).selectExpr("xxhash64(id) AS a")
     (bloom,) = filters(save(frame, tmp_path / "t", bloomColumns="a", bloomMaxBytes=given, bloomFpp=0.0001)).values()
     assert bloom.num_bytes == 524_288
 
 
-def test_parquet_java_makes_the_filters_where_it_is_told_how(shim: SparkSession, tmp_path: Path) -> None:
+def test_parquet_java_makes_the_filters_where_it_is_told_how(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Its adaptive ones take 1 KiB at least; a column with a number of values to expect has that size."""
-    frame = shim.range(2_000).selectExpr("xxhash64(id) AS a", "concat('b', id % 3) AS b")
+    frame = jar_spark.range(2_000).selectExpr("xxhash64(id) AS a", "concat('b', id % 3) AS b")
     key = "parquet.bloom.filter."
     adaptive = filters(save(frame, tmp_path / "t", bloomColumns="a,b", **{key + "adaptive.enabled": "true"}))
     assert {column: bloom.num_bytes for (_, column), bloom in adaptive.items()} == {"a": 4096, "b": 1024}
     expected = filters(save(frame, tmp_path / "t", bloomColumns="a,b", **{key + "expected.ndv#a": "100000"}))
     assert {column: bloom.num_bytes for (_, column), bloom in expected.items()} == {"a": 131_072, "b": 32}
     share = filters(save(frame, tmp_path / "t", bloomColumns="a,b", bloomFpp=0.5, **{key + "fpp#a": "0.001"}))
-    assert share[0, "a"].estimated_fpp <= NEARLY * 0.001
+    assert share[0, "a"].estimated_fpp <= TOLERANCE * 0.001
     limited = filters(save(frame, tmp_path / "t", bloomColumns="a", **{key + "max.bytes": "1024"}))
     assert limited[0, "a"].num_bytes == 1024
 
 
-def test_a_variant_beside_the_column_costs_no_filter(shim: SparkSession, tmp_path: Path) -> None:
+def test_a_variant_beside_the_column_costs_no_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Spark writes these files by a writer of its own."""
-    frame = shim.range(2_000).selectExpr("xxhash64(id) AS a", "parse_json(concat('{\"x\": ', id, '}')) AS v")
+    frame = jar_spark.range(2_000).selectExpr("xxhash64(id) AS a", "parse_json(concat('{\"x\": ', id, '}')) AS v")
     path = save(frame, tmp_path / "t", bloomColumns="a")
     assert named(path) == {"a"}
-    assert shim.read.parquet(path).where("variant_get(v, '$.x', 'INT') = 77").count() == 1
+    assert jar_spark.read.parquet(path).where("variant_get(v, '$.x', 'INT') = 77").count() == 1
 
 
-def test_streams_and_many_open_files_have_their_filters(shim: SparkSession, tmp_path: Path) -> None:
-    shim.range(600).selectExpr("id", "xxhash64(id) AS u", "id % 7 AS p").write.parquet(str(tmp_path / "in"))
-    stream = shim.readStream.schema("id BIGINT, u BIGINT, p BIGINT").parquet(str(tmp_path / "in")).writeStream
+def test_streams_and_many_open_files_have_their_filters(jar_spark: SparkSession, tmp_path: Path) -> None:
+    jar_spark.range(600).selectExpr("id", "xxhash64(id) AS u", "id % 7 AS p").write.parquet(str(tmp_path / "in"))
+    stream = jar_spark.readStream.schema("id BIGINT, u BIGINT, p BIGINT").parquet(str(tmp_path / "in")).writeStream
     stream = stream.format("bloomparquet").option("bloomColumns", "u").partitionBy("p").trigger(availableNow=True)
     stream.option("checkpointLocation", str(tmp_path / "check")).start(str(tmp_path / "out")).awaitTermination()
     found = bp.inspect([str(file) for file in (tmp_path / "out").rglob("*.parquet")]).to_pylist()
     assert {row["column"] for row in found} == {"u"}
     assert len(found) == len(list((tmp_path / "out").rglob("*.parquet"))) >= 7
     assert sum(row["estimated_ndv"] for row in found) == pytest.approx(600, rel=0.2)
-    assert shim.read.format("bloomparquet").load(str(tmp_path / "out")).where("u = xxhash64(77L)").count() == 1
+    assert jar_spark.read.format("bloomparquet").load(str(tmp_path / "out")).where("u = xxhash64(77L)").count() == 1

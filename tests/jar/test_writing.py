@@ -18,9 +18,9 @@ FORMATS = ("parquet", "bloomparquet")
 
 
 @pytest.fixture
-def frame(shim: SparkSession) -> DataFrame:
+def frame(jar_spark: SparkSession) -> DataFrame:
     """A mixed-case column, one of few values, a struct, and what can have no useful filter."""
-    return shim.range(0, 3000, 1, 2).selectExpr(
+    return jar_spark.range(0, 3000, 1, 2).selectExpr(
         "id * 7919 % 30011 AS UserId",
         "concat('kind-', id % 3) AS kind",
         "named_struct('City', concat('city-', id % 50), 'ok', id % 2 = 0) AS st",
@@ -57,53 +57,59 @@ def codecs(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("there", [False, True], ids=["a new path", "an existing path"])
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "errorifexists", "ignore"])
-def test_save_modes_do_what_they_do_for_parquet(shim: SparkSession, tmp_path: Path, mode: str, there: bool) -> None:
+def test_save_modes_do_what_they_do_for_parquet(
+    jar_spark: SparkSession, tmp_path: Path, mode: str, there: bool
+) -> None:
     outcomes = []
     for name in FORMATS:
         path = str(tmp_path / name)
         if there:
-            shim.range(3).write.parquet(path)
+            jar_spark.range(3).write.parquet(path)
         try:
-            shim.range(100, 105).write.format(name).mode(mode).save(path)
+            jar_spark.range(100, 105).write.format(name).mode(mode).save(path)
             outcome: Any = "written"
         except AnalysisException as error:
             outcome = error.getCondition()
-        outcomes.append((outcome, rows(shim.read.parquet(path))))
+        outcomes.append((outcome, rows(jar_spark.read.parquet(path))))
     assert outcomes[0] == outcomes[1]
 
 
-def test_partitions_and_compression_are_those_of_parquet(shim: SparkSession, tmp_path: Path) -> None:
+def test_partitions_and_compression_are_those_of_parquet(jar_spark: SparkSession, tmp_path: Path) -> None:
     layouts = []
     for name in FORMATS:
         path = tmp_path / name
-        writer = shim.range(6).selectExpr("id", "id % 2 AS p", "id % 3 AS q").write.format(name)
+        writer = jar_spark.range(6).selectExpr("id", "id % 2 AS p", "id % 3 AS q").write.format(name)
         writer.partitionBy("p", "q").option("compression", "gzip").save(str(path))
         files = sorted(path.rglob("*.parquet"))
         layouts.append((sorted({str(file.parent.relative_to(path)) for file in files}), codecs(path)))
     assert layouts[0] == layouts[1]
     assert layouts[1][1] == {"GZIP"}
-    assert rows(shim.read.parquet(str(tmp_path / "parquet"))) == rows(shim.read.parquet(str(tmp_path / "bloomparquet")))
+    assert rows(jar_spark.read.parquet(str(tmp_path / "parquet"))) == rows(
+        jar_spark.read.parquet(str(tmp_path / "bloomparquet"))
+    )
 
 
 @pytest.mark.parametrize("option", [True, False], ids=["by option", "by the session"])
-def test_dynamic_partition_overwrite_keeps_other_partitions(shim: SparkSession, tmp_path: Path, option: bool) -> None:
+def test_dynamic_partition_overwrite_keeps_other_partitions(
+    jar_spark: SparkSession, tmp_path: Path, option: bool
+) -> None:
     results = []
     for name in FORMATS:
         path = str(tmp_path / name)
-        shim.range(6).selectExpr("id", "id % 3 AS p").write.format(name).partitionBy("p").save(path)
-        writer = shim.sql("SELECT 100L AS id, 1L AS p").write.format(name).mode("overwrite").partitionBy("p")
-        with conf(shim, {} if option else {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
+        jar_spark.range(6).selectExpr("id", "id % 3 AS p").write.format(name).partitionBy("p").save(path)
+        writer = jar_spark.sql("SELECT 100L AS id, 1L AS p").write.format(name).mode("overwrite").partitionBy("p")
+        with conf(jar_spark, {} if option else {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
             (writer.option("partitionOverwriteMode", "dynamic") if option else writer).save(path)
-        results.append(rows(shim.read.parquet(path)))
+        results.append(rows(jar_spark.read.parquet(path)))
     assert results[0] == results[1] == sorted([(0, 0), (3, 0), (100, 1), (2, 2), (5, 2)], key=repr)
 
 
-def test_what_parquet_cannot_write_is_the_same_error(shim: SparkSession, tmp_path: Path) -> None:
+def test_what_parquet_cannot_write_is_the_same_error(jar_spark: SparkSession, tmp_path: Path) -> None:
     bad = {
-        "bucketed": lambda name: shim.range(1).write.format(name).bucketBy(2, "id").save(str(tmp_path / "x")),
-        "no path": lambda name: shim.range(1).write.format(name).save(),
-        "no column": lambda name: shim.range(1).write.format(name).partitionBy("no").save(str(tmp_path / "x")),
-        "twice": lambda name: shim.sql("SELECT 1 a, 2 A").write.format(name).save(str(tmp_path / "x")),
+        "bucketed": lambda name: jar_spark.range(1).write.format(name).bucketBy(2, "id").save(str(tmp_path / "x")),
+        "no path": lambda name: jar_spark.range(1).write.format(name).save(),
+        "no column": lambda name: jar_spark.range(1).write.format(name).partitionBy("no").save(str(tmp_path / "x")),
+        "twice": lambda name: jar_spark.sql("SELECT 1 a, 2 A").write.format(name).save(str(tmp_path / "x")),
     }
     for write in bad.values():
         messages = []
@@ -116,7 +122,7 @@ def test_what_parquet_cannot_write_is_the_same_error(shim: SparkSession, tmp_pat
 
 
 def test_bloom_columns_have_a_filter_of_their_size_in_every_row_group(
-    shim: SparkSession, frame: DataFrame, tmp_path: Path
+    jar_spark: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:
     """Also ``kind``, which has three values, and of which parquet-java leaves out the filter."""
     frame.write.format("bloomparquet").option("bloomColumns", "userid, kind,st.City").save(str(tmp_path / "x"))
@@ -124,17 +130,17 @@ def test_bloom_columns_have_a_filter_of_their_size_in_every_row_group(
     assert sizes.keys() == {"UserId", "kind", "st.City"}
     assert max(sizes["kind"]) == 32
     assert max(sizes["UserId"]) <= 4096
-    assert rows(shim.read.parquet(str(tmp_path / "x"))) == rows(frame)
+    assert rows(jar_spark.read.parquet(str(tmp_path / "x"))) == rows(frame)
 
     for condition, kept in (("UserId = 7919", 1), ("kind = 'kind-9'", 0), ("st.City = 'city-77'", 0)):
-        found = shim.read.format("bloomparquet").load(str(tmp_path / "x")).where(condition)
+        found = jar_spark.read.format("bloomparquet").load(str(tmp_path / "x")).where(condition)
         (plan,) = last_plan(found)
         assert (plan.total, plan.kept) == (2, kept)
-        assert rows(found) == rows(shim.read.parquet(str(tmp_path / "x")).where(condition))
+        assert rows(found) == rows(jar_spark.read.parquet(str(tmp_path / "x")).where(condition))
 
 
 def test_a_smaller_share_of_false_positives_takes_more_bytes(
-    shim: SparkSession, frame: DataFrame, tmp_path: Path
+    jar_spark: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:
     sizes = []
     for fpp in ("0.3", "0.0001"):
@@ -146,7 +152,7 @@ def test_a_smaller_share_of_false_positives_takes_more_bytes(
 
 
 def test_parquet_javas_own_options_name_columns_in_any_case_and_win(
-    shim: SparkSession, frame: DataFrame, tmp_path: Path
+    jar_spark: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:
     own = {"parquet.bloom.filter.enabled#UserId": "true", "parquet.bloom.filter.expected.ndv#UserId": "100000"}
     frame.write.format("bloomparquet").options(**own).save(str(tmp_path / "own"))
@@ -186,7 +192,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_column_that_can_have_no_filter_is_told_with_those_that_can(
-    shim: SparkSession, frame: DataFrame, tmp_path: Path, case: str
+    jar_spark: SparkSession, frame: DataFrame, tmp_path: Path, case: str
 ) -> None:
     columns, message = WRONG[case]
     writer = frame.write.format("bloomparquet").option("bloomColumns", columns).partitionBy("p")
@@ -197,7 +203,7 @@ def test_a_column_that_can_have_no_filter_is_told_with_those_that_can(
 
 
 def test_wrong_options_are_told_before_anything_is_written_or_deleted(
-    shim: SparkSession, frame: DataFrame, tmp_path: Path
+    jar_spark: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "x")
     frame.limit(3).write.partitionBy("p").parquet(path)
@@ -207,34 +213,34 @@ def test_wrong_options_are_told_before_anything_is_written_or_deleted(
     routes = {
         "save": lambda: writer.save(path),
         "saveAsTable": lambda: writer.option("path", path).saveAsTable("kept"),
-        "INSERT": lambda: shim.sql("INSERT OVERWRITE kept WITH (bloomColumns='no_such') SELECT * FROM new_rows"),
-        "DIRECTORY": lambda: shim.sql(
+        "INSERT": lambda: jar_spark.sql("INSERT OVERWRITE kept WITH (bloomColumns='no_such') SELECT * FROM new_rows"),
+        "DIRECTORY": lambda: jar_spark.sql(
             f"INSERT OVERWRITE DIRECTORY '{path}' USING bloomparquet OPTIONS (bloomColumns 'no_such') "
             "SELECT * FROM new_rows"
         ),
-        "CTAS": lambda: shim.sql(
+        "CTAS": lambda: jar_spark.sql(
             "CREATE TABLE made USING bloomparquet OPTIONS (bloomColumns 'no_such') PARTITIONED BY (p) "
             f"LOCATION '{tmp_path}/made' AS SELECT * FROM new_rows"
         ),
     }
-    shim.sql(f"CREATE TABLE kept USING bloomparquet LOCATION '{path}'")
+    jar_spark.sql(f"CREATE TABLE kept USING bloomparquet LOCATION '{path}'")
     try:
         before = sorted(file.name for file in Path(path).rglob("*.parquet"))
         for name, route in routes.items():
             session = wrong if name in ("save", "saveAsTable") else {}
             settings = {f"spark.datasource.bloomparquet.{key}": value for key, value in session.items()}
-            with conf(shim, settings), pytest.raises(IllegalArgumentException, match="names 'no_such'"):
+            with conf(jar_spark, settings), pytest.raises(IllegalArgumentException, match="names 'no_such'"):
                 route()
             assert sorted(file.name for file in Path(path).rglob("*.parquet")) == before, name
-            assert shim.table("kept").count() == 3
+            assert jar_spark.table("kept").count() == 3
         assert not (tmp_path / "made").exists()
-        assert not shim.catalog.tableExists("made")
+        assert not jar_spark.catalog.tableExists("made")
     finally:
-        shim.sql("DROP TABLE kept")
+        jar_spark.sql("DROP TABLE kept")
 
 
 @pytest.mark.parametrize("fpp", ["0", "1", "-0.1", "one", "NaN"])
-def test_a_share_that_is_none_is_told(shim: SparkSession, frame: DataFrame, tmp_path: Path, fpp: str) -> None:
+def test_a_share_that_is_none_is_told(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path, fpp: str) -> None:
     with pytest.raises(
         IllegalArgumentException, match=f"option bloomFpp is '{fpp}'; expected a number between 0 and 1"
     ):
@@ -243,10 +249,10 @@ def test_a_share_that_is_none_is_told(shim: SparkSession, frame: DataFrame, tmp_
 
 
 def test_options_of_the_session_hold_for_writes_and_those_of_the_write_win(
-    shim: SparkSession, frame: DataFrame, tmp_path: Path
+    jar_spark: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:
     prefix = "spark.datasource.bloomparquet."
-    with conf(shim, {prefix + "bloomColumns": "UserId", prefix + "compression": "gzip"}):
+    with conf(jar_spark, {prefix + "bloomColumns": "UserId", prefix + "compression": "gzip"}):
         frame.write.format("bloomparquet").save(str(tmp_path / "session"))
         frame.write.format("bloomparquet").option("bloomcolumns", "kind").save(str(tmp_path / "own"))
         frame.write.parquet(str(tmp_path / "parquet"))
@@ -256,40 +262,40 @@ def test_options_of_the_session_hold_for_writes_and_those_of_the_write_win(
     assert codecs(tmp_path / "session") == {"GZIP"}
 
 
-def test_options_of_a_table_hold_for_every_way_to_write_to_it(shim: SparkSession, tmp_path: Path) -> None:
+def test_options_of_a_table_hold_for_every_way_to_write_to_it(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Spark itself hands a table's options to V1 tables only; and forgets those of tables of other providers."""
     path = tmp_path / "x"
-    shim.sql(
+    jar_spark.sql(
         f"CREATE TABLE optioned (UserId BIGINT, s STRING) USING bloomparquet "
         f"OPTIONS (bloomColumns 'UserId', compression 'gzip') LOCATION '{path}'"
     )
-    values = shim.range(1, 900).selectExpr("id AS UserId", "cast(id AS STRING) AS s")
+    values = jar_spark.range(1, 900).selectExpr("id AS UserId", "cast(id AS STRING) AS s")
     values.createOrReplaceTempView("vals")
     try:
         for write in (
-            lambda: shim.sql("INSERT INTO optioned SELECT * FROM vals"),
-            lambda: shim.sql("INSERT OVERWRITE optioned SELECT * FROM vals"),
+            lambda: jar_spark.sql("INSERT INTO optioned SELECT * FROM vals"),
+            lambda: jar_spark.sql("INSERT OVERWRITE optioned SELECT * FROM vals"),
             lambda: values.write.insertInto("optioned", overwrite=True),
             lambda: values.write.format("bloomparquet").mode("append").saveAsTable("optioned"),
             lambda: values.writeTo("optioned").append(),
         ):
-            shim.sql("INSERT OVERWRITE optioned SELECT * FROM vals WHERE UserId < 0")
+            jar_spark.sql("INSERT OVERWRITE optioned SELECT * FROM vals WHERE UserId < 0")
             write()
             assert filters(path).keys() == {"UserId"}
             assert codecs(path) == {"GZIP"}
-            found = shim.table("optioned").where("UserId = 1000")
+            found = jar_spark.table("optioned").where("UserId = 1000")
             assert [(plan.kept, plan.total > 0) for plan in last_plan(found)] == [(0, True)]
-            assert rows(shim.table("optioned")) == rows(values)
-        shim.sql("INSERT OVERWRITE optioned WITH (compression = 'zstd') SELECT * FROM vals")
+            assert rows(jar_spark.table("optioned")) == rows(values)
+        jar_spark.sql("INSERT OVERWRITE optioned WITH (compression = 'zstd') SELECT * FROM vals")
         assert codecs(path) == {"ZSTD"}
     finally:
-        shim.sql("DROP TABLE optioned")
+        jar_spark.sql("DROP TABLE optioned")
 
 
-def test_what_is_read_here_can_be_written_elsewhere(shim: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
+def test_what_is_read_here_can_be_written_elsewhere(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
     frame.write.format("bloomparquet").save(str(tmp_path / "a"))
-    loaded = shim.read.format("bloomparquet").load(str(tmp_path / "a")).where("UserId < 9000")
+    loaded = jar_spark.read.format("bloomparquet").load(str(tmp_path / "a")).where("UserId < 9000")
     assert {Path(name).parent.name for name in loaded.inputFiles()} == {"a"}
     for name in FORMATS:
         loaded.write.format(name).save(str(tmp_path / name))
-        assert rows(shim.read.parquet(str(tmp_path / name))) == rows(frame.where("UserId < 9000"))
+        assert rows(jar_spark.read.parquet(str(tmp_path / name))) == rows(frame.where("UserId < 9000"))

@@ -8,8 +8,10 @@ import re
 import pytest
 
 from bloomparquet.errors import OptionError, PlanError
-from pyspark_bloomparquet.options.load import LOADING, OPTIONS, Options, PlannerOptions, markdown
+from pyspark_bloomparquet.options.load import Options, PlannerOptions, markdown
 from pyspark_bloomparquet.options.option import JAR
+from pyspark_bloomparquet.options.table import LOADING, OPTIONS
+from tests.support.option_cases import WRONG_VALUES
 
 
 def parse(**given: str) -> Options:
@@ -80,6 +82,12 @@ def test_bytes_are_read_as_spark_reads_them(text: str, expected: int) -> None:
 )
 def test_a_value_that_an_option_does_not_take_is_an_error_that_names_both(name: str, value: str) -> None:
     with pytest.raises(OptionError, match=f"option {name} is '{re.escape(value)}'; expected"):
+        parse(**{name: value})
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), WRONG_VALUES)
+def test_python_and_the_jar_expect_the_same(name: str, value: str, expected: str) -> None:
+    with pytest.raises(OptionError, match=f"option {name} is '{value}'; expected {expected}"):
         parse(**{name: value})
 
 

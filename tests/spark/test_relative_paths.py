@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from bloomparquet.errors import OptionError
+from pyspark_bloomparquet.options import working_directory
 from pyspark_bloomparquet.options.load import Options
-from pyspark_bloomparquet.read import working_directory
 from tests.support import files
 
 LOADS = """

@@ -71,7 +71,7 @@ def jar_path() -> Path:
     path = Path(__file__).parents[1] / "jars" / "bloomparquet.jar"
     if not path.is_file():
         raise UnsupportedError(
-            f"this installation has no jar (expected {path}): it was installed from sources in which make shim had not "
+            f"this installation has no jar (expected {path}): it was installed from sources in which make jar had not "
             'built it. Wheels have it; without it, format("bloomparquet") only reads, and format("bloomorc") is an '
             "error"
         )
@@ -111,15 +111,15 @@ def attach(spark: SparkSession) -> SparkSession:
         )
         return spark
     try:
-        shim = _shim(jvm)
+        bridge = _find_bridge(jvm)
         # The driver keeps what it was given, the executors of another application do not have it.
-        if shim is None or "/bloomparquet.jar" not in spark.sparkContext._jsc.sc().listJars().mkString(" "):
-            shim = _add_jar(spark)
+        if bridge is None or "/bloomparquet.jar" not in spark.sparkContext._jsc.sc().listJars().mkString(" "):
+            bridge = _add_jar(spark)
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
         return spark
     # A call, not a setting of the session: SQL must not choose which program the driver runs.
-    shim.attach(jvm, *_settings().values())
+    bridge.attach(jvm, *_settings().values())
     return spark
 
 
@@ -129,10 +129,10 @@ def last_plan(frame: DataFrame) -> list[ScanSummary]:
     After `frame` has run these are the plans it ran with, filters that a join brought included (actions that make a new
     query of it, such as ``count()``, have plans of their own). Before, its scans are planned now.
     """
-    shim = _shim(_jvm_session(frame.sparkSession))
-    if shim is None:
+    bridge = _find_bridge(_jvm_session(frame.sparkSession))
+    if bridge is None:
         raise UnsupportedError("this session does not have the jar; call pyspark_bloomparquet.attach(spark) first")
-    return [_summary(plan) for plan in json.loads(shim.plans(frame._jdf.queryExecution()))]
+    return [_summary(plan) for plan in json.loads(bridge.plans(frame._jdf.queryExecution()))]
 
 
 def _summary(plan: dict[str, Any]) -> ScanSummary:
@@ -183,7 +183,7 @@ def _jvm_session(spark: SparkSession) -> Any:
     return found
 
 
-def _shim(jvm: Any) -> Any | None:
+def _find_bridge(jvm: Any) -> Any | None:
     """The object of the jar that Python calls; None where the session does not have the jar.
 
     Loaded by the session's own class loader: py4j's does not see what was added to a running session.
@@ -203,7 +203,7 @@ def _add_jar(spark: SparkSession) -> Any:
     _extend_class_path(spark, path)
     text = str(path).replace("'", "\\'")
     spark.sql(f"ADD JAR '{text}'")  # for the executors
-    found = _shim(_jvm_session(spark))
+    found = _find_bridge(_jvm_session(spark))
     if found is None:
         raise UnsupportedError(f"Spark took the jar {path} and still does not find {_CLASS} in it")
     return found

@@ -1,4 +1,4 @@
-"""What an option is, and how the text that Spark hands over becomes its value."""
+"""One option: its name, its default, its check, and its line of documentation."""
 
 from __future__ import annotations
 
@@ -7,107 +7,115 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from bloomparquet.errors import OptionError, PlanError, nearest, quoted
 from bloomparquet.storage.sizes import parse_size
-from pyspark_bloomparquet.formats import Source
 
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?")
+Source = Literal["bloomparquet", "bloomorc"]
+"""The name of a data source."""
 
-
-def parse_text(name: str, value: str) -> str:
-    return value
-
-
-def parse_flag(name: str, value: str) -> bool:
-    if value.strip().lower() not in ("true", "false"):
-        raise OptionError(f"option {name} is {quoted(value)}; expected true or false")
-    return value.strip().lower() == "true"
-
-
-def parse_count(name: str, value: str) -> int:
-    if not value.strip().isdecimal() or int(value) < 1:
-        raise OptionError(f"option {name} is {quoted(value)}; expected a whole number from 1 up")
-    return int(value)
-
-
-def parse_bytes(name: str, value: str) -> int:
-    size = parse_size(value)
-    if not size:
-        raise OptionError(
-            f"option {name} is {quoted(value)}; expected bytes as Spark writes them, such as 134217728, 128m or 1g"
-        )
-    return size
-
-
-def parse_moment(name: str, value: str) -> str:
-    try:
-        if not _MOMENT.fullmatch(value):
-            raise ValueError
-        dt.datetime.fromisoformat(value)
-    except ValueError:
-        raise OptionError(f"option {name} is {quoted(value)}; expected a time such as 2026-01-31T00:00:00") from None
-    return value
-
-
-def parse_zone(name: str, value: str) -> str:
-    from bloomparquet.query.literals import find_zone
-
-    try:
-        find_zone(value)
-    except PlanError:
-        raise OptionError(
-            f"option {name} is {quoted(value)}; expected a time zone, such as UTC, Europe/Zurich or +02:00"
-        ) from None
-    return value
-
-
-def parse_paths(name: str, value: str) -> tuple[str, ...]:
-    # Spark writes the list that was given to load([...]) as JSON.
-    try:
-        found = json.loads(value)
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not found or not all(isinstance(path, str) for path in found):
-        raise OptionError(f"option {name} is {quoted(value)}; expected a JSON list of paths")
-    return tuple(found)
-
-
-def one_of(*choices: str) -> Callable[[str, str], str]:
-    def check(name: str, value: str) -> str:
-        if value.strip().lower() not in choices:
-            expected = f"{', '.join(choices[:-1])} or {choices[-1]}{nearest(value, choices)}"
-            raise OptionError(f"option {name} is {quoted(value)}; expected {expected}")
-        return value.strip().lower()
-
-    return check
-
+PARQUET: Source = "bloomparquet"
+ORC: Source = "bloomorc"
 
 JAR, PYTHON, BOTH = "jar", "Python", "both"
+
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?")
+
+
+@dataclass(frozen=True)
+class Check:
+    """What an option takes. `parse` turns its text into the value, and raises ValueError or PlanError for text that is
+    not `expected`. `choices` are all texts that it takes, where they are few."""
+
+    expected: str
+    parse: Callable[[str], Any]
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Option:
     """One option.
 
-    `default` is the text that leaving it out stands for, if any; `read` turns text into the value. `reader` says who
-    heeds it: the jar, the Python data source, or both. The data source checks those of the jar, and does nothing with
-    them. An option that is `per_column` may name a column behind a ``#``, as parquet-java has it. `source` is the only
-    data source that has it; None: both have it.
+    `default` is the text that an absent option stands for; None: it has no default. `reader` is who uses the option:
+    the jar, the Python data source, or both. The Python data source checks the jar's options and otherwise ignores
+    them. A `per_column` option may name a column after a ``#``, as in parquet-java. `source` is the only data source
+    that has the option; None: both have it.
     """
 
     name: str
     default: str | None
-    read: Callable[[str, str], Any]
+    check: Check
     doc: str
     reader: str = BOTH
     per_column: bool = False
     source: Source | None = None
 
-    @property
-    def heeded_by(self) -> str:
-        """`reader` and `source` for a reader of documentation."""
-        if self.source is None:
-            return self.reader
-        return f"`{self.source}`" if self.reader == BOTH else f"`{self.source}`, {self.reader}"
+    def parse(self, text: str | None) -> Any:
+        """The value of `text`; of an absent option (None), the value of its default. OptionError."""
+        text = self.default if text is None else text
+        if text is None:
+            return None
+        try:
+            return self.check.parse(text)
+        except (ValueError, PlanError):
+            suggestion = nearest(text, self.check.choices)
+            raise OptionError(
+                f"option {self.name} is {quoted(text)}; expected {self.check.expected}{suggestion}"
+            ) from None
+
+
+def one_of(*choices: str) -> Check:
+    """One of a few words, in any case."""
+
+    def parse(text: str) -> str:
+        return choices[choices.index(text.strip().lower())]
+
+    return Check(f"{', '.join(choices[:-1])} or {choices[-1]}", parse, choices)
+
+
+def _parse_flag(text: str) -> bool:
+    return ("false", "true").index(text.strip().lower()) == 1
+
+
+def _parse_count(text: str) -> int:
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+def _parse_size(text: str) -> int:
+    size = parse_size(text)
+    if not size:
+        raise ValueError(text)
+    return size
+
+
+def _parse_time(text: str) -> str:
+    if not _TIME.fullmatch(text):
+        raise ValueError(text)
+    dt.datetime.fromisoformat(text)
+    return text
+
+
+def _parse_zone(text: str) -> str:
+    from bloomparquet.query.literals import find_zone
+
+    find_zone(text)
+    return text
+
+
+def _parse_paths(text: str) -> tuple[str, ...]:
+    paths = json.loads(text)  # Spark writes the list of load([...]) as JSON
+    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
+        raise ValueError(text)
+    return tuple(paths)
+
+
+TEXT = Check("text", str)
+FLAG = Check("true or false", _parse_flag)
+COUNT = Check("a whole number from 1 up", _parse_count)
+SIZE = Check("bytes as Spark writes them, such as 134217728, 128m or 1g", _parse_size)
+TIME = Check("a time such as 2026-01-31T00:00:00", _parse_time)
+ZONE = Check("a time zone, such as UTC, Europe/Zurich or +02:00", _parse_zone)
+PATHS = Check("a JSON list of paths", _parse_paths)

@@ -14,13 +14,13 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from bloomparquet.errors import FormatError, OptionError, UnsupportedError, listed
+from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.partitions import infer_type
 from bloomparquet.query.literals import find_zone
-from bloomparquet.storage.files import FileInfo
+from bloomparquet.storage.files import FileInfo, ReadCount
 from pyspark_bloomparquet.options.key_provider import doubted, provided_keys
-from pyspark_bloomparquet.read import parquet_file as parquet
 from pyspark_bloomparquet.read import spark_schema as types
 
 if TYPE_CHECKING:
@@ -77,19 +77,19 @@ class Table:
     @cached_property
     def column_names(self) -> set[str]:
         """The top-level columns of the first file."""
-        (_, first), *_ = self._described()
-        return set(first.names)
+        (_, first), *_ = self._distinct_footers()
+        return {node.name for node in first.layout.schema.root.children}
 
     @cached_property
     def data_schema(self) -> StructType:
         """The columns that the files have: the first file's, by path as in Spark; with `mergeSchema` those of all."""
-        first, *others = self._described()
-        return reduce(self._merged, others, self._merged(StructType([]), first))
+        return reduce(self._merge, self._distinct_footers(), StructType([]))
 
-    def _merged(self, before: StructType, found: tuple[FileInfo, parquet.DescribedFooter]) -> StructType:
-        file, described = found
+    def _merge(self, before: StructType, described: tuple[FileInfo, Footer]) -> StructType:
+        file, footer = described
         try:
-            return types.merge(before, described.spark_schema(), case_sensitive=self.options.case_sensitive)
+            schema = types.file_schema(footer.layout.schema.root, footer.key_values)
+            return types.merge(before, schema, case_sensitive=self.options.case_sensitive)
         except UnsupportedError as error:
             raise UnsupportedError(f"{file.path}: {error}") from error
 
@@ -97,16 +97,23 @@ class Table:
         """What Spark's own reader would infer: the files' columns, then the partition columns."""
         return types.add_partitions(self.data_schema, self.partition_fields, case_sensitive=self.options.case_sensitive)
 
-    def _described(self) -> list[tuple[FileInfo, parquet.DescribedFooter]]:
-        """The files whose schemas count, one for each schema."""
+    def _distinct_footers(self) -> list[tuple[FileInfo, Footer]]:
+        """The first file with its footer; with `mergeSchema` one file for each schema."""
         files = sorted(self.dataset.files, key=lambda file: file.path)
-        distinct: dict[object, tuple[FileInfo, parquet.DescribedFooter]] = {}
+        distinct: dict[object, tuple[FileInfo, Footer]] = {}
         for some in [files] if self.options.merge_schema else ([file] for file in files):
             with doubted(self.options.key_provider):
-                found = parquet.describe(self.dataset, some, skip_corrupt=self.options.ignore_corrupt_files)
-            for file, described in zip(some, found, strict=True):
-                if described is not None:
-                    distinct.setdefault(described.key, (file, described))
+                footers = read_footers(
+                    self.dataset.storage,
+                    some,
+                    ReadCount(),
+                    keys=self.dataset.keys,
+                    skip_corrupt=self.options.ignore_corrupt_files,
+                )
+            for file, footer in zip(some, footers, strict=True):
+                if footer is not None:
+                    key = id(footer.layout.schema), footer.key_values.get(types.SPARK_SCHEMA_KEY)
+                    distinct.setdefault(key, (file, footer))
             if distinct:
                 return list(distinct.values())
         raise FormatError(f"{listed(self.options.paths)}: none of the {len(files)} files is a readable Parquet file")

@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from bloomparquet.errors import FileChangedError, FormatError, OptionError
+from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.partitions import to_array
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.predicate import columns
-from bloomparquet.storage.files import open_storage
+from bloomparquet.reading.arrow_schema import cast, readable, rebuild
+from bloomparquet.reading.parquet import read_row_groups
+from bloomparquet.storage.files import ReadCount, open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged
 from pyspark_bloomparquet.options.key_provider import doubted, provided_keys
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema, to_spark_batch
-from pyspark_bloomparquet.read.parquet_file import StoredParquet
-from pyspark_bloomparquet.read.spark_schema import resolve
+from pyspark_bloomparquet.read.spark_schema import legacy_calendar_columns, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from bloomparquet.parquet.encryption.keys import Keys
+    from bloomparquet.query.columns import SchemaNode
     from bloomparquet.storage.files import Storage
     from pyspark_bloomparquet.options.load import Options
     from pyspark_bloomparquet.read.splits import FilePart, Split
@@ -78,10 +81,13 @@ class _FileReader:
         schema: StructType,
         options: Options,
     ) -> None:
-        self._part, self._schema, self._options = part, schema, options
+        self._storage, self._part, self._schema, self._options = storage, part, schema, options
         self._where = split.where
         self._raw = dict(zip(split.partition_types, part.values, strict=False))
-        self._file = StoredParquet(storage, keys, part)
+        (footer,) = read_footers(storage, [part.file], ReadCount(), keys=keys)
+        assert footer is not None
+        self._footer = footer
+        self._nodes = {node.name: node for node in footer.layout.schema.root.children}
         self._constants = self._typed_constants()
         self._tested = self._find_tested(split.partition_types)
 
@@ -89,7 +95,8 @@ class _FileReader:
         names = list(
             dict.fromkeys([*self._stored_names(), *(found for _, found in self._tested if isinstance(found, str))])
         )
-        for batch in self._file.batches(names):
+        legacy_calendar = legacy_calendar_columns(self._footer)
+        for batch in read_row_groups(self._storage, self._part.path, self._footer, self._part.row_groups, names):
             matching = None if self._where is None else self._matching(batch)
             if matching is not None and not matching.true_count:
                 continue
@@ -98,7 +105,7 @@ class _FileReader:
                 self._schema,
                 self._constants,
                 case_sensitive=self._options.case_sensitive,
-                legacy_calendar=self._file.old,
+                legacy_calendar=legacy_calendar,
                 path=self._part.path,
             )
             # Filtered last: Arrow filters every type that Spark has, but not every one that a file may have.
@@ -112,7 +119,7 @@ class _FileReader:
 
     def _stored_names(self) -> Iterator[str]:
         """The file's columns that the schema asks for."""
-        names = self._file.names
+        names = list(self._nodes)
         for field in self._schema.fields:
             if self._partition(field.name) is None:
                 at = resolve(names, field.name, case_sensitive=self._options.case_sensitive)
@@ -133,7 +140,7 @@ class _FileReader:
     def _find_tested(self, partition_types: dict[str, pa.DataType]) -> list[tuple[str, pa.Scalar | str]]:
         """What `where` looks at: the name it is tested by, with a constant, or with the file's column of that name."""
         found: dict[str, pa.Scalar | str] = {}
-        names = self._file.names
+        names = list(self._nodes)
         for column in columns(self._where) if self._where is not None else ():
             top = column[0]
             constant = self._partition(top)
@@ -151,7 +158,8 @@ class _FileReader:
         arrays = []
         for _, source in self._tested:
             if isinstance(source, str):
-                arrays.append(self._file.meant(source, batch.column(source)))
+                column = batch.column(source)
+                arrays.append(cast(column, _planned_type(column.type, self._nodes[source])))
             else:
                 arrays.append(pa.repeat(source, batch.num_rows))
         tested = (
@@ -160,6 +168,11 @@ class _FileReader:
         assert self._where is not None
         zone = self._options.time_zone or "UTC"
         return mask(self._where, tested, timezone=zone, case_sensitive=self._options.case_sensitive)
+
+
+def _planned_type(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
+    """The type that planning judged the column by; a duration is the number that Spark sees."""
+    return rebuild(readable(kind, node), lambda leaf: pa.int64() if pa.types.is_duration(leaf) else leaf)
 
 
 def _filter(batch: pa.RecordBatch, matching: pa.BooleanArray) -> pa.RecordBatch:

@@ -106,12 +106,8 @@ record ScanOptions(
         return each;
       }
     }
-    throw wrong(
-        name,
-        given,
-        Arrays.stream(choices)
-            .map(Choice::text)
-            .collect(Collectors.joining(", ")));
+    String others = Arrays.stream(choices).limit(choices.length - 1L).map(Choice::text).collect(Collectors.joining(", "));
+    throw wrong(name, given, others + " or " + choices[choices.length - 1].text());
   }
 
   private static long millis(CaseInsensitiveStringMap options, String name, String byDefault) {

@@ -1,0 +1,43 @@
+"""Constants that Python and Java both have are equal."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, TOLERANCE
+from bloomparquet.writing.retrofit.retrofit import ShrinkFilters
+from pyspark_bloomparquet.jar import planner_worker, protocol
+from pyspark_bloomparquet.options.option import Option
+from pyspark_bloomparquet.options.table import OPTIONS, PLANNER
+
+SOURCES = Path(__file__).resolve().parents[2] / "jvm-shim" / "src" / "main" / "java"
+TEXT = "\n".join(file.read_text() for file in SOURCES.rglob("*.java"))
+
+
+def default(name: str) -> object:
+    option: Option = next(each for each in (*OPTIONS, *PLANNER) if each.name == name)
+    return option.default
+
+
+CONSTANTS = {
+    "NEARLY": TOLERANCE,
+    "USELESS": ShrinkFilters().drop_above,
+    "LEAST_BYTES": BYTES_PER_BLOCK,
+    "MOST_BYTES": MAX_BLOCKS * BYTES_PER_BLOCK,
+    "DEFAULT_FPP": default("bloomFpp"),
+    "DEFAULT_MAX_BYTES": default("bloomMaxBytes"),
+    "DEFAULT_CACHE_MAX_BYTES": default("cacheMaxBytes"),
+    "DEFAULT_TIMEOUT": default("planningTimeout"),
+    "DEFAULT_MAX_FILES": int(str(default("maxFilesPlannedOnDriver"))),
+    "VERSION": planner_worker.VERSION,
+    "LARGEST_FRAME": protocol._LARGEST,
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_java_and_python_agree_on(name: str) -> None:
+    values = re.findall(rf"static final \w+ {name} = (\S.*);", TEXT)
+    assert CONSTANTS[name] in [eval(value) for value in values]  # numbers and texts are written alike in both

@@ -1,0 +1,14 @@
+"""Values that options do not take, and what is expected instead. Python and the jar must say the same of them."""
+
+from __future__ import annotations
+
+# option, text, what is expected; only options that both read
+WRONG_VALUES = (
+    ("planning", "of", "auto, driver or off"),
+    ("maxFilesPlannedOnDriver", "0", "a whole number from 1 up"),
+    ("maxFilesPlannedOnDriver", "many", "a whole number from 1 up"),
+    ("pushFilters", "onn", "auto, on or off"),
+    ("onFilterError", "kep", "keep or fail"),
+    ("cache", "perhaps", "true or false"),
+    ("tableLog", "ingore", "error or ignore"),
+)
