@@ -22,7 +22,6 @@ from bloomparquet.storage.atomic import hidden_name
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage, with_keys
 from bloomparquet.writing.outcome import FileOutcome
 from bloomparquet.writing.retrofit.retrofit import Change, Job, change_file
-from bloomparquet.writing.retrofit.tail import saved_name
 from pyspark_bloomparquet.options.key_provider import provided_keys
 
 if TYPE_CHECKING:
@@ -133,8 +132,7 @@ def _raise_missing(found: Found) -> None:
 
 def _is_being_written(error: Exception, path: str) -> bool:
     """Whether `error` is that another process, or attempt, holds the lock of the local file at `path`."""
-    real = os.path.realpath(path)
-    return isinstance(error, BloomParquetError) and any(name(real) in str(error) for name in (hidden_name, saved_name))
+    return isinstance(error, BloomParquetError) and hidden_name(os.path.realpath(path)) in str(error)
 
 
 def _may_pass(error: Exception, storage: Storage, file: FileInfo, attempts: int) -> bool:

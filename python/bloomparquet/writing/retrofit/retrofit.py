@@ -37,9 +37,8 @@ from bloomparquet.writing.filters.locate import Existing, find_filters, has_filt
 from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
 from bloomparquet.writing.footer_edit import Place, require_footer_key, require_keys_inside
 from bloomparquet.writing.outcome import Action, FileOutcome, describe, warn_of_filters
-from bloomparquet.writing.retrofit import tail
 from bloomparquet.writing.retrofit.footers import read_footer
-from bloomparquet.writing.rewrite import Extent, Filters, Rewrite, data_end, rewrite
+from bloomparquet.writing.rewrite import Extent, Filters, Rewrite, rewrite
 
 OnError = Literal["raise", "report"]
 Named = Mapping[str | Column, Bloom]
@@ -69,7 +68,6 @@ class AddFilters:
     unasked: frozenset[str | Column] = frozenset()
 
     action: Action = "added"
-    tail_only: bool = False
 
     def changes(
         self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount
@@ -103,7 +101,6 @@ class ShrinkFilters:
 
     fpp: float = 0.01
     drop_above: float = 0.9
-    tail_only: bool = False
 
     action: Action = "shrunk"
 
@@ -217,7 +214,6 @@ def shrink_filters(
     *,
     fpp: float = 0.01,
     drop_above: float = 0.9,
-    in_place_footer: bool = False,
     dry_run: bool = False,
     on_error: OnError = "raise",
     filesystem: Any = None,
@@ -229,15 +225,12 @@ def shrink_filters(
 
     Folding loses nothing: the result is bit for bit the filter that a smaller one would have been. Filters that let
     through `drop_above` or more of absent values are dropped, and so are empty ones over columns that have values
-    (which parquet-java writes for BOOLEAN). The rest of the file is copied around the hole. With `in_place_footer` a
-    local file is changed where it lies instead, from its trailing filters on: faster, and readers must stay away
-    meanwhile. Of an encrypted file nothing moves unless `keys` has the keys of all columns, and so it gets no smaller:
-    that is an EncryptionError. Otherwise as :func:`add_filters`.
+    (which parquet-java writes for BOOLEAN). The rest of the file is copied around the hole. Of an encrypted file
+    nothing moves unless `keys` has the keys of all columns, and so it gets no smaller: that is an EncryptionError.
+    Otherwise as :func:`add_filters`.
     """
     dataset = _open(src, dst, filesystem, keys)
-    change = ShrinkFilters(fpp, drop_above, in_place_footer)
-    if in_place_footer and (dst is not None or not isinstance(dataset.storage, LocalStorage)):
-        raise OptionError("in_place_footer changes local files where they lie: give no dst, and no URL")
+    change = ShrinkFilters(fpp, drop_above)
     return _run(change, dataset, src, dst, dry_run, on_error, filesystem, progress)
 
 
@@ -295,8 +288,6 @@ def change_file(
     """Do one file. Raises what makes it impossible; the file is then as it was."""
     file, target = job.file, job.target
     if not dry_run:
-        if isinstance(storage, LocalStorage) and target is None and tail.recover(file.path):
-            file = storage.list_files(file.path, recursive=False)[0]
         sweep(target_storage, target or file.path)
     count = ReadCount()
     footer = read_footer(storage, file, count)
@@ -304,25 +295,19 @@ def change_file(
     if target is not None:
         require_keys_inside(file.path, footer)
     filters, dead, wanted = change.changes(storage, file, footer, count)
-    if change.tail_only:
-        dead = [(start, stop) for start, stop in dead if start >= data_end(file.path, footer)]
     if filters:
         new = rewrite(file.path, file.size, footer, filters, dead, partial(_read, storage, file.path, count))
-        if footer.crypto is not None and change.action == "shrunk" and not change.tail_only and new.size > file.size:
+        if footer.crypto is not None and change.action == "shrunk" and new.size > file.size:
             raise EncryptionError(
                 f"{file.path}: the file is encrypted and is left as it is: it would not get smaller, as nothing can be "
                 "moved where the key of some column is not at hand; give the keys of all columns"
             )
-    if not filters or (change.tail_only and new.size >= file.size):
-        if target is None:
-            return FileOutcome(file.path, "unchanged", file.size, file.size)
+    elif target is None:
+        return FileOutcome(file.path, "unchanged", file.size, file.size)
+    else:
         new = Rewrite(((0, file.size),), ())
     if not dry_run:
-        if change.tail_only:
-            moved = _read(storage, file.path, count, list(new.pieces[1:]))
-            tail.replace_tail(file, new.pieces[0][1], (*moved, *new.tail))
-        else:
-            _write(storage, file, target_storage, target, new)
+        _write(storage, file, target_storage, target, new)
     action: Action = change.action if filters else "copied"
     dropped = sum(bloom is None for bloom in filters.values())
     columns = describe(footer, filters, wanted)
