@@ -156,6 +156,15 @@ def test_each_column_chunk_is_read_once_and_no_other_byte_of_the_data(
                 assert all(each[0] + 4 >= stop or sum(each) <= start + 4 for each in others)
 
 
+@pytest.mark.parametrize("bloom", ["id", "*", {"*": Bloom(), "text": Bloom(0.1)}])
+def test_each_footer_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bloom: Any) -> None:
+    sizes = {make(tmp_path / name): (tmp_path / name).stat().st_size for name in ("a.parquet", "b.parquet")}
+    reads = watch_reads(monkeypatch)
+    add_filters(tmp_path, bloom=bloom)
+    footers = [path for path, offset, size in _of(reads) if offset + size == sizes[path]]
+    assert sorted(footers) == sorted(sizes)
+
+
 def _of(reads: Any) -> list[tuple[str, int, int]]:
     return [call for call in reads.calls if ".parquet" in call[0]]
 

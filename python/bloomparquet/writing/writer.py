@@ -32,11 +32,10 @@ from bloomparquet.writing.advice.worth import ColumnFacts, measure_shared, weigh
 from bloomparquet.writing.encrypted_writer import SealedFile
 from bloomparquet.writing.encryption import Encryption, as_encryption
 from bloomparquet.writing.filters.build import insert_equals, num_bytes_for, sized
-from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
+from bloomparquet.writing.filters.spec import EVERY_COLUMN, WRITE_ORC, Bloom, BloomSpec, by_column, choose
 from bloomparquet.writing.footer_edit import Place
 from bloomparquet.writing.outcome import FileOutcome, describe, warn_of_filters
 from bloomparquet.writing.pyarrow_output import filters_in, footer_of
-from bloomparquet.writing.retrofit.footers import WRITE_ORC
 from bloomparquet.writing.rewrite import Extent, Filters, rewrite
 
 _ROWS = 1 << 20

@@ -21,7 +21,7 @@ from bloomparquet.errors import BloomParquetError, OptionError, UnsupportedError
 from bloomparquet.storage.atomic import hidden_name
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage, with_keys
 from bloomparquet.writing.outcome import FileOutcome
-from bloomparquet.writing.retrofit.retrofit import Change, Job, change_file
+from bloomparquet.writing.retrofit.change import Change, Job, change_file
 from pyspark_bloomparquet.options.key_provider import provided_keys
 
 if TYPE_CHECKING:

@@ -15,28 +15,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bloomparquet.errors import OptionError, PlanError, UnsupportedError, listed, quoted
-from bloomparquet.parquet.metadata.schema import FileSchema
+from bloomparquet.errors import OptionError, UnsupportedError, quoted
 from bloomparquet.planning.dataset import Dataset, Paths
-from bloomparquet.query.names import fold
 from bloomparquet.query.predicate import Column
-from bloomparquet.query.resolve import readings
 from bloomparquet.storage.files import is_glob
 from bloomparquet.storage.table_formats import directories_of, require_writable
-from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, by_column
+from bloomparquet.writing.filters.spec import BloomSpec, by_column
 from bloomparquet.writing.outcome import FIELDS, FileOutcome
-from bloomparquet.writing.retrofit.retrofit import AddFilters, Change, Named, ShrinkFilters, planned
+from bloomparquet.writing.retrofit.change import Change, ShrinkFilters
+from bloomparquet.writing.retrofit.retrofit import plan_filters
 from pyspark_bloomparquet.options.key_provider import provided_keys
 from pyspark_bloomparquet.retrofit.executors import spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from bloomparquet.parquet.metadata.footer import Footer
-    from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-    from bloomparquet.writing.rewrite import Extent, Filters
 
 OUTCOME = (
     "path STRING, action STRING, bytes_before BIGINT, bytes_after BIGINT, filters INT, filter_bytes BIGINT, "
@@ -86,11 +79,8 @@ def add_filters(
     """
     table = _Table.find(spark, path, files_per_task, key_provider)
     asked: Any = {_column(name): wanted for name, wanted in by_column(bloom).items()}
-    if spark.conf.get("spark.sql.caseSensitive") == "true":
-        change = planned(table.dataset, asked, replace)
-    else:
-        found = planned(table.dataset, asked, replace, _spell)
-        change = _AddFiltersInAnyCase(found.bloom, found.replace, found.unasked)
+    case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
+    change = plan_filters(table.dataset, asked, replace, case_sensitive=case_sensitive)
     return table.run(change, "add Bloom filters to", dry_run)
 
 
@@ -152,47 +142,6 @@ class _Table:
                 _refresh(self.spark, path)
         rows = [_row(outcomes[path]) for path in dict.fromkeys(file.path for file in files)]
         return self.spark.createDataFrame(rows, OUTCOME)
-
-
-@dataclass(frozen=True)
-class _AddFiltersInAnyCase(AddFilters):
-    """The same for columns by whatever name that differs from a file's by case alone."""
-
-    def changes(
-        self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount
-    ) -> tuple[Filters, list[Extent], Mapping[int, Bloom]]:
-        schema, of = footer.layout.schema, self.bloom
-        asked = _spell({name: of[name] for name in of if name not in self.unasked}, schema, file.path)
-        spelt = {**_spell({name: of[name] for name in of if name in self.unasked}, schema, file.path), **asked}
-        unasked = frozenset(name for name in spelt if name not in asked)
-        return AddFilters(spelt, self.replace, unasked).changes(storage, file, footer, count)
-
-
-def _spell(bloom: Named, schema: FileSchema, path: str) -> Named:
-    """`bloom` by the file's own names. PlanError for a name that could be several of them."""
-    spelt: dict[str | Column, Bloom] = {}
-    for column, wanted in bloom.items():
-        spelt[column if column == EVERY_COLUMN else _own_name(column, schema, path)] = wanted
-    return spelt
-
-
-def _own_name(column: str | Column, schema: FileSchema, path: str) -> str | Column:
-    """The path of the leaf or group that `column` names; `column` where there is none."""
-    for names in [column] if isinstance(column, tuple) else readings((column,)):
-        same = {
-            leaf.path[: len(names)]: None
-            for leaf in schema.leaves
-            if [fold(name, False) for name in leaf.path[: len(names)]] == [fold(name, False) for name in names]
-        }
-        if len(same) > 1:
-            several = listed(".".join(found) for found in same)
-            raise PlanError(
-                f"{path}: column {quoted('.'.join(names))} could be any of {several}; "
-                "set spark.sql.caseSensitive to true to tell them apart"
-            )
-        if same:
-            return next(iter(same))
-    return column
 
 
 def _column(name: str | Column) -> str | Column:
