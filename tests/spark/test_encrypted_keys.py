@@ -21,7 +21,7 @@ from pyspark_bloomparquet.options import key_provider
 from pyspark_bloomparquet.options.key_provider import provided_keys
 from pyspark_bloomparquet.options.load import Options, PlannerOptions
 from pyspark_bloomparquet.read.listing import Table
-from pyspark_bloomparquet.retrofit import executors as spread
+from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
 
 Provider = Callable[[str], str]
 
@@ -211,7 +211,7 @@ def test_a_provider_that_an_executor_lacks_is_told_in_the_outcome_of_its_files(t
     bp.write_table(pa.table({"id": range(100)}), path, encryption=bp.Keys(b"k" * 16))
     before = Path(path).read_bytes()
     payload = pickle.dumps((AddFilters({"id": bp.Bloom()}), path, False, "nobodys:keys"))
-    outcome = spread.work(payload, path)
+    outcome = change_on_executor(payload, path)
     assert (outcome.action, outcome.path) == ("failed", path)
     assert outcome.error is not None
     assert f"{path}: on {socket.gethostname()}: key provider 'nobodys:keys' cannot be imported" in outcome.error

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import pyarrow.fs
 import xxhash
 
-from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError
+from bloomparquet.errors import BloomParquetError, FileBusyError, FormatError, UnsupportedError
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
 from bloomparquet.storage.staleness import is_unchanged
 
@@ -92,7 +92,7 @@ def sweep(storage: Storage, path: str) -> None:
 def _open_locked(path: str, mode: int) -> int:
     """A descriptor of the new, empty file at `path`. What a killed process has left there is removed.
 
-    Raises BloomParquetError where another process, or another thread, has locked the file.
+    Raises FileBusyError where another process, or another thread, has locked the file.
     """
     while True:
         try:
@@ -104,7 +104,7 @@ def _open_locked(path: str, mode: int) -> int:
                 continue
         if not _lock(descriptor):
             os.close(descriptor)
-            raise BloomParquetError(f"{path}: another process is writing this file; wait until it is done")
+            raise FileBusyError(f"{path}: another process is writing this file; wait until it is done")
         if _is_at(descriptor, path):
             if fresh:
                 return descriptor
