@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
-from bloomparquet.reading.arrow_schema import cast, readable, rebuild
+from bloomparquet.query.nested import map_leaf_types
+from bloomparquet.reading.arrow_schema import cast, readable
 from bloomparquet.reading.scan import read_row_groups
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from pyspark_bloomparquet.read import legacy_calendar as legacy
@@ -64,4 +65,4 @@ class StoredParquet:
 
 def _meaning(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
     """The type that planning judged the column by; a duration is the number that Spark sees."""
-    return rebuild(readable(kind, node), lambda leaf: pa.int64() if pa.types.is_duration(leaf) else leaf)
+    return map_leaf_types(readable(kind, node), lambda leaf: pa.int64() if pa.types.is_duration(leaf) else leaf)
