@@ -6,6 +6,7 @@
     ├── UnsupportedError    well-formed, but nothing here can use it
     ├── LimitError          a size or count beyond what is sane or allowed
     ├── EncryptionError     a key, or what it should have opened (MissingKeyError, KeyRetrievalError: it did not come)
+    ├── FileBusyError       another process, or another thread, is writing the file
     ├── PlanError           a predicate, a column or a value that does not fit the data
     └── OptionError         an option's name or value (also a ValueError)
 
@@ -35,6 +36,10 @@ class FormatError(BloomParquetError):
 
 class FileChangedError(FormatError):
     """A file is no longer the one that was listed or planned, so what is known of it may not be believed."""
+
+
+class FileBusyError(BloomParquetError):
+    """Another process, or another thread, is writing the file."""
 
 
 class NotParquetError(FormatError):

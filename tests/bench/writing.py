@@ -94,11 +94,6 @@ def _adding(rounds: int, plain: str, spark: SparkSession, home: Path) -> Iterato
 
 
 def _shrinking(rounds: int, large: str, home: Path) -> Iterator[Row]:
-    in_place = "bloomparquet shrink --in-place-footer"
-    copies = [str(home / f"large-{i}.parquet") for i in range(rounds + 1)]
-    for copy in copies:
-        shutil.copyfile(large, copy)
-
     def agree(number: int, result: Any) -> None:
         if isinstance(result, list) and result[0].action != "shrunk":
             raise AssertionError(f"expected a shrunk file, found {result}")
@@ -106,7 +101,6 @@ def _shrinking(rounds: int, large: str, home: Path) -> Iterator[Row]:
     timings = take_turns(
         [
             Contender(_SHRINK, lambda number: bp.shrink_filters(large, str(home / "shrunk.parquet"))),
-            Contender(in_place, lambda number: bp.shrink_filters(copies[number], in_place_footer=True)),
             Contender(_REWRITE, lambda number: pyarrow_rewrite(large, str(home / "rewritten.parquet"))),
         ],
         rounds,

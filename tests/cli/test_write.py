@@ -196,22 +196,6 @@ def test_shrink_folds_and_drops(run: Run, events: Path) -> None:
         assert bp.read_table(str(events), f"id = {value}").num_rows == table["id"].to_pylist().count(value) > 0
 
 
-def test_shrink_in_place_keeps_the_file_itself(run: Run, events: Path) -> None:
-    run("add", events, "--columns", "id", "--fpp", "0.0001")
-    table = bp.read_table(str(events))
-    inodes = [path.stat().st_ino for path in sorted(events.rglob("*.parquet"))]
-    sums = [path.with_name(f".{path.name}.crc") for path in events.rglob("*.parquet")]
-    for path in sums:
-        path.write_bytes(b"what Hadoop checks the old bytes by")
-    before = sum(path.stat().st_size for path in events.rglob("*.parquet"))
-    assert run("shrink", events, "--fpp", "0.1", "--in-place-footer").code == 0
-    assert [path.stat().st_ino for path in sorted(events.rglob("*.parquet"))] == inodes
-    assert sum(path.stat().st_size for path in events.rglob("*.parquet")) < before
-    assert not any(path.exists() for path in sums)
-    assert len(contents(events)) == FILES
-    assert bp.read_table(str(events)).equals(table)
-
-
 def test_what_hadoop_checks_the_old_bytes_by_goes_with_them(run: Run, events: Path) -> None:
     path = events / "day=2026-03-01 x" / "a b.parquet"
     link, away = events / "link.parquet", events.parent / "away.parquet"
@@ -242,7 +226,6 @@ def test_what_hadoop_checks_the_old_bytes_by_goes_with_them(run: Run, events: Pa
         ["add", "x", "y", "-o", "z"],
         ["shrink", "x", "y", "-o", "z"],
         ["shrink", "x", "--drop-above", "0"],
-        ["shrink", "x", "--in-place-footer", "-o", "z"],
     ],
 )
 def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> None:
@@ -260,7 +243,7 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
         (["add", "{events}", "--columns", "ok"], "two values"),
         (["add", "{events}/nowhere"], "nowhere"),
         (["shrink", "{events}/nowhere"], "nowhere"),
-        (["shrink", "memory://no/such/thing", "--in-place-footer"], "no/such/thing"),
+        (["shrink", "memory://no/such/thing"], "no/such/thing"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_1_and_changes_nothing(

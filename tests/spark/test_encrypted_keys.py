@@ -21,7 +21,7 @@ from pyspark_bloomparquet.options import key_provider
 from pyspark_bloomparquet.options.key_provider import provided_keys
 from pyspark_bloomparquet.options.load import Options, PlannerOptions
 from pyspark_bloomparquet.read.listing import Table
-from pyspark_bloomparquet.retrofit import executors as spread
+from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
 
 Provider = Callable[[str], str]
 
@@ -31,7 +31,6 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provider:
     """Makes a module whose function `keys` does what it is given, and names that function."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(key_provider, "_asked", {})
-    monkeypatch.setattr(key_provider, "_trusted", {})
 
     def make(body: str) -> str:
         name = f"provider_{len(list(tmp_path.iterdir()))}_{tmp_path.name}"
@@ -123,7 +122,7 @@ def test_a_provider_whose_keys_open_nothing_is_asked_again_and_not_at_once(
     assert calls(name) == 2
 
 
-def test_a_provider_that_never_has_the_keys_is_asked_less_and_less(
+def test_after_failures_a_provider_is_called_every_few_seconds(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = provider("calls.append(1); return bp.Keys(b'k' * 16)")
@@ -132,7 +131,7 @@ def test_a_provider_that_never_has_the_keys_is_asked_less_and_less(
         monkeypatch.setattr(time, "monotonic", lambda now=began + seconds: now)
         provided_keys(name)
         key_provider.doubt(name)
-    assert 3 <= calls(name) <= 5
+    assert 12 <= calls(name) <= 16
 
 
 def test_a_module_in_an_archive_that_spark_has_shipped_is_found(
@@ -212,7 +211,7 @@ def test_a_provider_that_an_executor_lacks_is_told_in_the_outcome_of_its_files(t
     bp.write_table(pa.table({"id": range(100)}), path, encryption=bp.Keys(b"k" * 16))
     before = Path(path).read_bytes()
     payload = pickle.dumps((AddFilters({"id": bp.Bloom()}), path, False, "nobodys:keys"))
-    outcome = spread.work(payload, path)
+    outcome = change_on_executor(payload, path)
     assert (outcome.action, outcome.path) == ("failed", path)
     assert outcome.error is not None
     assert f"{path}: on {socket.gethostname()}: key provider 'nobodys:keys' cannot be imported" in outcome.error

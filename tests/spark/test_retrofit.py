@@ -186,7 +186,7 @@ def test_filters_of_sparks_own_writer_shrink(spark: SparkSession, tmp_path: Path
 def test_a_change_where_the_file_lies_is_no_checksum_error(spark: SparkSession, tmp_path: Path) -> None:
     """Spark keeps a checksum beside each local file that it writes, and reads no file that has another."""
     path = write(spark.range(5000).toDF("id"), tmp_path / "t", {"id": None}, files=2)
-    assert {outcome.action for outcome in bp.shrink_filters(path, in_place_footer=True)} == {"shrunk"}
+    assert {outcome.action for outcome in bp.shrink_filters(path)} == {"shrunk"}
     assert rows(spark.read.parquet(path)) == rows(spark.range(5000).toDF("id"))
 
 

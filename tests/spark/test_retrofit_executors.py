@@ -18,12 +18,13 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.writing.retrofit.retrofit import AddFilters
+from bloomparquet.writing.retrofit.change import AddFilters
 from pyspark_bloomparquet import add_filters, shrink_filters
-from pyspark_bloomparquet.retrofit import executors as spread
+from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
 from tests.support.retrofit import (
     actions,
     contents,
@@ -41,25 +42,18 @@ def table(tmp_path: Path) -> Path:
     return make_table(tmp_path / "my events=all")
 
 
-@pytest.mark.parametrize("per_task", [1, 3])
-def test_a_killed_worker_costs_its_own_file_alone(
-    spark: SparkSession, table: Path, tmp_path: Path, per_task: int
-) -> None:
+def test_a_killed_worker_fails_the_job_and_leaves_whole_files(spark: SparkSession, table: Path, tmp_path: Path) -> None:
     doomed = Path(data_files(table)[3]).with_name("doomed.parquet")
     os.rename(data_files(table)[3], doomed)
     before = doomed.read_bytes()
-    with workers(spark, tmp_path, on_rename("os.kill(os.getpid(), signal.SIGKILL)")):
-        outcome = {row.path: row for row in add_filters(spark, str(table), "Id", files_per_task=per_task).collect()}
-    assert set(outcome) == set(data_files(table))
-    lost = outcome.pop(str(doomed))
-    assert lost.action == "failed"
-    assert str(doomed) in lost.error
-    assert "Python worker" in lost.error
+    killing = workers(spark, tmp_path, on_rename("os.kill(os.getpid(), signal.SIGKILL)"))
+    with killing, pytest.raises(Py4JJavaError, match="Python worker"):
+        add_filters(spark, str(table), "Id")
     assert doomed.read_bytes() == before
-    # What was done, but not reported before its task was stopped, needs nothing more.
-    assert {row.action for row in outcome.values()} <= {"added", "unchanged"}
-    rest = actions(add_filters(spark, str(table), "Id"))
-    assert rest == {"added": 1, "unchanged": 5}
+    assert [pq.read_table(path).num_rows > 0 for path in data_files(table)] == [True] * 6
+    outcome = {row.path: row.action for row in add_filters(spark, str(table), "Id", files_per_task=3).collect()}
+    assert outcome.pop(str(doomed)) == "added"
+    assert set(outcome.values()) <= {"added", "unchanged"}
     assert set(contents(table)) == {str(Path(path).relative_to(table)) for path in data_files(table)}
     assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
 
@@ -110,7 +104,7 @@ def _attempt(path: str, barrier: Any, answers: Any) -> None:
     os.rename = slowly  # type: ignore[assignment]
     payload = pickle.dumps((AddFilters({"Id": bp.Bloom()}), path, False, None))
     barrier.wait()
-    answers.put(spread.work(payload, path).action)
+    answers.put(change_on_executor(payload, path).action)
 
 
 def test_two_attempts_at_one_file_at_once_are_one_after_the_other(table: Path) -> None:
@@ -133,16 +127,16 @@ def test_an_attempt_that_is_killed_does_not_hold_up_the_next(table: Path, tmp_pa
     program = on_rename("os.kill(os.getpid(), signal.SIGKILL)").replace("doomed", ".parquet") + textwrap.dedent(f"""
         import pickle
         import bloomparquet as bp
-        from bloomparquet.writing.retrofit.retrofit import AddFilters
-        from pyspark_bloomparquet.retrofit import executors as spread
-        spread.work(pickle.dumps((AddFilters({{"Id": bp.Bloom()}}), {path!r}, False, None)), {path!r})
+        from bloomparquet.writing.retrofit.change import AddFilters
+        from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
+        change_on_executor(pickle.dumps((AddFilters({{"Id": bp.Bloom()}}), {path!r}, False, None)), {path!r})
     """)
     before = Path(path).read_bytes()
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == -signal.SIGKILL
     assert Path(path).read_bytes() == before
     payload = pickle.dumps((AddFilters({"Id": bp.Bloom()}), path, False, None))
-    assert spread.work(payload, path).action == "added"
+    assert change_on_executor(payload, path).action == "added"
     assert os.listdir(Path(path).parent) == [name for name in os.listdir(Path(path).parent) if name.startswith("part")]
 
 

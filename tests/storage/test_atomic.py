@@ -19,7 +19,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.storage import atomic as replace
-from bloomparquet.storage.atomic import hidden_name, locked, replacing, sweep
+from bloomparquet.storage.atomic import hidden_name, replacing, sweep
 from bloomparquet.storage.files import FileInfo, LocalStorage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.core import graft_filters
@@ -132,7 +132,7 @@ def test_a_new_file_has_the_mode_of_any_new_file(parquet: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("change", ["add", "shrink", "in place"])
+@pytest.mark.parametrize("change", ["add", "shrink"])
 def test_the_owner_is_kept(parquet: Path, change: str) -> None:
     graft_filters(str(parquet), 1 << 15)
     os.chown(parquet, 4_711, 815)
@@ -140,7 +140,7 @@ def test_the_owner_is_kept(parquet: Path, change: str) -> None:
     if change == "add":
         add_filters(parquet, bloom="b")
     else:
-        shrink_filters(parquet, in_place_footer=change == "in place")
+        shrink_filters(parquet)
     found = parquet.stat()
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (4_711, 815, 0o640)
 
@@ -169,21 +169,19 @@ def test_extended_attributes_are_kept(parquet: Path) -> None:
     assert os.getxattr(parquet, "user.mine") == b"kept"
 
 
-@pytest.mark.parametrize("in_place", [True, False])
-def test_of_a_symbolic_link_the_file_is_replaced_and_not_it(parquet: Path, tmp_path: Path, in_place: bool) -> None:
+def test_of_a_symbolic_link_the_file_is_replaced_and_not_it(parquet: Path, tmp_path: Path) -> None:
     graft_filters(str(parquet), 1 << 15)
     link = tmp_path / "links" / "link.parquet"
     link.parent.mkdir()
     link.symlink_to(parquet)
     size = parquet.stat().st_size
-    shrink_filters(link, in_place_footer=in_place)
+    shrink_filters(link)
     assert link.is_symlink()
     assert parquet.stat().st_size < size
     assert (names(link), names(parquet)) == (["link.parquet"], ["a.parquet"])
-    if not in_place:
-        Path(hidden_name(str(parquet))).write_bytes(b"left")
-        add_filters(link, bloom="b")
-        assert names(parquet) == ["a.parquet"]
+    Path(hidden_name(str(parquet))).write_bytes(b"left")
+    add_filters(link, bloom="b")
+    assert names(parquet) == ["a.parquet"]
 
 
 def test_of_a_hard_link_the_other_name_keeps_the_old_file(parquet: Path) -> None:
@@ -208,10 +206,10 @@ def mounted(folder: Path, *options: str) -> Iterator[Path]:
 
 
 @needs_root
-@pytest.mark.parametrize("change", ["add", "shrink", "in place", "elsewhere"])
+@pytest.mark.parametrize("change", ["add", "shrink", "elsewhere"])
 def test_a_full_disk_is_an_error_and_the_file_is_as_it_was(parquet: Path, tmp_path: Path, change: str) -> None:
     content = graft_filters(str(parquet), 1 << 16) and parquet.read_bytes()
-    room = len(content) + (20_000 if change != "in place" else 4_000)
+    room = len(content) + 20_000
     with mounted(tmp_path / "small", "-t", "tmpfs", "-o", f"size={room}", "tmpfs") as small:
         path = small / "a.parquet"
         path.write_bytes(content)
@@ -219,7 +217,6 @@ def test_a_full_disk_is_an_error_and_the_file_is_as_it_was(parquet: Path, tmp_pa
             "add": lambda: add_filters(path, bloom="b"),
             "elsewhere": lambda: add_filters(parquet, small / "b.parquet", bloom="b"),
             "shrink": lambda: shrink_filters(path),
-            "in place": lambda: shrink_filters(path, in_place_footer=True),
         }
         with pytest.raises(OSError, match="No space left on device") as caught:
             changes[change]()
@@ -233,14 +230,13 @@ def test_a_full_disk_is_an_error_and_the_file_is_as_it_was(parquet: Path, tmp_pa
 
 
 @needs_root
-@pytest.mark.parametrize("in_place", [True, False])
-def test_a_directory_that_cannot_be_written_is_an_error(parquet: Path, tmp_path: Path, in_place: bool) -> None:
+def test_a_directory_that_cannot_be_written_is_an_error(parquet: Path, tmp_path: Path) -> None:
     graft_filters(str(parquet), 1 << 15)
     before = parquet.read_bytes()
     with mounted(tmp_path / "ro", "--bind", str(parquet.parent)) as folder:
         subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
         with pytest.raises(OSError, match="Read-only"):
-            shrink_filters(folder / "a.parquet", in_place_footer=in_place)
+            shrink_filters(folder / "a.parquet")
         assert (folder / "a.parquet").read_bytes() == before
         (outcome,) = add_filters(folder, tmp_path / "copies", bloom="b")
         assert outcome.action == "added"
@@ -326,7 +322,7 @@ def test_a_file_that_changes_meanwhile_is_left_as_it_is_then(tmp_path: Path, how
     assert how == "gone" or path.read_bytes() == found[how]
 
 
-@pytest.mark.parametrize("change", ["add", "shrink", "in place", "elsewhere"])
+@pytest.mark.parametrize("change", ["add", "shrink", "elsewhere"])
 def test_a_parquet_file_that_changes_while_it_is_read(
     parquet: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
@@ -353,7 +349,7 @@ def test_a_parquet_file_that_changes_while_it_is_read(
                 elif change == "elsewhere":
                     add_filters(parquet, parquet.parent.parent / "copy", bloom="b")
                 else:
-                    shrink_filters(parquet, in_place_footer=change == "in place")
+                    shrink_filters(parquet)
             except bp.BloomParquetError as error:
                 raised = str(error)
         found = parquet.read_bytes()
@@ -396,8 +392,7 @@ def test_processes_that_add_to_one_file_at_once(parquet: Path) -> None:
     assert names(parquet) == ["a.parquet"]
 
 
-@pytest.mark.parametrize("in_place", [True, False])
-def test_threads_that_change_one_file_at_once(parquet: Path, in_place: bool) -> None:
+def test_threads_that_change_one_file_at_once(parquet: Path) -> None:
     graft_filters(str(parquet), 1 << 15)
     before = pq.read_table(parquet)
     errors: list[BaseException] = []
@@ -407,7 +402,7 @@ def test_threads_that_change_one_file_at_once(parquet: Path, in_place: bool) -> 
         barrier.wait()
         try:
             if number % 2:
-                shrink_filters(parquet, in_place_footer=in_place)
+                shrink_filters(parquet)
             else:
                 add_filters(parquet, bloom="b")
         except bp.BloomParquetError:
@@ -436,20 +431,6 @@ def test_what_a_killed_writer_has_left_is_removed_and_taken_for_nothing(parquet:
     Path(hidden_name(str(parquet))).write_bytes(b"half of a file")
     assert add_filters(parquet.parent, bloom="a")[0].action == "unchanged"
     assert names(parquet) == ["a.parquet"]
-
-
-def test_a_lock_is_of_one_holder_and_ends_with_it(tmp_path: Path) -> None:
-    name = str(tmp_path / "lock")
-    with locked(name), pytest.raises(bp.BloomParquetError, match="another process"), locked(name):
-        pass
-    assert not os.path.exists(name)
-    with contextlib.suppress(ZeroDivisionError), locked(name, keep=True) as descriptor:
-        os.write(descriptor, b"kept")
-        raise ZeroDivisionError
-    assert Path(name).read_bytes() == b"kept"
-    with locked(name, keep=True) as descriptor:
-        assert os.read(descriptor, 9) == b"kept"
-    assert not os.path.exists(name)
 
 
 def test_points_of_a_kill_are_those_that_write(parquet: Path) -> None:
@@ -498,7 +479,7 @@ def test_a_file_may_have_the_longest_name_there_is(tmp_path: Path, parquet: Path
     parquet.rename(path)
     assert [outcome.action for outcome in bp.add_filters(path, bloom="a")] == ["added"]
     graft_filters(str(path), 1 << 15)
-    assert [outcome.action for outcome in bp.shrink_filters(path, in_place_footer=True)] == ["shrunk"]
+    assert [outcome.action for outcome in bp.shrink_filters(path)] == ["shrunk"]
     assert [name for name in os.listdir(tmp_path) if name != "data"] == [path.name]
 
 

@@ -166,7 +166,7 @@ def test_filters_that_are_full_are_dropped(tmp_path: Path, plaintext_footer: boo
 def test_what_did_not_change_keeps_its_bytes_though_it_could_be_opened(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", {"id": LARGE, "name": bp.Bloom()}, plaintext_footer=plaintext_footer)
     rest, before, end = others(path, ALL, {ID}), Path(path).read_bytes(), metadata(path, ALL)[0, ID][BLOOM_OFFSET]
-    shrink_filters(path, in_place_footer=True, keys=ALL)
+    shrink_filters(path, keys=ALL)
     assert Path(path).read_bytes()[:end] == before[:end]
     after = others(path, ALL, {ID})
     assert {place for place in rest if after[place] != rest[place]} == {(i, NAME) for i in range(GROUPS)}, "moved"
@@ -174,22 +174,6 @@ def test_what_did_not_change_keeps_its_bytes_though_it_could_be_opened(tmp_path:
     rest = others(path, ALL, {ID})
     shrink_filters(path, keys=ALL)
     assert others(path, ALL, {ID}) == rest
-
-
-@FOOTERS
-def test_shrinking_in_place_leaves_no_plain_text_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plaintext_footer: bool
-) -> None:
-    path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE), plaintext_footer=plaintext_footer)
-    before, inode = bitsets(path, ALL), Path(path).stat().st_ino
-    output = written(monkeypatch)
-    (outcome,) = shrink_filters(path, in_place_footer=True, keys=ALL)
-    assert (outcome.action, outcome.filters) == ("shrunk", 12)
-    assert (Path(path).stat().st_size, Path(path).stat().st_ino) == (outcome.bytes_after, inode)
-    found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
-    assert_hidden(b"".join(output) + Path(path).read_bytes(), found)
-    assert_hidden(b"".join(output), {place: bits for place, bits in before.items() if place[1] in (ID, NAME)})
-    assert bp.read_table(path, keys=ALL).equals(TABLE)
 
 
 def between(path: str, keys: bp.Keys) -> None:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bloomparquet.writing.retrofit import tail
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.core import graft_filters
 from tests.support.kill import every_point, killed_after, killed_at
@@ -34,10 +33,6 @@ def shrink(path: str) -> None:
     shrink_filters(path)
 
 
-def shrink_in_place(path: str) -> None:
-    shrink_filters(path, in_place_footer=True)
-
-
 def write(path: Path, rows: int) -> str:
     pq.write_table(
         pa.table({"a": np.arange(rows), "b": [f"text {i}" for i in range(rows)]}), path, row_group_size=rows // 2,
@@ -46,7 +41,7 @@ def write(path: Path, rows: int) -> str:
     return graft_filters(str(path), 1 << 18)
 
 
-CHANGES = {"add": add, "shrink": shrink, "shrink in place": shrink_in_place}
+CHANGES = {"add": add, "shrink": shrink}
 
 
 def before_and_after(path: str, change: Any) -> tuple[bytes, bytes]:
@@ -58,11 +53,9 @@ def before_and_after(path: str, change: Any) -> tuple[bytes, bytes]:
     return old, new
 
 
-def assert_old_or_new(path: str, old: bytes, new: bytes, change: Any, *, in_place: bool) -> bool:
+def assert_old_or_new(path: str, old: bytes, new: bytes, change: Any) -> bool:
     """What is there is one of the two; the next run makes it the new one, and leaves nothing else. Whether the old one
     was there."""
-    if in_place:
-        tail.recover(path)
     found = Path(path).read_bytes()
     assert found in (old, new), "the file is neither the old nor the new one"
     change(path)
@@ -83,9 +76,9 @@ def test_killed_at_every_point(tmp_path: Path, name: str) -> None:
     found = []
     for point in points:
         killed_at(point, change, path)
-        found.append(assert_old_or_new(path, old, new, change, in_place=name == "shrink in place"))
+        found.append(assert_old_or_new(path, old, new, change))
     assert {True, False} <= set(found), "it was always the same file"
-    assert found == sorted(found, reverse=True) or name == "shrink in place"
+    assert found == sorted(found, reverse=True)
 
 
 def test_killed_at_every_point_of_writing_elsewhere(tmp_path: Path) -> None:
@@ -115,37 +108,4 @@ def test_killed_at_any_moment(tmp_path: Path, name: str) -> None:
     moments = random.Random(0)
     for _ in range(KILLS):
         killed_after(moments.uniform(0, 1.2 * takes), change, path)
-        assert_old_or_new(path, old, new, change, in_place=name == "shrink in place")
-
-
-def recover(path: str) -> None:
-    tail.recover(path)
-
-
-def test_killed_while_the_old_end_is_put_back(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", 400)
-    old, new = before_and_after(path, shrink_in_place)
-    torn, saved = _torn(path, old, new)
-    states = []
-    Path(path).write_bytes(torn)
-    Path(tail.saved_name(path)).write_bytes(saved)
-    for point in [*every_point(recover, path)]:
-        Path(path).write_bytes(torn)
-        Path(tail.saved_name(path)).write_bytes(saved)
-        killed_at(point, recover, path)
-        states.append(Path(path).read_bytes())
-        assert_old_or_new(path, old, new, shrink_in_place, in_place=True)
-    assert old in states
-
-
-def _torn(path: str, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """What a process that was killed in the midst of shrinking in place has left: the file, and the saved ends."""
-    for point in [*every_point(shrink_in_place, path)]:
-        Path(path).write_bytes(old)
-        killed_at(point, shrink_in_place, path)
-        saved = Path(tail.saved_name(path))
-        found, ends = Path(path).read_bytes(), saved.read_bytes() if saved.exists() else b""
-        saved.unlink(missing_ok=True)
-        if found not in (old, new):
-            return found, ends
-    raise AssertionError("the file was never torn")
+        assert_old_or_new(path, old, new, change)

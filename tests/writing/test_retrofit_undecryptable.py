@@ -115,7 +115,6 @@ def test_without_the_footer_key_nothing_changes(tmp_path: Path, keys: bp.Keys | 
         lambda: add_filters(path, bloom="id", keys=keys),
         lambda: add_filters(path, tmp_path / "copy", bloom="id", keys=keys),
         lambda: shrink_filters(path, keys=keys),
-        lambda: shrink_filters(path, keys=keys, in_place_footer=True),
     ):
         with pytest.raises(bp.EncryptionError, match=r"a.parquet: the file .* and is left as it is.*footer"):
             change()

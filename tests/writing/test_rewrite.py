@@ -142,25 +142,6 @@ def test_replacing_closes_the_hole_as_well(path: str, where: str) -> None:
     assert add_filters(path, bloom=["a"], replace=True)[0].action == "unchanged"
 
 
-@pytest.mark.parametrize("where", PLACES)
-def test_the_footer_alone_can_be_shrunk_in_place(path: str, where: str) -> None:
-    place_filters(path, 1 << 15, where=where, columns={0: True, 1: False})
-    before, inode = copy(path), Path(path).stat().st_ino
-    (outcome,) = shrink_filters(path, in_place_footer=True)
-    if where == "between":  # behind the last pages there is but the last row group's
-        assert Path(path).stat().st_size > 4 * (1 << 15)
-    else:
-        assert Path(path).stat().st_size < (1 << 15)
-    assert outcome.action == "shrunk"
-    assert outcome.bytes_after == Path(path).stat().st_size
-    assert Path(path).stat().st_ino == inode
-    assert_only_filters_changed(before, path, moved=True)
-    assert_filters_hold_all(path, {0, 1})
-    assert max(sizes(path)) <= 1_024
-    kept = max(stop for _, chunk in chunks(decode(read_footer(before))) for _, stop in [pages(chunk)])
-    assert Path(path).read_bytes()[:kept] == Path(before).read_bytes()[:kept]
-
-
 def test_filters_that_go_altogether_leave_nothing(path: str) -> None:
     place_filters(path, 32, where="between", columns={0: True})  # 300 values in one block: it lets all through
     before = copy(path)

@@ -105,17 +105,11 @@ def add(
     show_default=True,
     help="Drop filters that let through so much of what is absent.",
 )
-@click.option(
-    "--in-place-footer",
-    is_flag=True,
-    help="Write only the end of each file, where it lies: faster, but nobody may read it meanwhile.",
-)
 @_placing
 def shrink(
     path: tuple[str, ...],
     fpp: float,
     drop_above: float,
-    in_place_footer: bool,
     output: str | None,
     keys: Keys | None,
     dry_run: bool,
@@ -125,8 +119,6 @@ def shrink(
 
     What a smaller filter proves is what it would have proven if it had been written so.
     """
-    if in_place_footer and output is not None:
-        raise click.UsageError("--in-place-footer and --output exclude each other.")
     import bloomparquet as bp
 
     def work(progress: Progress) -> list[FileOutcome]:
@@ -135,7 +127,6 @@ def shrink(
             output,
             fpp=fpp,
             drop_above=drop_above,
-            in_place_footer=in_place_footer,
             dry_run=dry_run,
             on_error="report",
             progress=progress,

@@ -6,7 +6,7 @@ only conversions that keep every value and its meaning are made here, and all ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.query.columns import SchemaNode
 from bloomparquet.query.evaluate import family_of
 from bloomparquet.query.names import Names
+from bloomparquet.query.nested import map_leaf_types
 
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
@@ -52,23 +53,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         views = isinstance(leaf, pa.BaseExtensionType) and not isinstance(leaf, pa.UuidType)
         return _plain(leaf.storage_type) if views else leaf
 
-    return rebuild(kind, below)
-
-
-def rebuild(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """`kind` with each type in it that is no struct, list or map changed, from left to right."""
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(rebuild(field.type, change)) for field in kind])
-    if pa.types.is_map(kind):
-        key, item = kind.key_field, kind.item_field
-        key = key.with_type(rebuild(key.type, change))
-        return pa.map_(key, item.with_type(rebuild(item.type, change)), keys_sorted=kind.keys_sorted)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        value = kind.value_field.with_type(rebuild(kind.value_type, change))
-        if pa.types.is_fixed_size_list(kind):
-            return pa.list_(value, kind.list_size)
-        return pa.list_(value) if pa.types.is_list(kind) else pa.large_list(value)
-    return change(kind)
+    return map_leaf_types(kind, below)
 
 
 def _arrow_schema(footer: Footer) -> pa.Schema:
@@ -92,7 +77,7 @@ def readable(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
 
     def change(leaf: pa.DataType) -> pa.DataType:
         if isinstance(leaf, pa.BaseExtensionType):
-            rebuild(leaf.storage_type, change)  # for the leaves that it takes
+            map_leaf_types(leaf.storage_type, change)  # for the leaves that it takes
             return leaf
         stored = next(leaves, None)
         if stored is not None and stored.physical_type == "INT96":
@@ -101,7 +86,7 @@ def readable(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
             return pa.uuid()
         return _WITHOUT_VIEWS.get(leaf, leaf)
 
-    return rebuild(kind, change)
+    return map_leaf_types(kind, change)
 
 
 def _leaves(node: SchemaNode) -> Iterator[SchemaNode]:

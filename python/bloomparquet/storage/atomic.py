@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import pyarrow.fs
 import xxhash
 
-from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError
+from bloomparquet.errors import BloomParquetError, FileBusyError, FormatError, UnsupportedError
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
 from bloomparquet.storage.staleness import is_unchanged
 
@@ -70,17 +70,12 @@ def replacing(storage: Storage, path: str, old: FileInfo | None = None) -> Itera
 
 
 def hidden_name(path: str) -> str:
-    """What the new file of `path` is called while it is written."""
-    return beside(path, _SUFFIX)
-
-
-def beside(path: str, suffix: str) -> str:
-    """A hidden name in the directory of `path` that belongs to that file alone."""
+    """The name of the new file of `path` while it is written: hidden, and in the same directory."""
     directory, slash, name = path.rpartition("/")
     raw = name.encode("utf-8", "surrogateescape")
-    if len(raw) + len(suffix) + 1 > _LONGEST_NAME:
+    if len(raw) + len(_SUFFIX) + 1 > _LONGEST_NAME:
         name = xxhash.xxh3_128_hexdigest(raw)
-    return f"{directory}{slash}.{name}{suffix}"
+    return f"{directory}{slash}.{name}{_SUFFIX}"
 
 
 def sweep(storage: Storage, path: str) -> None:
@@ -90,55 +85,39 @@ def sweep(storage: Storage, path: str) -> None:
         return
     hidden = hidden_name(os.path.realpath(path))
     if os.path.lexists(hidden):
-        with contextlib.suppress(BloomParquetError), locked(hidden):
-            pass
+        with contextlib.suppress(BloomParquetError):
+            _remove(_open_locked(hidden, 0o600), hidden)
 
 
-@contextmanager
-def locked(path: str, *, mode: int = 0o600, keep: bool = False) -> Iterator[int]:
-    """A descriptor of the file at `path`, made if need be, that this process alone has; when the block ends, the file
-    goes. Only one that is to be kept, with what a killed process has left in it, outlives an error.
+def _open_locked(path: str, mode: int) -> int:
+    """A descriptor of the new, empty file at `path`. What a killed process has left there is removed.
 
-    Raises BloomParquetError where another process, or another thread, has the file.
+    Raises FileBusyError where another process, or another thread, has locked the file.
     """
-    descriptor = _open_locked(path, mode, keep)
-    done = not keep
-    try:
-        yield descriptor
-        done = True
-    finally:
-        if (done or os.fstat(descriptor).st_size == 0) and _is_at(descriptor, path):
-            os.unlink(path)
-        os.close(descriptor)
-
-
-def _open_locked(path: str, mode: int, keep: bool) -> int:
     while True:
         try:
             descriptor, fresh = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), True
         except FileExistsError:
             try:
-                descriptor, fresh = _open_there(path, keep), False
+                descriptor, fresh = _open_there(path), False
             except FileNotFoundError:
                 continue
         if not _lock(descriptor):
             os.close(descriptor)
-            raise BloomParquetError(f"{path}: another process is writing this file; wait until it is done")
+            raise FileBusyError(f"{path}: another process is writing this file; wait until it is done")
         if _is_at(descriptor, path):
-            if fresh or keep:
+            if fresh:
                 return descriptor
             os.unlink(path)
         os.close(descriptor)
 
 
-def _open_there(path: str, keep: bool) -> int:
+def _open_there(path: str) -> int:
     flags = os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         try:
             descriptor = os.open(path, os.O_RDWR | flags)  # a network file system locks only what may be written
         except PermissionError:  # it has the mode of the file that it was to replace already
-            if keep:
-                raise
             descriptor = os.open(path, os.O_RDONLY | flags)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
@@ -171,6 +150,13 @@ def _is_at(descriptor: int, path: str) -> bool:
     return os.path.samestat(there, os.fstat(descriptor))
 
 
+def _remove(descriptor: int, path: str) -> None:
+    """Close the file, and remove it unless `path` is another file by now."""
+    if _is_at(descriptor, path):
+        os.unlink(path)
+    os.close(descriptor)
+
+
 class _LocalOutput:
     """Written beside its place, renamed into it."""
 
@@ -181,7 +167,7 @@ class _LocalOutput:
         if os.path.isdir(self._path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         self._before = os.stat(self._path) if old is not None or os.path.exists(self._path) else None
-        self._descriptor = _open_locked(self._hidden, 0o666 if self._before is None else 0o600, False)
+        self._descriptor = _open_locked(self._hidden, 0o666 if self._before is None else 0o600)
         self._source: tuple[str, int] | None = None
         self._committed = False
 
@@ -215,10 +201,10 @@ class _LocalOutput:
             self._take_after(self._before)
         os.fsync(self._descriptor)
         _require_unchanged(self._storage, self._old)
-        forget_checksum(self._given)
+        _forget_checksum(self._given)
         os.rename(self._hidden, self._path)
         self._committed = True
-        flush_directory(self._path)
+        _flush_directory(self._path)
 
     def _take_after(self, before: os.stat_result) -> None:
         found = os.fstat(self._descriptor)
@@ -239,9 +225,10 @@ class _LocalOutput:
 
     def close(self) -> None:
         self._close_source()
-        if not self._committed and _is_at(self._descriptor, self._hidden):
-            os.unlink(self._hidden)
-        os.close(self._descriptor)
+        if self._committed:
+            os.close(self._descriptor)
+        else:
+            _remove(self._descriptor, self._hidden)
         self._descriptor = -1  # its number may soon be another file's
 
     def _close_source(self) -> None:
@@ -305,7 +292,7 @@ class _RemoteOutput:
             warnings.warn(f"{self._hidden} is of no use any more, and could not be deleted: {error}", stacklevel=2)
 
 
-def forget_checksum(path: str) -> None:
+def _forget_checksum(path: str) -> None:
     """Remove what Hadoop keeps beside a local file to check its bytes by, before they change: a file without it is
     read unchecked, one with that of other bytes not at all."""
     for place in {path, os.path.realpath(path)}:
@@ -329,7 +316,7 @@ def _attributes(path: str) -> list[str]:
         return []
 
 
-def flush_directory(path: str) -> None:
+def _flush_directory(path: str) -> None:
     """Make the name of the local file at `path` as durable as its bytes, where its directory can be flushed."""
     try:
         descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)

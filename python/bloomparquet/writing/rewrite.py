@@ -164,13 +164,8 @@ def _move(opened: OpenFooter, moved: Callable[[int], int]) -> None:
                     struct[field_id] = moved(struct[field_id])
 
 
-def data_end(path: str, footer: Footer) -> int:
-    """Where the last page of the file at `path` ends, of columns whose metadata opens; what follows are filters, page
-    indexes and the footer."""
-    return _data_end(OpenFooter.read(path, footer))
-
-
 def _data_end(opened: OpenFooter) -> int:
+    """The end of the last page. Columns whose metadata does not open are left out."""
     return max((stop for metadata in opened.metadata.values() for _, stop in [_pages(metadata)]), default=0)
 
 

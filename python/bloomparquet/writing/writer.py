@@ -25,6 +25,7 @@ from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.values.bounds import bounds_of
 from bloomparquet.planning.dataset import PathLike
 from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.nested import leaf_arrays
 from bloomparquet.storage.atomic import Output, replacing, sweep
 from bloomparquet.storage.files import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
@@ -33,10 +34,9 @@ from bloomparquet.writing.encrypted_writer import SealedFile
 from bloomparquet.writing.encryption import Encryption, as_encryption
 from bloomparquet.writing.filters.build import insert_equals, num_bytes_for, sized
 from bloomparquet.writing.filters.locate import Extent, Place
-from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
+from bloomparquet.writing.filters.spec import EVERY_COLUMN, WRITE_ORC, Bloom, BloomSpec, by_column, choose
 from bloomparquet.writing.outcome import FileOutcome, describe, warn_of_filters
 from bloomparquet.writing.pyarrow_output import filters_in, footer_of
-from bloomparquet.writing.retrofit.footers import WRITE_ORC
 from bloomparquet.writing.rewrite import Filters, rewrite
 
 _ROWS = 1 << 20
@@ -317,19 +317,9 @@ def _room_for(leaf: LeafColumn, wanted: Bloom, rows: int, first: pa.Table | None
     """The bytes to begin with. Of a list there may be any number of elements in a row; other row groups are taken to
     have no more than a few times as many as the first one."""
     if leaf.repeated and first is not None:
-        found = max(map(_most_elements, first.column(leaf.path[0]).chunks), default=0)
-        rows = max(rows, _MORE_ELEMENTS * found)
+        elements = (len(each) for chunk in first.column(leaf.path[0]).chunks for each in leaf_arrays(chunk))
+        rows = max(rows, _MORE_ELEMENTS * max(elements, default=0))
     return num_bytes_for(wanted, rows)
-
-
-def _most_elements(array: Any) -> int:
-    """How many elements the longest of the arrays below lists and structs has."""
-    if not pa.types.is_nested(array.type):
-        return len(array)
-    if pa.types.is_map(array.type):
-        return max(_most_elements(array.keys), _most_elements(array.items))
-    children = array.flatten() if pa.types.is_struct(array.type) else [array.flatten()]
-    return max(map(_most_elements, children), default=0)
 
 
 def _bytes_per_row(batch: pa.RecordBatch) -> int:

@@ -22,7 +22,7 @@ from bloomparquet.errors import EncryptionError, OptionError, PlanError
 from bloomparquet.parquet.encryption.keys import Keys, load_keys
 
 _SECONDS_KEPT = 600.0
-_SECONDS_TRUSTED = 5.0  # also where it opens nothing; twice as long each time that this was of no use
+_LEAST_SECONDS_KEPT = 5.0  # also after a decryption failure
 _SPARKS_FILES = "userFiles-"
 _ALLOWED = "BLOOMPARQUET_KEY_PROVIDERS"
 _WHERE_FOUND = (
@@ -32,7 +32,6 @@ _WHERE_FOUND = (
 
 _lock = threading.Lock()
 _asked: dict[str, _Answer] = {}
-_trusted: dict[str, float] = {}  # seconds
 
 
 class _Answer:
@@ -118,17 +117,17 @@ def provided_keys(provider: str | None, patience: float | None = None, shipped_f
 
 
 def doubt(provider: str | None) -> None:
-    """What `provider` gave has not opened everything: it is to be asked again, unless it was asked just now."""
+    """Invalidate the cached keys of `provider` after a decryption failure, unless they were fetched in the last few
+    seconds."""
     with _lock:
         answer = _asked.get(provider or "")
-        if answer is not None and answer.age > (trusted := _trusted.get(answer.provider, _SECONDS_TRUSTED)):
-            _trusted[answer.provider] = min(2 * trusted, _SECONDS_KEPT)
+        if answer is not None and answer.age > _LEAST_SECONDS_KEPT:
             del _asked[answer.provider]
 
 
 @contextmanager
 def doubted(provider: str | None) -> Iterator[None]:
-    """The provider is doubted where something does not open within."""
+    """Invalidate the cached keys of `provider` if the block raises EncryptionError."""
     try:
         yield
     except EncryptionError:

@@ -18,6 +18,7 @@ from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users g
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from bloomparquet.errors import UnsupportedError
+from bloomparquet.query.nested import leaf_arrays
 from pyspark_bloomparquet.read.spark_schema import resolve
 
 _JULIAN_END_DAYS = -141427  # 1582-10-15, the first day of the Gregorian calendar
@@ -213,28 +214,19 @@ def _variant(array: pa.StructArray, target: pa.StructType, place: str) -> pa.Arr
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
 
 
-def _refuse_old(column: Any, place: str) -> None:
-    for child in _children(column):
-        _refuse_old(child, place)
-    if pa.types.is_date(column.type):
-        oldest, limit = pc.min(column.cast(pa.int32())).as_py(), _JULIAN_END_DAYS
-    elif pa.types.is_timestamp(column.type):
-        oldest, limit = pc.min(column.cast(pa.int64())).as_py(), _JULIAN_END_MICROS
-    else:
-        return
-    if oldest is not None and oldest < limit:
-        raise UnsupportedError(
-            f"{place} was written in the calendar of Spark 2 and has values from before it agreed with today's; "
-            "read it by spark.read.parquet, or give a schema that leaves it out"
-        )
-
-
-def _children(column: Any) -> list[pa.Array]:
-    if pa.types.is_struct(column.type):
-        return list(column.flatten())
-    if pa.types.is_map(column.type):
-        return [column.keys, column.items]
-    return [column.values] if pa.types.is_list(column.type) else []
+def _refuse_old(column: pa.Array, place: str) -> None:
+    for leaf in leaf_arrays(column):
+        if pa.types.is_date(leaf.type):
+            oldest, limit = pc.min(leaf.cast(pa.int32())).as_py(), _JULIAN_END_DAYS
+        elif pa.types.is_timestamp(leaf.type):
+            oldest, limit = pc.min(leaf.cast(pa.int64())).as_py(), _JULIAN_END_MICROS
+        else:
+            continue
+        if oldest is not None and oldest < limit:
+            raise UnsupportedError(
+                f"{place} was written in the calendar of Spark 2 and has values from before it agreed with today's; "
+                "read it by spark.read.parquet, or give a schema that leaves it out"
+            )
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:

@@ -16,8 +16,9 @@ from bloomparquet.errors import FileChangedError, FormatError, OptionError
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.partitions import to_array
 from bloomparquet.query.evaluate import mask
+from bloomparquet.query.nested import map_leaf_types
 from bloomparquet.query.predicate import columns
-from bloomparquet.reading.arrow_schema import cast, readable, rebuild
+from bloomparquet.reading.arrow_schema import cast, readable
 from bloomparquet.reading.parquet import read_row_groups
 from bloomparquet.storage.files import ReadCount, open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged
@@ -172,7 +173,7 @@ class _FileReader:
 
 def _planned_type(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
     """The type that planning judged the column by; a duration is the number that Spark sees."""
-    return rebuild(readable(kind, node), lambda leaf: pa.int64() if pa.types.is_duration(leaf) else leaf)
+    return map_leaf_types(readable(kind, node), lambda leaf: pa.int64() if pa.types.is_duration(leaf) else leaf)
 
 
 def _filter(batch: pa.RecordBatch, matching: pa.BooleanArray) -> pa.RecordBatch:

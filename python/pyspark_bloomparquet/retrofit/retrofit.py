@@ -8,36 +8,30 @@ What is Spark's own is here: what its users call a path and a column, and that i
 from __future__ import annotations
 
 import os
+import pickle
 import re
+import socket
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bloomparquet.errors import OptionError, PlanError, UnsupportedError, listed, quoted
+from bloomparquet.errors import BloomParquetError, FileBusyError, OptionError, UnsupportedError, quoted
 from bloomparquet.planning.dataset import Dataset, Paths
-from bloomparquet.query.columns import FileSchema
-from bloomparquet.query.names import fold
 from bloomparquet.query.predicate import Column
-from bloomparquet.query.resolve import readings
-from bloomparquet.storage.files import is_glob
+from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, is_glob, open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
-from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, by_column
+from bloomparquet.writing.filters.spec import BloomSpec, by_column
 from bloomparquet.writing.outcome import FIELDS, FileOutcome
-from bloomparquet.writing.retrofit.retrofit import AddFilters, Change, Named, ShrinkFilters, planned
+from bloomparquet.writing.retrofit.change import Change, Job, ShrinkFilters, change_file
+from bloomparquet.writing.retrofit.retrofit import plan_filters
 from pyspark_bloomparquet.options.key_provider import provided_keys
-from pyspark_bloomparquet.retrofit.executors import spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from bloomparquet.parquet.metadata.footer import Footer
-    from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-    from bloomparquet.writing.filters.locate import Extent
-    from bloomparquet.writing.rewrite import Filters
 
 OUTCOME = (
     "path STRING, action STRING, bytes_before BIGINT, bytes_after BIGINT, filters INT, filter_bytes BIGINT, "
@@ -48,6 +42,8 @@ OUTCOME = (
 """The schema of the returned DataFrame: that of the core's outcomes, and the new filters of each column."""
 
 _NO_FILE_SYSTEM = ("UnsupportedFileSystemException", "No FileSystem for scheme", "ClassNotFoundException")
+_MOST_SECONDS_BUSY = 600.0  # for another process to finish writing a file
+_ATTEMPTS = 5
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:")
 _NAME_PARTS = re.compile(r"(?:(?:^|\.)(?:`((?:[^`]|``)+)`|([^`.]+)))")
 
@@ -72,6 +68,8 @@ def add_filters(
     ``added``, ``unchanged`` for a file that has the filters already (so running it again does what is left), or
     ``failed``, with ``error``: such a file is as it was, and the others are done. A file that was done by an attempt
     of which Spark has lost the result is ``unchanged``. With `dry_run` nothing is written, and rows say what would be.
+    Where Spark gives up the job, because a Python worker was killed or the job was cancelled, its error is raised:
+    files that were replaced stay so, and running it again does what is left.
 
     A path without a scheme is one of Spark's default file system. The executors open the files by themselves, under the
     same paths, in the Python that Spark runs there, which must have this package. DataFrames and tables that have
@@ -87,11 +85,8 @@ def add_filters(
     """
     table = _Table.find(spark, path, files_per_task, key_provider)
     asked: Any = {_column(name): wanted for name, wanted in by_column(bloom).items()}
-    if spark.conf.get("spark.sql.caseSensitive") == "true":
-        change = planned(table.dataset, asked, replace)
-    else:
-        found = planned(table.dataset, asked, replace, _spell)
-        change = _AddFiltersInAnyCase(found.bloom, found.replace, found.unasked)
+    case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
+    change = plan_filters(table.dataset, asked, replace, case_sensitive=case_sensitive)
     return table.run(change, "add Bloom filters to", dry_run)
 
 
@@ -143,57 +138,99 @@ class _Table:
         return cls(spark, paths, dataset, files_per_task, key_provider)
 
     def run(self, change: Change, what: str, dry_run: bool) -> DataFrame:
-        files = self.dataset.files
-        require_writable(self.dataset.storage, directories_of(self.dataset.storage, (file.path for file in files)))
-        context = self.spark.sparkContext
-        with _described(self.spark, f"{what} {len(files):,} files"):
-            outcomes = spread(context, change, self.paths[0], files, self.files_per_task, dry_run, self.key_provider)
-        if not dry_run and any(outcome.action in ("added", "shrunk") for outcome in outcomes.values()):
-            for path in self.paths:
-                _refresh(self.spark, path)
+        storage, files = self.dataset.storage, self.dataset.files
+        require_writable(storage, directories_of(storage, (file.path for file in files)))
+        outcomes: dict[str, FileOutcome] = {}
+        try:
+            with _described(self.spark, f"{what} {len(files):,} files"):
+                outcomes = self._change_on_executors(change, dry_run)
+        finally:
+            # A job that failed may have replaced files as well.
+            if not dry_run and (not outcomes or any(each.action in ("added", "shrunk") for each in outcomes.values())):
+                for path in self.paths:
+                    _refresh(self.spark, path)
         rows = [_row(outcomes[path]) for path in dict.fromkeys(file.path for file in files)]
         return self.spark.createDataFrame(rows, OUTCOME)
 
-
-@dataclass(frozen=True)
-class _AddFiltersInAnyCase(AddFilters):
-    """The same for columns by whatever name that differs from a file's by case alone."""
-
-    def changes(
-        self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount
-    ) -> tuple[Filters, list[Extent], Mapping[int, Bloom]]:
-        schema, of = footer.layout.schema, self.bloom
-        asked = _spell({name: of[name] for name in of if name not in self.unasked}, schema, file.path)
-        spelt = {**_spell({name: of[name] for name in of if name in self.unasked}, schema, file.path), **asked}
-        unasked = frozenset(name for name in spelt if name not in asked)
-        return AddFilters(spelt, self.replace, unasked).changes(storage, file, footer, count)
-
-
-def _spell(bloom: Named, schema: FileSchema, path: str) -> Named:
-    """`bloom` by the file's own names. PlanError for a name that could be several of them."""
-    spelt: dict[str | Column, Bloom] = {}
-    for column, wanted in bloom.items():
-        spelt[column if column == EVERY_COLUMN else _own_name(column, schema, path)] = wanted
-    return spelt
+    def _change_on_executors(self, change: Change, dry_run: bool) -> dict[str, FileOutcome]:
+        """The outcomes by path. Large files are started first."""
+        by_size = sorted(self.dataset.files, key=lambda file: -file.size)
+        paths = list(dict.fromkeys(file.path for file in by_size))
+        tasks = [paths[at : at + self.files_per_task] for at in range(0, len(paths), self.files_per_task)]
+        payload = pickle.dumps((change, self.paths[0], dry_run, self.key_provider))
+        results = self.spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(_task(payload)).collect()
+        for result in results:
+            if isinstance(result, tuple):
+                executable, host, reason = result
+                raise UnsupportedError(
+                    f"{executable} on {host}, which Spark runs its Python tasks with, cannot import bloomparquet "
+                    f"({reason}); install it there, or name an interpreter that has it in PYSPARK_PYTHON before the "
+                    "session is started"
+                )
+        return {path: outcome for paths, done in zip(tasks, results, strict=True) for path, outcome in zip(paths, done)}
 
 
-def _own_name(column: str | Column, schema: FileSchema, path: str) -> str | Column:
-    """The path of the leaf or group that `column` names; `column` where there is none."""
-    for names in [column] if isinstance(column, tuple) else readings((column,)):
-        same = {
-            leaf.path[: len(names)]: None
-            for leaf in schema.leaves
-            if [fold(name, False) for name in leaf.path[: len(names)]] == [fold(name, False) for name in names]
-        }
-        if len(same) > 1:
-            several = listed(".".join(found) for found in same)
-            raise PlanError(
-                f"{path}: column {quoted('.'.join(names))} could be any of {several}; "
-                "set spark.sql.caseSensitive to true to tell them apart"
-            )
-        if same:
-            return next(iter(same))
-    return column
+def _task(payload: bytes) -> Callable[[list[str]], list[Any]]:
+    """The function of a task: files to a list with their outcomes, or with what an executor lacks."""
+
+    # A nested function is pickled by value. By reference, it could not be loaded where the package is missing.
+    def run(paths: list[str]) -> list[Any]:
+        import socket
+        import sys
+
+        try:
+            from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
+        except ImportError as error:
+            return [(sys.executable, socket.gethostname(), str(error))]
+        return [[change_on_executor(payload, path) for path in paths]]
+
+    return run
+
+
+def change_on_executor(payload: bytes, path: str) -> FileOutcome:
+    """Change one file, on an executor. Errors are returned in the outcome.
+
+    Spark may run two attempts at a task at once, or one after another that was killed. So a file that another process
+    is writing is waited for, and is listed anew for each try.
+    """
+    change, location, dry_run, key_provider = pickle.loads(payload)
+    storage, _ = open_storage(location)
+    try:
+        keys = provided_keys(key_provider)
+    except OptionError as error:
+        return _failed(path, 0, f"{path}: on {socket.gethostname()}: {error}")
+    until = time.monotonic() + _MOST_SECONDS_BUSY
+    attempts = 0
+    while True:
+        attempts += 1
+        file = None
+        try:
+            (file,) = storage.list_files(path, recursive=False)
+            return change_file(change, storage, storage, Job(file), keys=keys, dry_run=dry_run)
+        except Exception as error:  # noqa: BLE001 - the other files are changed all the same
+            if isinstance(error, FileBusyError) and time.monotonic() < until:
+                time.sleep(0.2)
+            elif file is None or attempts >= _ATTEMPTS or not _may_pass(error, storage, file, attempts):
+                return _failed(path, 0 if file is None else file.size, _text(error))
+
+
+def _may_pass(error: Exception, storage: Storage, file: FileInfo, attempts: int) -> bool:
+    """Whether another attempt may succeed: the file has changed under this one, or a request to a storage failed."""
+    if isinstance(error, OSError) and not isinstance(storage, LocalStorage) and attempts == 1:
+        return True
+    try:
+        return storage.list_files(file.path, recursive=False) != [file]
+    except OSError:
+        return False
+
+
+def _failed(path: str, size: int, error: str) -> FileOutcome:
+    return FileOutcome(path, "failed", size, size, error=error)
+
+
+def _text(error: Exception) -> str:
+    # The text of an unexpected error says too little without its type.
+    return str(error) if isinstance(error, BloomParquetError | OSError) else f"{type(error).__name__}: {error}"
 
 
 def _column(name: str | Column) -> str | Column:

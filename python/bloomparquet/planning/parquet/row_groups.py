@@ -184,7 +184,7 @@ class RowGroups:
 
     @classmethod
     def of_footers(
-        cls, storage: Storage, files: Sequence[FileInfo], footers: Sequence[Footer], keys: Keys | None = None
+        cls, storage: Storage, files: Sequence[FileInfo], footers: Sequence[Footer], keys: Keys | None
     ) -> RowGroups:
         numbers: dict[int, int] = {}
         layouts: list[Layout] = []

@@ -28,6 +28,7 @@ from bloomparquet.parquet.thrift import reader as thrift
 from bloomparquet.parquet.thrift.struct import Items, Tree, read_tree, write_tree
 from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.query.names import shown
+from bloomparquet.query.nested import leaf_arrays
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
 from bloomparquet.writing.filters.build import fill, num_bytes_for
 from bloomparquet.writing.filters.spec import Bloom
@@ -153,7 +154,8 @@ def _decode(
         source = pq.ParquetFile(pa.BufferReader(pages_of_chunk), metadata=whole, page_checksum_verification=True)
         for batch in source.iter_batches(batch_size=batch_size, use_threads=False):
             seen += batch.num_rows
-            yield _flatten(batch.column(0))
+            (leaf,) = leaf_arrays(batch.column(0))
+            yield leaf.drop_null()
     except OSError as error:  # pyarrow's word for damage: no file is read here
         raise FormatError(str(error)) from error
     if seen != rows:
@@ -214,10 +216,3 @@ def _leaf_element(node: SchemaNode, repetition: str) -> Tree:
     if physical == "FIXED_LEN_BYTE_ARRAY":
         element.put(2, thrift.I32, _INT96_BYTES if is_int96 else node.type_length or 0)
     return element
-
-
-def _flatten(array: pa.Array) -> pa.Array:
-    """The values below structs and lists, without nulls."""
-    while pa.types.is_nested(array.type):
-        (array,) = array.flatten() if pa.types.is_struct(array.type) else (array.flatten(),)
-    return array.drop_null()

@@ -9,11 +9,15 @@ from bloomparquet.errors import OptionError, PlanError, UnsupportedError, brief,
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value
 from bloomparquet.parquet.values.encoding import family_of
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import fold, shown
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import readings
 
 EVERY_COLUMN = "*"
+WRITE_ORC = (
+    "write ORC with the option bloomColumns of Spark's format bloomorc, or with bloom_filter_columns of "
+    "pyarrow.orc.write_table"
+)
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,17 @@ def by_column(bloom: BloomSpec) -> dict[str | Column, Bloom]:
 
 
 def choose(
-    bloom: Mapping[str | Column, Bloom], schema: FileSchema, path: str, *, absent_ok: bool = False
+    bloom: Mapping[str | Column, Bloom],
+    schema: FileSchema,
+    path: str,
+    *,
+    absent_ok: bool = False,
+    case_sensitive: bool = True,
 ) -> dict[int, Bloom]:
     """The leaves that get a filter, by index. ``"*"`` is all that can carry one.
 
-    Raises PlanError for a column that the file at `path` does not have, unless that is `absent_ok`, and
-    UnsupportedError for one that cannot carry a useful filter.
+    Raises PlanError for a column that the file at `path` does not have, unless that is `absent_ok`, and for one that
+    could be several unless `case_sensitive`. Raises UnsupportedError for a column that cannot carry a useful filter.
     """
     chosen: dict[int, Bloom] = {}
     for column, wanted in bloom.items():
@@ -80,8 +89,9 @@ def choose(
             useful = (leaf.index for leaf in schema.leaves if refusal(leaf) is None)
             chosen = {**dict.fromkeys(useful, wanted), **chosen}
             continue
+        own_name = column if case_sensitive else _resolve_case(column, schema, path)
         try:
-            leaf = find_leaf(column, schema, path)
+            leaf = find_leaf(own_name, schema, path)
         except PlanError:
             if absent_ok:
                 continue
@@ -91,6 +101,22 @@ def choose(
             raise UnsupportedError(f"{path}: column {brief(shown(leaf.path))} ({leaf.describe()}) {reason}")
         chosen[leaf.index] = wanted
     return chosen
+
+
+def _resolve_case(column: str | Column, schema: FileSchema, path: str) -> str | Column:
+    """The path of the leaf or group that `column` names, whatever its case; `column` if there is none."""
+    for names in [column] if isinstance(column, tuple) else readings((column,)):
+        folded = [fold(name, False) for name in names]
+        paths = dict.fromkeys(leaf.path[: len(names)] for leaf in schema.leaves)
+        matching = [each for each in paths if [fold(name, False) for name in each] == folded]
+        if len(matching) > 1:
+            raise PlanError(
+                f"{path}: column {quoted('.'.join(names))} could be any of {listed(map('.'.join, matching))}; "
+                "set spark.sql.caseSensitive to true to tell them apart"
+            )
+        if matching:
+            return matching[0]
+    return column
 
 
 def find_leaf(column: str | Column, schema: FileSchema, path: str) -> LeafColumn:

@@ -1,166 +1,35 @@
-"""Filters for files that exist: added where there are none, folded where they are too large, dropped where they are
-full. No data page is written again.
+"""Bloom filters for files that exist, added or folded; a run over many files.
 
-Each file is looked at before anything is done, so that running once more does only what is left. Each is replaced in
-one step, and one that fails is as it was.
-
-Source: parquet-format ``BloomFilter.md``; the folding is that of :mod:`bloomparquet.parquet.bloom_filter.split_block`.
+A run does only what is left: a file that has the filters is not written. Each file is replaced in one step. A file that
+fails is unchanged.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
-
-from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError
-from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.errors import BloomParquetError, OptionError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
-from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.query.columns import FileSchema
-from bloomparquet.query.predicate import Column
-from bloomparquet.storage.atomic import replacing, sweep
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage, read_ranges
-from bloomparquet.storage.staleness import is_unchanged
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage
 from bloomparquet.storage.table_formats import directories_of, require_copyable, require_writable
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, paying_columns
-from bloomparquet.writing.filters.build import insert_equals
-from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.locate import (
-    Existing,
-    Extent,
-    Place,
-    find_filters,
-    has_filter,
-    is_open,
-    read_filter,
-    replaced,
-)
-from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, by_column, choose
-from bloomparquet.writing.footer_edit import require_footer_key, require_keys_inside
-from bloomparquet.writing.outcome import Action, FileOutcome, describe, warn_of_filters
-from bloomparquet.writing.retrofit import tail
-from bloomparquet.writing.retrofit.footers import read_footer
-from bloomparquet.writing.rewrite import Filters, Rewrite, data_end, rewrite
+from bloomparquet.writing.filters.spec import EVERY_COLUMN, BloomSpec, by_column, choose
+from bloomparquet.writing.outcome import FileOutcome, warn_of_filters
+from bloomparquet.writing.retrofit.change import AddFilters, Change, Job, ShrinkFilters, change_file, read_footer
 
 OnError = Literal["raise", "report"]
-Named = Mapping[str | Column, Bloom]
-Spell = Callable[[Named, FileSchema, str], Named]
-"""Finds the names that the file at a path, of a schema, has for the columns that were asked for."""
 Progress = Callable[[FileOutcome, int], object]
-"""Told of each file as it is done, with the number of all files."""
+"""Called with the outcome of each file, and the number of all files."""
+Footers = dict[FileInfo, Footer]
+"""Footers that a run has read, to be used again when their files are changed."""
 
 _MOST_THREADS = 8  # each holds a column chunk
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One file, and where its new version goes: None is where it is."""
-
-    file: FileInfo
-    target: str | None = None
-
-
-@dataclass(frozen=True)
-class AddFilters:
-    """Filters on the columns of `bloom`, for the chunks that have none; with `replace`, for all, made anew. Those that
-    nobody has named are `unasked`, and are passed over where they are encrypted and their key is not at hand."""
-
-    bloom: Mapping[str | Column, Bloom]
-    replace: bool = False
-    unasked: frozenset[str | Column] = frozenset()
-
-    action: Action = "added"
-    tail_only: bool = False
-
-    def changes(
-        self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount
-    ) -> tuple[Filters, list[Extent], Mapping[int, Bloom]]:
-        """The filters that change, the bytes of old ones that nobody needs then, and what was asked for by leaf."""
-        schema = footer.layout.schema
-        chosen = choose(self.bloom, schema, file.path, absent_ok=True)
-        asked = {column: bloom for column, bloom in self.bloom.items() if column not in self.unasked}
-        named = choose(asked, schema, file.path, absent_ok=True)
-        old = find_filters(storage, file, footer, count, skip_broken=True) if self.replace else {}
-        filters: dict[Place, SplitBlockBloomFilter | None] = {}
-        for row_group in range(len(footer.rows)):
-            for index, bloom in chosen.items():
-                leaf, place = schema.leaves[index], (row_group, index)
-                if index not in named and not is_open(footer, place):
-                    continue
-                if not self.replace and has_filter(file, footer, place):
-                    continue
-                found = filter_chunk(storage, file, footer, row_group, leaf, bloom, count)
-                if found is None:
-                    continue
-                if place not in old or not _is_same(found, storage, file, footer, place, old[place], count):
-                    filters[place] = found
-        return filters, replaced(file, footer, old, filters), chosen
-
-
-@dataclass(frozen=True)
-class ShrinkFilters:
-    """Every filter folded as far as `fpp` allows. Dropped are those that let through `drop_above` of what is absent,
-    and those that are empty over values."""
-
-    fpp: float = 0.01
-    drop_above: float = 0.9
-    tail_only: bool = False
-
-    action: Action = "shrunk"
-
-    def __post_init__(self) -> None:
-        Bloom(self.fpp)
-        if not 0.0 < self.drop_above <= 1.0:
-            raise OptionError(
-                f"drop_above is {self.drop_above}: expected a share of absent values, above 0 and at most 1"
-            )
-
-    def changes(
-        self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount
-    ) -> tuple[Filters, list[Extent], Mapping[int, Bloom]]:
-        """As for :class:`AddFilters`."""
-        old = find_filters(storage, file, footer, count)
-        filters: dict[Place, SplitBlockBloomFilter | None] = {}
-        for place, existing in old.items():
-            bloom = read_filter(storage, file, footer, place, existing, count)
-            fields = footer.read_chunk(*place)
-            share_set = bloom.bits_set / (8 * bloom.num_bytes)  # the fpp is at most that, and takes longer to tell
-            is_empty = not share_set and (fields.values or 0) > (fields.nulls or 0)
-            if is_empty or (share_set >= self.drop_above and bloom.estimated_fpp >= self.drop_above):
-                filters[place] = None
-                continue
-            fitted = bloom.fitted(self.fpp)
-            if fitted is not bloom:
-                insert_equals(footer.layout.schema.leaves[place[1]], fitted)
-                filters[place] = fitted
-        wanted = dict.fromkeys((leaf for _, leaf in filters), Bloom(self.fpp))
-        return filters, replaced(file, footer, old, filters), wanted
-
-
-def _is_same(
-    bloom: SplitBlockBloomFilter,
-    storage: Storage,
-    file: FileInfo,
-    footer: Footer,
-    place: Place,
-    old: Existing,
-    count: ReadCount,
-) -> bool:
-    try:
-        return np.array_equal(bloom.blocks, read_filter(storage, file, footer, place, old, count).blocks)
-    except EncryptionError:  # it was altered
-        return False
-
-
-Change = AddFilters | ShrinkFilters
 
 
 def add_filters(
@@ -196,7 +65,9 @@ def add_filters(
     ('added', 1)
     """
     dataset = _open(src, dst, filesystem, keys)
-    return _run(planned(dataset, bloom, replace), dataset, src, dst, dry_run, on_error, filesystem, progress)
+    footers: Footers = {}
+    change = plan_filters(dataset, bloom, replace, footers=footers)
+    return _run(change, dataset, footers, src, dst, dry_run, on_error, filesystem, progress)
 
 
 def _open(src: Paths, dst: PathLike | None, filesystem: Any, keys: Keys | None) -> Dataset:
@@ -209,21 +80,56 @@ def _open(src: Paths, dst: PathLike | None, filesystem: Any, keys: Keys | None) 
     return dataset
 
 
-def _as_asked(bloom: Named, schema: FileSchema, path: str) -> Named:
-    return bloom
+def plan_filters(
+    dataset: Dataset,
+    bloom: BloomSpec,
+    replace: bool = False,
+    *,
+    case_sensitive: bool = True,
+    footers: Footers | None = None,
+) -> AddFilters:
+    """The change to each file of `dataset`. ``"*"`` becomes the columns for which filters pay in all files together.
 
-
-def planned(dataset: Dataset, bloom: BloomSpec, replace: bool = False, spell: Spell = _as_asked) -> AddFilters:
-    """What is to be done to each file of `dataset`, with ``"*"`` resolved to the columns for which filters pay in all
-    of them together. Errors are those of :func:`add_filters`."""
+    Puts the footers that it reads into `footers`. Raises what :func:`add_filters` raises before it changes a file.
+    """
+    footers = {} if footers is None else footers
     asked = by_column(bloom)
-    _require_somewhere(dataset, asked, spell)
+    if EVERY_COLUMN in asked:
+        read = read_footers(
+            dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, locked={}
+        )
+        footers |= {file: footer for file, footer in zip(dataset.files, read, strict=True) if footer is not None}
+    change = AddFilters(asked, replace, case_sensitive=case_sensitive)
+    _require_somewhere(dataset, change, footers)
     if EVERY_COLUMN not in asked:
-        return AddFilters(asked, replace)
+        return change
     wanted = asked.pop(EVERY_COLUMN)
-    paying = paying_columns(dataset, _readable(dataset), wanted.fpp, SAMPLE_BYTES, ReadCount())
+    readable = [file for file in dataset.files if file in footers]
+    row_groups = RowGroups.of_footers(dataset.storage, readable, [footers[file] for file in readable], dataset.keys)
+    paying = paying_columns(dataset, row_groups, wanted.fpp, SAMPLE_BYTES, ReadCount())
     unasked = frozenset(column for column in paying if column not in asked)
-    return AddFilters({**dict.fromkeys(paying, wanted), **asked}, replace, unasked)
+    return AddFilters({**dict.fromkeys(paying, wanted), **asked}, replace, unasked, case_sensitive)
+
+
+def _require_somewhere(dataset: Dataset, change: AddFilters, footers: Footers) -> None:
+    """Raise the error of a column that no file has. Files that cannot be read are skipped: they have errors of their
+    own when they are changed."""
+    missing = dict(change.bloom)
+    path, schema = "", None
+    for file in dataset.files:
+        if file not in footers:
+            try:
+                footers[file] = read_footer(dataset.storage, file, ReadCount(), dataset.keys)
+            except (BloomParquetError, OSError):
+                continue
+        path, schema = file.path, footers[file].layout.schema
+        for column, wanted in list(missing.items()):
+            if choose({column: wanted}, schema, path, absent_ok=True, case_sensitive=change.case_sensitive):
+                del missing[column]
+        if not missing:
+            return
+    if schema is not None:
+        choose(missing, schema, path, case_sensitive=change.case_sensitive)
 
 
 def shrink_filters(
@@ -232,7 +138,6 @@ def shrink_filters(
     *,
     fpp: float = 0.01,
     drop_above: float = 0.9,
-    in_place_footer: bool = False,
     dry_run: bool = False,
     on_error: OnError = "raise",
     filesystem: Any = None,
@@ -244,10 +149,9 @@ def shrink_filters(
 
     Folding loses nothing: the result is bit for bit the filter that a smaller one would have been. Filters that let
     through `drop_above` or more of absent values are dropped, and so are empty ones over columns that have values
-    (which parquet-java writes for BOOLEAN). The rest of the file is copied around the hole. With `in_place_footer` a
-    local file is changed where it lies instead, from its trailing filters on: faster, and readers must stay away
-    meanwhile. Of an encrypted file nothing moves unless `keys` has the keys of all columns, and so it gets no smaller:
-    that is an EncryptionError. Otherwise as :func:`add_filters`.
+    (which parquet-java writes for BOOLEAN). The rest of the file is copied around the hole. Of an encrypted file
+    nothing moves unless `keys` has the keys of all columns, and so it gets no smaller: that is an EncryptionError.
+    Otherwise as :func:`add_filters`.
 
     >>> table = pa.table({"user_id": range(1000)})
     >>> bp.write_table(table, "large.parquet", bloom={"user_id": bp.Bloom(ndv=100_000)}).filter_bytes
@@ -257,15 +161,14 @@ def shrink_filters(
     ('shrunk', 2048)
     """
     dataset = _open(src, dst, filesystem, keys)
-    change = ShrinkFilters(fpp, drop_above, in_place_footer)
-    if in_place_footer and (dst is not None or not isinstance(dataset.storage, LocalStorage)):
-        raise OptionError("in_place_footer changes local files where they lie: give no dst, and no URL")
-    return _run(change, dataset, src, dst, dry_run, on_error, filesystem, progress)
+    change = ShrinkFilters(fpp, drop_above)
+    return _run(change, dataset, {}, src, dst, dry_run, on_error, filesystem, progress)
 
 
 def _run(
     change: Change,
     dataset: Dataset,
+    footers: Footers,
     src: Paths,
     dst: PathLike | None,
     dry_run: bool,
@@ -275,9 +178,10 @@ def _run(
 ) -> list[FileOutcome]:
     storage = dataset.storage
     target_storage, jobs = jobs_of(dataset, src, dst, filesystem)
-    places = directories_of(target_storage, (job.target or job.file.path for job in jobs))
-    require_writable(target_storage, places)
-    work = partial(_reported, change, storage, target_storage, keys=dataset.keys, dry_run=dry_run, on_error=on_error)
+    require_writable(target_storage, directories_of(target_storage, (job.target or job.file.path for job in jobs)))
+    work = partial(
+        _reported, change, storage, target_storage, footers, keys=dataset.keys, dry_run=dry_run, on_error=on_error
+    )
     outcomes = []
     for outcome in in_threads(min(max(storage.threads, os.cpu_count() or 1), _MOST_THREADS), work, jobs):
         outcomes.append(outcome)
@@ -311,120 +215,23 @@ def jobs_of(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any 
     return storage, [Job(file, f"{target.rstrip('/')}/{file.path[len(root) :]}") for file in dataset.files]
 
 
-def change_file(
-    change: Change, storage: Storage, target_storage: Storage, job: Job, *, keys: Keys | None, dry_run: bool = False
-) -> FileOutcome:
-    """Do one file, with the `keys` to it if it is encrypted. Raises what makes it impossible; the file is then as it
-    was."""
-    file, target = job.file, job.target
-    if not dry_run:
-        if isinstance(storage, LocalStorage) and target is None and tail.recover(file.path):
-            file = storage.list_files(file.path, recursive=False)[0]
-        sweep(target_storage, target or file.path)
-    count = ReadCount()
-    footer = read_footer(storage, file, count, keys)
-    require_footer_key(file.path, footer)
-    if target is not None:
-        require_keys_inside(file.path, footer)
-    filters, dead, wanted = change.changes(storage, file, footer, count)
-    if change.tail_only:
-        dead = [(start, stop) for start, stop in dead if start >= data_end(file.path, footer)]
-    if filters:
-        new = rewrite(file.path, file.size, footer, filters, dead, partial(_read, storage, file.path, count))
-        if footer.crypto is not None and change.action == "shrunk" and not change.tail_only and new.size > file.size:
-            raise EncryptionError(
-                f"{file.path}: the file is encrypted and is left as it is: it would not get smaller, as nothing can be "
-                "moved where the key of some column is not at hand; give the keys of all columns"
-            )
-    if not filters or (change.tail_only and new.size >= file.size):
-        if target is None:
-            return FileOutcome(file.path, "unchanged", file.size, file.size)
-        new = Rewrite(((0, file.size),), ())
-    if not dry_run:
-        if change.tail_only:
-            moved = _read(storage, file.path, count, list(new.pieces[1:]))
-            tail.replace_tail(file, new.pieces[0][1], (*moved, *new.tail))
-        else:
-            _write(storage, file, target_storage, target, new)
-    action: Action = change.action if filters else "copied"
-    dropped = sum(bloom is None for bloom in filters.values())
-    columns = describe(footer, filters, wanted)
-    return FileOutcome(target or file.path, action, file.size, new.size, columns, dropped)
-
-
-def _write(storage: Storage, file: FileInfo, target_storage: Storage, target: str | None, new: Rewrite) -> None:
-    if target is not None:
-        target_storage.make_parents(target)
-    with replacing(target_storage, target or file.path, file if target is None else None) as output:
-        for start, stop in new.pieces:
-            output.copy(storage, file.path, start, stop)
-        for part in new.tail:
-            output.write(part)
-        if target is not None and not is_unchanged(storage, file):
-            raise BloomParquetError(f"{file.path}: the file changed while it was copied; run again")
-        output.commit()
-
-
 def _reported(
     change: Change,
     storage: Storage,
     target_storage: Storage,
+    footers: Footers,
     job: Job,
     *,
     keys: Keys | None,
     dry_run: bool,
     on_error: OnError,
 ) -> FileOutcome:
+    footer = footers.pop(job.file, None)
+    if not job.file.mtime_ns:  # nothing tells whether the file was replaced since its footer was read
+        footer = None
     try:
-        return change_file(change, storage, target_storage, job, keys=keys, dry_run=dry_run)
+        return change_file(change, storage, target_storage, job, keys=keys, dry_run=dry_run, footer=footer)
     except (BloomParquetError, OSError) as error:
         if on_error == "raise":
             raise
         return FileOutcome(job.file.path, "failed", job.file.size, job.file.size, error=str(error))
-
-
-def _readable(dataset: Dataset) -> RowGroups:
-    """The row groups of the files whose footers can be read; the others have their own errors in their turn."""
-    storage, keys, count = dataset.storage, dataset.keys, ReadCount()
-    try:
-        return process_cache.row_groups(storage, dataset.files, count, keys=keys, skip_corrupt=True)
-    except BloomParquetError:
-        readable = [file for file in dataset.files if _has_footer(storage, file, keys)]
-        return process_cache.row_groups(storage, readable, count, keys=keys, skip_corrupt=True)
-
-
-def _has_footer(storage: Storage, file: FileInfo, keys: Keys | None) -> bool:
-    try:
-        read_footer(storage, file, ReadCount(), keys)
-    except BloomParquetError:
-        return False
-    return True
-
-
-def _require_somewhere(dataset: Dataset, bloom: Named, spell: Spell) -> None:
-    """The error of a column that no file has, before any file is touched. Of a file that cannot be read nothing is
-    known; it has its own error in its turn."""
-    missing: Named = dict(bloom)
-    path, schema = "", None
-    for file in dataset.files:
-        try:
-            schema, path = read_footer(dataset.storage, file, ReadCount(), dataset.keys).layout.schema, file.path
-        except (BloomParquetError, OSError):
-            continue
-        there = [
-            column
-            for column, wanted in missing.items()
-            if choose(spell({column: wanted}, schema, path), schema, path, absent_ok=True)
-        ]
-        missing = {column: wanted for column, wanted in missing.items() if column not in there}
-        if not missing:
-            return
-    if schema is not None:
-        choose(spell(missing, schema, path), schema, path)
-
-
-def _read(storage: Storage, path: str, count: ReadCount, extents: list[Extent]) -> list[bytes]:
-    starts = np.array([start for start, _ in extents], np.int64)
-    sizes = np.array([stop - start for start, stop in extents], np.int64)
-    ranges = read_ranges(storage, [path], np.zeros_like(starts), starts, sizes, count)
-    return [ranges.buffer[at : at + size].tobytes() for at, size in zip(ranges.starts.tolist(), sizes.tolist())]

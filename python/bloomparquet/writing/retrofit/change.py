@@ -1,0 +1,228 @@
+"""What adding and shrinking change in one file, and the new file.
+
+No data page is written again. The new file replaces the old one in one step. If that fails, the old one is unchanged.
+
+Source: parquet-format ``BloomFilter.md``; folding: :mod:`bloomparquet.parquet.bloom_filter.split_block`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from bloomparquet.errors import BloomParquetError, EncryptionError, NotParquetError, OptionError, UnsupportedError
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.query.predicate import Column
+from bloomparquet.storage.atomic import replacing, sweep
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.storage.staleness import is_unchanged
+from bloomparquet.writing.filters.build import insert_equals
+from bloomparquet.writing.filters.from_chunk import filter_chunk
+from bloomparquet.writing.filters.locate import (
+    Existing,
+    Extent,
+    Place,
+    find_filters,
+    has_filter,
+    is_open,
+    read_filter,
+    replaced,
+)
+from bloomparquet.writing.filters.spec import WRITE_ORC, Bloom, choose
+from bloomparquet.writing.footer_edit import require_footer_key, require_keys_inside
+from bloomparquet.writing.outcome import Action, FileOutcome, describe
+from bloomparquet.writing.rewrite import Filters, Rewrite, rewrite
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file, and the path of its new version. None: the file is replaced."""
+
+    file: FileInfo
+    target: str | None = None
+
+
+class FilterChanges(NamedTuple):
+    """The filters that change, the byte ranges of the filters to remove, and the :class:`Bloom` asked for by leaf."""
+
+    filters: Filters
+    removed: list[Extent]
+    wanted: Mapping[int, Bloom]
+
+
+@dataclass(frozen=True)
+class AddFilters:
+    """Filters on the columns of `bloom`, for the chunks that have none, or with `replace` for all chunks.
+
+    `unasked` are columns of `bloom` that no user named: they are passed over where they are encrypted and their key is
+    missing.
+    """
+
+    bloom: Mapping[str | Column, Bloom]
+    replace: bool = False
+    unasked: frozenset[str | Column] = frozenset()
+    case_sensitive: bool = True
+
+    action: Action = "added"
+
+    def changes(self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount) -> FilterChanges:
+        schema = footer.layout.schema
+        asked = {column: bloom for column, bloom in self.bloom.items() if column not in self.unasked}
+        chosen, named = (
+            choose(bloom, schema, file.path, absent_ok=True, case_sensitive=self.case_sensitive)
+            for bloom in (self.bloom, asked)
+        )
+        old = find_filters(storage, file, footer, count, skip_broken=True) if self.replace else {}
+        filters: dict[Place, SplitBlockBloomFilter | None] = {}
+        for row_group in range(len(footer.rows)):
+            for index, wanted in chosen.items():
+                leaf, place = schema.leaves[index], (row_group, index)
+                if index not in named and not is_open(footer, place):
+                    continue
+                if not self.replace and has_filter(file, footer, place):
+                    continue
+                bloom = filter_chunk(storage, file, footer, row_group, leaf, wanted, count)
+                if bloom is None:
+                    continue
+                if place not in old or not _is_same(bloom, storage, file, footer, place, old[place], count):
+                    filters[place] = bloom
+        return FilterChanges(filters, replaced(file, footer, old, filters), chosen)
+
+
+@dataclass(frozen=True)
+class ShrinkFilters:
+    """Every filter folded as far as `fpp` allows. A filter is dropped if its false positive probability is
+    `drop_above` or more, or if it is empty and its chunk has values."""
+
+    fpp: float = 0.01
+    drop_above: float = 0.9
+
+    action: Action = "shrunk"
+
+    def __post_init__(self) -> None:
+        Bloom(self.fpp)
+        if not 0.0 < self.drop_above <= 1.0:
+            raise OptionError(
+                f"drop_above is {self.drop_above}: expected a share of absent values, above 0 and at most 1"
+            )
+
+    def changes(self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount) -> FilterChanges:
+        old = find_filters(storage, file, footer, count)
+        filters: dict[Place, SplitBlockBloomFilter | None] = {}
+        for place, existing in old.items():
+            bloom = read_filter(storage, file, footer, place, existing, count)
+            fields = footer.read_chunk(*place)
+            share_set = bloom.bits_set / (8 * bloom.num_bytes)  # an upper bound of the fpp, and cheaper
+            is_empty = not share_set and (fields.values or 0) > (fields.nulls or 0)
+            if is_empty or (share_set >= self.drop_above and bloom.estimated_fpp >= self.drop_above):
+                filters[place] = None
+                continue
+            fitted = bloom.fitted(self.fpp)
+            if fitted is not bloom:
+                insert_equals(footer.layout.schema.leaves[place[1]], fitted)
+                filters[place] = fitted
+        wanted = dict.fromkeys((leaf for _, leaf in filters), Bloom(self.fpp))
+        return FilterChanges(filters, replaced(file, footer, old, filters), wanted)
+
+
+Change = AddFilters | ShrinkFilters
+
+
+def _is_same(
+    bloom: SplitBlockBloomFilter,
+    storage: Storage,
+    file: FileInfo,
+    footer: Footer,
+    place: Place,
+    old: Existing,
+    count: ReadCount,
+) -> bool:
+    try:
+        return np.array_equal(bloom.blocks, read_filter(storage, file, footer, place, old, count).blocks)
+    except EncryptionError:  # the old filter was tampered with
+        return False
+
+
+def read_footer(storage: Storage, file: FileInfo, count: ReadCount, keys: Keys | None) -> Footer:
+    """The footer of `file`, decrypted with `keys`. Raises UnsupportedError for an ORC file, and what
+    :func:`bloomparquet.parquet.metadata.footer.read_footers` raises."""
+    try:
+        (footer,) = read_footers(storage, [file], count, keys=keys)
+    except NotParquetError:
+        from bloomparquet.orc.file_tail import are_orc  # lazy import: keeps ORC off the start-up path
+
+        if not any(are_orc(storage, [file], count)):
+            raise
+        raise UnsupportedError(
+            f"{file.path} is an ORC file, whose filters are made as it is written, and it is left as it is; {WRITE_ORC}"
+        ) from None
+    except EncryptionError as error:
+        why = str(error).removeprefix(f"{file.path}: ")
+        raise type(error)(f"{file.path}: the file does not open and is left as it is: {why}") from error
+    assert footer is not None
+    return footer
+
+
+def change_file(
+    change: Change,
+    storage: Storage,
+    target_storage: Storage,
+    job: Job,
+    *,
+    keys: Keys | None,
+    dry_run: bool = False,
+    footer: Footer | None = None,
+) -> FileOutcome:
+    """Apply `change` to one file. `footer` is read unless given. After an error the file is unchanged."""
+    file, target = job.file, job.target
+    if not dry_run:
+        sweep(target_storage, target or file.path)
+    count = ReadCount()
+    footer = footer or read_footer(storage, file, count, keys)
+    require_footer_key(file.path, footer)
+    if target is not None:
+        require_keys_inside(file.path, footer)
+    filters, removed, wanted = change.changes(storage, file, footer, count)
+    if filters:
+        new = rewrite(file.path, file.size, footer, filters, removed, partial(_read, storage, file.path, count))
+        if footer.crypto is not None and change.action == "shrunk" and new.size > file.size:
+            raise EncryptionError(
+                f"{file.path}: the file is encrypted and is left as it is: it would not get smaller, as nothing can be "
+                "moved where the key of some column is not at hand; give the keys of all columns"
+            )
+    elif target is None:
+        return FileOutcome(file.path, "unchanged", file.size, file.size)
+    else:
+        new = Rewrite(((0, file.size),), ())
+    if not dry_run:
+        _write(storage, file, target_storage, target, new)
+    action: Action = change.action if filters else "copied"
+    dropped = sum(bloom is None for bloom in filters.values())
+    columns = describe(footer, filters, wanted)
+    return FileOutcome(target or file.path, action, file.size, new.size, columns, dropped)
+
+
+def _write(storage: Storage, file: FileInfo, target_storage: Storage, target: str | None, new: Rewrite) -> None:
+    if target is not None:
+        target_storage.make_parents(target)
+    with replacing(target_storage, target or file.path, file if target is None else None) as output:
+        for start, stop in new.pieces:
+            output.copy(storage, file.path, start, stop)
+        for part in new.tail:
+            output.write(part)
+        if target is not None and not is_unchanged(storage, file):
+            raise BloomParquetError(f"{file.path}: the file changed while it was copied; run again")
+        output.commit()
+
+
+def _read(storage: Storage, path: str, count: ReadCount, extents: list[Extent]) -> list[bytes]:
+    starts = np.array([start for start, _ in extents], np.int64)
+    sizes = np.array([stop - start for start, stop in extents], np.int64)
+    ranges = read_ranges(storage, [path], np.zeros_like(starts), starts, sizes, count)
+    return [ranges.buffer[at : at + size].tobytes() for at, size in zip(ranges.starts.tolist(), sizes.tolist())]
