@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomparquet.errors import EncryptionError, FormatError, MissingKeyError, brief
 from bloomparquet.parquet.encryption.keys import Keys, missing_key
 from bloomparquet.parquet.encryption.modules import SIGNATURE_BYTES, Algorithm, Cipher, Module, parse_file_crypto
-from bloomparquet.parquet.metadata.schema import PHYSICAL_TYPES, LeafColumn
-from bloomparquet.parquet.thrift.reader import CompactReader, Struct
+from bloomparquet.parquet.metadata.schema import LeafColumn
+from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnMetaData
+from bloomparquet.parquet.thrift.reader import CompactReader
 from bloomparquet.query.names import shown
 
 if TYPE_CHECKING:
@@ -102,16 +103,9 @@ class FileCrypto:
 def require_column(metadata: bytes, leaf: LeafColumn) -> None:
     """EncryptionError unless an opened ColumnMetaData is that of `leaf`: the schema is not under the column's key, and
     whoever may write it must not change what the column's statistics mean."""
-    reader = CompactReader(metadata)
-    found: Struct = {}
-    field_id = 0
-    while len(found) < 2 and (field := reader.read_field(field_id)) is not None:
-        field_id, kind = field
-        value = reader.read_value(kind)
-        if field_id in (1, 3):  # type and path_in_schema
-            found[field_id] = value
+    column = CompactReader(metadata).read_struct(ColumnMetaData, stop_after=ColumnMetaData.path_in_schema.id)
     names = [name.encode("utf-8", "surrogateescape") for name in leaf.path]
-    if found != {1: PHYSICAL_TYPES.index(leaf.node.physical_type or ""), 3: names}:
+    if column.type != PHYSICAL_TYPES.index(leaf.node.physical_type or "") or column.path_in_schema != names:
         raise EncryptionError("the column's metadata is that of another column or type; the schema was altered")
 
 
