@@ -205,7 +205,7 @@ class ChunkTemplates:
         for i, (template, path) in enumerate((*known, *shared)):
             end = _apply(template, path, buffer, position, found)
             if end is not None:
-                if i:  # the one that fits is most likely to fit the next time
+                if i or not known:  # the one that fits is most likely to fit the next time
                     self._prefer(template, path)
                 return end
             if found is not None:

@@ -111,7 +111,7 @@ def parse_schema(footer: bytes | memoryview) -> tuple[FileSchema, int]:
     reader = CompactReader(footer, most=MAX_VALUES)
     elements = reader.read_struct(FileMetaData, stop_after=FileMetaData.schema.id).schema
     if not elements:
-        raise FormatError("the footer has an empty schema")
+        raise FormatError("the footer has no schema")
     root, used = _build(elements, 0, 0)
     if used != len(elements):
         raise FormatError(f"the schema's root covers {used} of its {len(elements)} elements")

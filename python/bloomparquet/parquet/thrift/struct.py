@@ -40,7 +40,6 @@ class ThriftStruct(dict[int, Any]):
 
     def __init__(self, **values: Any) -> None:
         """A struct with these fields, by name. None leaves a field out."""
-        super().__init__()
         self.kinds: dict[int, int] = {}
         for name, value in values.items():
             self.fields[name].__set__(self, value)
