@@ -306,7 +306,7 @@ def test_few_large_values_in_many_rows_are_not_all_decoded_at_once(tmp_path: Pat
     assert found.dictionary is not None
     program = (
         "import sys, pyarrow as pa\n"
-        "from bloomparquet.parquet import pages\n"
+        "from bloomparquet.parquet.pages import headers as pages\n"
         "from tests.writing.test_from_chunk import filters_of\n"
         "pages.Chunk.is_dictionary_encoded = property(lambda chunk: False)\n"
         "(bloom,) = filters_of(sys.argv[1]).values()\n"

@@ -166,6 +166,14 @@ class ColumnCryptoMetaData(ThriftStruct):
     ENCRYPTION_WITH_COLUMN_KEY = Field[EncryptionWithColumnKey](2, STRUCT, struct=EncryptionWithColumnKey)
 
 
+class PageEncodingStats(ThriftStruct):
+    __slots__ = ()
+
+    page_type = RequiredField[int](1, I32)
+    encoding = RequiredField[int](2, I32)
+    count = RequiredField[int](3, I32)
+
+
 class ColumnMetaData(ThriftStruct):
     __slots__ = ()
 
@@ -180,6 +188,7 @@ class ColumnMetaData(ThriftStruct):
     index_page_offset = Field[int](10, I64)
     dictionary_page_offset = Field[int](11, I64)
     statistics = Field[Statistics](12, STRUCT, struct=Statistics)
+    encoding_stats = Field[list[PageEncodingStats]](13, LIST, struct=PageEncodingStats)
     bloom_filter_offset = Field[int](14, I64)
     bloom_filter_length = Field[int](15, I32)
 

@@ -109,15 +109,15 @@ class ParquetSource:
         return Found(found.fitted(_KEPT_FPP), found.estimated_ndv, filled, found.estimated_fpp)
 
     def is_dictionary_encoded(self, column: TableColumn, chunk: int) -> bool:
-        """As the footer tells it (field 13, encoding_stats)."""
+        """As the footer tells it (encoding_stats)."""
         footer, row_group = self._where(column, chunk)
         leaf = column.leaves[int(column.part[chunk])]
         try:
-            stats = footer.chunk_metadata(row_group, leaf.index).get(13)
+            stats = footer.chunk_metadata(row_group, leaf.index).encoding_stats or ()
+            pages = [page.encoding for page in stats if page.page_type in _DATA_PAGES]
         except BloomParquetError:  # the sample itself is as good as any
             return False
-        pages = [each for each in stats or () if isinstance(each, dict) and each.get(1) in _DATA_PAGES]
-        return bool(pages) and all(page.get(2) in _DICTIONARY_ENCODINGS for page in pages)
+        return bool(pages) and _DICTIONARY_ENCODINGS.issuperset(pages)
 
     def _read(self, column: TableColumn, chunk: int, stored: bool, count: ReadCount) -> SplitBlockBloomFilter | None:
         part = _part(column, chunk)
