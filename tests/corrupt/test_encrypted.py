@@ -15,8 +15,11 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.parquet.encryption.modules import Module
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.parquet.thrift import struct as thrift
+from bloomparquet.parquet.thrift.definitions import FileCryptoMetaData, FileMetaData
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.struct import ThriftStruct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount, open_storage
 
@@ -142,10 +145,10 @@ def test_a_signature_that_is_taken_away_is_missed(tmp_path: Path) -> None:
     file.written(file.content[: file.footer_at + size] + size.to_bytes(4, "little") + b"PAR1")
     with pytest.raises(bp.FormatError, match="expected a signature of 28"):
         bp.inspect(file.path, keys=KEYS)
-    tree, _ = read_tree(file.footer.raw)
+    tree, _ = read_struct(file.footer.raw, FileMetaData)
     tree.drop(8)
     tree.drop(9)
-    raw = write_tree(tree)
+    raw = write_struct(tree)
     file.written(file.content[: file.footer_at] + raw + len(raw).to_bytes(4, "little") + b"PAR1")
     plan = bp.plan(file.path, "a = 7", keys=KEYS)
     assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS), "its columns say that they are encrypted"
@@ -174,13 +177,13 @@ def test_modules_that_were_moved(part: str, other: str, tmp_path: Path) -> None:
         assert_noticed(file, "b", 1)
 
 
-def resealed(file: Secret, tree: Tree) -> None:
+def resealed(file: Secret, tree: ThriftStruct) -> None:
     """The file with another footer, by one who has the footer key."""
     assert file.footer.crypto is not None
-    cipher, raw = file.footer.crypto.footer(), write_tree(tree)
+    cipher, raw = file.footer.crypto.footer(), write_struct(tree)
     if file.footer.crypto.encrypted_footer:
         old = file.content[file.footer_at : -8]
-        _, crypto_bytes = read_tree(old)
+        _, crypto_bytes = read_struct(old, FileCryptoMetaData)
         raw = old[:crypto_bytes] + cipher.seal(raw, Module.FOOTER)
     else:
         raw += cipher.sign(raw)
@@ -194,7 +197,7 @@ def test_column_metadata_that_was_moved_by_the_holder_of_the_footer_key(
     swapped: tuple[tuple[int, int], tuple[int, int]], plaintext_footer: bool, tmp_path: Path
 ) -> None:
     file = secret(tmp_path / "x.parquet", plaintext_footer=plaintext_footer)
-    tree, _ = read_tree(file.footer.raw)
+    tree, _ = read_struct(file.footer.raw, FileMetaData)
     (first, second) = (tree[4][group][1][column] for group, column in swapped)
     first[9], second[9] = second[9], first[9]
     resealed(file, tree)
@@ -203,7 +206,7 @@ def test_column_metadata_that_was_moved_by_the_holder_of_the_footer_key(
 
 def test_row_group_ordinals_that_were_changed_by_the_holder_of_the_footer_key(tmp_path: Path) -> None:
     file = secret(tmp_path / "x.parquet")
-    tree, _ = read_tree(file.footer.raw)
+    tree, _ = read_struct(file.footer.raw, FileMetaData)
     for ordinal in (1, -1, 32767, 40000):
         tree[4][0][7] = ordinal
         resealed(file, tree)
@@ -216,13 +219,13 @@ def test_row_group_ordinals_that_were_changed_by_the_holder_of_the_footer_key(tm
 def test_a_filter_whose_length_the_footer_does_not_say_is_found(tmp_path: Path) -> None:
     """As parquet-java wrote them before 1.14."""
     file = secret(tmp_path / "x.parquet")
-    tree, _ = read_tree(file.footer.raw)
+    tree, _ = read_struct(file.footer.raw, FileMetaData)
     for row_group, group in enumerate(tree[4]):
         cipher = file.footer.chunk_cipher(row_group, 0)
         assert cipher is not None
         metadata = file.footer.chunk_metadata(row_group, 0)
         metadata.drop(15)
-        group[1][0].put(9, thrift.BINARY, cipher.seal(write_tree(metadata), Module.COLUMN_METADATA))
+        group[1][0].put(9, thrift.BINARY, cipher.seal(write_struct(metadata), Module.COLUMN_METADATA))
     resealed(file, tree)
     assert bp.plan(file.path, "a = 7", keys=KEYS).kept == 0
     for value in range(0, 2 * GROUPS * ROWS, 111):
@@ -234,7 +237,7 @@ def test_a_schema_that_makes_another_type_of_a_column_excludes_nothing(tmp_path:
     """The schema is under the footer key, the statistics under the column's: they say themselves what they are of."""
     file = secret(tmp_path / "x.parquet")
     for field_id, value in ((1, 1), (1, 5), (4, b"z")):  # INT32, DOUBLE; another name
-        tree, _ = read_tree(file.footer.raw)
+        tree, _ = read_struct(file.footer.raw, FileMetaData)
         tree[2][1][field_id] = value
         resealed(file, tree)
         name = "z" if field_id == 4 else "a"
@@ -246,22 +249,22 @@ def test_a_schema_that_makes_another_type_of_a_column_excludes_nothing(tmp_path:
             bp.inspect(file.path, columns=[name], keys=keys)
 
 
-def without_seal(chunk: Tree) -> None:
+def without_seal(chunk: ThriftStruct) -> None:
     chunk.drop(9)
 
 
-def of_an_unknown_kind(chunk: Tree) -> None:
+def of_an_unknown_kind(chunk: ThriftStruct) -> None:
     chunk.drop(9)
-    chunk.put(8, thrift.STRUCT, Tree())
-    chunk[8].put(3, thrift.STRUCT, Tree())
+    chunk.put(8, thrift.STRUCT, ThriftStruct())
+    chunk[8].put(3, thrift.STRUCT, ThriftStruct())
 
 
-def of_no_kind(chunk: Tree) -> None:
+def of_no_kind(chunk: ThriftStruct) -> None:
     chunk.drop(9)
-    chunk.put(8, thrift.STRUCT, Tree())
+    chunk.put(8, thrift.STRUCT, ThriftStruct())
 
 
-def of_another_type(chunk: Tree) -> None:
+def of_another_type(chunk: ThriftStruct) -> None:
     chunk.drop(9)
     chunk.put(8, thrift.I32, 1)
 
@@ -269,12 +272,12 @@ def of_another_type(chunk: Tree) -> None:
 @pytest.mark.parametrize("forge", [without_seal, of_an_unknown_kind, of_no_kind, of_another_type])
 @pytest.mark.parametrize("case", ["no key", "the footer key, signed", "the footer key, encrypted"])
 def test_statistics_that_nobody_has_sealed_exclude_nothing(
-    case: str, forge: Callable[[Tree], None], tmp_path: Path
+    case: str, forge: Callable[[ThriftStruct], None], tmp_path: Path
 ) -> None:
     """Whoever has no key of a column, and at most that of the footer, says of it in plain text what he likes."""
     file = secret(tmp_path / "x.parquet", plaintext_footer="encrypted" not in case)
-    tree, _ = read_tree(file.footer.raw)
-    lies = Tree()
+    tree, _ = read_struct(file.footer.raw, FileMetaData)
+    lies = ThriftStruct()
     for field_id in (5, 6):
         lies.put(field_id, thrift.BINARY, (10**6).to_bytes(8, "little"))
     lies.put(3, thrift.I64, 0)
@@ -294,13 +297,13 @@ def test_statistics_that_nobody_has_sealed_exclude_nothing(
 
 def test_encryption_that_was_taken_away_is_noticed_by_who_asks_for_it(tmp_path: Path) -> None:
     file = secret(tmp_path / "x.parquet", plaintext_footer=True)
-    tree, _ = read_tree(file.footer.raw)
+    tree, _ = read_struct(file.footer.raw, FileMetaData)
     for field_id in (8, 9):
         tree.drop(field_id)
         for group in tree[4]:
             for chunk in group[1]:
                 chunk.drop(field_id)
-    raw = write_tree(tree)
+    raw = write_struct(tree)
     file.written(file.content[: file.footer_at] + raw + len(raw).to_bytes(4, "little") + b"PAR1")
     strict = bp.Keys(b"f" * 16, {"a": b"a" * 16}, allow_plaintext_files=False)
     for where in ("c = 8", "a = 8"):
@@ -323,12 +326,12 @@ def test_encryption_that_was_taken_away_is_noticed_by_who_asks_for_it(tmp_path: 
 )
 def test_places_that_lie_in_metadata_that_is_genuine(field: int, value: int, tmp_path: Path) -> None:
     file = secret(tmp_path / "x.parquet")
-    tree, _ = read_tree(file.footer.raw)
+    tree, _ = read_struct(file.footer.raw, FileMetaData)
     cipher = file.footer.chunk_cipher(1, 0)
     assert cipher is not None
     metadata = file.footer.chunk_metadata(1, 0)
     metadata[field] = value
-    tree[4][1][1][0].put(9, thrift.BINARY, cipher.seal(write_tree(metadata), Module.COLUMN_METADATA))
+    tree[4][1][1][0].put(9, thrift.BINARY, cipher.seal(write_struct(metadata), Module.COLUMN_METADATA))
     resealed(file, tree)
     plan = bp.plan(file.path, "a = 7", keys=KEYS)
     assert plan.kept == 1

@@ -48,7 +48,7 @@ DAMAGE: dict[str, tuple[Callable[[str], str], type[bp.BloomParquetError], str]] 
     "length of nothing": (lambda path: set_filter_place(path, length=0), bp.FormatError, "0"),
     "length of a byte": (lambda path: set_filter_place(path, length=1), bp.FormatError, "1"),
     "noise": (lambda path: with_header(path, b"\xff" * 16), bp.FormatError, "byte"),
-    "zeros": (lambda path: with_header(path, bytes(16)), bp.FormatError, "size"),
+    "zeros": (lambda path: with_header(path, bytes(16)), bp.FormatError, "num_bytes. of BloomFilterHeader is missing"),
     "two gibibytes": (lambda path: with_header(without_length(path), header(2**31 - 32)), bp.LimitError, "2147483616"),
     "more than the file": (lambda path: with_header(without_length(path), header(2**20)), bp.FormatError, "1048576"),
     "no number of blocks": (
@@ -60,17 +60,17 @@ DAMAGE: dict[str, tuple[Callable[[str], str], type[bp.BloomParquetError], str]] 
     "unknown algorithm": (
         lambda path: with_header(path, header(256, algorithm=2)),
         bp.UnsupportedError,
-        "algorithm is number 2.*BLOCK",
+        "member 2 of BloomFilter.*BLOCK",
     ),
     "unknown hash": (
         lambda path: with_header(path, header(256, hashing=3)),
         bp.UnsupportedError,
-        "hash is number 3.*XXHASH",
+        "member 3 of BloomFilter.*XXHASH",
     ),
     "unknown compression": (
         lambda path: with_header(path, header(256, compression=2)),
         bp.UnsupportedError,
-        "compression is number 2.*UNCOMPRESSED",
+        "member 2 of BloomFilter.*UNCOMPRESSED",
     ),
     "another length than the footer's": (lambda path: with_header(path, header(64)), bp.FormatError, "header claims"),
 }

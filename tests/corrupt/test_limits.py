@@ -11,9 +11,11 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata import column_chunks as chunks
-from bloomparquet.parquet.metadata.column_chunks import NOTHING, ChunkTemplates, StepAllowance
+from bloomparquet.parquet.metadata.column_chunks import NOTHING, ChunkTemplates, StepAllowance, TemplatePool
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
-from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
+from bloomparquet.parquet.thrift.struct import ThriftStruct
+from bloomparquet.parquet.thrift.writer import write_struct
 from tests.support.core import Field, edit_footer, plan_with, read_footer, replace_footer
 from tests.support.files import write
 
@@ -130,7 +132,7 @@ def test_chunks_of_many_forms_are_read_as_others(path: str, monkeypatch: pytest.
 
 def test_step_by_step_and_by_templates_the_same_is_found(path: str) -> None:
     raw, starts = read_footer(path), [places[0] for places in footer_of(path).chunks]
-    templates = ChunkTemplates(fixed_width=True)
+    templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
     for start in starts:
         stepwise: list[object] = [None] * len(NOTHING)
         end = chunks._decode(raw, start, stepwise)
@@ -157,21 +159,28 @@ def test_a_chunk_of_very_many_fields_is_beyond_a_limit(kind: int, path: str) -> 
     one = {TRUE: b"\x11", 5: b"\x15\x00", BINARY: b"\x18\x00"}[kind]
     raw = b"\x26\x08\x1c\x15\x02" + one * 100_000 + b"\x00\x00"
     with pytest.raises(bp.LimitError, match="more than 8,192 values"):
-        ChunkTemplates(fixed_width=True).read(raw, 0)
+        ChunkTemplates(TemplatePool(fixed_width=True), ("id",)).read(raw, 0)
 
 
 def test_a_long_chunk_is_read_and_leaves_no_template() -> None:
     raw = b"\x26\x08\x1c\x15\x02\x19\xf5" + varint(2_000) + b"\x00" * 2_000 + b"\x36\x0e\x00\x00"
-    templates = ChunkTemplates(fixed_width=True)
+    templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
     for _ in range(3):
         assert templates.read(raw, 0).values == 7
-    assert templates._templates == ()
+    assert templates._known == ()
 
 
 def test_a_tree_that_is_written_again_has_no_limit() -> None:
-    from bloomparquet.parquet.thrift.struct import read_tree, write_tree
-
     raw = bytes([0x19, 0xF5]) + varint(MANY) + b"\x02" * MANY + b"\x00"
-    assert write_tree(read_tree(raw)[0]) == raw
+    assert write_struct(read_struct(raw, ThriftStruct)[0]) == raw
     with pytest.raises(bp.LimitError):
-        thrift.CompactReader(raw).read_struct()
+        CompactReader(raw).read_struct(ThriftStruct)
+
+
+def test_columns_of_one_type_share_their_templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[int] = []
+    learn = chunks._learn
+    monkeypatch.setattr(chunks, "_learn", lambda *arguments: learned.append(1) or learn(*arguments))
+    path = write(tmp_path / "wide.parquet", {f"column_{i}": [i] for i in range(2_000)})
+    assert bp.plan(path, "column_7 = 8").kept == 0
+    assert len(learned) == 1

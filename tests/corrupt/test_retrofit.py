@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError
-from bloomparquet.parquet.thrift.struct import read_tree
+from bloomparquet.parquet.thrift.definitions import FileMetaData
+from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support import kill
 from tests.support.core import Field, Items, decode, encode, read_footer, replace_footer
@@ -166,7 +167,9 @@ def _assert_same_data(old: bytes, new: bytes, how: str) -> None:
     if how != "add":
         return
     assert new[: len(old) - 8 - sizes[0]] == old[: len(old) - 8 - sizes[0]]
-    trees = [read_tree(content[-8 - size : -8])[0] for content, size in zip((old, new), sizes, strict=True)]
+    trees = [
+        read_struct(content[-8 - size : -8], FileMetaData)[0] for content, size in zip((old, new), sizes, strict=True)
+    ]
     assert without_filters(trees[1]) == without_filters(trees[0])
 
 

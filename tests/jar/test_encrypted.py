@@ -25,8 +25,10 @@ import bloomparquet as bp
 from bloomparquet.parquet.encryption.modules import Module, parse_file_crypto
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER
 from bloomparquet.parquet.metadata.footer import read_footers
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import read_tree, write_tree
+from bloomparquet.parquet.thrift import struct as thrift
+from bloomparquet.parquet.thrift.definitions import FileMetaData
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files, spark_kms
@@ -114,7 +116,7 @@ def misplace(path: Path, place: Callable[[int, int], tuple[int | None, int]]) ->
     (footer,) = read_footers(storage, storage.list_files(str(path), recursive=False), ReadCount(), keys=every_key())
     assert footer is not None
     assert footer.crypto is not None
-    said, _ = read_tree(footer.raw)
+    said, _ = read_struct(footer.raw, FileMetaData)
     for group in said[4]:
         start, size = place(group[5], group[6])
         group.drop(5)
@@ -124,7 +126,7 @@ def misplace(path: Path, place: Callable[[int, int], tuple[int | None, int]]) ->
     data = path.read_bytes()
     before, tail = data[: -footer.size], data[-footer.size : -TRAILER]
     *_, end = parse_file_crypto(tail)
-    tail = tail[:end] + footer.crypto.footer().seal(write_tree(said), Module.FOOTER)
+    tail = tail[:end] + footer.crypto.footer().seal(write_struct(said), Module.FOOTER)
     path.write_bytes(before + tail + len(tail).to_bytes(4, "little") + ENCRYPTED_MAGIC)
 
 

@@ -11,8 +11,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from bloomparquet.parquet.metadata.file_tail import MAGIC, TRAILER
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.parquet.thrift import struct as thrift
+from bloomparquet.parquet.thrift.definitions import FileMetaData
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.struct import ThriftStruct
+from bloomparquet.parquet.thrift.writer import write_struct
 from pyspark_bloomparquet import last_plan
 from tests.support.scenarios import Readers
 from tests.support.spark import conf, rows
@@ -20,12 +23,12 @@ from tests.support.spark import conf, rows
 GROUPS, ROWS = 4, 100
 
 
-def dictionaries_at(group: Tree, offset: int) -> None:
+def dictionaries_at(group: ThriftStruct, offset: int) -> None:
     for chunk in group[1]:
         chunk[3].put(11, thrift.I64, offset)
 
 
-ODD: dict[str, Callable[[int, Tree], None]] = {
+ODD: dict[str, Callable[[int, ThriftStruct], None]] = {
     "dictionaries at byte 0, where there are none": lambda i, group: dictionaries_at(group, 0),
     "the same in one row group": lambda i, group: dictionaries_at(group, 0) if i == 2 else None,
     "dictionaries behind the data": lambda i, group: dictionaries_at(group, 1 << 40),
@@ -38,17 +41,17 @@ ODD: dict[str, Callable[[int, Tree], None]] = {
 """What is done to the metadata of each row group."""
 
 
-def write(path: Path, file: int, change: Callable[[int, Tree], None]) -> None:
+def write(path: Path, file: int, change: Callable[[int, ThriftStruct], None]) -> None:
     ids = range(1_000 * file, 1_000 * file + GROUPS * ROWS)
     pq.write_table(
         pa.table({"id": ids, "text": [f"t{i}" for i in ids]}), path, row_group_size=ROWS, use_dictionary=False
     )
     data = path.read_bytes()
     size = int.from_bytes(data[-TRAILER:-4], "little") + TRAILER
-    footer, _ = read_tree(data[-size:-TRAILER])
+    footer, _ = read_struct(data[-size:-TRAILER], FileMetaData)
     for i, group in enumerate(footer[4]):
         change(i, group)
-    raw = write_tree(footer)
+    raw = write_struct(footer)
     path.write_bytes(data[:-size] + raw + len(raw).to_bytes(4, "little") + MAGIC)
 
 

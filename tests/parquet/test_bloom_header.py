@@ -62,7 +62,7 @@ def test_two_gibibytes_are_refused() -> None:
     ("which", "name"), [("algorithm", "BLOCK"), ("hashing", "XXHASH"), ("compression", "UNCOMPRESSED")]
 )
 def test_an_unknown_member_of_a_union_is_unsupported_by_name(which: str, name: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"number 2 .*{name}"):
+    with pytest.raises(UnsupportedError, match=f"member 2 .*{name}"):
         parse_header(header(32, **{which: 2}))  # type: ignore[arg-type]
     with pytest.raises(FormatError, match=name):
         parse_header(header(32, **{which: 0}))  # type: ignore[arg-type]

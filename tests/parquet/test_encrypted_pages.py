@@ -20,8 +20,10 @@ from bloomparquet.parquet.encryption.modules import Algorithm, Cipher, Module
 from bloomparquet.parquet.pages import headers as pages
 from bloomparquet.parquet.pages.encrypted import SealedChunk, open_chunk, seal_chunk
 from bloomparquet.parquet.pages.headers import walk_pages
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import read_tree, write_tree
+from bloomparquet.parquet.thrift import struct as thrift
+from bloomparquet.parquet.thrift.definitions import PageHeader
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from tests.parquet.test_page_headers import I32, STRUCT, chunk_of, page
 from tests.support.core import Field
 
@@ -58,10 +60,10 @@ def opened(
 def without_checksums(chunk: bytes) -> bytes:
     out, position = b"", 0
     while position < len(chunk):
-        header, body = read_tree(chunk, position)
+        header, body = read_struct(chunk, PageHeader, position)
         position = body + header[3]
         header.drop(4)
-        out += write_tree(header) + chunk[body:position]
+        out += write_struct(header) + chunk[body:position]
     return out
 
 
@@ -132,7 +134,7 @@ def test_a_sealed_chunk_says_where_its_pages_are(algorithm: Algorithm) -> None:
     for ordinal, (start, end) in zip((None, 0, 1), headers, strict=True):
         module = Module.DICTIONARY_PAGE_HEADER if ordinal is None else Module.DATA_PAGE_HEADER
         place = () if ordinal is None else (ordinal,)
-        header, _ = read_tree(CIPHER.open(found.data[start:end], module, *place))
+        header, _ = read_struct(CIPHER.open(found.data[start:end], module, *place), PageHeader)
         sealed = found.data[end : end + header[3]]
         assert header[3] == len(bodies[0 if ordinal is None else ordinal + 1]) + overhead
         assert header[4] % (1 << 32) == zlib.crc32(sealed)
@@ -280,11 +282,11 @@ def java_page(
     )
     sealed = repetition + definition + module
     plain = page_v2(repetition, definition, b"", values)
-    header, _ = read_tree(plain)
+    header, _ = read_struct(plain, PageHeader)
     header.put(3, I32, len(sealed))
     crc = zlib.crc32(sealed)
     header.put(4, I32, crc - (crc >> 31 << 32))
-    return CIPHER.seal(write_tree(header) + bytes(40), Module.DATA_PAGE_HEADER, ordinal) + sealed
+    return CIPHER.seal(write_struct(header) + bytes(40), Module.DATA_PAGE_HEADER, ordinal) + sealed
 
 
 @BOTH
@@ -301,7 +303,7 @@ def test_version_2_pages_of_parquet_java_open(definition: bytes, algorithm: Algo
 def bodies_of(chunk: bytes) -> Iterator[bytes]:
     position = 0
     while position < len(chunk):
-        header, body = read_tree(chunk, position)
+        header, body = read_struct(chunk, PageHeader, position)
         position = body + header[3]
         yield chunk[body:position]
 

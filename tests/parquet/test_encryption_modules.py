@@ -21,9 +21,9 @@ from bloomparquet.parquet.encryption.modules import (
     module_size,
     parse_file_crypto,
 )
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.reader import CompactReader
-from bloomparquet.parquet.thrift.struct import Tree, write_tree
+from bloomparquet.parquet.thrift.definitions import EncryptionAlgorithm, FileCryptoMetaData
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 
 KEY = bytes(range(16))
 AAD = b"prefix" + b"unique"
@@ -140,10 +140,7 @@ def test_a_signature_is_of_every_byte() -> None:
 @pytest.mark.parametrize(("prefix", "stored"), [(None, True), (b"p", True), (b"p", False)])
 def test_an_algorithm_survives_the_file(counter_mode: bool, prefix: bytes | None, stored: bool) -> None:
     algorithm = Algorithm.new(counter_mode_pages=counter_mode, aad_prefix=prefix, store_aad_prefix=stored)
-    crypto = Tree()
-    crypto.put(1, thrift.STRUCT, algorithm.to_tree())
-    crypto.put(2, thrift.BINARY, b"metadata")
-    raw = write_tree(crypto)
+    raw = write_struct(FileCryptoMetaData(encryption_algorithm=algorithm.to_struct(), key_metadata=b"metadata"))
     assert parse_file_crypto(raw + b"more") == (algorithm, b"metadata", len(raw))
     assert algorithm.file_aad(prefix) == (prefix or b"") + algorithm.file_unique
     assert len(algorithm.file_unique) == 8
@@ -164,10 +161,8 @@ def test_an_aad_prefix_is_the_files_or_an_error() -> None:
 
 def test_unknown_and_damaged_algorithms_are_an_error() -> None:
     with pytest.raises(EncryptionError, match="algorithm 3"):
-        Algorithm.parse({3: {}})
-    for union in (None, {}, {1: {}, 2: {}}, {1: 5}, b"x"):
+        Algorithm.parse(read_struct(b"\x3c\x00\x00", EncryptionAlgorithm)[0])
+    for union in (b"\x00", b"\x1c\x00\x1c\x00\x00", b"\x15\x0a\x00", b"\x1c\x25\x0a\x00\x00"):
         with pytest.raises(FormatError):
-            Algorithm.parse(union)
-    with pytest.raises(FormatError):
-        Algorithm.parse({1: {2: 5}})
-    assert CompactReader(write_tree(Algorithm(b"u").to_tree())).read_struct() == {1: {2: b"u"}}
+            Algorithm.parse(read_struct(union, EncryptionAlgorithm)[0])
+    assert write_struct(Algorithm(b"u").to_struct()) == b"\x1c\x28\x01u\x00\x00"

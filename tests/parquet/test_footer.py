@@ -12,8 +12,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, FormatError
+from bloomparquet.parquet.metadata.column_chunks import ChunkFields
 from bloomparquet.parquet.metadata.footer import parse_footer, read_footers
-from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.parquet.thrift.definitions import FileMetaData, Statistics
+from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from tests.support.core import BLOOM_LENGTH, BLOOM_OFFSET, Field, column_metadata, decode, edit_footer, read_footer
 from tests.support.files import write
@@ -221,11 +223,23 @@ def test_templates_read_what_step_by_step_decoding_reads(tmp_path: Path) -> None
         )
         raw = read_footer(path)
         footer = parse_footer(raw)
-        for i, group in enumerate(CompactReader(raw).read_struct()[4]):
-            assert footer.rows[i] == group[3]
-            for j, chunk in enumerate(group[1]):
-                metadata = chunk[3]
-                bounds = metadata.get(12, {})
-                numbers = (metadata[5], bounds.get(3), *(metadata.get(field) for field in (14, 15, 7, 9, 11)))
-                expected = (*numbers, bounds.get(1), bounds.get(2), bounds.get(5), bounds.get(6), *[None] * 5)
-                assert tuple(footer.read_chunk(i, j)) == expected
+        for i, group in enumerate(read_struct(raw, FileMetaData)[0].row_groups):
+            assert footer.rows[i] == group.num_rows
+            for j, chunk in enumerate(group.columns):
+                metadata = chunk.meta_data
+                bounds = metadata.statistics or Statistics()
+                expected = ChunkFields(
+                    values=metadata.num_values,
+                    nulls=bounds.null_count,
+                    bloom_offset=metadata.bloom_filter_offset,
+                    bloom_length=metadata.bloom_filter_length,
+                    compressed_size=metadata.total_compressed_size,
+                    data_page_offset=metadata.data_page_offset,
+                    dictionary_page_offset=metadata.dictionary_page_offset,
+                    deprecated_max=bounds.max,
+                    deprecated_min=bounds.min,
+                    max_value=bounds.max_value,
+                    min_value=bounds.min_value,
+                    **dict.fromkeys(ChunkFields._fields[11:]),
+                )
+                assert footer.read_chunk(i, j) == expected

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import bloomparquet as bp
-from bloomparquet.parquet.thrift.struct import Tree
+from bloomparquet.parquet.thrift.struct import ThriftStruct
 from tests.support.core import BLOOM_LENGTH, BLOOM_OFFSET, Field, bloom_header, decode, encode, read_footer
 from tests.support.stored import bitsets, hashes_by_chunk
 
@@ -197,7 +197,7 @@ def sizes(path: Path | str) -> list[int]:
     return [len(bitset) for bitset in bitsets(str(path)).values()]
 
 
-def without_filters(tree: Tree) -> Tree:
+def without_filters(tree: ThriftStruct) -> ThriftStruct:
     """`tree`, a footer, with the fields of its Bloom filters taken out: what adding filters never changes."""
     for group in tree[4]:
         for chunk in group[1]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.thrift.struct import write_tree
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.writing.encryption import Encryption
 from tests.support.sealed import (
     BLOOM_LENGTH,
@@ -102,7 +102,7 @@ def assert_hidden(told: bytes, filters: dict[tuple[int, int], bytes], plain: set
 
 def others(path: str, keys: bp.Keys, leaves: set[int]) -> dict[tuple[int, int], bytes]:
     """The ColumnChunks of all but `leaves`, byte for byte."""
-    return {place: write_tree(chunk) for place, chunk in chunks(path, keys).items() if place[1] not in leaves}
+    return {place: write_struct(chunk) for place, chunk in chunks(path, keys).items() if place[1] not in leaves}
 
 
 def less_filters(path: str, keys: bp.Keys) -> dict[tuple[int, int], bytes]:
@@ -111,4 +111,4 @@ def less_filters(path: str, keys: bp.Keys) -> dict[tuple[int, int], bytes]:
     for tree in found.values():
         tree.drop(BLOOM_OFFSET)
         tree.drop(BLOOM_LENGTH)
-    return {place: write_tree(tree) for place, tree in found.items()}
+    return {place: write_struct(tree) for place, tree in found.items()}

@@ -12,7 +12,9 @@ import xxhash
 import bloomparquet as bp
 from bloomparquet.parquet.encryption.modules import Module, module_size
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
-from bloomparquet.parquet.thrift.struct import Tree, read_tree
+from bloomparquet.parquet.thrift.definitions import FileMetaData, PageHeader
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.struct import ThriftStruct
 from bloomparquet.storage.files import ReadCount, open_storage
 from tests.support.core import bloom_header, decode
 from tests.support.stored import leaf_arrays, plain
@@ -37,13 +39,13 @@ def places(footer: Footer) -> Iterator[Place]:
             yield i, j
 
 
-def chunks(path: Path | str, keys: bp.Keys | None) -> dict[Place, Tree]:
+def chunks(path: Path | str, keys: bp.Keys | None) -> dict[Place, ThriftStruct]:
     """The ColumnChunks as the footer has them."""
-    tree, _ = read_tree(footer_of(path, keys).raw)
+    tree, _ = read_struct(footer_of(path, keys).raw, FileMetaData)
     return {(i, j): chunk for i, group in enumerate(tree[4]) for j, chunk in enumerate(group[1])}
 
 
-def metadata(path: Path | str, keys: bp.Keys | None) -> dict[Place, Tree]:
+def metadata(path: Path | str, keys: bp.Keys | None) -> dict[Place, ThriftStruct]:
     """Their metadata, opened."""
     footer = footer_of(path, keys)
     return {place: footer.chunk_metadata(*place) for place in places(footer)}
@@ -121,7 +123,7 @@ def assert_page_indexes_open(path: Path | str, keys: bp.Keys) -> int:
         indexes = {}
         for field, module in ((6, Module.COLUMN_INDEX), (4, Module.OFFSET_INDEX)):
             raw = data[chunk[field] : chunk[field] + chunk[field + 1]]
-            indexes[field], stop = read_tree(raw if cipher is None else cipher.open(raw, module))
+            indexes[field], stop = read_struct(raw if cipher is None else cipher.open(raw, module), ThriftStruct)
             assert cipher is not None or stop == len(raw)
         assert len(indexes[6][1]) == len(indexes[4][1])
         at, start = found[9], found.get(11) or found[9]
@@ -130,7 +132,9 @@ def assert_page_indexes_open(path: Path | str, keys: bp.Keys) -> int:
             at += location[2]
             size = module_size(data[location[1] :]) if cipher is not None else 0
             raw = data[location[1] : at] if cipher is None else data[location[1] : location[1] + size]
-            header, stop = read_tree(raw if cipher is None else cipher.open(raw, Module.DATA_PAGE_HEADER, number))
+            header, stop = read_struct(
+                raw if cipher is None else cipher.open(raw, Module.DATA_PAGE_HEADER, number), PageHeader
+            )
             assert header[3] == location[2] - (size or stop)
             seen += 1
         assert at == start + found[7]

@@ -21,7 +21,9 @@ import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
 from bloomparquet.parquet.encryption import modules as crypto
 from bloomparquet.parquet.encryption.modules import Module
-from bloomparquet.parquet.thrift.struct import Tree, read_tree
+from bloomparquet.parquet.thrift.definitions import FileMetaData, OffsetIndex
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.struct import ThriftStruct
 from bloomparquet.writing import encrypted_writer as sealed_file
 from bloomparquet.writing import encryption
 from bloomparquet.writing.encryption import Encryption
@@ -185,7 +187,9 @@ def test_the_footer_is_that_of_a_file_in_plain_text(tmp_path: Path, kind: str, p
     table = TABLE.replace_schema_metadata({"mine": "kept"})
     options = {"sorting_columns": [pq.SortingColumn(2)], "write_page_index": True}
     path, twin = write(tmp_path / "a", case, table, **options), write(tmp_path / "b", None, table, **options)
-    (ours, _), (theirs, _) = (read_tree(footer_of(each, keys).raw) for each, keys in ((path, case.keys), (twin, None)))
+    (ours, _), (theirs, _) = (
+        read_struct(footer_of(each, keys).raw, FileMetaData) for each, keys in ((path, case.keys), (twin, None))
+    )
     assert (8 in ours) == plaintext_footer
     data = Path(path).read_bytes()
     assert data[:4] == data[-4:] == (b"PAR1" if plaintext_footer else b"PARE")
@@ -246,13 +250,13 @@ def test_page_indexes_lead_to_the_pages(tmp_path: Path, algorithm: str, dictiona
     for place, chunk in ours.items():
         cipher, other = footer.chunk_cipher(*place), theirs[place]
 
-        def opened(field: int, module: Module, chunk: Tree = chunk, cipher: Any = cipher) -> bytes:
+        def opened(field: int, module: Module, chunk: ThriftStruct = chunk, cipher: Any = cipher) -> bytes:
             raw = data[chunk[field] : chunk[field] + chunk[field + 1]]
             return raw if cipher is None else cipher.open(raw, module)
 
         assert opened(6, Module.COLUMN_INDEX) == plain[other[6] : other[6] + other[7]]
         rows = [
-            [location[3] for location in read_tree(raw)[0][1]]
+            [location[3] for location in read_struct(raw, OffsetIndex)[0][1]]
             for raw in (opened(4, Module.OFFSET_INDEX), plain[other[4] : other[4] + other[5]])
         ]
         assert rows[0] == rows[1]

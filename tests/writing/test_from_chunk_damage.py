@@ -130,7 +130,7 @@ def test_chunks_in_other_files_and_sizes_that_are_no_numbers(plain: Path) -> Non
         column_metadata(metadata)[6] = Field(8, b"many")
 
     before = plain.read_bytes()
-    for edit, message in ((elsewhere, "lies in another file"), (no_number, "expected a number")):
+    for edit, message in ((elsewhere, "lies in another file"), (no_number, "expected an integer")):
         edit_footer(str(plain), edit)
         with pytest.raises(bp.FormatError, match=f"row group 0, column v: .*{message}"):
             filters_of(plain)

@@ -10,8 +10,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.encryption.modules import Module
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import read_tree, write_tree
+from bloomparquet.parquet.thrift import struct as thrift
+from bloomparquet.parquet.thrift.definitions import FileMetaData, OffsetIndex
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.writing.encryption import Encryption
 from bloomparquet.writing.footer_edit import OpenFooter
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
@@ -192,14 +194,14 @@ def between(path: str, keys: bp.Keys) -> None:
     for place, found in opened.metadata.items():
         chunk, cipher = opened.chunk(place), opened.ciphers.get(place)
         raw = data[chunk[4] : chunk[4] + chunk[5]]
-        index, _ = read_tree(raw if cipher is None else cipher.open(raw, Module.OFFSET_INDEX))
+        index, _ = read_struct(raw if cipher is None else cipher.open(raw, Module.OFFSET_INDEX), OffsetIndex)
         for location in index[1]:
             location[1] += by if location[1] >= cut else 0
         for struct, fields in ((chunk, (6,)), (found, (9, 11, BLOOM_OFFSET))):
             for field in fields:
                 if field in struct and struct[field] >= cut:
                     struct[field] += by
-        raw = write_tree(index)
+        raw = write_struct(index)
         raw = raw if cipher is None else cipher.seal(raw + bytes(77), Module.OFFSET_INDEX)
         chunk[4], chunk[5] = end + by + len(tail), len(raw)
         tail += raw
@@ -245,7 +247,9 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
         if plaintext_footer and 9 in chunk:
             assert set(chunk[3]) <= TOLD_TO_ALL
             assert {field: metadata(path, ALL)[place][field] for field in chunk[3]} == dict(chunk[3])
-    for group, place in zip(read_tree(footer_of(path, ALL).raw)[0][4], [(i, 0) for i in range(GROUPS)], strict=True):
+    for group, place in zip(
+        read_struct(footer_of(path, ALL).raw, FileMetaData)[0][4], [(i, 0) for i in range(GROUPS)], strict=True
+    ):
         first = metadata(path, ALL)[place]
         assert group[5] == (first.get(11) or first[9])
 

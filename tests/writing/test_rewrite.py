@@ -14,7 +14,8 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.parquet.thrift.struct import read_tree
+from bloomparquet.parquet.thrift.definitions import FileMetaData
+from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from bloomparquet.writing.rewrite import rewrite
 from tests.support.core import (
@@ -339,10 +340,10 @@ def test_rewriting_checks_what_it_is_given(path: str) -> None:
 
 
 def test_without_filters_is_what_adding_leaves(path: str) -> None:
-    before = without_filters(read_tree(read_footer(path))[0])
+    before = without_filters(read_struct(read_footer(path), FileMetaData)[0])
     add_filters(path, bloom=["a", "b"])
-    assert without_filters(read_tree(read_footer(path))[0]) == before
-    assert read_tree(read_footer(path))[0] != before
+    assert without_filters(read_struct(read_footer(path), FileMetaData)[0]) == before
+    assert read_struct(read_footer(path), FileMetaData)[0] != before
     assert assert_page_indexes_resolve(path) > 9
 
 

@@ -15,8 +15,7 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
 from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Algorithm
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import Items, Tree
+from bloomparquet.parquet.thrift.definitions import ColumnCryptoMetaData, Empty, EncryptionWithColumnKey
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import names_of
 from bloomparquet.query.predicate import Column
@@ -151,18 +150,12 @@ class FileEncryption:
         another key."""
         return not self.crypto.encrypted_footer or leaf.index in self.own
 
-    def described(self, leaf: LeafColumn, path: Items) -> Tree:
+    def described(self, leaf: LeafColumn, path: list[bytes]) -> ColumnCryptoMetaData:
         """The ColumnCryptoMetaData of an encrypted column, of which `path` is the path_in_schema."""
-        key, union = Tree(), Tree()
         if leaf.index not in self.own:
-            union.put(1, thrift.STRUCT, key)
-            return union
-        key.put(1, thrift.LIST, path)
-        metadata = self.own[leaf.index]
-        if metadata is not None:
-            key.put(2, thrift.BINARY, metadata)
-        union.put(2, thrift.STRUCT, key)
-        return union
+            return ColumnCryptoMetaData(ENCRYPTION_WITH_FOOTER_KEY=Empty())
+        key = EncryptionWithColumnKey(path_in_schema=path, key_metadata=self.own[leaf.index])
+        return ColumnCryptoMetaData(ENCRYPTION_WITH_COLUMN_KEY=key)
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,22 +18,28 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError,
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
 from bloomparquet.parquet.encryption.keys.material import parse_metadata
 from bloomparquet.parquet.encryption.modules import Module
-from bloomparquet.parquet.metadata.fields import column_chunks, is_encrypted, require_metadata, require_own, row_groups
+from bloomparquet.parquet.metadata.fields import is_encrypted, require_metadata, require_same_file
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.parquet.thrift.definitions import ColumnChunk, ColumnMetaData, FileCryptoMetaData, FileMetaData
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.names import shown
 from bloomparquet.writing.filters.locate import Place
 
-METADATA, CRYPTO_METADATA, SEALED_METADATA = 3, 8, 9
-"""Fields of ColumnChunk."""
-ENCRYPTION_ALGORITHM, SIGNING_KEY_METADATA = 8, 9
-"""Fields of FileMetaData."""
-
-_TOLD_TO_ALL = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 10, 11})
-"""Fields of ColumnMetaData that stay in plain text: type, encodings, path, codec, the number of values, sizes, and the
-offsets of pages."""
+_TOLD_TO_ALL = (
+    ColumnMetaData.type,
+    ColumnMetaData.encodings,
+    ColumnMetaData.path_in_schema,
+    ColumnMetaData.codec,
+    ColumnMetaData.num_values,
+    ColumnMetaData.total_uncompressed_size,
+    ColumnMetaData.total_compressed_size,
+    ColumnMetaData.data_page_offset,
+    ColumnMetaData.index_page_offset,
+    ColumnMetaData.dictionary_page_offset,
+)
+"""What stays in plain text of an encrypted column's metadata."""
 
 
 @dataclass(repr=False)
@@ -44,8 +50,8 @@ class OpenFooter:
 
     path: str
     footer: Footer
-    tree: Tree
-    metadata: Mapping[Place, Tree]
+    tree: FileMetaData
+    metadata: Mapping[Place, ColumnMetaData]
     ciphers: Mapping[Place, ChunkCipher]
     closed: frozenset[Place]
 
@@ -57,19 +63,19 @@ class OpenFooter:
         chunk does not open by its key, or is encrypted and its file is not.
         """
         where = path
-        metadata: dict[Place, Tree] = {}
+        metadata: dict[Place, ColumnMetaData] = {}
         ciphers: dict[Place, ChunkCipher] = {}
         closed: set[Place] = set()
         locked: set[int] = set()  # leaves: their keys are not asked for again in every row group
         try:
-            tree, _ = read_tree(footer.raw)
-            for row_group, group in enumerate(row_groups(tree)):
-                for leaf, chunk in zip(footer.layout.schema.leaves, column_chunks(group), strict=True):
+            tree, _ = read_struct(footer.raw, FileMetaData)
+            for row_group, group in enumerate(tree.row_groups):
+                for leaf, chunk in zip(footer.layout.schema.leaves, group.check().columns, strict=True):
                     where = f"{path}: row group {row_group}, column {brief(shown(leaf.path))}"
                     place = row_group, leaf.index
-                    require_own(chunk)
+                    require_same_file(chunk)
                     if not is_encrypted(chunk):
-                        metadata[place] = require_metadata(chunk.get(METADATA))
+                        metadata[place] = require_metadata(chunk.meta_data)
                     elif footer.crypto is None:
                         raise EncryptionError("the column chunk is encrypted, but the file says nothing of how")
                     elif only is not None and place not in only:
@@ -85,15 +91,14 @@ class OpenFooter:
 
     def places(self) -> Iterator[Place]:
         """All chunks, in their order."""
-        for i, group in enumerate(self.tree[4]):
-            for j in range(len(group[1])):
+        for i, group in enumerate(self.tree.row_groups):
+            for j in range(len(group.columns)):
                 yield i, j
 
-    def chunk(self, place: Place) -> Tree:
+    def chunk(self, place: Place) -> ColumnChunk:
         """The ColumnChunk of a place."""
         row_group, leaf = place
-        chunk: Tree = self.tree[4][row_group][1][leaf]
-        return chunk
+        return self.tree.row_groups[row_group].columns[leaf]
 
     def tail(self) -> tuple[bytes, ...]:
         """The end of the file: the footer as it is now, and what follows it.
@@ -106,8 +111,8 @@ class OpenFooter:
         for place, cipher in self.ciphers.items():
             if self.metadata[place] != before.metadata[place]:
                 store_metadata(self.chunk(place), self.metadata[place], cipher)
-        raw = write_tree(self.tree)
-        again, stop = read_tree(raw)
+        raw = write_struct(self.tree)
+        again, stop = read_struct(raw, FileMetaData)
         new = parse_footer(raw, self.footer.crypto)
         same = again == self.tree and stop == len(raw) and new.rows == self.footer.rows
         if not same or (sealed and OpenFooter.read(self.path, new, sealed).metadata != self.metadata):
@@ -145,23 +150,21 @@ def require_keys_inside(path: str, footer: Footer) -> None:
         )
 
 
-def store_metadata(chunk: Tree, metadata: Tree, cipher: ChunkCipher) -> None:
+def store_metadata(chunk: ColumnChunk, metadata: ColumnMetaData, cipher: ChunkCipher) -> None:
     """Put the metadata of an encrypted column into its ColumnChunk, sealed by itself if it is so now, and told to all
     as far as it is so now."""
-    if SEALED_METADATA not in chunk:  # under the key of the footer around it
-        chunk.put(METADATA, thrift.STRUCT, metadata)
+    if not chunk.has(ColumnChunk.encrypted_column_metadata):  # under the key of the footer around it
+        chunk.meta_data = metadata
         return
-    chunk.put(SEALED_METADATA, thrift.BINARY, cipher.seal(write_tree(metadata), Module.COLUMN_METADATA))
-    if METADATA in chunk:
-        chunk.put(METADATA, thrift.STRUCT, redacted(metadata))
+    chunk.encrypted_column_metadata = cipher.seal(write_struct(metadata), Module.COLUMN_METADATA)
+    if chunk.has(ColumnChunk.meta_data):
+        chunk.meta_data = redacted(metadata)
 
 
-def redacted(metadata: Tree) -> Tree:
+def redacted(metadata: ColumnMetaData) -> ColumnMetaData:
     """A ColumnMetaData without what tells of the column's values."""
-    told = Tree()
-    for field_id in metadata:
-        if field_id in _TOLD_TO_ALL:
-            told.put(field_id, metadata.kinds[field_id], metadata[field_id])
+    told = ColumnMetaData()
+    told.copy_from(metadata, *_TOLD_TO_ALL)
     return told
 
 
@@ -173,11 +176,10 @@ def footer_tail(raw: bytes, crypto: FileCrypto | None) -> tuple[bytes, ...]:
     if crypto is None:
         parts, magic = [raw], MAGIC
     elif crypto.encrypted_footer:
-        described = Tree()
-        described.put(1, thrift.STRUCT, crypto.algorithm.to_tree())
-        if crypto.footer_metadata is not None:
-            described.put(2, thrift.BINARY, crypto.footer_metadata)
-        parts, magic = [write_tree(described), crypto.footer().seal(raw, Module.FOOTER)], ENCRYPTED_MAGIC
+        described = FileCryptoMetaData(
+            encryption_algorithm=crypto.algorithm.to_struct(), key_metadata=crypto.footer_metadata
+        )
+        parts, magic = [write_struct(described), crypto.footer().seal(raw, Module.FOOTER)], ENCRYPTED_MAGIC
     else:
         parts, magic = [raw, crypto.footer().sign(raw)], MAGIC
     return (*parts, sum(map(len, parts)).to_bytes(4, "little") + magic)
@@ -191,5 +193,7 @@ def _cipher(footer: Footer, place: Place) -> ChunkCipher | None:
         return None
 
 
-def _metadata(footer: Footer, place: Place, chunk: Tree) -> Tree:
-    return require_metadata(footer.chunk_metadata(*place) if SEALED_METADATA in chunk else chunk.get(METADATA))
+def _metadata(footer: Footer, place: Place, chunk: ColumnChunk) -> ColumnMetaData:
+    """The metadata of an encrypted chunk: that in `chunk` itself, to be changed there, or what is decrypted from it."""
+    encrypted = chunk.has(ColumnChunk.encrypted_column_metadata)
+    return footer.chunk_metadata(*place) if encrypted else require_metadata(chunk.meta_data)

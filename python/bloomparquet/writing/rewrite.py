@@ -26,17 +26,20 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import Module
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.parquet.thrift.definitions import ColumnChunk, ColumnMetaData, OffsetIndex, RowGroup
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.struct import Field, ThriftStruct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.writing.filters.locate import Extent, Place
 from bloomparquet.writing.footer_edit import OpenFooter
 
-BLOOM_OFFSET, BLOOM_LENGTH = 14, 15
-"""Fields of ColumnMetaData."""
-
-_CHUNK_OFFSETS = (2, 4, 6)  # of ColumnChunk: file_offset, offset_index_offset, column_index_offset
-_METADATA_OFFSETS = (9, 10, 11, BLOOM_OFFSET)  # of ColumnMetaData: data, index and dictionary pages, Bloom filter
-_ROW_GROUP_OFFSET = 5
+_CHUNK_OFFSETS = (ColumnChunk.file_offset, ColumnChunk.offset_index_offset, ColumnChunk.column_index_offset)
+_METADATA_OFFSETS = (
+    ColumnMetaData.data_page_offset,
+    ColumnMetaData.index_page_offset,
+    ColumnMetaData.dictionary_page_offset,
+    ColumnMetaData.bloom_filter_offset,
+)
 
 Filters = Mapping[Place, SplitBlockBloomFilter | None]
 """The chunks whose filter changes; None has none from now on."""
@@ -74,12 +77,12 @@ def rewrite(
     if opened.closed:
         gaps = []
     end = size - footer.size
-    _require_free(opened, filters, gaps, end, (4, 6))
-    indexes: dict[Place, Tree] = {}
+    _require_free(opened, filters, gaps, end, (_offset_index, _column_index))
+    indexes: dict[Place, OffsetIndex] = {}
     if gaps and any(start < _data_end(opened) for start, _ in gaps):
         places = _index_extents(opened, end)
         gaps = _merged([*gaps, *places.values()])
-        _require_free(opened, filters, gaps, end, (6,))
+        _require_free(opened, filters, gaps, end, (_column_index,))
         indexes = _offset_indexes(opened, places, read)
     pieces = _kept(gaps, end)
     moved = _shift(gaps)
@@ -87,24 +90,21 @@ def rewrite(
     at = sum(stop - start for start, stop in pieces)
     tail: list[bytes] = []
     for place, index in indexes.items():
-        for location in index[1]:
-            location[1] = moved(location[1])
+        for location in index.page_locations:
+            location.offset = moved(location.offset)
         chunk = opened.chunk(place)
-        tail.append(_sealed(write_tree(index), opened.ciphers.get(place), Module.OFFSET_INDEX))
-        chunk.put(4, thrift.I64, at)
-        chunk.put(5, thrift.I32, len(tail[-1]))
+        tail.append(_sealed(write_struct(index), opened.ciphers.get(place), Module.OFFSET_INDEX))
+        chunk.offset_index_offset, chunk.offset_index_length = at, len(tail[-1])
         at += len(tail[-1])
     for place, bloom in sorted(filters.items()):
         metadata = opened.metadata[place]
         if bloom is None:
-            metadata.drop(BLOOM_OFFSET)
-            metadata.drop(BLOOM_LENGTH)
+            metadata.bloom_filter_offset = metadata.bloom_filter_length = None
             continue
         parts = filter_parts(bloom, opened.ciphers.get(place))
         tail += parts
         length = sum(map(len, parts))
-        metadata.put(BLOOM_OFFSET, thrift.I64, at)
-        metadata.put(BLOOM_LENGTH, thrift.I32, length)
+        metadata.bloom_filter_offset, metadata.bloom_filter_length = at, length
         at += length
     return Rewrite(tuple(pieces), (*tail, *opened.tail()))
 
@@ -151,17 +151,19 @@ def _shift(gaps: list[Extent]) -> Callable[[int], int]:
 
 
 def _move(opened: OpenFooter, moved: Callable[[int], int]) -> None:
-    for group in opened.tree[4]:
-        if _ROW_GROUP_OFFSET in group:
-            group[_ROW_GROUP_OFFSET] = moved(group[_ROW_GROUP_OFFSET])
+    for group in opened.tree.row_groups:
+        _move_fields(group, (RowGroup.file_offset,), moved)
     for place in opened.places():
-        for struct, fields in (
-            (opened.chunk(place), _CHUNK_OFFSETS),
-            (opened.metadata.get(place, Tree()), _METADATA_OFFSETS),
-        ):
-            for field_id in fields:
-                if field_id in struct:
-                    struct[field_id] = moved(struct[field_id])
+        _move_fields(opened.chunk(place), _CHUNK_OFFSETS, moved)
+        if place in opened.metadata:
+            _move_fields(opened.metadata[place], _METADATA_OFFSETS, moved)
+
+
+def _move_fields(struct: ThriftStruct, fields: Iterable[Field[int]], moved: Callable[[int], int]) -> None:
+    for field in fields:
+        offset = field.read(struct)
+        if offset is not None:
+            struct[field.id] = moved(offset)  # with the type that it has
 
 
 def _data_end(opened: OpenFooter) -> int:
@@ -169,10 +171,24 @@ def _data_end(opened: OpenFooter) -> int:
     return max((stop for metadata in opened.metadata.values() for _, stop in [_pages(metadata)]), default=0)
 
 
-def _pages(metadata: Tree) -> Extent:
-    offsets = (metadata.get(field_id) or 0 for field_id in (9, 10, 11))
-    start = min((offset for offset in offsets if offset > 0), default=0)
-    return start, start + max(metadata.get(7) or 0, 0)
+def _pages(metadata: ColumnMetaData) -> Extent:
+    offsets = (
+        ColumnMetaData.data_page_offset.read(metadata),
+        metadata.index_page_offset,
+        metadata.dictionary_page_offset,
+    )
+    start = min((offset for offset in offsets if offset is not None and offset > 0), default=0)
+    return start, start + max(ColumnMetaData.total_compressed_size.read(metadata) or 0, 0)
+
+
+def _offset_index(chunk: ColumnChunk) -> Extent:
+    start = chunk.offset_index_offset or 0
+    return start, start + (chunk.offset_index_length or 0)
+
+
+def _column_index(chunk: ColumnChunk) -> Extent:
+    start = chunk.column_index_offset or 0
+    return start, start + (chunk.column_index_length or 0)
 
 
 def _index_extents(opened: OpenFooter, end: int) -> dict[Place, Extent]:
@@ -180,8 +196,8 @@ def _index_extents(opened: OpenFooter, end: int) -> dict[Place, Extent]:
     found = {}
     for place in opened.places():
         chunk = opened.chunk(place)
-        if chunk.get(4) and chunk.get(5):
-            start, stop = found[place] = _index_extent(chunk, 4)
+        if chunk.offset_index_offset and chunk.offset_index_length:
+            start, stop = found[place] = _offset_index(chunk)
             if not len(MAGIC) <= start < stop <= end:
                 raise FormatError(
                     f"{_index_name(opened, place)} is said to be at bytes {start} to {stop}; "
@@ -192,23 +208,21 @@ def _index_extents(opened: OpenFooter, end: int) -> dict[Place, Extent]:
 
 def _offset_indexes(
     opened: OpenFooter, places: Mapping[Place, Extent], read: Callable[[list[Extent]], list[bytes]]
-) -> dict[Place, Tree]:
+) -> dict[Place, OffsetIndex]:
     indexes = {}
     for place, stored in zip(places, read(list(places.values())), strict=True):
         cipher = opened.ciphers.get(place)
         try:
             raw = stored if cipher is None else cipher.open(stored, Module.OFFSET_INDEX)
-            index, stop = read_tree(raw)
+            index, stop = read_struct(raw, OffsetIndex)
+            for location in index.page_locations:
+                location.offset  # noqa: B018 (FormatError unless it is an integer)
         except BloomParquetError as error:
             raise type(error)(f"{_index_name(opened, place)}: {error}") from error
         if cipher is not None and not any(raw[stop:]):  # parquet-java encrypts zeros with it
             stop = len(raw)
-        locations = index.get(1)
-        is_index = isinstance(locations, list) and all(
-            isinstance(each, Tree) and each.kinds.get(1) in thrift.INTEGERS for each in locations
-        )
-        if not is_index or stop != len(raw):
-            raise FormatError(f"{_index_name(opened, place)} has no page locations")
+        if stop != len(raw):
+            raise FormatError(f"{_index_name(opened, place)}: {len(raw) - stop} bytes follow its end")
         indexes[place] = index
     return indexes
 
@@ -218,24 +232,25 @@ def _index_name(opened: OpenFooter, place: Place) -> str:
     return f"{opened.path}: the offset index of row group {place[0]}, column {column}"
 
 
-def _index_extent(chunk: Tree, field_id: int) -> Extent:
-    start, length = chunk.get(field_id) or 0, chunk.get(field_id + 1) or 0
-    return start, start + length
-
-
-def _require_free(opened: OpenFooter, filters: Filters, gaps: list[Extent], end: int, indexes: tuple[int, ...]) -> None:
-    """FormatError where `gaps` reach into something that is needed; of the page indexes, that are those which the
-    fields `indexes` of a chunk point to."""
+def _require_free(
+    opened: OpenFooter,
+    filters: Filters,
+    gaps: list[Extent],
+    end: int,
+    indexes: tuple[Callable[[ColumnChunk], Extent], ...],
+) -> None:
+    """FormatError where `gaps` reach into something that is needed; of the page indexes, that are those that `indexes`
+    give of a chunk."""
     needed: list[tuple[Extent, str]] = [((0, len(MAGIC)), "the beginning of the file"), ((end, end + 1), "the footer")]
     for place in opened.places():
-        chunk, metadata = opened.chunk(place), opened.metadata.get(place, Tree())
+        chunk, metadata = opened.chunk(place), opened.metadata.get(place, ColumnMetaData())
         name = ".".join(opened.footer.layout.schema.leaves[place[1]].path)
         what = f"row group {place[0]}, column {name}"
         needed.append((_pages(metadata), f"the pages of {what}"))
-        needed += ((_index_extent(chunk, field_id), f"the page index of {what}") for field_id in indexes)
-        if place not in filters and metadata.get(BLOOM_OFFSET):
-            start = metadata[BLOOM_OFFSET]
-            needed.append(((start, start + (metadata.get(BLOOM_LENGTH) or 1)), f"the filter of {what}"))
+        needed += ((index(chunk), f"the page index of {what}") for index in indexes)
+        start = metadata.bloom_filter_offset
+        if place not in filters and start:
+            needed.append(((start, start + (metadata.bloom_filter_length or 1)), f"the filter of {what}"))
     starts = [start for start, _ in gaps]
     for (start, stop), what in needed:
         i = bisect_right(starts, stop - 1) - 1

@@ -9,15 +9,20 @@ Source: parquet-format ``BloomFilter.md`` and ``parquet.thrift`` (BloomFilterHea
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, FormatError, LimitError, UnsupportedError
-from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.definitions import (
+    BloomFilterAlgorithm,
+    BloomFilterCompression,
+    BloomFilterHash,
+    BloomFilterHeader,
+    Empty,
+)
 from bloomparquet.parquet.thrift.reader import CompactReader
-from bloomparquet.parquet.thrift.struct import Tree, write_tree
+from bloomparquet.parquet.thrift.struct import Field, ThriftStruct
+from bloomparquet.parquet.thrift.writer import write_struct
 
 MAX_HEADER_BYTES = 64
 """Enough for every header that the format defines, with room for fields to come."""
@@ -38,17 +43,14 @@ def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:
     """
     reader = CompactReader(buffer)
     try:
-        header = reader.read_struct()
+        header = reader.read_struct(BloomFilterHeader)
+        num_bytes = header.num_bytes
     except BloomParquetError:
         _refuse_murmur3(buffer)
         raise
-    num_bytes = header.get(1)
-    if not isinstance(num_bytes, int):
-        _refuse_murmur3(buffer)
-        raise FormatError("the Bloom filter header has no bitset size (field 1)")
-    _require(header.get(2), "algorithm", "BLOCK")
-    _require(header.get(3), "hash", "XXHASH")
-    _require(header.get(4), "compression", "UNCOMPRESSED")
+    _require(header.algorithm, BloomFilterAlgorithm.BLOCK)
+    _require(header.hash, BloomFilterHash.XXHASH)
+    _require(header.compression, BloomFilterCompression.UNCOMPRESSED)
     if num_bytes <= 0 or num_bytes % 32:
         raise FormatError(
             f"the Bloom filter header claims a bitset of {num_bytes} bytes; expected a positive multiple of 32"
@@ -61,15 +63,14 @@ def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:
 
 
 def header_bytes(num_bytes: int) -> bytes:
-    """The header in front of a bitset of `num_bytes` bytes, as every writer writes it: {1: size, 2: BLOCK, 3: XXHASH,
-    4: UNCOMPRESSED}."""
-    tree = Tree()
-    tree.put(1, thrift.I32, num_bytes)
-    for field_id in (2, 3, 4):
-        union = Tree()
-        union.put(1, thrift.STRUCT, Tree())
-        tree.put(field_id, thrift.STRUCT, union)
-    return write_tree(tree)
+    """The header in front of a bitset of `num_bytes` bytes: BLOCK, XXHASH, UNCOMPRESSED."""
+    header = BloomFilterHeader(
+        num_bytes=num_bytes,
+        algorithm=BloomFilterAlgorithm(BLOCK=Empty()),
+        hash=BloomFilterHash(XXHASH=Empty()),
+        compression=BloomFilterCompression(UNCOMPRESSED=Empty()),
+    )
+    return write_struct(header)
 
 
 def parse_headers(
@@ -101,13 +102,14 @@ def parse_headers(
     return header_bytes, bitset_bytes, errors
 
 
-def _require(union: Any, what: str, name: str) -> None:
-    """`union` must hold its first member, the only one that the format defines so far."""
-    if not isinstance(union, dict) or not union:
-        raise FormatError(f"the Bloom filter header names no {what}; expected {name}")
-    if 1 not in union:
+def _require(union: ThriftStruct, member: Field[Empty]) -> None:
+    """FormatError or UnsupportedError unless `union` holds `member`, the only one that the format defines."""
+    if not union:
+        raise FormatError(f"the Bloom filter header has an empty {member.owner}; expected {member.name}")
+    if not union.has(member):
         raise UnsupportedError(
-            f"the Bloom filter's {what} is number {next(iter(union))} of its union; only 1 ({name}) is known here"
+            f"the Bloom filter header has member {next(iter(union))} of {member.owner}; "
+            f"only {member.id} ({member.name}) is supported"
         )
 
 

@@ -19,12 +19,12 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.reader import CompactReader, Struct
-from bloomparquet.parquet.thrift.struct import Tree
+from bloomparquet.parquet.thrift.definitions import AesGcm, EncryptionAlgorithm, FileCryptoMetaData
+from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.parquet.thrift.struct import ThriftStruct
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -77,31 +77,32 @@ class Algorithm:
         return cls(unique, counter_mode_pages, stored, aad_prefix is not None and not store_aad_prefix)
 
     @classmethod
-    def parse(cls, union: Any) -> Algorithm:
+    def parse(cls, union: EncryptionAlgorithm) -> Algorithm:
         """An EncryptionAlgorithm. EncryptionError for one that is not known here."""
-        if not isinstance(union, dict) or len(union) != 1 or not isinstance(fields := next(iter(union.values())), dict):
+        if len(union) != 1:
             raise FormatError("the file's encryption algorithm is no union of AES_GCM_V1 and AES_GCM_CTR_V1")
-        (number,) = union
-        if number not in (1, 2):
+        fields = union.AES_GCM_CTR_V1 if union.has(EncryptionAlgorithm.AES_GCM_CTR_V1) else union.AES_GCM_V1
+        if fields is None:
             raise EncryptionError(
-                f"the file is encrypted by algorithm {number}; known are AES_GCM_V1 and AES_GCM_CTR_V1"
+                f"the file is encrypted by algorithm {next(iter(union))}; known are AES_GCM_V1 and AES_GCM_CTR_V1"
             )
-        prefix, unique = fields.get(1), fields.get(2, b"")
-        if not isinstance(unique, bytes) or not isinstance(prefix, bytes | None):
-            raise FormatError("the AAD of the file's encryption algorithm is not bytes")
-        return cls(unique, number == 2, prefix or None, fields.get(3) is True)
+        counter_mode_pages = union.has(EncryptionAlgorithm.AES_GCM_CTR_V1)
+        return cls(
+            fields.aad_file_unique or b"",
+            counter_mode_pages,
+            fields.aad_prefix or None,
+            fields.supply_aad_prefix is True,
+        )
 
-    def to_tree(self) -> Tree:
+    def to_struct(self) -> EncryptionAlgorithm:
         """The EncryptionAlgorithm."""
-        fields = Tree()
-        if self.aad_prefix is not None:
-            fields.put(1, thrift.BINARY, self.aad_prefix)
-        fields.put(2, thrift.BINARY, self.file_unique)
-        if self.supply_aad_prefix:
-            fields.put(3, thrift.TRUE, True)
-        union = Tree()
-        union.put(2 if self.counter_mode_pages else 1, thrift.STRUCT, fields)
-        return union
+        fields = AesGcm(
+            aad_prefix=self.aad_prefix,
+            aad_file_unique=self.file_unique,
+            supply_aad_prefix=self.supply_aad_prefix or None,
+        )
+        name = "AES_GCM_CTR_V1" if self.counter_mode_pages else "AES_GCM_V1"
+        return EncryptionAlgorithm(**{name: fields})
 
     def file_aad(self, given: bytes | None) -> bytes:
         """What the AAD of every module begins with, when the reader was given that AAD prefix. EncryptionError where
@@ -124,9 +125,8 @@ class Algorithm:
 def parse_file_crypto(raw: bytes) -> tuple[Algorithm, bytes | None, int]:
     """A FileCryptoMetaData: the algorithm, the footer key's metadata, and where the struct ends."""
     reader = CompactReader(raw)
-    fields: Struct = reader.read_struct()
-    metadata = fields.get(2)
-    return Algorithm.parse(fields.get(1)), metadata if isinstance(metadata, bytes) else None, reader.position
+    metadata = reader.read_struct(FileCryptoMetaData)
+    return Algorithm.parse(metadata.encryption_algorithm), metadata.key_metadata, reader.position
 
 
 def module_aad(file_aad: bytes, module: Module, *ordinals: int) -> bytes:
@@ -236,7 +236,7 @@ def module_size(data: bytes | memoryview, least: int = NONCE_BYTES + TAG_BYTES) 
 def _is_struct(data: bytes) -> bool:
     reader = CompactReader(data)
     try:
-        reader.read_struct()
+        reader.read_struct(ThriftStruct)
     except BloomParquetError:
         return False
     return not any(data[reader.position :])  # parquet-java leaves zeros behind some

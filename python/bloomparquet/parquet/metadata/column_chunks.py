@@ -22,31 +22,46 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bloomparquet.errors import FormatError, LimitError
-from bloomparquet.parquet.thrift import reader as thrift
+from bloomparquet.parquet.thrift.definitions import (
+    ColumnChunk,
+    ColumnCryptoMetaData,
+    ColumnMetaData,
+    EncryptionWithColumnKey,
+    Statistics,
+)
+from bloomparquet.parquet.thrift.reader import MAX_DEPTH, CompactReader
+from bloomparquet.parquet.thrift.struct import BINARY, BYTE, FALSE, FIXED_SIZES, INTEGERS, LISTS, STRUCT, TRUE, Field
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.storage.varint import read_varint
 
-_FIELDS = {
-    (3, 5): 0,  # meta_data.num_values
-    (3, 12, 3): 1,  # meta_data.statistics.null_count
-    (3, 14): 2,  # meta_data.bloom_filter_offset
-    (3, 15): 3,  # meta_data.bloom_filter_length
-    (3, 7): 4,  # meta_data.total_compressed_size
-    (3, 9): 5,  # meta_data.data_page_offset
-    (3, 11): 6,  # meta_data.dictionary_page_offset
-    (3, 12, 1): 7,  # meta_data.statistics.max, deprecated
-    (3, 12, 2): 8,  # meta_data.statistics.min, deprecated
-    (3, 12, 5): 9,  # meta_data.statistics.max_value
-    (3, 12, 6): 10,  # meta_data.statistics.min_value
-    (8,): 11,  # crypto_metadata
-    (8, 1): 12,  # crypto_metadata.ENCRYPTION_WITH_FOOTER_KEY
-    (8, 2): 13,  # crypto_metadata.ENCRYPTION_WITH_COLUMN_KEY
-    (8, 2, 2): 14,  # crypto_metadata.ENCRYPTION_WITH_COLUMN_KEY.key_metadata
-    (9,): 15,  # encrypted_column_metadata
-}
+_META = ColumnChunk.meta_data
+_STATISTICS = _META, ColumnMetaData.statistics
+_CRYPTO = ColumnChunk.crypto_metadata
+_COLUMN_KEY = _CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_COLUMN_KEY
+_PATHS: tuple[tuple[Field[Any], ...], ...] = (
+    (_META, ColumnMetaData.num_values),
+    (*_STATISTICS, Statistics.null_count),
+    (_META, ColumnMetaData.bloom_filter_offset),
+    (_META, ColumnMetaData.bloom_filter_length),
+    (_META, ColumnMetaData.total_compressed_size),
+    (_META, ColumnMetaData.data_page_offset),
+    (_META, ColumnMetaData.dictionary_page_offset),
+    (*_STATISTICS, Statistics.max),
+    (*_STATISTICS, Statistics.min),
+    (*_STATISTICS, Statistics.max_value),
+    (*_STATISTICS, Statistics.min_value),
+    (_CRYPTO,),
+    (_CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_FOOTER_KEY),
+    _COLUMN_KEY,
+    (*_COLUMN_KEY, EncryptionWithColumnKey.key_metadata),
+    (ColumnChunk.encrypted_column_metadata,),
+)
+"""Where each field of :class:`ChunkFields` is stored, in their order."""
+_FIELDS = {tuple(each.id for each in path): i for i, path in enumerate(_PATHS)}
 _NUMBERS = 7  # of _FIELDS, the first are numbers and the others bytes
 _BOUNDS = range(7, 11)
-_MARKS = {(8,), (8, 1), (8, 2)}  # of which it matters that they are there, whatever is in them
-_PATH_IN_SCHEMA = (3, 3)
+_PRESENCE = {path for path, i in _FIELDS.items() if i in range(11, 14)}  # fields whose presence alone matters
+_PATH_IN_SCHEMA = (_META.id, ColumnMetaData.path_in_schema.id)
 _WITHIN = {path[:depth] for path in _FIELDS for depth in range(1, len(path))}  # the structs that these fields are in
 _KEPT_TEMPLATES = 16
 _MOST_LEARNED = 256  # templates of one column; files of many writers have a dozen
@@ -98,14 +113,17 @@ NOTHING = ChunkFields(*[None] * len(_FIELDS))
 
 @dataclass(slots=True)
 class _Segment:
-    """A stretch of a chunk: what a pattern matches, and the bytes behind it that no pattern describes."""
+    """A stretch of a chunk: what a pattern matches, and then a byte string, or the column's path, or the end."""
 
     match: Callable[..., re.Match[bytes] | None]
     skim: Callable[..., re.Match[bytes] | None]  # the same bytes, with no group but a string's length
     slots: tuple[int, ...]  # of the groups
-    literal: bytes = b""  # what must follow: the column's own path, so that columns of one form share their patterns
     has_string: bool = False  # the last group is the length of a byte string that follows
     string_slot: int | None = None  # where that string goes, if anybody asked for it
+    has_path: bool = False  # the column's path follows
+
+
+_Template = list[_Segment]
 
 
 class StepAllowance:
@@ -125,20 +143,49 @@ class StepAllowance:
             )
 
 
-class ChunkTemplates:
-    """What the chunks of one column have looked like so far.
+class TemplatePool:
+    """The templates of all columns of one schema that have one physical type: such columns differ in their path alone.
 
-    `fixed_width` says that the column's values, and so its bounds, all take the same number of bytes.
+    `fixed_width` says that the columns' values, and so their bounds, all take the same number of bytes.
     """
 
     def __init__(self, *, fixed_width: bool) -> None:
         self._fixed_width = fixed_width
         self._learned = self._stepwise = 0
-        self._templates: tuple[list[_Segment], ...] = ()  # replaced, never changed: threads may share it
+        self.templates: tuple[_Template, ...] = ()  # replaced, never changed: threads may share it
+
+    def learn(self, buffer: bytes, position: int) -> tuple[_Template, bytes] | None:
+        """The template of the chunk at `position`, and the column's path in it; None if it is to be decoded step by
+        step."""
+        # What one hostile file has used up is not lost for the files that come after it: some are learned later, too.
+        learns = self._learned < _MOST_LEARNED or self._stepwise % _STEPS_PER_TEMPLATE == 0
+        learned = _learn(buffer, position, self._fixed_width) if learns else None
+        self._stepwise += 1
+        if learned is not None:
+            self._learned += 1
+            self.prefer(learned[0])
+        return learned
+
+    def prefer(self, template: _Template) -> None:
+        """Try `template` first the next time."""
+        others = [other for other in self.templates if other is not template]
+        self.templates = (template, *others[: _KEPT_TEMPLATES - 1])
+
+
+class ChunkTemplates:
+    """What the chunks of one column have looked like so far; `pool` is what those of similar columns have."""
+
+    __slots__ = ("_known", "_path", "_pool")
+
+    def __init__(self, pool: TemplatePool, path: tuple[str, ...]) -> None:
+        names = [name.encode("utf-8", "surrogateescape") for name in path]
+        self._path = write_struct(EncryptionWithColumnKey(path_in_schema=names))[1:-1]  # the list alone
+        self._pool = pool
+        self._known: tuple[tuple[_Template, bytes], ...] = ()  # replaced, never changed: threads may share it
 
     def skip(self, buffer: bytes, position: int, allowance: StepAllowance) -> int:
         """Where the chunk at `position` ends. FormatError when it is damaged."""
-        end = _skim(self._templates[0], buffer, position) if self._templates else None
+        end = _skim(*self._known[0], buffer, position) if self._known else None
         return self._find(buffer, position, None, allowance) if end is None else end
 
     def read(self, buffer: bytes, position: int) -> ChunkFields:
@@ -153,36 +200,34 @@ class ChunkTemplates:
     def _find(
         self, buffer: bytes, position: int, found: list[Any] | None, allowance: StepAllowance | None = None
     ) -> int:
-        for i, known in enumerate(self._templates):
-            end = _apply(known, buffer, position, found)
+        known = self._known
+        tried = {id(template) for template, _ in known}
+        shared = [(template, self._path) for template in self._pool.templates if id(template) not in tried]
+        for i, (template, path) in enumerate((*known, *shared)):
+            end = _apply(template, path, buffer, position, found)
             if end is not None:
-                if i:  # the one that fits is most likely to fit the next time
-                    self._prefer(known)
+                if i or not known:  # the one that fits is most likely to fit the next time
+                    self._prefer(template, path)
                 return end
             if found is not None:
                 found[:] = [None] * len(found)  # what a template that fitted only in part has left there
-        # What one hostile file has used up is not lost for the files that come after it: some are learned later, too.
-        learns = self._learned < _MOST_LEARNED or self._stepwise % _STEPS_PER_TEMPLATE == 0
-        template = _learn(buffer, position, self._fixed_width) if learns else None
-        if template is None:
-            self._stepwise += 1
+        learned = self._pool.learn(buffer, position)
+        if learned is None:
             if allowance is not None:
                 allowance.take()
             return _decode(buffer, position, [None] * len(_FIELDS) if found is None else found)
-        self._learned += 1
-        self._stepwise += 1
-        self._prefer(template)
-        end = _apply(template, buffer, position, found)
+        self._prefer(*learned)
+        end = _apply(*learned, buffer, position, found)
         if end is None:
             raise FormatError(f"the column chunk at byte {position} of the footer is cut short")
         return end
 
-    def _prefer(self, template: list[_Segment]) -> None:
-        others = [other for other in self._templates if other is not template]
-        self._templates = (template, *others[: _KEPT_TEMPLATES - 1])
+    def _prefer(self, template: _Template, path: bytes) -> None:
+        others = [other for other in self._known if other[0] is not template]
+        self._known = ((template, path), *others[: _KEPT_TEMPLATES - 1])
 
 
-def _skim(template: list[_Segment], buffer: bytes, position: int) -> int | None:
+def _skim(template: _Template, path: bytes, buffer: bytes, position: int) -> int | None:
     """As :func:`_apply`, for the end alone."""
     for segment in template:
         match = segment.skim(buffer, position)
@@ -193,14 +238,14 @@ def _skim(template: list[_Segment], buffer: bytes, position: int) -> int | None:
             position += _varint(match[1])
             if position > len(buffer):
                 return None
-        elif not buffer.startswith(segment.literal, position):
-            return None
-        else:
-            position += len(segment.literal)
+        elif segment.has_path:
+            if not buffer.startswith(path, position):
+                return None
+            position += len(path)
     return position
 
 
-def _apply(template: list[_Segment], buffer: bytes, position: int, found: list[Any] | None) -> int | None:
+def _apply(template: _Template, path: bytes, buffer: bytes, position: int, found: list[Any] | None) -> int | None:
     """The end of the chunk at `position` if it has the template's form; what was asked for goes into `found`."""
     for segment in template:
         match = segment.match(buffer, position)
@@ -217,10 +262,10 @@ def _apply(template: list[_Segment], buffer: bytes, position: int, found: list[A
                 return None
             if found is not None and segment.string_slot is not None:
                 found[segment.string_slot] = buffer[start:position]
-        elif not buffer.startswith(segment.literal, position):
-            return None
-        else:
-            position += len(segment.literal)
+        elif segment.has_path:
+            if not buffer.startswith(path, position):
+                return None
+            position += len(path)
     return position
 
 
@@ -233,6 +278,7 @@ class _Builder:
     pattern: bytearray = field(default_factory=bytearray)
     skimming: bytearray = field(default_factory=bytearray)
     slots: list[int] = field(default_factory=list)
+    paths: list[bytes] = field(default_factory=list)
 
     def literal(self, data: bytes) -> None:
         self._add(re.escape(data), None)
@@ -265,13 +311,15 @@ class _Builder:
         self.slots.append(_FIELDS[path])
         self.pattern += b"()"
 
-    def exactly(self, data: bytes) -> None:
-        """`data`, outside any pattern."""
-        self._close(literal=data)
+    def column_path(self, path: bytes) -> None:
+        """The column's path, outside any pattern."""
+        self.paths.append(path)
+        self._close(has_path=True)
 
-    def finish(self) -> list[_Segment]:
+    def finish(self) -> tuple[_Template, bytes] | None:
+        """The template and the column's path; None if the chunk has several."""
         self._close()
-        return self.segments
+        return (self.segments, (self.paths or [b""])[0]) if len(self.paths) < 2 else None
 
     def _add(self, pattern: bytes, slot: int | None) -> None:
         self.skimming += pattern
@@ -295,36 +343,36 @@ def _compile(pattern: bytes) -> Callable[..., re.Match[bytes] | None]:
 
 def _decode(buffer: bytes, position: int, found: list[Any]) -> int:
     """Decode the chunk at `position` value by value, into `found`; its end. For chunks that fit no template."""
-    reader = thrift.CompactReader(buffer, position, most=_MOST_VALUES)
+    reader = CompactReader(buffer, position, most=_MOST_VALUES)
     _decode_struct(reader, buffer, (), found)
     return reader.position
 
 
-def _decode_struct(reader: thrift.CompactReader, buffer: bytes, path: tuple[int, ...], found: list[Any]) -> None:
+def _decode_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], found: list[Any]) -> None:
     field_id = 0
     while (header := reader.read_field(field_id)) is not None:
         field_id, kind = header
         here = (*path, field_id)
-        if here in _MARKS:
+        if here in _PRESENCE:
             found[_FIELDS[here]] = b""
-        if kind == thrift.STRUCT and here in _WITHIN:
+        if kind == STRUCT and here in _WITHIN:
             _decode_struct(reader, buffer, here, found)
             continue
         start = reader.position
         value = reader.read_value(kind, depth=len(here))
         slot = _FIELDS.get(here)
-        if slot is None or here in _MARKS:
+        if slot is None or here in _PRESENCE:
             continue
-        if slot < _NUMBERS and kind in thrift.INTEGERS:
+        if slot < _NUMBERS and kind in INTEGERS:
             found[slot] = buffer[start : reader.position]
-        elif slot >= _NUMBERS and kind == thrift.BINARY:
+        elif slot >= _NUMBERS and kind == BINARY:
             found[slot] = value
 
 
-def _learn(buffer: bytes, position: int, fixed_width: bool) -> list[_Segment] | None:
-    """The template of the chunk at `position`; None where it would be too long."""
+def _learn(buffer: bytes, position: int, fixed_width: bool) -> tuple[_Template, bytes] | None:
+    """The template of the chunk at `position`, and the column's path; None where it would be too long."""
     builder = _Builder(fixed_width)
-    reader = thrift.CompactReader(buffer, position, most=_MOST_TEMPLATE_VALUES)
+    reader = CompactReader(buffer, position, most=_MOST_TEMPLATE_VALUES)
     try:
         _learn_struct(reader, buffer, (), builder)
     except LimitError:
@@ -332,7 +380,7 @@ def _learn(buffer: bytes, position: int, fixed_width: bool) -> list[_Segment] | 
     return builder.finish()
 
 
-def _learn_struct(reader: thrift.CompactReader, buffer: bytes, path: tuple[int, ...], builder: _Builder) -> None:
+def _learn_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], builder: _Builder) -> None:
     field_id = 0
     while True:
         start = reader.position
@@ -341,28 +389,26 @@ def _learn_struct(reader: thrift.CompactReader, buffer: bytes, path: tuple[int, 
         if found is None:
             return
         field_id, kind = found
-        if (*path, field_id) in _MARKS:
+        if (*path, field_id) in _PRESENCE:
             builder.mark((*path, field_id))
-        if kind not in (thrift.TRUE, thrift.FALSE):
+        if kind not in (TRUE, FALSE):
             _learn_value(reader, buffer, kind, (*path, field_id), builder)
 
 
-def _learn_value(
-    reader: thrift.CompactReader, buffer: bytes, kind: int, path: tuple[int, ...], builder: _Builder
-) -> None:
+def _learn_value(reader: CompactReader, buffer: bytes, kind: int, path: tuple[int, ...], builder: _Builder) -> None:
     start = reader.position
-    if len(path) > thrift.MAX_DEPTH:
-        raise FormatError(f"the column chunk nests deeper than {thrift.MAX_DEPTH} levels at byte {start} of the footer")
-    if kind == thrift.STRUCT:
+    if len(path) > MAX_DEPTH:
+        raise FormatError(f"the column chunk nests deeper than {MAX_DEPTH} levels at byte {start} of the footer")
+    if kind == STRUCT:
         _learn_struct(reader, buffer, path, builder)
     elif path == _PATH_IN_SCHEMA:
         reader.read_value(kind)
-        builder.exactly(buffer[start : reader.position])
-    elif kind in thrift.LISTS:
+        builder.column_path(buffer[start : reader.position])
+    elif kind in LISTS:
         size, element = reader.read_list_header()
         builder.literal(buffer[start : reader.position])
         reader.count(size)
-        if element in thrift.INTEGERS:
+        if element in INTEGERS:
             for _ in range(size):
                 reader.read_value(element)
             builder.numbers(size)
@@ -370,13 +416,13 @@ def _learn_value(
         for _ in range(size):
             _learn_value(reader, buffer, element, (*path, 0), builder)
     else:
-        value = reader.read_value(thrift.BYTE if kind in (thrift.TRUE, thrift.FALSE) else kind)
-        if kind in thrift.INTEGERS:
+        value = reader.read_value(BYTE if kind in (TRUE, FALSE) else kind)
+        if kind in INTEGERS:
             builder.number(path)
-        elif kind == thrift.BINARY:
+        elif kind == BINARY:
             builder.string(path, buffer[start : reader.position - len(value)], len(value))
-        elif kind in thrift.FIXED_SIZES:
-            builder.any_bytes(thrift.FIXED_SIZES[kind])
+        elif kind in FIXED_SIZES:
+            builder.any_bytes(FIXED_SIZES[kind])
         else:  # a boolean in a list, a map: the same bytes or another template
             builder.literal(buffer[start : reader.position])
 

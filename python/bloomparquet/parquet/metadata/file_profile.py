@@ -11,17 +11,16 @@ from typing import NamedTuple
 
 from bloomparquet.errors import FormatError
 from bloomparquet.parquet.encryption.modules import Algorithm
-from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates
+from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, TemplatePool
 from bloomparquet.parquet.metadata.schema import parse_schema
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.reader import CompactReader, Struct
-from bloomparquet.parquet.thrift.struct import Items, Tree, read_tree, write_tree
+from bloomparquet.parquet.thrift.definitions import ColumnOrder, FileMetaData
+from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import FileSchema
 
 _NO_ROW_GROUPS = b"\x29\x0c"  # field 4, where field 2 stands before it: a list of no structs
 _ROW_GROUPS_FIRST = b"\x49\x0c"  # the same, where no field stands before it
 _SPARK, _LEGACY_INT96 = _TELLING = ("org.apache.spark.version", "org.apache.spark.legacyINT96")
-_ENCRYPTION = (8, 9)  # encryption_algorithm and footer_signing_key_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,13 @@ def schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], in
                     _schemas.insert(0, _schemas.pop(i))
                 return schema, templates, len(head)
     schema, size = parse_schema(footer)
-    templates = tuple(ChunkTemplates(fixed_width=leaf.node.physical_type != "BYTE_ARRAY") for leaf in schema.leaves)
+    pools: dict[object, TemplatePool] = {}
+    for node in (leaf.node for leaf in schema.leaves):
+        pool = TemplatePool(fixed_width=node.physical_type != "BYTE_ARRAY")
+        pools.setdefault((node.physical_type, node.type_length), pool)
+    templates = tuple(
+        ChunkTemplates(pools[leaf.node.physical_type, leaf.node.type_length], leaf.path) for leaf in schema.leaves
+    )
     with _schemas_lock:
         _schemas.insert(0, (footer[:size], schema, templates))
         del _schemas[_KEPT_SCHEMAS:]
@@ -110,40 +115,33 @@ def layout_of(
 def _skeleton_of(head: bytes, tail: bytes) -> bytes:
     """A FileMetaData with what makes its layout, and nothing else that is about one file only. The `head`, with the
     schema, stays as it is."""
-    tree = without_row_groups(_ROW_GROUPS_FIRST + tail)
-    pairs = tree.get(5)
-    if isinstance(pairs, Items):
-        pairs[:] = [pair for pair in pairs if _text(pair.get(1)) in _TELLING or _is_altered(_text(pair.get(2)))]
-    return head + _NO_ROW_GROUPS + write_tree(tree)[len(_ROW_GROUPS_FIRST) :]
+    metadata = without_row_groups(_ROW_GROUPS_FIRST + tail)
+    pairs = metadata.key_value_metadata
+    if pairs is not None:
+        pairs[:] = [pair for pair in pairs if _text(pair.key) in _TELLING or _is_altered(_text(pair.value))]
+    return head + _NO_ROW_GROUPS + write_struct(metadata)[len(_ROW_GROUPS_FIRST) :]
 
 
-def without_row_groups(raw: bytes) -> Tree:
-    tree, _ = read_tree(raw)
-    tree.put(4, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, []))
-    for field_id in _ENCRYPTION:
-        tree.drop(field_id)
-    return tree
+def without_row_groups(raw: bytes) -> FileMetaData:
+    """The FileMetaData in `raw` without anything about row groups and encryption."""
+    metadata, _ = read_struct(raw, FileMetaData)
+    metadata.row_groups = []
+    metadata.encryption_algorithm = metadata.footer_signing_key_metadata = None
+    return metadata
 
 
 def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str], Signing | None]:
     reader = CompactReader(tail, most=_MOST_VALUES + _COLUMN_ORDER_VALUES * len(schema.leaves))
-    fields: Struct = {}
-    field_id = 4
-    while (found := reader.read_field(field_id)) is not None:
-        field_id, kind = found
-        fields[field_id] = reader.read_value(kind)
+    metadata = reader.read_struct(FileMetaData, last_id=FileMetaData.row_groups.id)
     left, signing = len(tail) - reader.position, None
-    if _ENCRYPTION[0] in fields:
-        metadata = fields.get(_ENCRYPTION[1])
-        signing = Signing(
-            Algorithm.parse(fields[_ENCRYPTION[0]]), metadata if isinstance(metadata, bytes) else None, left
-        )
+    if metadata.encryption_algorithm is not None:
+        signing = Signing(Algorithm.parse(metadata.encryption_algorithm), metadata.footer_signing_key_metadata, left)
     elif left and any(tail[-left:]):  # parquet-java encrypts footers with zeros behind them
         raise FormatError(f"{left} bytes follow the end of FileMetaData")
-    pairs = {_text(pair.get(1)): _text(pair.get(2)) for pair in fields.get(5) or () if isinstance(pair, dict)}
-    orders = tuple(isinstance(order, dict) and 1 in order for order in fields.get(7) or ())
+    pairs = {_text(pair.key): _text(pair.value) for pair in metadata.key_value_metadata or ()}
+    orders = tuple(order.has(ColumnOrder.TYPE_ORDER) for order in metadata.column_orders or ())
     traits = WriterTraits(
-        spark=_SPARK in pairs and _text(fields.get(6)).startswith("parquet-mr"),
+        spark=_SPARK in pairs and _text(metadata.created_by).startswith("parquet-mr"),
         legacy_int96=_LEGACY_INT96 in pairs,
         altered_text=any(map(_is_altered, pairs.values())),
         column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
@@ -155,5 +153,5 @@ def _is_altered(text: str) -> bool:
     return "__CHAR_VARCHAR_TYPE_STRING" in text or "__COLLATIONS" in text
 
 
-def _text(raw: object) -> str:
-    return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else ""
+def _text(raw: bytes | None) -> str:
+    return (raw or b"").decode("utf-8", "surrogateescape")

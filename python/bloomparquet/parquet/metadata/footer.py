@@ -24,15 +24,26 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto,
 from bloomparquet.parquet.encryption.keys import FileKeys, Keys
 from bloomparquet.parquet.encryption.modules import Cipher, Module
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields, ChunkTemplates, StepAllowance
+from bloomparquet.parquet.metadata.fields import require_metadata
 from bloomparquet.parquet.metadata.file_profile import Layout, layout_of, schema_of, without_row_groups
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
-from bloomparquet.parquet.metadata.schema import PHYSICAL_TYPES
-from bloomparquet.parquet.thrift.reader import CompactReader, Struct
-from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnChunk, ColumnMetaData, FileMetaData, RowGroup
+from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, in_threads
 
 _METADATA = b"\x3c"  # field 3, where none stands before it: a struct
+_COLUMNS, _NUM_ROWS, _COMPRESSED_SIZE, _FILE_OFFSET, _ORDINAL = (
+    field.id
+    for field in (
+        RowGroup.columns,
+        RowGroup.num_rows,
+        RowGroup.total_compressed_size,
+        RowGroup.file_offset,
+        RowGroup.ordinal,
+    )
+)
 _KEYS_AT_ONCE = 8
 _SLOW_SECONDS, _SLOW_KEYS = 0.005, 3  # threads cost more than what is not so slow, so often
 _Job = TypeVar("_Job")
@@ -85,17 +96,15 @@ class Footer:
         """What opens a column chunk; None where it is in plain text. EncryptionError where its key is not at hand."""
         return self._cipher(self._stored(row_group, leaf), row_group, leaf)
 
-    def chunk_metadata(self, row_group: int, leaf: int) -> Tree:
+    def chunk_metadata(self, row_group: int, leaf: int) -> ColumnMetaData:
         """The ColumnMetaData of a chunk, however the file holds it. FormatError where there is none, EncryptionError
         where it does not open."""
         fields = self._stored(row_group, leaf)
         cipher = self._cipher(fields, row_group, leaf)
         if cipher is not None and fields.sealed_metadata is not None:
-            return read_tree(self._open(cipher, fields, leaf))[0]
-        metadata = read_tree(self.raw, self.chunks[row_group][leaf])[0].get(3)
-        if not isinstance(metadata, Tree):
-            raise FormatError("the column chunk has no metadata in the footer; expected ColumnMetaData")
-        return metadata
+            return require_metadata(read_struct(self._open(cipher, fields, leaf), ColumnMetaData)[0])
+        chunk, _ = read_struct(self.raw, ColumnChunk, self.chunks[row_group][leaf])
+        return require_metadata(chunk.meta_data)
 
     def _open(self, cipher: ChunkCipher, fields: ChunkFields, leaf: int) -> bytes:
         assert self.crypto is not None
@@ -138,7 +147,7 @@ class Footer:
 
     def without_row_groups(self) -> bytes:
         """The FileMetaData without anything about row groups and encryption."""
-        return write_tree(without_row_groups(self.raw))
+        return write_struct(without_row_groups(self.raw))
 
     def to_arrow(self) -> pq.FileMetaData:
         """The footer as pyarrow's readers take it; of an encrypted file without its row groups, of which pyarrow must
@@ -169,16 +178,9 @@ def _cipher(crypto: FileCrypto, fields: ChunkFields, path: tuple[str, ...]) -> C
 def _require_same_column(metadata: bytes, leaf: LeafColumn) -> None:
     """EncryptionError unless an opened ColumnMetaData is that of `leaf`: the schema is not under the column's key, and
     whoever may write it must not change what the column's statistics mean."""
-    reader = CompactReader(metadata)
-    found: Struct = {}
-    field_id = 0
-    while len(found) < 2 and (field := reader.read_field(field_id)) is not None:
-        field_id, kind = field
-        value = reader.read_value(kind)
-        if field_id in (1, 3):  # type and path_in_schema
-            found[field_id] = value
+    column = CompactReader(metadata).read_struct(ColumnMetaData, stop_after=ColumnMetaData.path_in_schema.id)
     names = [name.encode("utf-8", "surrogateescape") for name in leaf.path]
-    if found != {1: PHYSICAL_TYPES.index(leaf.node.physical_type or ""), 3: names}:
+    if column.type != PHYSICAL_TYPES.index(leaf.node.physical_type or "") or column.path_in_schema != names:
         raise EncryptionError("the column's metadata is that of another column or type; the schema was altered")
 
 
@@ -288,13 +290,13 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, keys: FileKeys
     """
     schema, templates, schema_end = schema_of(raw)
     reader = CompactReader(raw, schema_end, most=_MOST_VALUES)
-    field_id = 2
+    field_id = FileMetaData.schema.id
     while True:
         found = reader.read_field(field_id)
         if found is None:
-            raise FormatError("it has no row groups (field 4 of FileMetaData)")
+            raise FormatError(f"{FileMetaData.row_groups} is missing")
         field_id, kind = found
-        if field_id == 4:
+        if field_id == FileMetaData.row_groups.id:
             break
         reader.read_value(kind)
     size, _ = reader.read_list_header()
@@ -337,7 +339,7 @@ def _read_row_group(
     chunks: list[int] | None = None
     while (found := reader.read_field(field_id)) is not None:
         field_id, kind = found
-        if field_id != 1:
+        if field_id != _COLUMNS:
             numbers[field_id] = reader.read_value(kind)
             continue
         size, _ = reader.read_list_header()
@@ -349,8 +351,9 @@ def _read_row_group(
             chunks.append(position)
             position = template.skip(raw, position, allowance)
         reader.position = position
-    rows = numbers.get(3)
+    rows = numbers.get(_NUM_ROWS)
     if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:
         raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
-    compressed = numbers.get(6)
-    return rows, compressed if isinstance(compressed, int) else None, tuple(chunks), (numbers.get(5), numbers.get(7))
+    compressed = numbers.get(_COMPRESSED_SIZE)
+    mark = numbers.get(_FILE_OFFSET), numbers.get(_ORDINAL)
+    return rows, compressed if isinstance(compressed, int) else None, tuple(chunks), mark

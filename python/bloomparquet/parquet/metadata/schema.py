@@ -9,25 +9,27 @@ Source: parquet-format ``parquet.thrift`` (SchemaElement, LogicalType, Converted
 
 from __future__ import annotations
 
-from typing import Any
-
-from bloomparquet.errors import FormatError, LimitError, quoted
-from bloomparquet.parquet.thrift.reader import CompactReader, Struct
+from bloomparquet.errors import FormatError, LimitError
+from bloomparquet.parquet.thrift.definitions import (
+    PHYSICAL_TYPES,
+    REPETITIONS,
+    DecimalType,
+    FileMetaData,
+    IntType,
+    LogicalType,
+    SchemaElement,
+)
+from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.parquet.thrift.struct import Field, ThriftStruct
 from bloomparquet.query.columns import MAX_DEPTH, Annotation, FileSchema, SchemaNode
 
 MAX_VALUES = 1 << 20
 """The most values that a schema is read from: some hundred thousand columns."""
 
-PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
-_REPETITIONS = ("REQUIRED", "OPTIONAL", "REPEATED")
-_UNITS = {1: "ms", 2: "us", 3: "ns"}
-_LOGICAL_KINDS = {
-    1: "STRING", 2: "MAP", 3: "LIST", 4: "ENUM", 5: "DECIMAL", 6: "DATE", 7: "TIME", 8: "TIMESTAMP",
-    10: "INTEGER", 11: "UNKNOWN",
-    12: "JSON", 13: "BSON", 14: "UUID", 15: "FLOAT16", 16: "VARIANT", 17: "GEOMETRY", 18: "GEOGRAPHY",
-}  # fmt: skip
+_UNITS = {"MILLIS": "ms", "MICROS": "us", "NANOS": "ns"}
 
 
+_OTHER = Annotation("OTHER")
 _CONVERTED: dict[int, Annotation] = {
     0: Annotation("STRING"), 1: Annotation("MAP"), 2: Annotation("MAP"), 3: Annotation("LIST"), 4: Annotation("ENUM"),
     6: Annotation("DATE"),
@@ -45,83 +47,76 @@ def parse_schema(footer: bytes | memoryview) -> tuple[FileSchema, int]:
     Raises :class:`FormatError` when the elements do not form a tree.
     """
     reader = CompactReader(footer, most=MAX_VALUES)
-    elements = reader.read_struct(stop_after=2).get(2)
-    if not isinstance(elements, list) or not elements:
-        raise FormatError("the footer has no schema (field 2 of FileMetaData)")
+    elements = reader.read_struct(FileMetaData, stop_after=FileMetaData.schema.id).schema
+    if not elements:
+        raise FormatError("the footer has no schema")
     root, used = _build(elements, 0, 0)
     if used != len(elements):
         raise FormatError(f"the schema's root covers {used} of its {len(elements)} elements")
     return FileSchema(root), reader.position
 
 
-def _build(elements: list[Struct], at: int, depth: int) -> tuple[SchemaNode, int]:
-    if at >= len(elements) or not isinstance(elements[at], dict):
+def _build(elements: list[SchemaElement], at: int, depth: int) -> tuple[SchemaNode, int]:
+    if at >= len(elements):
         raise FormatError(f"schema element {at} is missing: a group claims more children than there are")
     if depth > MAX_DEPTH:
         raise LimitError(f"the schema nests deeper than {MAX_DEPTH} levels")
     element = elements[at]
     children = []
     next_at = at + 1
-    for _ in range(_integer(element, 5) or 0):
+    for _ in range(_natural(element, SchemaElement.num_children) or 0):
         child, next_at = _build(elements, next_at, depth + 1)
         children.append(child)
     return _node(element, tuple(children)), next_at
 
 
-def _node(element: Struct, children: tuple[SchemaNode, ...]) -> SchemaNode:
-    is_leaf = 1 in element and not children
+def _node(element: SchemaElement, children: tuple[SchemaNode, ...]) -> SchemaNode:
+    physical_type = None if children else element.type
     return SchemaNode(
-        name=_text(element.get(4, b"")),
-        repetition=_pick(_REPETITIONS, element.get(3, 0), "repetition"),
-        physical_type=_pick(PHYSICAL_TYPES, element[1], "physical type") if is_leaf else None,
-        type_length=_integer(element, 2),
+        name=(element.name or b"").decode("utf-8", "surrogateescape"),
+        repetition=_pick(REPETITIONS, element.repetition_type or 0, "repetition"),
+        physical_type=None if physical_type is None else _pick(PHYSICAL_TYPES, physical_type, "physical type"),
+        type_length=_natural(element, SchemaElement.type_length),
         annotation=_annotation(element),
-        field_id=_integer(element, 9),
+        field_id=_natural(element, SchemaElement.field_id),
         children=children,
     )
 
 
-def _annotation(element: Struct) -> Annotation | None:
-    logical = element.get(10)
-    if isinstance(logical, dict) and logical:
-        return _logical(*next(iter(logical.items())))
-    converted = _integer(element, 6)
+def _annotation(element: SchemaElement) -> Annotation | None:
+    if element.logical_type:
+        return _logical(element.logical_type)
+    converted = _natural(element, SchemaElement.converted_type)
     if converted is None:
         return None
     if converted == 5:
-        return Annotation("DECIMAL", precision=_integer(element, 8), scale=_integer(element, 7) or 0)
-    return _CONVERTED.get(converted, Annotation("OTHER"))
+        precision, scale = _natural(element, SchemaElement.precision), _natural(element, SchemaElement.scale)
+        return Annotation("DECIMAL", precision=precision, scale=scale or 0)
+    return _CONVERTED.get(converted, _OTHER)
 
 
-def _logical(field_id: int, parameters: Any) -> Annotation:
-    kind = _LOGICAL_KINDS.get(field_id, "OTHER")
-    if not isinstance(parameters, dict):
-        return Annotation("OTHER")
-    if kind == "DECIMAL":
-        return Annotation(kind, scale=_integer(parameters, 1), precision=_integer(parameters, 2))
+def _logical(logical: LogicalType) -> Annotation:
+    kind = logical.check().member() or "OTHER"
+    if kind == "DECIMAL" and (decimal := logical.DECIMAL) is not None:
+        scale, precision = _natural(decimal, DecimalType.scale), _natural(decimal, DecimalType.precision)
+        return Annotation(kind, scale=scale, precision=precision)
+    if kind == "INTEGER" and (integer := logical.INTEGER) is not None:
+        return Annotation(kind, bit_width=_natural(integer, IntType.bit_width), signed=integer.is_signed is True)
     if kind in ("TIME", "TIMESTAMP"):
-        unit = parameters.get(2)
-        name = _UNITS.get(next(iter(unit), 0)) if isinstance(unit, dict) else None
-        return Annotation(kind, name, parameters.get(1) is True) if name else Annotation("OTHER")
-    if kind == "INTEGER":
-        return Annotation(kind, bit_width=_integer(parameters, 1), signed=parameters.get(2) is True)
+        time = logical.TIME if kind == "TIME" else logical.TIMESTAMP
+        unit = None if time is None or time.unit is None else _UNITS.get(time.unit.member())
+        return Annotation(kind, unit, time.is_adjusted_to_utc is True) if time is not None and unit else _OTHER
     return Annotation(kind)
 
 
-def _pick(names: tuple[str, ...], number: Any, what: str) -> str:
-    if not isinstance(number, int) or not 0 <= number < len(names):
+def _pick(names: tuple[str, ...], number: int, what: str) -> str:
+    if not 0 <= number < len(names):
         raise FormatError(f"the schema has an unknown {what} {number!r}; known are {', '.join(names)}")
     return names[number]
 
 
-def _integer(fields: Struct, field_id: int) -> int | None:
-    value = fields.get(field_id)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-        raise FormatError(f"field {field_id} of a schema element is {quoted(value)}; expected an integer, not negative")
+def _natural(struct: ThriftStruct, field: Field[int]) -> int | None:
+    value = field.read(struct)
+    if value is not None and value < 0:
+        raise FormatError(f"{field} is {value}; expected an integer that is not negative")
     return value
-
-
-def _text(raw: Any) -> str:
-    if not isinstance(raw, bytes):
-        raise FormatError(f"a schema element's name is {quoted(raw)}, not a string")
-    return raw.decode("utf-8", "surrogateescape")

@@ -20,19 +20,32 @@ import pyarrow.parquet as pq
 from bloomparquet.errors import BloomParquetError, FormatError, brief
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields
-from bloomparquet.parquet.metadata.fields import require_metadata, require_own
+from bloomparquet.parquet.metadata.fields import require_same_file
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.metadata.schema import PHYSICAL_TYPES
 from bloomparquet.parquet.pages.encrypted import OpenedChunk, open_chunk
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import Items, Tree, read_tree, write_tree
+from bloomparquet.parquet.thrift.definitions import (
+    PHYSICAL_TYPES,
+    ColumnChunk,
+    ColumnMetaData,
+    FileMetaData,
+    RowGroup,
+)
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import shown
 from bloomparquet.storage.files import ReadCount, Storage, read_ranges
 
 _BEFORE = len(MAGIC)
-_KEPT_FIELDS = (1, 2, 3, 4, 5, 6)  # of ColumnMetaData: type, encodings, path_in_schema, codec, num_values, size
+_KEPT_FIELDS = (
+    ColumnMetaData.type,
+    ColumnMetaData.encodings,
+    ColumnMetaData.path_in_schema,
+    ColumnMetaData.codec,
+    ColumnMetaData.num_values,
+    ColumnMetaData.total_uncompressed_size,
+)
 
 
 class Image(NamedTuple):
@@ -48,7 +61,7 @@ class _Stored(NamedTuple):
     leaf: LeafColumn
     fields: ChunkFields
     cipher: ChunkCipher | None
-    metadata: Tree
+    metadata: ColumnMetaData
     extent: tuple[int, int]
 
 
@@ -64,13 +77,13 @@ def chunk_extent(fields: ChunkFields, limit: int) -> tuple[int, int]:
     return start, size
 
 
-def chunk_metadata(footer: Footer, row_group: int, leaf: LeafColumn) -> Tree:
+def chunk_metadata(footer: Footer, row_group: int, leaf: LeafColumn) -> ColumnMetaData:
     """The ColumnMetaData of a chunk, however the file holds it, with numbers for its offsets and sizes.
 
     FormatError where there is none or the chunk lies in another file, EncryptionError where it does not open.
     """
-    require_own(read_tree(footer.raw, footer.chunks[row_group][leaf.index])[0])
-    return require_metadata(footer.chunk_metadata(row_group, leaf.index))
+    require_same_file(read_struct(footer.raw, ColumnChunk, footer.chunks[row_group][leaf.index])[0])
+    return footer.chunk_metadata(row_group, leaf.index)
 
 
 def append_chunk(
@@ -99,7 +112,7 @@ class Images:
         self._storage, self._path, self._footer = storage, path, footer
         self._leaves = [leaf for leaf in footer.layout.schema.leaves if columns is None or _is_read(leaf, columns)]
         (self._file,) = storage.list_files(path, recursive=False)
-        self._skeleton, _ = read_tree(footer.without_row_groups())
+        self._skeleton, _ = read_struct(footer.without_row_groups(), FileMetaData)
 
     def read(self, row_group: int, count: ReadCount) -> Image:
         """Read and open one row group: its wanted columns are in memory twice for that time.
@@ -141,15 +154,11 @@ class Images:
     def _named(self, error: BloomParquetError, row_group: int, leaf: LeafColumn) -> BloomParquetError:
         return type(error)(f"{self._path}: row group {row_group}, column {brief(shown(leaf.path))}: {error}")
 
-    def _metadata(self, columns: list[Tree], rows: int) -> pq.FileMetaData:
-        group = Tree()
-        group.put(1, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, columns))
-        group.put(2, thrift.I64, 0)
-        group.put(3, thrift.I64, rows)
+    def _metadata(self, columns: list[ColumnChunk], rows: int) -> pq.FileMetaData:
         whole = self._skeleton
-        whole.put(3, thrift.I64, rows)
-        whole.put(4, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, [group]))
-        raw = write_tree(whole)
+        whole.num_rows = rows
+        whole.row_groups = [RowGroup(columns=columns, total_byte_size=0, num_rows=rows)]
+        raw = write_struct(whole)
         return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
 
 
@@ -160,32 +169,24 @@ def _is_read(leaf: LeafColumn, columns: Sequence[str]) -> bool:
     return any(path == name or path.startswith(f"{name}.") for name in columns)
 
 
-def _column(metadata: Tree, opened: OpenedChunk, size: int) -> Tree:
+def _column(metadata: ColumnMetaData, opened: OpenedChunk, size: int) -> ColumnChunk:
     """The ColumnChunk of an opened chunk: what it takes to decode it, and nothing that pyarrow might trip over."""
-    kept = Tree()
-    for field_id in _KEPT_FIELDS:
-        if field_id in metadata:
-            kept.put(field_id, metadata.kinds[field_id], metadata[field_id])
-    kept.put(7, thrift.I64, size)
-    kept.put(9, thrift.I64, opened.data)
-    if opened.dictionary is not None:
-        kept.put(11, thrift.I64, opened.dictionary)
-    return _chunk(kept)
+    kept = ColumnMetaData(
+        total_compressed_size=size, data_page_offset=opened.data, dictionary_page_offset=opened.dictionary
+    )
+    kept.copy_from(metadata, *_KEPT_FIELDS)
+    return ColumnChunk(file_offset=0, meta_data=kept)
 
 
-def _empty_column(leaf: LeafColumn) -> Tree:
-    kept = Tree()
-    kept.put(1, thrift.I32, PHYSICAL_TYPES.index(leaf.node.physical_type or ""))
-    kept.put(2, thrift.LIST, Items(thrift.LIST, thrift.I32, []))
-    kept.put(3, thrift.LIST, Items(thrift.LIST, thrift.BINARY, []))
-    for field_id, kind in ((4, thrift.I32), (5, thrift.I64), (6, thrift.I64), (7, thrift.I64)):
-        kept.put(field_id, kind, 0)
-    kept.put(9, thrift.I64, _BEFORE)
-    return _chunk(kept)
-
-
-def _chunk(metadata: Tree) -> Tree:
-    chunk = Tree()
-    chunk.put(2, thrift.I64, 0)
-    chunk.put(3, thrift.STRUCT, metadata)
-    return chunk
+def _empty_column(leaf: LeafColumn) -> ColumnChunk:
+    metadata = ColumnMetaData(
+        type=PHYSICAL_TYPES.index(leaf.node.physical_type or ""),
+        encodings=[],
+        path_in_schema=[],
+        codec=0,
+        num_values=0,
+        total_uncompressed_size=0,
+        total_compressed_size=0,
+        data_page_offset=_BEFORE,
+    )
+    return ColumnChunk(file_offset=0, meta_data=metadata)

@@ -22,11 +22,10 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import LENGTH_BYTES, NONCE_BYTES, OVERHEAD, Algorithm, Module, module_size
 from bloomparquet.parquet.pages import headers as pages
 from bloomparquet.parquet.pages.headers import Page
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import Tree, read_tree, write_tree
+from bloomparquet.parquet.thrift.definitions import PageHeader
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 
-_SIZE, _CHECKSUM = 3, 4
-"""Fields of PageHeader: compressed_page_size and crc."""
 _MOST_BYTES = 2**31 - 1
 _COUNTER_MODE_OVERHEAD = LENGTH_BYTES + NONCE_BYTES
 
@@ -85,7 +84,7 @@ def open_chunk(
         start = position
         try:
             is_dictionary, raw = _open_header(view[start:], cipher, ordinal, first=start == 0, dictionary=dictionary)
-            header, _ = read_tree(raw)
+            header, _ = read_struct(raw, PageHeader)
             body = start + module_size(view[start:])
             page = pages.parse_page(header, start, body, len(view) - body)
             if is_dictionary != (page.type == pages.DICTIONARY_PAGE):
@@ -102,9 +101,9 @@ def open_chunk(
             data = len(out) if data is None else data
             ordinal += 1
             seen += page.values
-        header.put(_SIZE, thrift.I32, len(plain))
-        header.drop(_CHECKSUM)
-        out += write_tree(header)
+        header.compressed_page_size = len(plain)
+        header.crc = None
+        out += write_struct(header)
         out += plain
     if seen != values:
         raise FormatError(f"the pages of the column chunk have {seen} values, but its metadata says {values}")
@@ -128,7 +127,7 @@ def _open_header(
 
 
 def _open_page(
-    sealed: memoryview, header: Tree, page: Page, cipher: ChunkCipher, algorithm: Algorithm, ordinal: int | None
+    sealed: memoryview, header: PageHeader, page: Page, cipher: ChunkCipher, algorithm: Algorithm, ordinal: int | None
 ) -> bytes:
     """A page in plain text; `ordinal` is None for the dictionary."""
     levels = pages.level_bytes(header, page) if page.type == pages.DATA_PAGE_V2 else 0
@@ -172,7 +171,7 @@ def seal_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algori
     found: list[SealedPage] = []
     position = uncompressed = 0
     while position < len(view):
-        header, body = read_tree(view, position)
+        header, body = read_struct(view, PageHeader, position)
         page = pages.parse_page(header, position, body, len(view) - body)
         is_dictionary = page.type == pages.DICTIONARY_PAGE
         if page.type not in (pages.DATA_PAGE, pages.DATA_PAGE_V2) and not (is_dictionary and not out):
@@ -180,12 +179,12 @@ def seal_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algori
         position = body + page.size
         place = () if is_dictionary else (len(found),)
         sealed = _seal_page(view[body:position], cipher, algorithm, is_dictionary, place)
-        header.put(_SIZE, thrift.I32, len(sealed))
+        header.compressed_page_size = len(sealed)
         if page.crc is not None:
             crc = zlib.crc32(sealed)
-            header.put(_CHECKSUM, thrift.I32, crc - (crc >> 31 << 32))
+            header.crc = crc - (crc >> 31 << 32)
         module = Module.DICTIONARY_PAGE_HEADER if is_dictionary else Module.DATA_PAGE_HEADER
-        sealed_header = cipher.seal(write_tree(header), module, *place)
+        sealed_header = cipher.seal(write_struct(header), module, *place)
         if is_dictionary:
             has_dictionary = True
         else:

@@ -9,16 +9,17 @@ Source: parquet-format ``parquet.thrift`` (PageHeader), ``README.md`` ("Data Pag
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
-from bloomparquet.errors import FormatError, quoted
-from bloomparquet.parquet.thrift.reader import CompactReader, Struct
+from bloomparquet.errors import FormatError
+from bloomparquet.parquet.thrift.definitions import DataPageHeader, DataPageHeaderV2, DictionaryPageHeader, PageHeader
+from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.parquet.thrift.struct import ThriftStruct
+
+S = TypeVar("S", bound=ThriftStruct)
 
 DATA_PAGE, _INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
-
-_HEADERS = {DATA_PAGE: (5, 2), DICTIONARY_PAGE: (7, 2), DATA_PAGE_V2: (8, 4)}
-"""Page type → the field of PageHeader that is about this type, and there the field with the encoding."""
 
 
 class Page(NamedTuple):
@@ -64,7 +65,7 @@ def walk_pages(buffer: bytes | memoryview, values: int) -> Chunk:
             if dictionary is not None or data:
                 raise FormatError(f"a dictionary page at byte {page.start} of the column chunk, where none may be")
             dictionary = page
-        elif page.type in _HEADERS:
+        elif page.type in (DATA_PAGE, DATA_PAGE_V2):
             data.append(page)
             seen += page.values
     if seen != values:
@@ -74,50 +75,48 @@ def walk_pages(buffer: bytes | memoryview, values: int) -> Chunk:
 
 def _read_page(buffer: bytes | memoryview, position: int) -> Page:
     reader = CompactReader(buffer, position)
-    header = reader.read_struct()
+    header = reader.read_struct(PageHeader)
     return parse_page(header, position, reader.position, len(buffer) - reader.position)
 
 
-def parse_page(header: Struct, start: int, body: int, room: int) -> Page:
+def parse_page(header: PageHeader, start: int, body: int, room: int) -> Page:
     """The page whose `header` begins at byte `start` of its chunk, while the page itself begins at `body`, with `room`
     bytes from there to the chunk's end. FormatError where these do not fit together."""
-    kind = _number(header, 1, start)
-    field, encoding = _HEADERS.get(kind, (0, 0))
-    details = header.get(field, {})
-    if field and not isinstance(details, dict):
-        raise FormatError(f"the page header at byte {start} of the column chunk lacks field {field}")
-    size = _number(header, 3, start)
+    try:
+        details = _details(header)
+        values, encoding = (0, 0) if details is None else (details.num_values, details.encoding)
+        size, uncompressed_size = header.compressed_page_size, header.uncompressed_page_size
+        page = Page(header.type, start, body, size, uncompressed_size, header.crc, values, encoding)
+    except FormatError as error:
+        raise FormatError(f"the page header at byte {start} of the column chunk: {error}") from error
+    if min(page.type, size, uncompressed_size, values, encoding) < 0:
+        raise FormatError(f"the page header at byte {start} of the column chunk has a negative number: {page}")
     if size > room:
         raise FormatError(f"the page at byte {start} of the column chunk claims {size} bytes; {room} are left")
-    crc: Any = header.get(4)
-    return Page(
-        kind,
-        start,
-        body,
-        size,
-        _number(header, 2, start),
-        crc if isinstance(crc, int) else None,
-        _number(details, 1, start) if field else 0,
-        _number(details, encoding, start) if field else 0,
-    )
+    return page
 
 
-def level_bytes(header: Struct, page: Page) -> int:
+def _details(header: PageHeader) -> DataPageHeader | DataPageHeaderV2 | DictionaryPageHeader | None:
+    """The part of the header that belongs to its page type; None for a type that is not read here."""
+    if header.type == DATA_PAGE:
+        return _required(header.data_page_header)
+    if header.type == DATA_PAGE_V2:
+        return _required(header.data_page_header_v2)
+    return _required(header.dictionary_page_header) if header.type == DICTIONARY_PAGE else None
+
+
+def _required(details: S | None) -> S:
+    if details is None:
+        raise FormatError("it lacks the part that belongs to its page type")
+    return details
+
+
+def level_bytes(header: PageHeader, page: Page) -> int:
     """How many bytes of a :data:`DATA_PAGE_V2` are levels, which lie before its values and are never compressed."""
-    details: Struct = header[_HEADERS[DATA_PAGE_V2][0]]
-    size = _number(details, 5, page.start) + _number(details, 6, page.start)
-    if size > page.size:
+    details = _required(header.data_page_header_v2)
+    sizes = details.definition_levels_byte_length, details.repetition_levels_byte_length
+    if min(sizes) < 0 or sum(sizes) > page.size:
         raise FormatError(
-            f"the page at byte {page.start} of the column chunk claims levels of {size} bytes, but has {page.size}"
+            f"the page at byte {page.start} of the column chunk claims levels of {sizes} bytes, but has {page.size}"
         )
-    return size
-
-
-def _number(fields: Struct, field_id: int, position: int) -> int:
-    value = fields.get(field_id)
-    if not isinstance(value, int) or value < 0:
-        raise FormatError(
-            f"field {field_id} of the page header at byte {position} of the column chunk is {quoted(value)}; "
-            "expected a number, not negative"
-        )
-    return value
+    return sum(sizes)

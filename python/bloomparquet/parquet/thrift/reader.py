@@ -1,37 +1,52 @@
-"""Thrift's compact protocol, read into plain Python trees.
+"""Reads Thrift's compact protocol into :class:`ThriftStruct`, with or without a definition.
 
-Owns the decoding of any compact-protocol struct without knowing its definition: a struct becomes ``{field id:
-value}``, so fields that this project has never heard of are carried along instead of failing. Thrift's own library is
-not used because it needs generated classes, drops what they do not name, and allocates whatever a length in the input
-claims; here every length is checked against the bytes that are left, and nesting is bounded.
+Thrift's own library is not used: it needs generated classes, drops the fields that they do not name, and allocates
+whatever a length in the input claims. Here every length is checked against the bytes that are left, and nesting and the
+number of values are bounded.
 
 Source: Apache Thrift, ``doc/specs/thrift-compact-protocol.md``.
 """
 
 from __future__ import annotations
 
-import struct
-from typing import Any, NoReturn
+import sys
+from typing import Any, NoReturn, TypeVar
 
 from bloomparquet.errors import FormatError, LimitError
+from bloomparquet.parquet.thrift.struct import (
+    BINARY,
+    BYTE,
+    FALSE,
+    FIXED_SIZES,
+    INTEGERS,
+    LISTS,
+    MAP,
+    STRUCT,
+    TRUE,
+    ThriftList,
+    ThriftMap,
+    ThriftStruct,
+)
 from bloomparquet.storage.varint import read_varint
-
-Struct = dict[int, Any]
-"""A decoded struct: field id → int, float, bool, bytes, list, dict (map) or Struct."""
 
 MAX_DEPTH = 64
 """Deeper nesting than any Parquet structure has; bounds the recursion on hostile input."""
 
 MAX_VALUES = 1 << 18
-"""The most values that one reader decodes, fields and elements of lists and maps together, where nothing else is said.
-Each of them costs a thousand times what its one byte costs the writer of a hostile file."""
+"""The default limit on the values that one reader decodes: fields and elements of lists and maps together. A hostile
+file spends one byte for a value, and decoding it takes a thousand times the memory."""
 
-TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UUID = range(1, 14)
-INTEGERS = frozenset({I16, I32, I64})
-LISTS = frozenset({LIST, SET})
-FIXED_SIZES = {BYTE: 1, DOUBLE: 8, UUID: 16}
-"""Types whose values take a fixed number of bytes."""
-_DOUBLE_CODEC = struct.Struct("<d")
+S = TypeVar("S", bound=ThriftStruct)
+
+
+def read_struct(data: bytes | memoryview, definition: type[S], position: int = 0) -> tuple[S, int]:
+    """The struct at `position` of `data`, and where it ends.
+
+    Raises FormatError for damaged bytes and LimitError for deep nesting. The number of values is not limited: call this
+    for bytes that were parsed before, or that are about to be written again.
+    """
+    reader = CompactReader(data, position, most=sys.maxsize)
+    return reader.read_struct(definition), reader.position
 
 
 class CompactReader:
@@ -49,21 +64,23 @@ class CompactReader:
         self._left = self._most = most
         self.position = position
 
-    def read_struct(self, *, stop_after: int | None = None, depth: int = 0) -> Struct:
-        """The struct at `position`; with `stop_after`, only up to and including that field id (`position` is then right
-        behind it)."""
+    def read_struct(self, definition: type[S], *, last_id: int = 0, stop_after: int | None = None, depth: int = 0) -> S:
+        """The struct at `position`. With `stop_after`, only up to and including that field id; `position` is then right
+        behind that field. `last_id` is that of the field before `position`. FormatError if a field occurs twice."""
         if depth > MAX_DEPTH:
             self._too_deep()
-        fields: Struct = {}
-        field_id = 0
-        while True:
-            found = self.read_field(field_id)
-            if found is None:
-                return fields
-            field_id, kind = found
-            fields[field_id] = self.read_value(kind, depth=depth)
+        values = definition()
+        kinds, nested = values.kinds, definition.nested
+        field_id = last_id
+        while (header := self.read_field(field_id)) is not None:
+            field_id, kind = header
+            if field_id in kinds:
+                self._fail(f"field {field_id} occurs twice in a struct")
+            values[field_id] = self.read_value(kind, nested.get(field_id, ThriftStruct), depth=depth)
+            kinds[field_id] = TRUE if kind == FALSE else kind
             if field_id == stop_after:
-                return fields
+                break
+        return values
 
     def read_field(self, last_id: int) -> tuple[int, int] | None:
         """The id and the type of the next field of a struct, of which `last_id` (0 at first) was read last; None at the
@@ -77,9 +94,9 @@ class CompactReader:
         delta = header >> 4
         return last_id + delta if delta else self._zigzag(), header & 0x0F
 
-    def read_value(self, kind: int, *, depth: int = 0) -> Any:
-        """The value of a field whose type :meth:`read_field` gave; a boolean's is in its type."""
-        return kind == TRUE if kind in (TRUE, FALSE) else self._value(kind, depth)
+    def read_value(self, kind: int, definition: type[ThriftStruct] = ThriftStruct, *, depth: int = 0) -> Any:
+        """The value of a field whose type :meth:`read_field` gave. `definition` is that of the structs in it."""
+        return kind == TRUE if kind in (TRUE, FALSE) else self._value(kind, definition, depth)
 
     def read_list_header(self) -> tuple[int, int]:
         """How many elements a list has, and their type. No list has more elements than bytes are left."""
@@ -97,46 +114,46 @@ class CompactReader:
         if self._left < 0:
             self._too_many()
 
-    def _value(self, kind: int, depth: int) -> Any:
+    def _value(self, kind: int, definition: type[ThriftStruct], depth: int) -> Any:
         if kind in INTEGERS:
             return self._zigzag()
         if kind == BINARY:
             return self._bytes(self._size())
         if kind == STRUCT:
-            return self.read_struct(depth=depth + 1)
+            return self.read_struct(definition, depth=depth + 1)
         if kind in LISTS:
-            return self._list(depth)
+            return self._list(kind, definition, depth)
         if kind == MAP:
             return self._map(depth)
         if kind in (TRUE, FALSE):
-            return self._byte() == TRUE  # inside containers a boolean takes a byte of its own
+            return self._byte()  # a boolean in a container has a byte of its own; writers differ in false: 0 or 2
         if kind == BYTE:
             return int.from_bytes(self._bytes(1), "little", signed=True)
-        if kind == DOUBLE:
-            return _DOUBLE_CODEC.unpack(self._bytes(8))[0]
-        if kind == UUID:
-            return self._bytes(16)
+        if kind in FIXED_SIZES:
+            return self._bytes(FIXED_SIZES[kind])
         return self._fail(f"unknown Thrift type {kind}")
 
-    def _list(self, depth: int) -> list[Any]:
+    def _list(self, container: int, definition: type[ThriftStruct], depth: int) -> ThriftList[Any]:
         size, kind = self.read_list_header()
         if depth >= MAX_DEPTH:
             self._too_deep()
         self.count(size)
-        return [self._value(kind, depth + 1) for _ in range(size)]
+        return ThriftList(container, kind, [self._value(kind, definition, depth + 1) for _ in range(size)])
 
-    def _map(self, depth: int) -> Any:
+    def _map(self, depth: int) -> ThriftMap:
         size = self._size()
         if size == 0:
-            return {}
+            return ThriftMap(0, 0, [])
         kinds = self._byte()
         if depth >= MAX_DEPTH:
             self._too_deep()
         self.count(2 * size)
-        pairs = [(self._value(kinds >> 4, depth + 1), self._value(kinds & 0x0F, depth + 1)) for _ in range(size)]
-        if any(isinstance(key, list | dict) for key, _ in pairs):
-            self._fail("a map's keys are lists or structs")
-        return dict(pairs)
+        key, value = kinds >> 4, kinds & 0x0F
+        pairs = [
+            (self._value(key, ThriftStruct, depth + 1), self._value(value, ThriftStruct, depth + 1))
+            for _ in range(size)
+        ]
+        return ThriftMap(key, value, pairs)
 
     def _size(self) -> int:
         size = self._varint()

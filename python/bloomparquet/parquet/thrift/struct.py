@@ -1,64 +1,104 @@
-"""A footer as a tree that can be changed and written again, with nothing lost.
+"""Structs of Thrift's compact protocol: every field keeps the type and the value that it was read with.
 
-:mod:`bloomparquet.parquet.thrift.reader` reads what it is asked about and forgets the types; here every field keeps
-the type
-that it was written with, whether this project has heard of it or not, so that :func:`write_tree` gives back a struct
-that every reader reads as it read the old one. Doubles stay the eight bytes that they were, NaN payloads included.
-Written is the canonical form of the compact protocol (fields in ascending order, shortest integers), which is what
-Thrift's own libraries write.
-
-Source: Apache Thrift, ``doc/specs/thrift-compact-protocol.md``.
+A subclass of :class:`ThriftStruct` names the fields of one definition, so that they are addressed by name. Fields
+outside the definition are kept too: a struct that is read and written again loses nothing.
 """
 
 from __future__ import annotations
 
-import sys
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast, overload
 
-from bloomparquet.errors import FormatError
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.errors import FormatError, quoted
+
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UUID = range(1, 14)
+"""The types of the compact protocol."""
+INTEGERS = frozenset({I16, I32, I64})
+LISTS = frozenset({LIST, SET})
+FIXED_SIZES = {BYTE: 1, DOUBLE: 8, UUID: 16}
+"""Types whose values take a fixed number of bytes."""
+
+_KIND_NAMES = {
+    TRUE: "a boolean", BYTE: "a byte", I16: "an integer", I32: "an integer", I64: "an integer", BINARY: "bytes",
+    LIST: "a list", STRUCT: "a struct",
+}  # fmt: skip
+
+T = TypeVar("T")
 
 
-class Tree(dict[int, Any]):
-    """A struct: field id → value, and in `kinds` field id → type. A boolean is a value of type TRUE."""
+class ThriftStruct(dict[int, Any]):
+    """A struct: field id → value, and in `kinds` field id → type.
+
+    The type of a boolean is TRUE, whatever its value. A double is its eight bytes, so that NaN payloads survive.
+    """
 
     __slots__ = ("kinds",)
 
-    def __init__(self) -> None:
-        super().__init__()
+    fields: ClassVar[dict[str, Field[Any]]] = {}
+    """The definition: field name → field."""
+    nested: ClassVar[dict[int, type[ThriftStruct]]] = {}
+    """Field id → the definition of the struct, or of the list's structs, that the field holds."""
+
+    def __init__(self, **values: Any) -> None:
+        """A struct with these fields, by name. None leaves a field out."""
         self.kinds: dict[int, int] = {}
+        for name, value in values.items():
+            self.fields[name].__set__(self, value)
+
+    def __init_subclass__(cls) -> None:
+        cls.fields = {name: field for name, field in vars(cls).items() if isinstance(field, Field)}
+        cls.nested = {field.id: field.struct for field in cls.fields.values() if field.struct is not None}
 
     def put(self, field_id: int, kind: int, value: Any) -> None:
-        """Set a field, with its type."""
+        """Set any field, also one outside the definition."""
         self[field_id] = value
         self.kinds[field_id] = kind
 
     def drop(self, field_id: int) -> None:
-        """Remove a field, if it is there."""
+        """Remove a field, if it is set."""
         self.pop(field_id, None)
         self.kinds.pop(field_id, None)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tree) and self.kinds == other.kinds and super().__eq__(other)
+    def has(self, *fields: Field[Any]) -> bool:
+        """Whether any of `fields` is set, with whatever type."""
+        return any(field.id in self for field in fields)
 
-    def __ne__(self, other: object) -> bool:  # that of dict knows nothing of types
+    def copy_from(self, source: ThriftStruct, *fields: Field[Any]) -> None:
+        """Set each of `fields` that `source` has."""
+        for field in fields:
+            if field.id in source:
+                self.put(field.id, source.kinds[field.id], source[field.id])
+
+    def check(self) -> Self:
+        """This struct. Raises FormatError if a field of the definition has another type."""
+        for field in self.fields.values():
+            field.read(self)
+        return self
+
+    def member(self) -> str:
+        """The name of a union's only member: the first field that is set. Empty if none is, or it is unknown."""
+        first = next(iter(self), None)
+        return next((name for name, field in self.fields.items() if field.id == first), "")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ThriftStruct) and self.kinds == other.kinds and super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:  # dict's own ignores the types
         return not self == other
 
     __hash__ = None
 
 
-class Items(list[Any]):
+class ThriftList(list[T]):
     """A list or a set (`container`), and the type of its elements."""
 
     __slots__ = ("container", "kind")
 
-    def __init__(self, container: int, kind: int, values: list[Any]) -> None:
+    def __init__(self, container: int, kind: int, values: list[T]) -> None:
         super().__init__(values)
         self.container, self.kind = container, kind
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Items) and self.kind == other.kind and super().__eq__(other)
+        return super().__eq__(other) is True and (not isinstance(other, ThriftList) or self.kind == other.kind)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -66,142 +106,80 @@ class Items(list[Any]):
     __hash__ = None
 
 
-class Pairs(NamedTuple):
-    """A map: the types of its keys and values (0 where it is empty), and the pairs in their order."""
+class ThriftMap(NamedTuple):
+    """A map: the types of its keys and values (0 if it is empty), and the pairs in their order."""
 
     key_kind: int
     value_kind: int
     pairs: list[tuple[Any, Any]]
 
 
-def read_tree(data: bytes | memoryview, position: int = 0) -> tuple[Tree, int]:
-    """The struct at `position` of `data`, and where it ends.
+class Field(Generic[T]):
+    """An optional field of a definition.
 
-    FormatError for damaged bytes and for a field that occurs twice, LimitError for deep nesting. The number of values
-    is not limited: this is for what has been parsed before, or is about to be written again.
+    On an instance it reads the value, None if the field is not set, and raises FormatError if the file gives it another
+    type. Setting it uses the type of the definition; None removes it. On the class it is the field itself, with its
+    `id`.
     """
-    reader = _TreeReader(data, position, most=sys.maxsize)
-    return reader.read_struct(), reader.position
+
+    __slots__ = ("element", "id", "kind", "name", "owner", "struct")
+
+    def __init__(self, field_id: int, kind: int, *, element: int = 0, struct: type[ThriftStruct] | None = None) -> None:
+        self.id, self.kind, self.struct = field_id, kind, struct
+        self.element = STRUCT if kind == LIST and struct is not None else element
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner, self.name = owner.__name__, name
+
+    @overload
+    def __get__(self, struct: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, struct: ThriftStruct, owner: type) -> T | None: ...
+    def __get__(self, struct: ThriftStruct | None, owner: type) -> Self | T | None:
+        return self if struct is None else self.read(struct)
+
+    def __set__(self, struct: ThriftStruct, value: T | None) -> None:
+        if value is None:
+            struct.drop(self.id)
+        elif self.kind == LIST and not isinstance(value, ThriftList):
+            struct.put(self.id, LIST, ThriftList(LIST, self.element, cast("list[Any]", value)))
+        else:
+            struct.put(self.id, self.kind, value)
+
+    def read(self, struct: ThriftStruct) -> T | None:
+        """The value in `struct`; None if it is not set."""
+        value = struct.get(self.id)
+        if value is None:
+            return None
+        kind = struct.kinds[self.id]
+        if not _same(kind, self.kind) or (
+            self.kind == LIST and value and value.kind != self.element and not _same(value.kind, self.element)
+        ):
+            of = f" of {_KIND_NAMES[self.element].split()[-1]}s" if kind in LISTS and self.kind == LIST else ""
+            raise FormatError(f"{self} is {quoted(value)}; expected {_KIND_NAMES[self.kind]}{of}")
+        return cast("T", value)
+
+    def __str__(self) -> str:
+        return f"field {self.id} ({self.name}) of {self.owner}"
 
 
-def write_tree(tree: Tree) -> bytes:
-    """The bytes of a struct. ``read_tree(write_tree(tree))`` equals `tree`."""
-    out = bytearray()
-    _write_struct(out, tree)
-    return bytes(out)
+class RequiredField(Field[T]):
+    """A field without which a struct is damaged: reading it raises FormatError if it is not set."""
 
-
-class _TreeReader(CompactReader):
     __slots__ = ()
 
-    def read_struct(self, *, stop_after: int | None = None, depth: int = 0) -> Tree:
-        if depth > thrift.MAX_DEPTH:
-            self._too_deep()
-        tree = Tree()
-        field_id = 0
-        while (found := self.read_field(field_id)) is not None:
-            field_id, kind = found
-            if field_id in tree:
-                self._fail(f"field {field_id} occurs twice in a struct")
-            value = self.read_value(kind, depth=depth)
-            tree.put(field_id, thrift.TRUE if kind == thrift.FALSE else kind, value)
-        return tree
-
-    def read_value(self, kind: int, *, depth: int = 0) -> Any:
-        if kind == thrift.DOUBLE:
-            return self._bytes(8)
-        if kind not in thrift.LISTS:
-            return super().read_value(kind, depth=depth)
-        size, element = self.read_list_header()
-        if depth >= thrift.MAX_DEPTH:
-            self._too_deep()
-        if element in (thrift.TRUE, thrift.FALSE):
-            return Items(kind, element, [self._byte() for _ in range(size)])  # 0 and 2 both are false
-        return Items(kind, element, [self.read_value(element, depth=depth + 1) for _ in range(size)])
-
-    def _value(self, kind: int, depth: int) -> Any:
-        return (
-            self.read_value(kind, depth=depth)
-            if kind in (*thrift.LISTS, thrift.DOUBLE)
-            else super()._value(kind, depth)
-        )
-
-    def _map(self, depth: int) -> Pairs:
-        size = self._size()
-        if size == 0:
-            return Pairs(0, 0, [])
-        kinds = self._byte()
-        if depth >= thrift.MAX_DEPTH:
-            self._too_deep()
-        key, value = kinds >> 4, kinds & 0x0F
-        return Pairs(key, value, [(self._item(key, depth), self._item(value, depth)) for _ in range(size)])
-
-    def _item(self, kind: int, depth: int) -> Any:
-        return self._byte() if kind in (thrift.TRUE, thrift.FALSE) else self._value(kind, depth + 1)
+    @overload
+    def __get__(self, struct: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, struct: ThriftStruct, owner: type) -> T: ...
+    def __get__(self, struct: ThriftStruct | None, owner: type) -> Self | T:
+        if struct is None:
+            return self
+        value = self.read(struct)
+        if value is None:
+            raise FormatError(f"{self} is missing")
+        return value
 
 
-def _write_struct(out: bytearray, tree: Tree) -> None:
-    last = 0
-    for field_id in sorted(tree):
-        kind, value = tree.kinds[field_id], tree[field_id]
-        if kind == thrift.TRUE:
-            kind = thrift.TRUE if value else thrift.FALSE
-        delta = field_id - last
-        if 0 < delta < 16:
-            out.append(delta << 4 | kind)
-        else:
-            out.append(kind)
-            _write_zigzag(out, field_id)
-        if kind not in (thrift.TRUE, thrift.FALSE):
-            _write_value(out, kind, value)
-        last = field_id
-    out.append(0)
-
-
-def _write_value(out: bytearray, kind: int, value: Any) -> None:
-    if kind in thrift.INTEGERS:
-        _write_zigzag(out, value)
-    elif kind == thrift.BINARY:
-        _write_varint(out, len(value))
-        out += value
-    elif kind == thrift.STRUCT:
-        _write_struct(out, value)
-    elif kind in thrift.LISTS:
-        if len(value) < 15:
-            out.append(len(value) << 4 | value.kind)
-        else:
-            out.append(0xF0 | value.kind)
-            _write_varint(out, len(value))
-        for item in value:
-            _write_item(out, value.kind, item)
-    elif kind == thrift.MAP:
-        _write_varint(out, len(value.pairs))
-        if value.pairs:
-            out.append(value.key_kind << 4 | value.value_kind)
-        for pair_key, pair_value in value.pairs:
-            _write_item(out, value.key_kind, pair_key)
-            _write_item(out, value.value_kind, pair_value)
-    elif kind == thrift.BYTE:
-        out.append(value & 0xFF)
-    elif kind in (thrift.DOUBLE, thrift.UUID):
-        out += value
-    else:
-        raise FormatError(f"unknown Thrift type {kind}")
-
-
-def _write_item(out: bytearray, kind: int, item: Any) -> None:
-    if kind in (thrift.TRUE, thrift.FALSE):
-        out.append(item)
-    else:
-        _write_value(out, kind, item)
-
-
-def _write_zigzag(out: bytearray, number: int) -> None:
-    _write_varint(out, number << 1 if number >= 0 else (-number << 1) - 1)
-
-
-def _write_varint(out: bytearray, number: int) -> None:
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
+def _same(kind: int, expected: int) -> bool:
+    return kind == expected or (kind in INTEGERS and expected in INTEGERS) or (kind in LISTS and expected in LISTS)

@@ -24,8 +24,19 @@ from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages import headers as pages
 from bloomparquet.parquet.pages.decrypted_row_group import append_chunk, chunk_extent, chunk_metadata
-from bloomparquet.parquet.thrift import reader as thrift
-from bloomparquet.parquet.thrift.struct import Items, Tree, read_tree, write_tree
+from bloomparquet.parquet.thrift.definitions import (
+    PHYSICAL_TYPES,
+    REPETITIONS,
+    ColumnChunk,
+    ColumnMetaData,
+    DataPageHeader,
+    FileMetaData,
+    PageHeader,
+    RowGroup,
+    SchemaElement,
+)
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.query.names import shown
 from bloomparquet.query.nested import leaf_arrays
@@ -38,10 +49,8 @@ _LEAST_BATCH = 1 << 16
 _MOST_BATCH_BYTES = 64 << 20
 
 _BEFORE = len(MAGIC)
-_PHYSICAL = {"INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6, "FIXED_LEN_BYTE_ARRAY": 7}
 _PLAIN = {pages.PLAIN, pages.PLAIN_DICTIONARY}
 """Encodings of a dictionary page; files of old have the second for the first."""
-_REPETITIONS = ("REQUIRED", "OPTIONAL", "REPEATED")
 _INT96_BYTES = 12
 
 
@@ -102,26 +111,27 @@ def _filter_chunk(
 
 def _dictionary_as_data(buffer: memoryview, dictionary: pages.Page) -> pa.Buffer:
     """A dictionary page as a data page of a column without nulls: the entries are PLAIN in either."""
-    details = Tree()
-    details.put(1, thrift.I32, dictionary.values)
-    for field_id, encoding in ((2, pages.PLAIN), (3, pages.RLE), (4, pages.RLE)):
-        details.put(field_id, thrift.I32, encoding)
-    header = Tree()
-    header.put(1, thrift.I32, pages.DATA_PAGE)
-    header.put(2, thrift.I32, dictionary.uncompressed_size)
-    header.put(3, thrift.I32, dictionary.size)
-    if dictionary.crc is not None:  # it is that of the page's bytes, which are the same
-        header.put(4, thrift.I32, dictionary.crc)
-    header.put(5, thrift.STRUCT, details)
+    header = PageHeader(
+        type=pages.DATA_PAGE,
+        uncompressed_page_size=dictionary.uncompressed_size,
+        compressed_page_size=dictionary.size,
+        crc=dictionary.crc,  # it is that of the page's bytes, which are the same
+        data_page_header=DataPageHeader(
+            num_values=dictionary.values,
+            encoding=pages.PLAIN,
+            definition_level_encoding=pages.RLE,
+            repetition_level_encoding=pages.RLE,
+        ),
+    )
     return pa.py_buffer(
-        bytes(_BEFORE) + write_tree(header) + buffer[dictionary.body : dictionary.body + dictionary.size]
+        bytes(_BEFORE) + write_struct(header) + buffer[dictionary.body : dictionary.body + dictionary.size]
     )
 
 
 def _decode(
     pages_of_chunk: pa.Buffer,
-    metadata: Tree,
-    elements: list[Tree],
+    metadata: ColumnMetaData,
+    elements: list[SchemaElement],
     values: int,
     rows: int,
     footer: Footer,
@@ -130,20 +140,18 @@ def _decode(
 ) -> Iterator[pa.Array]:
     """The values of pages as arrays of their physical type. The pages lie `_BEFORE` bytes into the buffer, as `found`;
     None is a single data page."""
-    chunk = Tree()
-    for field_id in (2, 3, 4):  # encodings, path, codec
-        if field_id not in metadata:
-            raise FormatError(f"field {field_id} of the column chunk's metadata is missing")
-        chunk.put(field_id, metadata.kinds[field_id], metadata[field_id])
-    chunk.put(1, thrift.I32, elements[-1][1])
-    names = [element[4] for element in elements]
-    chunk.put(3, thrift.LIST, Items(thrift.LIST, thrift.BINARY, names))
-    chunk.put(5, thrift.I64, values)
-    chunk.put(6, thrift.I64, max(int(metadata.get(6, 0)), 0))
-    chunk.put(7, thrift.I64, pages_of_chunk.size - _BEFORE)
-    chunk.put(9, thrift.I64, _BEFORE + (found.data[0].start if found else 0))
+    chunk = ColumnMetaData(
+        type=elements[-1].type,
+        encodings=metadata.encodings,
+        path_in_schema=[element.name for element in elements],
+        codec=metadata.codec,
+        num_values=values,
+        total_uncompressed_size=max(ColumnMetaData.total_uncompressed_size.read(metadata) or 0, 0),
+        total_compressed_size=pages_of_chunk.size - _BEFORE,
+        data_page_offset=_BEFORE + (found.data[0].start if found else 0),
+    )
     if found and found.dictionary is not None:
-        chunk.put(11, thrift.I64, _BEFORE + found.dictionary.start)
+        chunk.dictionary_page_offset = _BEFORE + found.dictionary.start
     batch_size = max(_LEAST_BATCH, num_bytes // 16)
     if found and found.dictionary is not None:  # a few large values may be those of all rows
         mean = found.dictionary.uncompressed_size // max(found.dictionary.values, 1)
@@ -162,37 +170,28 @@ def _decode(
         raise FormatError(f"{seen} rows were decoded; expected {rows}")
 
 
-def _file_metadata(chunk: Tree, elements: list[Tree], rows: int, footer: Footer) -> pq.FileMetaData:
-    root = Tree()
-    root.put(4, thrift.BINARY, b"root")
-    root.put(5, thrift.I32, 1)
-    column = Tree()
-    column.put(2, thrift.I64, 0)
-    column.put(3, thrift.STRUCT, chunk)
-    group = Tree()
-    group.put(1, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, [column]))
-    group.put(2, thrift.I64, chunk[6])
-    group.put(3, thrift.I64, rows)
-    whole = Tree()
-    whole.put(1, thrift.I32, 1)
-    whole.put(2, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, [root, *elements]))
-    whole.put(3, thrift.I64, rows)
-    whole.put(4, thrift.LIST, Items(thrift.LIST, thrift.STRUCT, [group]))
-    created_by = read_tree(footer.layout.skeleton)[0].get(6)
-    if created_by is not None:  # pyarrow mends what it knows old writers to have got wrong
-        whole.put(6, thrift.BINARY, created_by)
-    raw = write_tree(whole)
+def _file_metadata(chunk: ColumnMetaData, elements: list[SchemaElement], rows: int, footer: Footer) -> pq.FileMetaData:
+    column = ColumnChunk(file_offset=0, meta_data=chunk)
+    whole = FileMetaData(
+        version=1,
+        schema=[SchemaElement(name=b"root", num_children=1), *elements],
+        num_rows=rows,
+        row_groups=[RowGroup(columns=[column], total_byte_size=chunk.total_uncompressed_size, num_rows=rows)],
+        # pyarrow mends what it knows old writers to have got wrong
+        created_by=read_struct(footer.layout.skeleton, FileMetaData)[0].created_by,
+    )
+    raw = write_struct(whole)
     return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
 
 
-def _path_elements(root: SchemaNode, leaf: LeafColumn) -> list[Tree]:
+def _path_elements(root: SchemaNode, leaf: LeafColumn) -> list[SchemaElement]:
     """The schema elements from below the root down to the leaf, without its neighbours and without any meaning."""
     elements = []
     node = root
     for name in leaf.path[:-1]:
         node = next(child for child in node.children if child.name == name and _leads_to(child, leaf.node))
         element = _element(node.repetition)
-        element.put(5, thrift.I32, 1)
+        element.num_children = 1
         elements.append(element)
     return [*elements, _leaf_element(leaf.node, leaf.node.repetition)]
 
@@ -201,18 +200,16 @@ def _leads_to(node: SchemaNode, leaf: SchemaNode) -> bool:
     return node is leaf or any(_leads_to(child, leaf) for child in node.children)
 
 
-def _element(repetition: str) -> Tree:
-    element = Tree()
-    element.put(3, thrift.I32, _REPETITIONS.index(repetition))
-    element.put(4, thrift.BINARY, b"v")  # the file's name of it may be no text, or mean something to pyarrow
-    return element
+def _element(repetition: str) -> SchemaElement:
+    # The file's name of it may be no text, or mean something to pyarrow.
+    return SchemaElement(repetition_type=REPETITIONS.index(repetition), name=b"v")
 
 
-def _leaf_element(node: SchemaNode, repetition: str) -> Tree:
+def _leaf_element(node: SchemaNode, repetition: str) -> SchemaElement:
     element = _element(repetition)
     is_int96 = node.physical_type == "INT96"
     physical = "FIXED_LEN_BYTE_ARRAY" if is_int96 else node.physical_type or ""
-    element.put(1, thrift.I32, _PHYSICAL[physical])
+    element.type = PHYSICAL_TYPES.index(physical)
     if physical == "FIXED_LEN_BYTE_ARRAY":
-        element.put(2, thrift.I32, _INT96_BYTES if is_int96 else node.type_length or 0)
+        element.type_length = _INT96_BYTES if is_int96 else node.type_length or 0
     return element
