@@ -1,5 +1,14 @@
 package io.bloomparquet.spark;
 
+import io.bloomparquet.spark.commands.KeyProviderRule;
+import io.bloomparquet.spark.filters.BloomWriteOptions;
+import io.bloomparquet.spark.filters.FilterOptions;
+import io.bloomparquet.spark.scan.BloomParquetTable;
+import io.bloomparquet.spark.scan.PrunedTable;
+import io.bloomparquet.spark.scan.TableDefinition;
+import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.Scala;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.Job;
@@ -7,14 +16,12 @@ import org.apache.parquet.hadoop.ParquetOutputCommitter;
 import org.apache.parquet.hadoop.ParquetOutputFormat;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Parquet files, under the name {@code bloomparquet}. */
 public final class BloomParquetSource extends ParquetFileFormat implements BloomSource {
@@ -30,8 +37,8 @@ public final class BloomParquetSource extends ParquetFileFormat implements Bloom
   }
 
   @Override
-  public FileKind kind() {
-    return FileKind.PARQUET;
+  public FileFormat format() {
+    return FileFormat.PARQUET;
   }
 
   @Override
@@ -41,22 +48,17 @@ public final class BloomParquetSource extends ParquetFileFormat implements Bloom
 
   @Override
   public String shortName() {
-    return kind().source();
+    return format().source();
   }
 
   @Override
   public String toString() {
-    return kind().source();
+    return format().source();
   }
 
   @Override
-  public PrunedTable newTable(
-      SparkSession session,
-      Map<String, String> properties,
-      CaseInsensitiveStringMap options,
-      StructType given,
-      Transform[] declared) {
-    return new BloomParquetTable(session, properties, options, given, declared);
+  public PrunedTable newTable(TableDefinition definition) {
+    return new BloomParquetTable(definition);
   }
 
   @Override

@@ -1,5 +1,17 @@
 package io.bloomparquet.spark;
 
+import io.bloomparquet.spark.commands.CommandRules;
+import io.bloomparquet.spark.commands.FileSource;
+import io.bloomparquet.spark.commands.OverwriteRule;
+import io.bloomparquet.spark.files.TableLog;
+import io.bloomparquet.spark.filters.FilterOptions;
+import io.bloomparquet.spark.scan.PrunedTable;
+import io.bloomparquet.spark.scan.TableDefinition;
+import io.bloomparquet.spark.support.DriverSettings;
+import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.OptionNames;
+import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import java.util.Map;
 import java.util.function.Supplier;
@@ -33,24 +45,16 @@ import scala.Option;
  * bloomparquet.`path`} to Spark's own code for files. {@code FileDataSourceV2} is not implemented on purpose: Spark replaces
  * tables of such a provider by plain ones in the catalog, and they would never be planned.
  */
-interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkProvider {
+interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, StreamSinkProvider {
 
   /** Of one load: the table of which the schema was inferred, if it was. */
   final class Load {
     private PrunedTable inferred;
   }
 
-  FileKind kind();
-
   Load load();
 
-  /** See {@link PrunedTable}'s constructor. */
-  PrunedTable newTable(
-      SparkSession session,
-      Map<String, String> properties,
-      CaseInsensitiveStringMap options,
-      StructType given,
-      Transform[] declared);
+  PrunedTable newTable(TableDefinition definition);
 
   /**
    * The filters of a write. Checks the values of its options, and throws {@link IllegalArgumentException}.
@@ -60,9 +64,9 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
    */
   FilterOptions newFilterOptions(Map<String, String> options, StructType schema);
 
-  /** The filters of a write, by {@link #newFilterOptions}, after a check of the names of its options. */
+  @Override
   default FilterOptions filterOptions(Map<String, String> options, StructType schema) {
-    OptionNames.check(kind(), options);
+    OptionNames.check(format(), options);
     if (OptionLayers.of(options).containsKey("where")) {
       throw new IllegalArgumentException(
           "option where belongs to a load, and this is a write; filter the DataFrame, or write to a table or path without it");
@@ -70,13 +74,10 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
     return newFilterOptions(options, schema);
   }
 
-  /** Whether the format, as far as it has a say, leaves it to Spark's own committer to commit. */
-  boolean commitsPlainly(Configuration conf);
-
   /** The source of a name as it is given in {@code format(…)} and {@code USING}; null if it is none of ours. */
   static BloomSource named(String provider) {
     return Stream.of(new BloomParquetSource(), new BloomOrcSource())
-        .filter(each -> provider.equalsIgnoreCase(each.kind().source()) || provider.equals(each.getClass().getName()))
+        .filter(each -> provider.equalsIgnoreCase(each.format().source()) || provider.equals(each.getClass().getName()))
         .findFirst()
         .orElse(null);
   }
@@ -86,14 +87,18 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
     DriverSettings.makeStatic();
     Option<SparkSession> session = SparkSession.getActiveSession();
     if (session.isDefined()) {
-      CommandRules.install(session.get());
+      install(session.get());
     }
+  }
+
+  private static void install(SparkSession session) {
+    CommandRules.install(session, BloomSource::named);
   }
 
   /** Options may also be given once for a session: {@code spark.datasource.bloomparquet.planning=off}. */
   @Override
   default String keyPrefix() {
-    return kind().source();
+    return format().source();
   }
 
   @Override
@@ -128,14 +133,18 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
     SparkSession session = SparkSession.active();
     Map<String, String> options = OptionLayers.of(sessionOptions(session), given.asCaseSensitiveMap());
     return newTable(
-        session,
-        TablePaths.without(given).asCaseSensitiveMap(),
-        new CaseInsensitiveStringMap(options),
-        schema,
-        declared);
+        new TableDefinition(
+            session,
+            given,
+            new CaseInsensitiveStringMap(options),
+            schema,
+            declared,
+            ((FileFormat) this).getClass(),
+            BloomSource::install));
   }
 
-  /** Spark adds these in load() and nowhere else. */
+  /** Spark itself adds the session's options in {@code load()} only. */
+  @Override
   default Map<String, String> sessionOptions(SparkSession session) {
     Map<String, String> found =
         OptionLayers.of(
@@ -144,7 +153,7 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
       if (found.containsKey("where")) {
         throw new IllegalArgumentException("option where belongs to one load, not to a session");
       }
-      OptionNames.check(kind(), found);
+      OptionNames.check(format(), found);
     } catch (IllegalArgumentException error) {
       throw new IllegalArgumentException(
           String.format("among the session's settings spark.datasource.%s.…: %s", keyPrefix(), error.getMessage()), error);
@@ -183,7 +192,7 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
       scala.collection.immutable.Seq<String> partitionColumns,
       OutputMode mode) {
     if (!mode.equals(OutputMode.Append())) {
-      throw Thrown.unchecked(QueryCompilationErrors$.MODULE$.dataSourceOutputModeUnsupportedError(kind().source(), mode));
+      throw Thrown.unchecked(QueryCompilationErrors$.MODULE$.dataSourceOutputModeUnsupportedError(format().source(), mode));
     }
     String given = OptionLayers.of(Scala.map(options)).get("path");
     if (given == null) {
@@ -202,12 +211,12 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
 
   /** For where Spark reads files without these tables, in streams and path queries: there, nobody applies a condition. */
   default void checkPlainRead(scala.collection.immutable.Map<String, String> options) {
-    OptionNames.check(kind(), Scala.map(options));
+    OptionNames.check(format(), Scala.map(options));
     if (OptionLayers.of(Scala.map(options)).containsKey("where")) {
       throw new IllegalArgumentException(
           String.format(
               "option where is not for streams and path queries, which are read as plain %s; use .where(…) instead",
-              kind() == FileKind.PARQUET ? "Parquet" : kind().name()));
+              format() == io.bloomparquet.spark.support.FileFormat.PARQUET ? "Parquet" : format().name()));
     }
   }
 }

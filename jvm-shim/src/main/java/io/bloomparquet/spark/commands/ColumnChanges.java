@@ -1,5 +1,8 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.commands;
 
+import io.bloomparquet.spark.scan.PrunedTable;
+import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.Thrown;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;

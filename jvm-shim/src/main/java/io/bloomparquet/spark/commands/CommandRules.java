@@ -1,5 +1,12 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.commands;
 
+import io.bloomparquet.spark.files.TableLog;
+import io.bloomparquet.spark.files.WrittenPaths;
+import io.bloomparquet.spark.scan.PrunedTable;
+import io.bloomparquet.spark.scan.TableFiles;
+import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.OptionNames;
+import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -52,16 +59,27 @@ import scala.collection.immutable.Seq;
  * Commands on these tables, changed just before they run to do what they do on Spark's own tables of files. For
  * these, the code that Spark has for its own sees to it; tables of other providers, as ours are, do not get there.
  */
-final class CommandRules extends Rule<LogicalPlan> {
+public final class CommandRules extends Rule<LogicalPlan> {
 
-  /** Adds the rules for commands to a session, once; what is overwritten is looked at before it is told otherwise. */
-  static void install(SparkSession session) {
+  private final Function<String, FileSource> sources;
+
+  private CommandRules(Function<String, FileSource> sources) {
+    this.sources = sources;
+  }
+
+  /**
+   * Adds the rules to a session, once. {@link OverwriteRule} comes last: it turns the overwrites that this rule checks
+   * into appends.
+   *
+   * @param sources from the name of a provider to our source; null for a provider that is not ours
+   */
+  public static void install(SparkSession session, Function<String, FileSource> sources) {
     if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
       var methods = classic.experimental();
       synchronized (CommandRules.class) {
         List<Rule<LogicalPlan>> rules = new ArrayList<>(Scala.list(methods.extraOptimizations()));
         if (rules.stream().noneMatch(CommandRules.class::isInstance)) {
-          rules.add(new CommandRules());
+          rules.add(new CommandRules(sources));
           rules.add(new OverwriteRule());
           methods.extraOptimizations_$eq(Scala.seq(rules));
         }
@@ -114,7 +132,7 @@ final class CommandRules extends Rule<LogicalPlan> {
     for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
       if (leaf instanceof LogicalRelation relation
           && relation.relation() instanceof HadoopFsRelation files
-          && files.fileFormat() instanceof BloomSource source
+          && files.fileFormat() instanceof FileSource source
           && files.location() instanceof PartitioningAwareFileIndex index) {
         Map<String, String> options =
             OptionLayers.of(source.sessionOptions(SparkSession.active()), Scala.map(files.options()));
@@ -131,17 +149,17 @@ final class CommandRules extends Rule<LogicalPlan> {
   private static LogicalPlan checked(InsertIntoHadoopFsRelationCommand write) {
     WrittenPaths.add(write.outputPath());
     boolean deletes = write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite();
-    if (write.fileFormat() instanceof BloomSource) {
+    if (write.fileFormat() instanceof FileSource) {
       Path target = deletes ? OverwriteRule.target(write) : write.outputPath();
       TableLog.refuseWriting(target, deletes, hadoopConf(write.options()));
     }
     if (deletes) {
       OverwriteGuard.check(write.query(), List.of(write.outputPath()), false, hadoopConf(write.options()));
     }
-    if (!(write.fileFormat() instanceof BloomSource source)) {
+    if (!(write.fileFormat() instanceof FileSource source)) {
       return write;
     }
-    OptionNames.check(source.kind(), Scala.map(write.options()));
+    OptionNames.check(source.format(), Scala.map(write.options()));
     Map<String, String> options =
         OptionLayers.of(
             source.sessionOptions(SparkSession.active()),
@@ -170,16 +188,16 @@ final class CommandRules extends Rule<LogicalPlan> {
   }
 
   private static void checkOptions(
-      BloomSource source, Map<String, String> options, StructType schema, Set<String> partitions) {
+      FileSource source, Map<String, String> options, StructType schema, Set<String> partitions) {
     StructField[] inFiles =
         Arrays.stream(schema.fields()).filter(field -> !partitions.contains(field.name())).toArray(StructField[]::new);
     source.filterOptions(options, new StructType(inFiles));
   }
 
-  private static LogicalPlan created(CreateTable create) {
+  private LogicalPlan created(CreateTable create) {
     if (create.tableSpec() instanceof TableSpec given) {
       // A table that is there is loaded whatever its options, so that it can be altered and dropped.
-      OptionNames.check(sourceOf(given).kind(), Scala.map(given.options()));
+      OptionNames.check(sourceOf(given).format(), Scala.map(given.options()));
     }
     List<String> partitions = columns(create.partitioning(), create.tableSpec());
     List<ColumnDefinition> columns = last(Scala.list(create.columns()), ColumnDefinition::name, partitions);
@@ -187,7 +205,7 @@ final class CommandRules extends Rule<LogicalPlan> {
         create.name(), Scala.seq(columns), create.partitioning(), create.tableSpec(), create.ignoreIfExists());
   }
 
-  private static LogicalPlan created(CreateTableAsSelect create) {
+  private LogicalPlan created(CreateTableAsSelect create) {
     ResolvedIdentifier name = (ResolvedIdentifier) create.name();
     boolean exists = ((TableCatalog) name.catalog()).tableExists(name.identifier());
     if (!exists && create.tableSpec().location().isDefined()) {
@@ -209,14 +227,14 @@ final class CommandRules extends Rule<LogicalPlan> {
         create.isAnalyzed());
   }
 
-  private static LogicalPlan replaced(ReplaceTableAsSelect replace) {
+  private LogicalPlan replaced(ReplaceTableAsSelect replace) {
     Configuration conf = hadoopConf(replace.writeOptions());
     List<Path> targets = targets(replace);
     targets.forEach(target -> TableLog.refuseWriting(target, true, conf));
     OverwriteGuard.check(replace.query(), targets, true, conf);
     // Spark drops the table and appends to a new one, which may be where files still lie.
     Map<String, String> options =
-        OptionLayers.of(Scala.map(replace.writeOptions()), Map.of(FileWrite.REPLACE, "true"));
+        OptionLayers.of(Scala.map(replace.writeOptions()), Map.of(PrunedTable.REPLACE, "true"));
     return new ReplaceTableAsSelect(
         replace.name(),
         replace.partitioning(),
@@ -248,13 +266,13 @@ final class CommandRules extends Rule<LogicalPlan> {
   }
 
   /** The query with its partition columns last, as Spark's catalog wants them. */
-  private static LogicalPlan asInFiles(
+  private LogicalPlan asInFiles(
       LogicalPlan query,
       Seq<Transform> partitioning,
       TableSpecBase spec,
       scala.collection.immutable.Map<String, String> writeOptions) {
     List<String> partitions = columns(partitioning, spec);
-    BloomSource source = sourceOf(spec);
+    FileSource source = sourceOf(spec);
     checkOptions(
         source,
         OptionLayers.of(
@@ -319,7 +337,7 @@ final class CommandRules extends Rule<LogicalPlan> {
   }
 
   /** The source of a table that is made; null if it is none of ours. */
-  private static BloomSource sourceOf(TableSpecBase spec) {
-    return spec.provider().isDefined() ? BloomSource.named(spec.provider().get()) : null;
+  private FileSource sourceOf(TableSpecBase spec) {
+    return spec.provider().isDefined() ? sources.apply(spec.provider().get()) : null;
   }
 }

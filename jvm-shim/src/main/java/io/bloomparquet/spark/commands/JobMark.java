@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.commands;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.commands;
 
 import java.util.Map;
 import java.util.TreeMap;
@@ -9,7 +9,7 @@ import org.apache.hadoop.conf.Configuration;
  * Who names a key provider for what he writes believes that it is encrypted. The provider is for reading; Spark's writer
  * encrypts by parquet-java's properties, and where these say nothing, files would be in plain text.
  */
-final class KeyProviderRule {
+public final class KeyProviderRule {
   private static final String OPTION = "keyProvider";
   private static final String FACTORY = "parquet.crypto.factory.class";
   private static final String BY_PROPERTIES = "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory";
@@ -26,7 +26,7 @@ final class KeyProviderRule {
    * @param session its options, which are for what it reads as well
    * @param conf what the writer heeds
    */
-  static void check(Map<String, String> options, Map<String, String> session, Configuration conf) {
+  public static void check(Map<String, String> options, Map<String, String> session, Configuration conf) {
     String provider = find(options);
     if (provider != null && !provider.equals(find(session)) && !encrypts(conf)) {
       throw new IllegalArgumentException(

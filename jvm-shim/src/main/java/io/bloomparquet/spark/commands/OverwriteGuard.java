@@ -1,5 +1,10 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.commands;
 
+import io.bloomparquet.spark.files.RealPaths;
+import io.bloomparquet.spark.scan.PrunedScan;
+import io.bloomparquet.spark.scan.PrunedTable;
+import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -101,7 +106,7 @@ final class OverwriteGuard {
       // Spark compares the names of paths, and a path query may name ours by a link.
       if (leaf instanceof LogicalRelation relation
           && relation.relation() instanceof HadoopFsRelation files
-          && (everything || files.fileFormat() instanceof BloomSource)) {
+          && (everything || files.fileFormat() instanceof FileSource)) {
         List<Path> roots = Scala.list(files.location().rootPaths());
         return new Read(roots, roots);
       }

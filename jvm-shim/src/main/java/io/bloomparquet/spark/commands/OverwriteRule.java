@@ -1,5 +1,7 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.commands;
 
+import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.Scala;
 import java.io.IOException;
 import java.util.Map;
 import java.util.UUID;
@@ -23,7 +25,7 @@ import org.apache.spark.sql.internal.SQLConf;
  *
  * <p>Where the user has chosen another way to commit, this stays Spark's.
  */
-final class OverwriteRule extends Rule<LogicalPlan> {
+public final class OverwriteRule extends Rule<LogicalPlan> {
   private static final String OPTION = "bloomparquet.overwritten";
 
   /** Of all partitions that are written, what was in them. */
@@ -37,7 +39,7 @@ final class OverwriteRule extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     if (plan instanceof InsertIntoHadoopFsRelationCommand write) {
-      return write.mode() == SaveMode.Overwrite && write.fileFormat() instanceof BloomSource source
+      return write.mode() == SaveMode.Overwrite && write.fileFormat() instanceof FileSource source
           ? appended(write, source)
           : write;
     }
@@ -46,7 +48,7 @@ final class OverwriteRule extends Rule<LogicalPlan> {
     return several ? plan.mapChildren(this::apply) : plan;
   }
 
-  private static LogicalPlan appended(InsertIntoHadoopFsRelationCommand write, BloomSource source) {
+  private static LogicalPlan appended(InsertIntoHadoopFsRelationCommand write, FileSource source) {
     SparkSession session = SparkSession.active();
     Configuration conf = session.sessionState().newHadoopConfWithOptions(write.options());
     boolean tracked =
@@ -74,7 +76,7 @@ final class OverwriteRule extends Rule<LogicalPlan> {
   }
 
   /** Whether Spark's own protocol commits, file by file when all tasks are done. */
-  static boolean isSparksOwn(SparkSession session, BloomSource source, Configuration conf) {
+  public static boolean isSparksOwn(SparkSession session, FileSource source, Configuration conf) {
     SQLConf settings = session.sessionState().conf();
     return settings.fileCommitProtocolClass().equals(SQLConf.FILE_COMMIT_PROTOCOL_CLASS().defaultValueString())
         && conf.get(SQLConf.OUTPUT_COMMITTER_CLASS().key()) == null
@@ -104,7 +106,7 @@ final class OverwriteRule extends Rule<LogicalPlan> {
   }
 
   /** Has a job, of which {@link #isSparksOwn} is true, commit as the options say, which may be those of a user. */
-  static void prepare(Map<String, String> options, Configuration job) {
+  public static void prepare(Map<String, String> options, Configuration job) {
     String told = options.getOrDefault(OPTION, "");
     boolean partitions = told.equals(TOKEN + PARTITIONS);
     ReplacingCommitter.prepare(

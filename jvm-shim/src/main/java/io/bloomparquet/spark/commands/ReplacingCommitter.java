@@ -1,5 +1,7 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.commands;
 
+import io.bloomparquet.spark.files.RealPaths;
+import io.bloomparquet.spark.files.TableLog;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.util.ArrayList;

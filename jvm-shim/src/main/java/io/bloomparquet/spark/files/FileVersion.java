@@ -1,5 +1,6 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.files;
 
+import io.bloomparquet.spark.support.Scala;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.Serializable;
@@ -25,30 +26,30 @@ import scala.Option;
  * @param inode 0 where the file is not local, or the system does not tell it
  * @param changed change time, in nanoseconds; 0 as {@code inode}
  */
-record FileVersion(long size, long modified, long inode, long changed) implements Serializable {
+public record FileVersion(long size, long modified, long inode, long changed) implements Serializable {
   private static final String KEY = "bloomparquet.version"; // among the metadata of a file that Spark carries along
   private static final String ATTRIBUTES = "unix:size,lastModifiedTime,ino,ctime";
   private static final long SECOND = 1000;
 
   /** The version that {@code file} is planned to have. */
-  static FileVersion of(PartitionedFile file) {
+  public static FileVersion of(PartitionedFile file) {
     Option<Object> known = file.otherConstantMetadataColumnValues().get(KEY);
     return known.isDefined()
         ? (FileVersion) known.get()
         : new FileVersion(file.fileSize(), file.modificationTime(), 0, 0);
   }
 
-  static FileVersion of(FileStatus status) {
+  public static FileVersion of(FileStatus status) {
     return new FileVersion(status.getLen(), status.getModificationTime(), 0, 0);
   }
 
-  static boolean isLocal(Path path) {
+  public static boolean isLocal(Path path) {
     String scheme = path.toUri().getScheme();
     return scheme == null || scheme.equals("file");
   }
 
   /** The present version of a local file; null where the system tells no inodes. */
-  static FileVersion ofLocal(Path path) throws IOException {
+  public static FileVersion ofLocal(Path path) throws IOException {
     Map<String, Object> attributes;
     try {
       attributes = Files.readAttributes(java.nio.file.Path.of(path.toUri().getPath()), ATTRIBUTES);
@@ -69,12 +70,12 @@ record FileVersion(long size, long modified, long inode, long changed) implement
   }
 
   /** The present version of any file. */
-  static FileVersion of(Path path, Configuration configuration) throws IOException {
+  public static FileVersion of(Path path, Configuration configuration) throws IOException {
     return of(path.getFileSystem(configuration).getFileStatus(path));
   }
 
   /** {@code file} as being of this version, whatever the listing says that it is from. */
-  FileStatusWithMetadata applyTo(FileStatusWithMetadata file) {
+  public FileStatusWithMetadata applyTo(FileStatusWithMetadata file) {
     FileStatus status = file.fileStatus();
     if (status.getLen() != size || status.getModificationTime() != modified) {
       status =
@@ -86,7 +87,7 @@ record FileVersion(long size, long modified, long inode, long changed) implement
   }
 
   /** Whether {@code now}, which may know less, is the same version. */
-  boolean isStill(FileVersion now) {
+  public boolean isStill(FileVersion now) {
     boolean sameFile = inode == 0 || now.inode == 0 || (inode == now.inode && changed == now.changed);
     return sameFile && size == now.size && sameTime(modified, now.modified);
   }
@@ -97,7 +98,7 @@ record FileVersion(long size, long modified, long inode, long changed) implement
   }
 
   /** @param now what was found; null if nothing was */
-  IllegalStateException changed(Path path, FileVersion now) {
+  public IllegalStateException changed(Path path, FileVersion now) {
     return new IllegalStateException(
         String.format(
             "%s changed after this query was planned: expected %s, found %s; rows may be missing from what was read; "

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.files;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
@@ -16,14 +16,14 @@ import org.apache.hadoop.fs.Path;
  * Where paths lead when symbolic links are followed. An instance remembers the directories that it has resolved, so that
  * ten thousand files of one directory cost one resolution; it serves one check.
  */
-final class RealPaths {
+public final class RealPaths {
   private static final Set<String> RESOLVING = Set.of("hdfs", "viewfs");
   private static final int MOST_LINKS = 40;
 
   private final Configuration conf;
   private final Map<Path, Resolved> directories = new HashMap<>();
 
-  RealPaths(Configuration conf) {
+  public RealPaths(Configuration conf) {
     this.conf = conf;
   }
 
@@ -34,17 +34,17 @@ final class RealPaths {
     return "file".equals(path.toUri().getScheme());
   }
 
-  static java.nio.file.Path local(Path path) {
+  public static java.nio.file.Path local(Path path) {
     return java.nio.file.Path.of(path.toUri().getPath());
   }
 
   /** Hadoop lists local links as what they lead to; other file systems have none, or say so. */
-  static boolean isLink(Path path) {
+  public static boolean isLink(Path path) {
     return isLocal(path) && Files.isSymbolicLink(local(path));
   }
 
   /** Whether {@code path} is {@code directory} or lies in it, by their names. */
-  static boolean isIn(Path directory, Path path) {
+  public static boolean isIn(Path directory, Path path) {
     String authority = directory.toUri().getAuthority();
     return (authority == null ? path.toUri().getAuthority() == null : authority.equals(path.toUri().getAuthority()))
         && slashed(path).startsWith(slashed(directory));
@@ -56,13 +56,13 @@ final class RealPaths {
   }
 
   /** {@code path} without links; names that do not exist yet are kept. */
-  Path of(Path path) throws IOException {
+  public Path of(Path path) throws IOException {
     Path qualified = path.toUri().getScheme() == null ? path.getFileSystem(conf).makeQualified(path) : path;
     return isLocal(qualified) ? resolved(qualified, MOST_LINKS).path() : resolvedElsewhere(qualified);
   }
 
   /** What goes when {@code path} is deleted: what it leads to, and the name itself, which may be a link. */
-  List<Path> deletedWith(Path path) throws IOException {
+  public List<Path> deletedWith(Path path) throws IOException {
     List<Path> deleted = new ArrayList<>(List.of(of(path)));
     if (!path.isRoot()) {
       deleted.add(new Path(of(path.getParent()), path.getName()));
@@ -71,7 +71,7 @@ final class RealPaths {
   }
 
   /** What {@code files}, which lie in {@code roots}, need to be read: themselves, and every link that leads to them. */
-  Set<Path> neededBy(List<Path> roots, List<Path> files) throws IOException {
+  public Set<Path> neededBy(List<Path> roots, List<Path> files) throws IOException {
     Map<Path, Path> moved = new HashMap<>();
     for (Path root : roots) {
       if (!isLocal(root) && !of(root).equals(root)) {

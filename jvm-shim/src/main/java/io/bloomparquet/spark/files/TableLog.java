@@ -1,5 +1,8 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.files;
 
+import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
@@ -35,7 +38,7 @@ import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
  * @param table the directory of the table
  * @param directory that of the log
  */
-record TableLog(Kind kind, Path table, Path directory) {
+public record TableLog(Kind kind, Path table, Path directory) {
 
   /** A product, and how Spark and Python read its tables. */
   enum Kind {
@@ -63,7 +66,7 @@ record TableLog(Kind kind, Path table, Path directory) {
   private static final int MOST_ASKED = 64;
 
   /** The {@code files}, unless they may belong to a table with a log and the options do not say to ignore it. */
-  static <T extends PartitioningAwareFileIndex> T refuseReading(T files, Map<String, String> options, Configuration conf) {
+  public static <T extends PartitioningAwareFileIndex> T refuseReading(T files, Map<String, String> options, Configuration conf) {
     if (isIgnored(options)) {
       return files;
     }
@@ -96,7 +99,7 @@ record TableLog(Kind kind, Path table, Path directory) {
    *
    * @param deletes whether what lies in the directory is deleted, and the tables below with it
    */
-  static void refuseWriting(Path path, boolean deletes, Configuration conf) {
+  public static void refuseWriting(Path path, boolean deletes, Configuration conf) {
     try {
       Path target = path.getFileSystem(conf).makeQualified(path);
       TableLog log = above(Set.of(target), new HashSet<>(), conf);
@@ -112,7 +115,7 @@ record TableLog(Kind kind, Path table, Path directory) {
     }
   }
 
-  UnsupportedOperationException unwritable() {
+  public UnsupportedOperationException unwritable() {
     return new UnsupportedOperationException(
         String.format(
             "%s: its log, %s, says which files it has and how large each is, so a file that is new here would be ignored, "
@@ -127,7 +130,7 @@ record TableLog(Kind kind, Path table, Path directory) {
   }
 
   /** The table that a file or directory, met below a directory that is listed, is the log of; null if it is none. */
-  static TableLog at(Path path, boolean isDirectory) {
+  public static TableLog at(Path path, boolean isDirectory) {
     Kind kind = isDirectory ? LOGS.get(path.getName()) : null;
     if (kind != null) {
       return new TableLog(kind, path.getParent(), path);

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.files;
 
 import java.util.List;
 import java.util.Map;
@@ -7,22 +7,22 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.fs.Path;
 
 /** Which directories this JVM has written files into, and in which order: who listed one before should list it again. */
-final class WrittenPaths {
+public final class WrittenPaths {
   private static final AtomicLong CLOCK = new AtomicLong();
   private static final Map<Path, Long> WRITTEN = new ConcurrentHashMap<>();
 
   private WrittenPaths() {}
 
-  static void add(Path directory) {
+  public static void add(Path directory) {
     WRITTEN.put(directory, CLOCK.incrementAndGet());
   }
 
-  static long now() {
+  public static long now() {
     return CLOCK.get();
   }
 
   /** When one of {@code directories} was written last; 0 if never. */
-  static long version(List<Path> directories) {
+  public static long version(List<Path> directories) {
     return WRITTEN.isEmpty() ? 0 : directories.stream().mapToLong(each -> WRITTEN.getOrDefault(each, 0L)).max().orElse(0);
   }
 }

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.filters;
 
 import java.util.HashMap;
 import java.util.Locale;
@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.VariantType;
  * columns, {@code expected.ndv#user_id} or {@code candidates.number#user_id} for one leave it to parquet-java to size the
  * filters. It writes none for a chunk of dictionary pages only, so there these columns do without a dictionary.
  */
-final class BloomWriteOptions implements FilterOptions {
+public final class BloomWriteOptions implements FilterOptions {
   private static final String ENABLED = "parquet.bloom.filter.enabled";
   private static final String FPP = "parquet.bloom.filter.fpp";
   private static final String MAX_BYTES = "parquet.bloom.filter.max.bytes";
@@ -71,7 +71,7 @@ final class BloomWriteOptions implements FilterOptions {
    * @param options of a write, of which the keys may have been folded to lower case
    * @param schema of the files
    */
-  static BloomWriteOptions of(Map<String, String> options, StructType schema) {
+  public static BloomWriteOptions of(Map<String, String> options, StructType schema) {
     return new BloomWriteOptions(options, schema);
   }
 

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.filters;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.parquet.hadoop.api.WriteSupport;

@@ -1,5 +1,6 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.filters;
 
+import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;

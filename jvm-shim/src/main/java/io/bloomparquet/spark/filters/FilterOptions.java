@@ -1,10 +1,10 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.filters;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 
 /** Which Bloom filters a write makes; its options are checked. */
-interface FilterOptions {
+public interface FilterOptions {
 
   /** Sets what the format's own writer is to do of itself. {@link IllegalArgumentException} where it cannot. */
   void applyTo(Configuration conf);

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.filters;
 
 import java.io.Serializable;
 import java.util.Map;

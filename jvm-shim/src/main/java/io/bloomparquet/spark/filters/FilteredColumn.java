@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.filters;
 
 import org.apache.parquet.column.values.bloomfilter.XxHash;
 import org.apache.parquet.io.api.Binary;

@@ -1,5 +1,6 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.filters;
 
+import io.bloomparquet.spark.support.OptionNames;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
@@ -23,7 +24,7 @@ import org.apache.spark.sql.types.StructType;
  * <p>ORC's own options {@code orc.bloom.filter.columns} and {@code orc.bloom.filter.fpp} pass; to say a thing in both ways
  * is an error.
  */
-final class OrcWriteOptions implements FilterOptions {
+public final class OrcWriteOptions implements FilterOptions {
   private static final String COLUMNS = OrcConf.BLOOM_FILTER_COLUMNS.getAttribute();
   private static final String FPP = OrcConf.BLOOM_FILTER_FPP.getAttribute();
   private static final String EVERY = "*";
@@ -35,7 +36,7 @@ final class OrcWriteOptions implements FilterOptions {
   private OrcWriteOptions(Map<String, String> options, StructType schema) {
     Map<String, String> given = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     given.putAll(options);
-    given.keySet().forEach(OrcWriteOptions::check);
+    given.keySet().forEach(OptionNames::checkForOrc);
     fpp = given.get("bloomFpp");
     if (fpp != null) {
       WrittenColumns.fpp("bloomFpp", fpp);
@@ -62,32 +63,8 @@ final class OrcWriteOptions implements FilterOptions {
    * @param options of a write, of which the keys may have been folded to lower case
    * @param schema of the files
    */
-  static OrcWriteOptions of(Map<String, String> options, StructType schema) {
+  public static OrcWriteOptions of(Map<String, String> options, StructType schema) {
     return new OrcWriteOptions(options, schema);
-  }
-
-  /** Refuses an option that is for filters of Parquet, and says what to use instead. */
-  static void check(String option) {
-    String name = option.toLowerCase(Locale.ROOT);
-    if (name.equals("keyprovider")) {
-      throw new IllegalArgumentException("option keyProvider is for encrypted Parquet; these files would be in plain text");
-    }
-    if (name.startsWith("bloomfpp#")) {
-      throw refused(option, "ORC has one share of false positives for all columns: set bloomFpp");
-    }
-    for (String sized : List.of("bloommaxbytes", "bloomndv")) {
-      if (name.equals(sized) || name.startsWith(sized + "#")) {
-        throw refused(
-            option, "ORC makes room for orc.row.index.stride values in each filter: set that, or bloomFpp");
-      }
-    }
-    if (name.startsWith("parquet.bloom.filter.")) {
-      throw refused(option, "it is for Parquet: set bloomColumns and bloomFpp");
-    }
-  }
-
-  private static IllegalArgumentException refused(String option, String why) {
-    return new IllegalArgumentException("option " + option + " is not for filters of ORC; " + why);
   }
 
   /** The columns; of those that ORC's writer does not find by their names, with that reason. */

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.filters;
 
 import java.util.ArrayList;
 import java.util.Comparator;

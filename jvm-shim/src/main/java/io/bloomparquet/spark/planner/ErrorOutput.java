@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;

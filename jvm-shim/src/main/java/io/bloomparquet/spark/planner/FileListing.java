@@ -1,5 +1,6 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
+import io.bloomparquet.spark.support.Scala;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -11,9 +12,9 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
  * The files of a scan as the planner is told of them: all sizes (bytes), all modification times (milliseconds), both as
  * big-endian longs, then all paths in UTF-8, each ended by a zero byte. The planner knows a listing again by its bytes.
  */
-record FileListing(int count, byte[] bytes) {
+public record FileListing(int count, byte[] bytes) {
 
-  static int count(List<PartitionDirectory> directories) {
+  public static int count(List<PartitionDirectory> directories) {
     return directories.stream().mapToInt(directory -> directory.files().size()).sum();
   }
 

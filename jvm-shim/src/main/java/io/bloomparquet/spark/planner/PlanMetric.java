@@ -1,5 +1,6 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
+import io.bloomparquet.spark.support.FileFormat;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -11,17 +12,17 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 public final class PlanMetric implements CustomMetric {
   static final String FAILURES = "numPlanningFailures";
 
-  private static final Map<FileKind, List<PlanMetric>> ALL =
-      Map.of(FileKind.PARQUET, all(FileKind.PARQUET), FileKind.ORC, all(FileKind.ORC));
+  private static final Map<FileFormat, List<PlanMetric>> ALL =
+      Map.of(FileFormat.PARQUET, all(FileFormat.PARQUET), FileFormat.ORC, all(FileFormat.ORC));
 
-  private static List<PlanMetric> all(FileKind kind) {
-    String units = kind.unit() + "s";
+  private static List<PlanMetric> all(FileFormat format) {
+    String units = format.unit() + "s";
     List<PlanMetric> found = new ArrayList<>();
-    found.add(new PlanMetric(kind.count("Total"), units + " in the files of the scan"));
-    found.add(new PlanMetric(kind.count("SkippedByStatistics"), units + " skipped by statistics"));
-    found.add(new PlanMetric(kind.count("SkippedByBloomFilter"), units + " skipped by Bloom filter"));
-    found.add(new PlanMetric(kind.count("Read"), units + " kept"));
-    if (kind == FileKind.ORC) {
+    found.add(new PlanMetric(format.count("Total"), units + " in the files of the scan"));
+    found.add(new PlanMetric(format.count("SkippedByStatistics"), units + " skipped by statistics"));
+    found.add(new PlanMetric(format.count("SkippedByBloomFilter"), units + " skipped by Bloom filter"));
+    found.add(new PlanMetric(format.count("Read"), units + " kept"));
+    if (format == FileFormat.ORC) {
       found.add(new PlanMetric("numRowGroupsTotal", "row groups within the stripes"));
       found.add(new PlanMetric("numRowGroupsExcludedByStatistics", "row groups without a match by their statistics"));
       found.add(new PlanMetric("numRowGroupsExcludedByBloomFilter", "row groups without a match by Bloom filter"));
@@ -46,12 +47,12 @@ public final class PlanMetric implements CustomMetric {
     this("", "");
   }
 
-  static List<PlanMetric> of(FileKind kind) {
-    return ALL.get(kind);
+  public static List<PlanMetric> of(FileFormat format) {
+    return ALL.get(format);
   }
 
-  static CustomTaskMetric[] of(FileKind kind, PlanResult result) {
-    return of(kind).stream()
+  public static CustomTaskMetric[] of(FileFormat format, PlanResult result) {
+    return of(format).stream()
         .map(metric -> value(metric.name, metric.valueIn(result)))
         .toArray(CustomTaskMetric[]::new);
   }

@@ -1,16 +1,19 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.files.FileVersion;
+import io.bloomparquet.spark.support.FileFormat;
 import java.nio.ByteBuffer;
 import java.nio.LongBuffer;
+import java.util.Locale;
 
 /**
  * What the planner answered: the ranges of files to read, sorted by file, the versions of the files that it is about, and
  * what it found out. Or, without ranges, why there is no plan; then everything is read.
  */
-final class PlanResult {
+public final class PlanResult {
   private static final int FIELDS = 3;
   private static final int FIELDS_OF_VERSION = 4;
 
@@ -74,7 +77,7 @@ final class PlanResult {
     }
   }
 
-  boolean planned() {
+  public boolean planned() {
     return notPlanned == null;
   }
 
@@ -82,12 +85,12 @@ final class PlanResult {
     return failed;
   }
 
-  int ranges() {
+  public int ranges() {
     return ranges;
   }
 
   /** How many files have something to read. */
-  int files() {
+  public int files() {
     int count = 0;
     for (int i = 0; i < ranges; i++) {
       count += i == 0 || file(i) != file(i - 1) ? 1 : 0;
@@ -96,20 +99,20 @@ final class PlanResult {
   }
 
   /** The place of the range's file among those that were planned. */
-  int file(int range) {
+  public int file(int range) {
     return (int) numbers.get(range);
   }
 
-  long start(int range) {
+  public long start(int range) {
     return numbers.get(ranges + range);
   }
 
-  long length(int range) {
+  public long length(int range) {
     return numbers.get(2 * ranges + range);
   }
 
   /** The version of a file, by its place, that the plan is about; null where the planner does not know it. */
-  FileVersion version(int file) {
+  public FileVersion version(int file) {
     if (versions == 0) {
       return null;
     }
@@ -121,7 +124,7 @@ final class PlanResult {
         numbers.get(first + 3 * versions));
   }
 
-  long keptBytes() {
+  public long keptBytes() {
     long sum = 0;
     for (int i = 0; i < ranges; i++) {
       sum += length(i);
@@ -130,7 +133,7 @@ final class PlanResult {
   }
 
   /** At most so many rows will be read; -1 if that is not known. */
-  long keptRows() {
+  public long keptRows() {
     return told.path("rows").asLong(-1);
   }
 
@@ -139,7 +142,7 @@ final class PlanResult {
   }
 
   /** Everything that is known, for {@code last_plan}. */
-  ObjectNode toJson() {
+  public ObjectNode toJson() {
     ObjectNode node = JsonNodeFactory.instance.objectNode().put("planned", planned());
     if (!planned()) {
       node.put("reason", notPlanned);
@@ -148,8 +151,20 @@ final class PlanResult {
     return node;
   }
 
-  /** In short, for EXPLAIN. */
-  String describe(FileKind kind) {
-    return planned() ? kind.describe(told) : "not planned: " + notPlanned;
+  /** One line for EXPLAIN. */
+  public String describe(FileFormat format) {
+    if (!planned()) {
+      return "not planned: " + notPlanned;
+    }
+    long whole = count("numFilesNotUnderstood");
+    return String.format(
+        Locale.ROOT,
+        "%d of %d %ss (%d skipped by statistics, %d by Bloom filter)%s",
+        count(format.count("Read")),
+        count(format.count("Total")),
+        format.unit(),
+        count(format.count("SkippedByStatistics")),
+        count(format.count("SkippedByBloomFilter")),
+        whole == 0 ? "" : ", and " + whole + " files whole");
   }
 }

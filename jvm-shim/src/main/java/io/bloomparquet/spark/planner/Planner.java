@@ -1,8 +1,9 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.support.FileFormat;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -18,28 +19,37 @@ import org.slf4j.LoggerFactory;
  * Decides whether to ask the planner, and asks it. Nothing that goes wrong here is an error of the query: then there is
  * no plan, which is said once, and everything is read.
  */
-final class Planner {
+public final class Planner {
   private static final Logger LOG = LoggerFactory.getLogger("bloomparquet");
   private static final int MOST_TOLD = 1000;
   private static final Set<String> TOLD = ConcurrentHashMap.newKeySet();
 
   private Planner() {}
 
+  /** Starts the planner of a session. The first query that needs a plan reports a planner that did not start. */
+  public static void start(SparkSession session) {
+    try {
+      PlannerProcess.of(PythonCommand.of(session));
+    } catch (PlannerException error) {
+      // reported by the first query
+    }
+  }
+
   /** @param predicate that {@code predicates} made, or null */
-  static PlanResult plan(
+  public static PlanResult plan(
       SparkSession session,
       List<PartitionDirectory> directories,
       PlannerPredicate predicates,
       JsonNode predicate,
       ScanOptions options) {
-    FileKind kind = predicates.kind();
+    FileFormat format = predicates.format();
     if (options.planning() == ScanOptions.Planning.OFF) {
       return PlanResult.none("planning is off");
     }
     if (!PlannerPredicate.isWorthPlanning(predicate)) {
       return PlanResult.none(
           predicates.doubt() == null
-              ? "no predicate that " + kind.unit() + "s can be excluded by"
+              ? "no predicate that " + format.unit() + "s can be excluded by"
               : predicates.doubt());
     }
     int files = FileListing.count(directories);
@@ -51,12 +61,12 @@ final class Planner {
           String.format("%d files are more than maxFilesPlannedOnDriver, %d", files, options.maxFiles()));
     }
     ObjectNode request = JsonNodeFactory.instance.objectNode();
-    request.put("format", kind.format());
+    request.put("format", format.shortName());
     request.set("predicate", predicate);
     request.set("shownAs", predicates.shownAs(predicate));
     request.put("caseSensitive", predicates.caseSensitive());
     // Of Parquet, a timestamp whose meaning hangs on a zone excludes nothing.
-    ReaderZone.tell(kind == FileKind.ORC ? ReaderZone.of(session.sparkContext()) : null, predicate, request);
+    ReaderZone.tell(format == FileFormat.ORC ? ReaderZone.of(session.sparkContext()) : null, predicate, request);
     ObjectNode given = request.putObject("options");
     options.planner().forEach(given::put);
     try {
@@ -67,7 +77,7 @@ final class Planner {
       if (error.fatal()) {
         throw new IllegalStateException(error.getMessage(), error);
       }
-      tell(error.getMessage() + "; everything is read, as by spark.read." + kind.format());
+      tell(error.getMessage() + "; everything is read, as by spark.read." + format.shortName());
       return PlanResult.failed(error.getMessage());
     }
   }

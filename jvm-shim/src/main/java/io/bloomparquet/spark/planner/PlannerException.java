@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
 /** Why there is no plan. The message is told to the user. */
 final class PlannerException extends Exception {

@@ -1,9 +1,10 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.support.FileFormat;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -31,7 +32,7 @@ import scala.Option;
  * > >=}, {@code "in"} with {@code "values"}, {@code "is null"}, {@code "is not null"} and {@code "starts with"}. Types and
  * their values are in {@link PlannerValue}.
  */
-final class PlannerPredicate {
+public final class PlannerPredicate {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
 
   /** Set by Spark on a column that was added with a default: files without it are full of that, not of nulls. */
@@ -46,36 +47,32 @@ final class PlannerPredicate {
   private static final String IS_NOT_NULL = "is not null";
   private static final String CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING";
 
-  private final FileKind kind;
+  private final FileFormat format;
   private final StructType schema;
   private final StructType partitions;
   private final String doubt;
   private final boolean caseSensitive;
 
   /** @param doubt why the columns may not be those of their names in the files, so that nothing is said of them; or null */
-  PlannerPredicate(
-      SparkSession session, FileKind kind, StructType schema, StructType partitions, String doubt) {
-    this.kind = kind;
+  public PlannerPredicate(
+      SparkSession session, FileFormat format, StructType schema, StructType partitions, String doubt) {
+    this.format = format;
     this.schema = schema;
     this.partitions = partitions;
     this.doubt = doubt;
     caseSensitive = session.sessionState().conf().caseSensitiveAnalysis();
   }
 
-  FileKind kind() {
-    return kind;
+  public FileFormat format() {
+    return format;
   }
 
-  String doubt() {
+  public String doubt() {
     return doubt;
   }
 
-  /**
-   * The conjuncts of {@code where} that Spark's reader may be told of. ORC's reader believes filters of which some
-   * writers leave values out, so it is told of partitions only.
-   */
-  List<org.apache.spark.sql.catalyst.expressions.Expression> pushable(BoundFilter where) {
-    return where.pushable(partitions, kind == FileKind.PARQUET && doubt == null);
+  public StructType partitions() {
+    return partitions;
   }
 
   boolean caseSensitive() {
@@ -83,7 +80,7 @@ final class PlannerPredicate {
   }
 
   /** The conjunction of what is understood of {@code conjuncts}; null if nothing is. */
-  JsonNode ofAll(List<? extends org.apache.spark.sql.catalyst.expressions.Expression> conjuncts) {
+  public JsonNode ofAll(List<? extends org.apache.spark.sql.catalyst.expressions.Expression> conjuncts) {
     List<JsonNode> understood = new ArrayList<>();
     for (var conjunct : conjuncts) {
       understood.add(weaker(conjunct));
@@ -92,7 +89,7 @@ final class PlannerPredicate {
   }
 
   /** The same of predicates that arrive while the query runs. */
-  JsonNode ofAll(Predicate[] conjuncts) {
+  public JsonNode ofAll(Predicate[] conjuncts) {
     List<JsonNode> understood = new ArrayList<>();
     for (Predicate conjunct : conjuncts) {
       understood.add(of(conjunct, true));
@@ -116,7 +113,7 @@ final class PlannerPredicate {
    * Whether a plan by {@code predicate} can be worth its reading of footers. Spark adds IS NOT NULL to every join and
    * comparison; alone it excludes next to nothing.
    */
-  static boolean isWorthPlanning(JsonNode predicate) {
+  public static boolean isWorthPlanning(JsonNode predicate) {
     if (predicate == null) {
       return false;
     }
@@ -127,7 +124,7 @@ final class PlannerPredicate {
             .anyMatch(PlannerPredicate::isWorthPlanning);
   }
 
-  static JsonNode and(JsonNode left, JsonNode right) {
+  public static JsonNode and(JsonNode left, JsonNode right) {
     List<JsonNode> both = new ArrayList<>();
     both.add(left);
     both.add(right);

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
@@ -39,7 +39,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <tr><td>timestamp, timestamp_ntz</td><td>microseconds since 1970-01-01T00:00, in UTC or of the wall clock</td></tr>
  * </table>
  */
-final class PlannerValue {
+public final class PlannerValue {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
 
   // What the planner's Python can hold: the years 1 to 9999.
@@ -50,7 +50,7 @@ final class PlannerValue {
   private PlannerValue() {}
 
   /** What the planner calls a type; null if its equality is not that of the values in files. */
-  static String typeName(DataType type) {
+  public static String typeName(DataType type) {
     if (type instanceof BooleanType) {
       return "boolean";
     }

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
@@ -6,12 +6,12 @@ import java.util.List;
 import java.util.Locale;
 
 /** A planner's predicate for EXPLAIN: short, and much like SQL. */
-final class PredicateText {
+public final class PredicateText {
   private static final int MOST_VALUES = 5;
 
   private PredicateText() {}
 
-  static String of(JsonNode node) {
+  public static String of(JsonNode node) {
     if (node == null) {
       return "no predicate";
     }

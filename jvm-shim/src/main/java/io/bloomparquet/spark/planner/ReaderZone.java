@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;

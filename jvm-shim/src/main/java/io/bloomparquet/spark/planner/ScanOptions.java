@@ -1,5 +1,6 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.planner;
 
+import io.bloomparquet.spark.support.DriverSettings;
 import java.util.Arrays;
 import java.util.Locale;
 import java.util.Map;
@@ -13,15 +14,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * The options of a load that say whether and how it is planned. All other options are Spark's.
  *
- * @param where the condition that belongs to the load
  * @param pushFilters whether the filters of queries are planned by
  * @param planner what the planner is sent of them, and of the driver's settings
  */
-record ScanOptions(
+public record ScanOptions(
     Planning planning,
     long timeoutMillis,
     int maxFiles,
-    BoundFilter where,
     boolean pushFilters,
     Map<String, String> planner) {
 
@@ -63,11 +62,9 @@ record ScanOptions(
   static final int DEFAULT_MAX_FILES = 100_000;
 
   /**
-   * Checks the values, and throws {@link IllegalArgumentException}. The names are checked by {@link OptionNames}.
-   *
-   * @param where the resolved option {@code where}; null while the columns are not known
+   * Checks the values, and throws {@link IllegalArgumentException}. The names are checked by {@code OptionNames}.
    */
-  static ScanOptions of(CaseInsensitiveStringMap options, DriverSettings driver, BoundFilter where) {
+  public static ScanOptions of(CaseInsensitiveStringMap options, DriverSettings driver) {
     Map<String, String> planner = new TreeMap<>();
     planner.put("onFilterError", choice(options, "onFilterError", OnFilterError.values(), OnFilterError.KEEP).text());
     planner.put("cache", choice(options, "cache", Flag.values(), Flag.TRUE).text());
@@ -86,13 +83,8 @@ record ScanOptions(
         choice(options, "planning", Planning.values(), Planning.AUTO),
         millis(options, "planningTimeout", DEFAULT_TIMEOUT),
         count(options, "maxFilesPlannedOnDriver", DEFAULT_MAX_FILES),
-        where,
         choice(options, "pushFilters", PushFilters.values(), PushFilters.AUTO) != PushFilters.OFF,
         planner);
-  }
-
-  ScanOptions withWhere(BoundFilter where) {
-    return new ScanOptions(planning, timeoutMillis, maxFiles, where, pushFilters, planner);
   }
 
   private static <E extends Choice> E choice(

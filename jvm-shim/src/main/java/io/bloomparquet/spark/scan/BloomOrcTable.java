@@ -1,13 +1,11 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
+import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.Scala;
 import java.util.List;
-import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.orc.OrcConf;
-import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.orc.OrcUtils;
 import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
@@ -19,7 +17,7 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /** ORC files. */
-final class BloomOrcTable extends PrunedTable {
+public final class BloomOrcTable extends PrunedTable {
   /** Settings by which ORC's reader gives other columns, other values or other parts of a file than a plan is of. */
   private static final List<OrcConf> DELICATE =
       List.of(
@@ -29,18 +27,13 @@ final class BloomOrcTable extends PrunedTable {
           OrcConf.PROLEPTIC_GREGORIAN,
           OrcConf.PROLEPTIC_GREGORIAN_DEFAULT);
 
-  BloomOrcTable(
-      SparkSession session,
-      Map<String, String> properties,
-      CaseInsensitiveStringMap options,
-      StructType given,
-      Transform[] declared) {
-    super(session, properties, options, given, declared);
+  public BloomOrcTable(TableDefinition definition) {
+    super(definition);
   }
 
   @Override
-  FileKind kind() {
-    return FileKind.ORC;
+  FileFormat format() {
+    return FileFormat.ORC;
   }
 
   @Override
@@ -76,10 +69,5 @@ final class BloomOrcTable extends PrunedTable {
   @Override
   public String formatName() {
     return "ORC";
-  }
-
-  @Override
-  public Class<? extends FileFormat> fallbackFileFormat() {
-    return BloomOrcSource.class;
   }
 }

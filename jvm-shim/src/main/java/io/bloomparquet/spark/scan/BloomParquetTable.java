@@ -1,10 +1,8 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
-import java.util.Map;
+import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.Scala;
 import org.apache.hadoop.fs.FileStatus;
-import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
 import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
@@ -16,19 +14,14 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /** Parquet files. */
-final class BloomParquetTable extends PrunedTable {
-  BloomParquetTable(
-      SparkSession session,
-      Map<String, String> properties,
-      CaseInsensitiveStringMap options,
-      StructType given,
-      Transform[] declared) {
-    super(session, properties, options, given, declared);
+public final class BloomParquetTable extends PrunedTable {
+  public BloomParquetTable(TableDefinition definition) {
+    super(definition);
   }
 
   @Override
-  FileKind kind() {
-    return FileKind.PARQUET;
+  FileFormat format() {
+    return FileFormat.PARQUET;
   }
 
   @Override
@@ -57,10 +50,5 @@ final class BloomParquetTable extends PrunedTable {
   @Override
   public String formatName() {
     return "Parquet";
-  }
-
-  @Override
-  public Class<? extends FileFormat> fallbackFileFormat() {
-    return BloomParquetSource.class;
   }
 }

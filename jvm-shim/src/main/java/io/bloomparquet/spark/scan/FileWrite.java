@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
 import java.util.Arrays;
 import java.util.List;
@@ -15,9 +15,6 @@ import org.apache.spark.sql.sources.InsertableRelation;
 
 /** Rows into the files of a table, by Spark's own writer of files. */
 final class FileWrite implements SupportsTruncate {
-  /** Set for the rows of a table that takes another's place: what lies in its directory is the other's. */
-  static final String REPLACE = "bloomparquet.replace";
-
   private final String format;
   private final List<String> paths;
   private final Transform[] partitioning;
@@ -29,7 +26,7 @@ final class FileWrite implements SupportsTruncate {
     this.paths = paths;
     this.partitioning = partitioning;
     this.options = options;
-    if (options.containsKey(REPLACE)) {
+    if (options.containsKey(PrunedTable.REPLACE)) {
       truncate();
     }
   }

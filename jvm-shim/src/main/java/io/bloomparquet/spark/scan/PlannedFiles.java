@@ -1,6 +1,13 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.bloomparquet.spark.files.FileVersion;
+import io.bloomparquet.spark.planner.FileListing;
+import io.bloomparquet.spark.planner.PlanResult;
+import io.bloomparquet.spark.planner.Planner;
+import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.ScanOptions;
+import io.bloomparquet.spark.support.Scala;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -43,9 +50,13 @@ final class PlannedFiles {
   private boolean isUsed;
 
   private PlannedFiles(
-      PrunedScan scan, JsonNode predicate, List<PartitionDirectory> directories, PlanResult result) {
-    this.scan = scan.files();
-    this.session = scan.session();
+      FileScan scan,
+      SparkSession session,
+      JsonNode predicate,
+      List<PartitionDirectory> directories,
+      PlanResult result) {
+    this.scan = scan;
+    this.session = session;
     this.predicate = predicate;
     this.directories = directories;
     this.result = result;
@@ -58,18 +69,18 @@ final class PlannedFiles {
    * @param onPartitions predicates of which some exclude whole directories
    */
   static PlannedFiles plan(
-      PrunedScan scan,
+      FileScan scan,
+      SparkSession session,
       ScanOptions options,
       PlannerPredicate predicates,
       JsonNode predicate,
       List<Predicate> onPartitions) {
-    FileScan files = scan.files();
-    List<Expression> filters = new ArrayList<>(Scala.list(files.partitionFilters()));
-    filters.addAll(RuntimePartitionFilter.all(onPartitions, files.fileIndex().partitionSchema()));
+    List<Expression> filters = new ArrayList<>(Scala.list(scan.partitionFilters()));
+    filters.addAll(RuntimePartitionFilter.all(onPartitions, scan.fileIndex().partitionSchema()));
     List<PartitionDirectory> directories =
-        Scala.list(files.fileIndex().listFiles(Scala.seq(filters), files.dataFilters()));
-    PlanResult result = Planner.plan(scan.session(), directories, predicates, predicate, options);
-    return new PlannedFiles(scan, predicate, directories, result);
+        Scala.list(scan.fileIndex().listFiles(Scala.seq(filters), scan.dataFilters()));
+    PlanResult result = Planner.plan(session, directories, predicates, predicate, options);
+    return new PlannedFiles(scan, session, predicate, directories, result);
   }
 
   JsonNode predicate() {

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
 import java.io.Serial;
 import org.apache.spark.sql.execution.datasources.FilePartition;

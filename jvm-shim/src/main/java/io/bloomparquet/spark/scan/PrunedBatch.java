@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
 import java.util.Arrays;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -33,7 +33,7 @@ final class PrunedBatch implements Batch {
   public PartitionReaderFactory createReaderFactory() {
     // Of whichever batch the partitions are: Spark may take the reader of one, and the partitions of another.
     PartitionReaderFactory files = UnchangedFiles.of(scan.files().createReaderFactory(), scan.session());
-    return scan.shape() == null ? files : scan.shape().applyTo(files);
+    return scan.adapter() == null ? files : scan.adapter().applyTo(files);
   }
 
   // Spark runs one of two equal scans, and gives its rows to both.

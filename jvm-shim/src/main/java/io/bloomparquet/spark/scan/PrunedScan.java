@@ -1,6 +1,16 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.planner.PlanMetric;
+import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.PlannerValue;
+import io.bloomparquet.spark.planner.PredicateText;
+import io.bloomparquet.spark.planner.ScanOptions;
+import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -30,69 +40,79 @@ import org.apache.spark.sql.types.StructType;
  * that arrive while the query runs belong to one {@link PrunedBatch}: Spark may execute one scan several times, and what
  * one execution learnt must not prune another.
  */
-final class PrunedScan
+public final class PrunedScan
     implements SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
   private final SparkSession session;
   private final FileScan files;
   private final ScanOptions options;
+  private final LoadPredicate where;
   private final PlannerPredicate predicates;
   private final JsonNode predicate;
-  private final RowShape shape;
-  private final ThreadLocal<Predicate[]> arrived = new ThreadLocal<>();
+  private final RowAdapter adapter;
+  private final ThreadLocal<Predicate[]> runtimePredicates = new ThreadLocal<>();
   private PlannedFiles planned;
   private volatile PlannedFiles latest;
 
   /**
    * @param predicate what the planner is asked, in {@link PlannerPredicate}'s grammar; null if nothing
-   * @param shape what is done to the rows that Spark's reader gives; null if nothing
+   * @param adapter what is done to the rows that Spark's reader gives; null if nothing
    */
   PrunedScan(
       SparkSession session,
       FileScan files,
       ScanOptions options,
+      LoadPredicate where,
       PlannerPredicate predicates,
       JsonNode predicate,
-      RowShape shape) {
+      RowAdapter adapter) {
     this.session = session;
     this.files = files;
     this.options = options;
+    this.where = where;
     this.predicates = predicates;
     this.predicate = predicate;
-    this.shape = shape;
+    this.adapter = adapter;
   }
 
   SparkSession session() {
     return session;
   }
 
-  FileScan files() {
+  public FileScan files() {
     return files;
   }
 
-  FileKind kind() {
-    return predicates.kind();
+  FileFormat format() {
+    return predicates.format();
   }
 
   /** What is done to the rows that Spark's reader gives; null if nothing. */
-  RowShape shape() {
-    return shape;
+  RowAdapter adapter() {
+    return adapter;
   }
 
-  /** The plan that was made last, for this query's own predicate or with what arrived while it ran; null before. */
-  PlannedFiles latest() {
-    return latest;
+  /** The latest plan, as {@code last_plan} shows it. Plans by the query's own predicate if there is no plan yet. */
+  public ObjectNode toJson() {
+    PlannedFiles plan = latest == null ? planned() : latest;
+    ObjectNode node = JsonNodeFactory.instance.objectNode();
+    ArrayNode paths = node.putArray("paths");
+    Scala.list(files.fileIndex().rootPaths()).forEach(path -> paths.add(path.toString()));
+    node.put("unit", format().unit());
+    node.put("where", plan.predicate() == null ? null : PredicateText.of(plan.predicate()));
+    node.setAll(plan.result().toJson());
+    return node;
   }
 
   /** The plan by the query's own predicate. */
   synchronized PlannedFiles planned() {
     if (planned == null) {
-      planned = PlannedFiles.plan(this, options, predicates, predicate, List.of());
+      planned = PlannedFiles.plan(files, session, options, predicates, predicate, List.of());
       latest = planned;
     }
     return planned;
   }
 
-  /** The plan by the query's own predicate and what arrived while it ran. */
+  /** The plan by the query's own predicate and runtime predicates. */
   PlannedFiles planned(Predicate[] runtime) {
     if (runtime.length == 0) {
       return planned();
@@ -108,20 +128,20 @@ final class PrunedScan
       return planned();
     }
     PlannedFiles found =
-        PlannedFiles.plan(this, options, predicates, PlannerPredicate.and(predicate, more), onPartitions);
+        PlannedFiles.plan(files, session, options, predicates, PlannerPredicate.and(predicate, more), onPartitions);
     latest = found;
     return found;
   }
 
   @Override
   public StructType readSchema() {
-    return shape == null ? files.readSchema() : shape.output();
+    return adapter == null ? files.readSchema() : adapter.output();
   }
 
   @Override
   public Batch toBatch() {
-    Predicate[] runtime = arrived.get();
-    arrived.remove();
+    Predicate[] runtime = runtimePredicates.get();
+    runtimePredicates.remove();
     return new PrunedBatch(this, runtime == null ? new Predicate[0] : runtime);
   }
 
@@ -140,7 +160,7 @@ final class PrunedScan
   /** Spark calls {@link #toBatch} next, on the same thread. */
   @Override
   public void filter(Predicate[] runtime) {
-    arrived.set(runtime);
+    runtimePredicates.set(runtime);
   }
 
   @Override
@@ -169,36 +189,36 @@ final class PrunedScan
   @Override
   public ColumnarSupportMode columnarSupportMode() {
     // Spark would otherwise ask for the partitions, and so for a plan, while it still compares physical plans.
-    return shape != null ? ColumnarSupportMode.UNSUPPORTED : files.columnarSupportMode();
+    return adapter != null ? ColumnarSupportMode.UNSUPPORTED : files.columnarSupportMode();
   }
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return PlanMetric.of(kind()).toArray(CustomMetric[]::new);
+    return PlanMetric.of(format()).toArray(CustomMetric[]::new);
   }
 
   @Override
   public CustomTaskMetric[] reportDriverMetrics() {
     PlannedFiles found = latest;
-    return found == null ? new CustomTaskMetric[0] : PlanMetric.of(kind(), found.result());
+    return found == null ? new CustomTaskMetric[0] : PlanMetric.of(format(), found.result());
   }
 
   @Override
   public String description() {
-    return files.description() + ", Planned by: [" + told() + "]";
+    return files.description() + ", Planned by: [" + planDescription() + "]";
   }
 
   @Override
   public scala.collection.immutable.Map<String, String> getMetaData() {
     Map<String, String> found = new HashMap<>(Scala.map(files.getMetaData()));
-    found.put("PlannedBy", "[" + told() + "]");
+    found.put("PlannedBy", "[" + planDescription() + "]");
     return Scala.map(found);
   }
 
-  private String told() {
+  private String planDescription() {
     PlannedFiles found = latest;
     String asked = PredicateText.of(found == null ? predicate : found.predicate());
-    return found == null ? asked : asked + "; " + found.result().describe(kind());
+    return found == null ? asked : asked + "; " + found.result().describe(format());
   }
 
   @Override
@@ -206,6 +226,7 @@ final class PrunedScan
     return other instanceof PrunedScan that
         && files.equals(that.files)
         && options.equals(that.options)
+        && where.equals(that.where)
         && Objects.equals(predicate, that.predicate)
         && readSchema().equals(that.readSchema());
   }

@@ -1,6 +1,10 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.ScanOptions;
+import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
@@ -32,6 +36,7 @@ final class PrunedScanBuilder
   private final StructType schema;
   private final PlannerPredicate predicates;
   private final ScanOptions options;
+  private final LoadPredicate where;
   private StructType asked;
   private FileMetadata metadata;
   private List<Expression> filters = List.of();
@@ -41,20 +46,22 @@ final class PrunedScanBuilder
       FileScanBuilder files,
       StructType schema,
       PlannerPredicate predicates,
-      ScanOptions options) {
+      ScanOptions options,
+      LoadPredicate where) {
     this.session = session;
     this.files = files;
     this.schema = schema;
     this.predicates = predicates;
     this.options = options;
+    this.where = where;
     this.asked = schema;
-    files.pushFilters(Scala.seq(predicates.pushable(options.where())));
+    files.pushFilters(Scala.seq(pushable()));
   }
 
   @Override
   public Seq<Expression> pushFilters(Seq<Expression> pushed) {
     filters = Scala.list(pushed);
-    List<Expression> all = new ArrayList<>(predicates.pushable(options.where()));
+    List<Expression> all = new ArrayList<>(pushable());
     all.addAll(filters);
     List<Expression> left = new ArrayList<>(Scala.list(files.pushFilters(Scala.seq(all))));
     left.retainAll(filters);
@@ -70,13 +77,13 @@ final class PrunedScanBuilder
   public void pruneColumns(StructType columns) {
     metadata = FileMetadata.in(columns, schema);
     asked = metadata == null ? columns : FileMetadata.without(columns);
-    StructType read = options.where().withColumns(asked);
+    StructType read = where.withColumns(asked);
     files.pruneColumns(metadata == null ? read : metadata.withRead(read));
   }
 
   @Override
   public boolean[] pushVariantExtractions(VariantExtraction[] extractions) {
-    return options.where().isNone() && files instanceof SupportsPushDownVariantExtractions builder
+    return where.isNone() && files instanceof SupportsPushDownVariantExtractions builder
         ? builder.pushVariantExtractions(extractions)
         : new boolean[extractions.length];
   }
@@ -84,12 +91,21 @@ final class PrunedScanBuilder
   @Override
   public Scan build() {
     FileScan scan = (FileScan) ((ScanBuilder) files).build();
-    List<Expression> conjuncts = new ArrayList<>(options.where().conjuncts());
+    List<Expression> conjuncts = new ArrayList<>(where.conjuncts());
     if (options.pushFilters()) {
       conjuncts.addAll(filters);
     }
     JsonNode predicate = predicates.ofAll(conjuncts);
-    RowShape shape = options.where().isNone() && metadata == null ? null : options.where().over(scan.readSchema(), asked, metadata);
-    return new PrunedScan(session, scan, options, predicates, predicate, shape);
+    RowAdapter adapter = where.isNone() && metadata == null ? null : where.over(scan.readSchema(), asked, metadata);
+    return new PrunedScan(session, scan, options, where, predicates, predicate, adapter);
+  }
+
+  /**
+   * The conjuncts of the load's predicate that Spark's reader may apply. ORC's reader trusts filters from which some
+   * writers leave values out, so it gets conjuncts on partition columns only.
+   */
+  private List<Expression> pushable() {
+    return where.pushable(
+        predicates.partitions(), predicates.format() == FileFormat.PARQUET && predicates.doubt() == null);
   }
 }

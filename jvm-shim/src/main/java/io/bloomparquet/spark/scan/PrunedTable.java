@@ -1,5 +1,14 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
+import io.bloomparquet.spark.files.TableLog;
+import io.bloomparquet.spark.files.WrittenPaths;
+import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.ScanOptions;
+import io.bloomparquet.spark.support.DriverSettings;
+import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.OptionNames;
+import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
@@ -22,6 +31,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
 import org.apache.spark.sql.execution.datasources.v2.FileTable;
@@ -32,12 +42,16 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 
 /**
- * A table of files whose scans are planned before they are read. What kind of files is for the subclass to say; listing,
+ * A table of files whose scans are planned before they are read. What format of files is for the subclass to say; listing,
  * partitions and schemas are Spark's {@link FileTable}, which does nothing before it is asked.
  */
-abstract class PrunedTable extends FileTable implements SupportsMetadataColumns {
+public abstract class PrunedTable extends FileTable implements SupportsMetadataColumns {
   private static final String WHERE = "where";
 
+  /** Set for the write that fills a replaced table: the files in its directory belong to the table before. */
+  public static final String REPLACE = "bloomparquet.replace";
+
+  private final TableDefinition definition;
   private final SparkSession session;
   private final CaseInsensitiveStringMap options;
   private final Map<String, String> properties;
@@ -46,39 +60,29 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   private final Transform[] declared;
   private final ScanOptions scanOptions;
   private StructType columns;
-  private BoundFilter where;
+  private LoadPredicate where;
   private Exception wrongOption;
   private PartitioningAwareFileIndex files;
   private long listedAt = WrittenPaths.now();
 
-  /**
-   * @param properties the options that are the table's own
-   * @param options all of them, these and the session's
-   * @param given the user's or the catalog's schema; null to infer it
-   * @param declared how the catalog says that the files are partitioned; null where there is no catalog
-   */
-  PrunedTable(
-      SparkSession session,
-      Map<String, String> properties,
-      CaseInsensitiveStringMap options,
-      StructType given,
-      Transform[] declared) {
+  PrunedTable(TableDefinition definition) {
     super(
-        session,
-        TablePaths.without(options),
-        Scala.seq(TablePaths.of(options)),
-        Option.apply(given));
-    this.session = session;
-    this.properties = properties;
-    this.options = TablePaths.without(options);
-    this.paths = TablePaths.of(options);
-    this.given = given;
-    this.declared = declared;
+        definition.session(),
+        TablePaths.without(definition.options()),
+        Scala.seq(TablePaths.of(definition.options())),
+        Option.apply(definition.schema()));
+    this.definition = definition;
+    session = definition.session();
+    properties = TablePaths.without(definition.properties()).asCaseSensitiveMap();
+    options = TablePaths.without(definition.options());
+    paths = TablePaths.of(definition.options());
+    given = definition.schema();
+    declared = definition.partitioning();
     scanOptions =
         checked(
             () -> {
-              OptionNames.check(kind(), properties);
-              return ScanOptions.of(this.options, DriverSettings.of(session.sparkContext()), null);
+              OptionNames.check(format(), properties);
+              return ScanOptions.of(options, DriverSettings.of(session.sparkContext()));
             });
   }
 
@@ -104,7 +108,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     }
   }
 
-  abstract FileKind kind();
+  abstract io.bloomparquet.spark.support.FileFormat format();
 
   /** Spark's own builder of scans over these files. */
   abstract FileScanBuilder newFileScanBuilder(CaseInsensitiveStringMap options);
@@ -122,7 +126,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
 
   @Override
   public String name() {
-    return kind().source() + " " + String.join(",", paths);
+    return format().source() + " " + String.join(",", paths);
   }
 
   @Override
@@ -143,7 +147,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
   }
 
   /** Lists the files anew. */
-  void refresh() {
+  public void refresh() {
     fileIndex().refresh();
     TableLog.refuseReading(fileIndex(), options.asCaseSensitiveMap(), hadoopConf());
   }
@@ -159,8 +163,8 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
       String sql = options.get(WHERE);
       where =
           sql == null
-              ? BoundFilter.none(described)
-              : checked(() -> BoundFilter.of(session, sql, described, options.get(DateTimeUtils.TIMEZONE_OPTION())));
+              ? LoadPredicate.none(described)
+              : checked(() -> LoadPredicate.of(session, sql, described, options.get(DateTimeUtils.TIMEZONE_OPTION())));
       columns = described;
     }
     return columns;
@@ -226,10 +230,10 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     StructType schema = schema();
     requireRightOptions();
     PlannerPredicate predicates =
-        new PlannerPredicate(session, kind(), schema, fileIndex().partitionSchema(), doubt(merged));
-    OptionNames.check(kind(), given.asCaseSensitiveMap());
+        new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), doubt(merged));
+    OptionNames.check(format(), given.asCaseSensitiveMap());
     return new PrunedScanBuilder(
-        session, newFileScanBuilder(merged), schema, predicates, scanOptions(merged).withWhere(where));
+        session, newFileScanBuilder(merged), schema, predicates, scanOptions(merged), where);
   }
 
   /** The options of one relation: those of the table, and what a query adds to them. */
@@ -243,7 +247,7 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
               + name()
               + "; use .where(…) or WHERE instead");
     }
-    return ScanOptions.of(merged, DriverSettings.of(session.sparkContext()), null);
+    return ScanOptions.of(merged, DriverSettings.of(session.sparkContext()));
   }
 
   /** A DataFrame outlives an INSERT into its table. */
@@ -289,26 +293,31 @@ abstract class PrunedTable extends FileTable implements SupportsMetadataColumns 
     }
   }
 
+  @Override
+  public Class<? extends FileFormat> fallbackFileFormat() {
+    return definition.fallback();
+  }
+
   /** Writing is left to Spark's file formats: with a batch write of version 2, not every save mode would work. */
   @Override
   public Set<TableCapability> capabilities() {
     // Spark asks in the analysis of every plan, also of a session that got the table from another one by a global view.
-    CommandRules.install(SparkSession.active());
+    definition.installRules().accept(SparkSession.active());
     return EnumSet.of(TableCapability.BATCH_READ, TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE);
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     requireRightOptions();
-    OptionNames.check(kind(), info.options().asCaseSensitiveMap());
+    OptionNames.check(format(), info.options().asCaseSensitiveMap());
     Map<String, String> merged =
         OptionLayers.of(
             options.asCaseSensitiveMap(), TablePaths.without(info.options()).asCaseSensitiveMap());
-    return new FileWrite(kind().source(), paths, partitioning(), merged);
+    return new FileWrite(format().source(), paths, partitioning(), merged);
   }
 
   /** The directories and files that the table is made of, qualified. */
-  List<Path> roots() {
+  public List<Path> roots() {
     Configuration conf = hadoopConf();
     List<Path> found = new ArrayList<>();
     for (String each : paths) {

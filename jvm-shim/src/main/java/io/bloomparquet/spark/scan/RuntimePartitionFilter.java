@@ -1,5 +1,6 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
+import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

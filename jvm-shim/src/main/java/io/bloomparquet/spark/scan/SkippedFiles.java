@@ -1,5 +1,6 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
+import io.bloomparquet.spark.files.FileVersion;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;

@@ -1,5 +1,7 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
+import io.bloomparquet.spark.files.TableLog;
+import io.bloomparquet.spark.support.Scala;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -15,7 +17,7 @@ import scala.Option;
  * The files of a table of the catalog. Its directory need not exist, and there may be no partition in it yet, as for
  * Spark's own tables; and it knows the table's options, which Spark forgets on the way from INSERT to the writer of files.
  */
-final class TableFiles extends InMemoryFileIndex {
+public final class TableFiles extends InMemoryFileIndex {
   private final CaseInsensitiveStringMap options;
 
   private TableFiles(
@@ -58,7 +60,7 @@ final class TableFiles extends InMemoryFileIndex {
     return new TableFiles(session, roots, options, schema, Option.apply(known));
   }
 
-  CaseInsensitiveStringMap options() {
+  public CaseInsensitiveStringMap options() {
     return options;
   }
 }

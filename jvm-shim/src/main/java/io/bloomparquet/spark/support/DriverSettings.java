@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.support;
 
 import java.util.Arrays;
 import java.util.List;
@@ -16,16 +16,16 @@ import org.apache.spark.sql.internal.SQLConf;
  * @param keyProviders functions that the option {@code keyProvider} may name
  * @param cacheDirectory where the planner's cache lies; null for its default
  */
-record DriverSettings(List<String> keyProviders, String cacheDirectory, long cacheMaxBytes) {
-  static final String PYTHON = "spark.bloomparquet.python";
-  static final String PYTHON_PATH = "spark.bloomparquet.pythonPath";
+public record DriverSettings(List<String> keyProviders, String cacheDirectory, long cacheMaxBytes) {
+  public static final String PYTHON = "spark.bloomparquet.python";
+  public static final String PYTHON_PATH = "spark.bloomparquet.pythonPath";
   static final String KEY_PROVIDERS = "spark.bloomparquet.keyProviders";
   static final String CACHE_DIRECTORY = "spark.bloomparquet.cacheDirectory";
   static final String CACHE_MAX_BYTES = "spark.bloomparquet.cacheMaxBytes";
 
   private static final String DEFAULT_CACHE_MAX_BYTES = "1g";
 
-  static DriverSettings of(SparkContext context) {
+  public static DriverSettings of(SparkContext context) {
     SparkConf conf = context.getConf();
     List<String> providers =
         Arrays.stream(conf.get(KEY_PROVIDERS, "").split(",")).map(String::trim).filter(each -> !each.isEmpty()).toList();
@@ -49,7 +49,7 @@ record DriverSettings(List<String> keyProviders, String cacheDirectory, long cac
   }
 
   /** Lets Spark refuse {@code SET} and {@code spark.conf.set} of these settings, as for its own static ones. */
-  static void makeStatic() {
+  public static void makeStatic() {
     for (String name : List.of(PYTHON, PYTHON_PATH, KEY_PROVIDERS, CACHE_DIRECTORY, CACHE_MAX_BYTES)) {
       synchronized (SQLConf.class) { // several class loaders may hold this class
         if (!SQLConf.isStaticConfigKey(name)) {
@@ -60,7 +60,7 @@ record DriverSettings(List<String> keyProviders, String cacheDirectory, long cac
   }
 
   /** For code that has started the session: the interpreter that plans, unless the application's settings name one. */
-  static void attach(SparkContext context, String python, String pythonPath) {
+  public static void attach(SparkContext context, String python, String pythonPath) {
     SparkConf conf = context.conf();
     if (conf.get(PYTHON, "").isBlank()) {
       conf.set(PYTHON, python).set(PYTHON_PATH, pythonPath);
@@ -68,7 +68,7 @@ record DriverSettings(List<String> keyProviders, String cacheDirectory, long cac
   }
 
   /** Throws {@link IllegalArgumentException} unless the application's settings name {@code provider}. */
-  void checkKeyProvider(String provider) {
+  public void checkKeyProvider(String provider) {
     if (keyProviders.contains(provider)) {
       return;
     }
@@ -84,7 +84,7 @@ record DriverSettings(List<String> keyProviders, String cacheDirectory, long cac
   }
 
   /** The first of {@code names} that the application's settings have a value for; empty if none. */
-  static String first(SparkContext context, String... names) {
+  public static String first(SparkContext context, String... names) {
     SparkConf conf = context.getConf();
     return Stream.of(names).map(name -> conf.get(name, "")).filter(value -> !value.isBlank()).findFirst().orElse("");
   }

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.support;
 
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -12,7 +12,6 @@ import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.DataSourceOptions;
 import org.apache.spark.sql.catalyst.FileSourceOptions;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
-import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.FileIndexOptions$;
 import org.apache.spark.sql.execution.datasources.orc.OrcOptions$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetOptions$;
@@ -24,7 +23,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  *
  * <p>Names are those of this project, and Spark's own. Names with a dot belong to Hadoop, parquet-java and ORC, and pass.
  */
-final class OptionNames {
+public final class OptionNames {
   private static final Set<String> BOTH_FORMATS =
       Set.of(
           "path",
@@ -75,7 +74,7 @@ final class OptionNames {
       Set.of(
           FileSourceOptions.IGNORE_CORRUPT_FILES(),
           FileSourceOptions.IGNORE_MISSING_FILES(),
-          FileFormat.OPTION_RETURNING_BATCH(),
+          org.apache.spark.sql.execution.datasources.FileFormat.OPTION_RETURNING_BATCH(),
           "maxRecordsPerFile",
           // streams
           "checkpointLocation",
@@ -99,28 +98,28 @@ final class OptionNames {
    * @param options of a load, a write or a session; or the properties of a table of the catalog, among which only those
    *     given as OPTIONS are options
    */
-  static void check(FileKind kind, Map<String, String> options) {
+  public static void check(FileFormat format, Map<String, String> options) {
     Map<String, String> folded = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     folded.putAll(options);
     boolean ofCatalog = folded.containsKey(TableCatalog.PROP_PROVIDER);
     for (String name : options.keySet()) {
       if (!ofCatalog || isOurs(name) || folded.containsKey(TableCatalog.OPTION_PREFIX + name)) {
-        check(kind, name);
+        check(format, name);
       }
     }
   }
 
-  private static void check(FileKind kind, String name) {
+  private static void check(FileFormat format, String name) {
     if (name.contains(".") || name.startsWith("__")) { // Spark's own internal names begin like that
       return;
     }
-    if (kind == FileKind.ORC) {
-      OrcWriteOptions.check(name);
+    if (format == FileFormat.ORC) {
+      checkForOrc(name);
     }
-    String source = kind.source();
-    if (find(PARQUET_ONLY, name) != null && kind != FileKind.PARQUET) {
+    String source = format.source();
+    if (find(PARQUET_ONLY, name) != null && format != FileFormat.PARQUET) {
       throw new IllegalArgumentException(
-          String.format("%s has no option '%s': that is one of %s", source, name, FileKind.PARQUET.source()));
+          String.format("%s has no option '%s': that is one of %s", source, name, FileFormat.PARQUET.source()));
     }
     String instead = find(PYTHON_ONLY.keySet(), name);
     if (instead != null) {
@@ -136,9 +135,33 @@ final class OptionNames {
                   + "spark-defaults.conf, --conf, or SparkSession.builder.config",
               ofDriver, OF_THE_DRIVER.get(ofDriver)));
     }
-    if (find(BOTH_FORMATS, name) == null && find(PARQUET_ONLY, name) == null && find(ofSpark(kind), name) == null) {
-      throw new IllegalArgumentException(String.format("%s has no option '%s'; %s", source, name, suggestion(kind, name)));
+    if (find(BOTH_FORMATS, name) == null && find(PARQUET_ONLY, name) == null && find(ofSpark(format), name) == null) {
+      throw new IllegalArgumentException(String.format("%s has no option '%s'; %s", source, name, suggestion(format, name)));
     }
+  }
+
+  /** Refuses an option that is for filters of Parquet, and says what to use instead. */
+  public static void checkForOrc(String option) {
+    String name = option.toLowerCase(Locale.ROOT);
+    if (name.equals("keyprovider")) {
+      throw new IllegalArgumentException("option keyProvider is for encrypted Parquet; these files would be in plain text");
+    }
+    if (name.startsWith("bloomfpp#")) {
+      throw notForOrc(option, "ORC has one share of false positives for all columns: set bloomFpp");
+    }
+    for (String sized : List.of("bloommaxbytes", "bloomndv")) {
+      if (name.equals(sized) || name.startsWith(sized + "#")) {
+        throw notForOrc(
+            option, "ORC makes room for orc.row.index.stride values in each filter: set that, or bloomFpp");
+      }
+    }
+    if (name.startsWith("parquet.bloom.filter.")) {
+      throw notForOrc(option, "it is for Parquet: set bloomColumns and bloomFpp");
+    }
+  }
+
+  private static IllegalArgumentException notForOrc(String option, String why) {
+    return new IllegalArgumentException("option " + option + " is not for filters of ORC; " + why);
   }
 
   private static boolean isOurs(String name) {
@@ -151,18 +174,18 @@ final class OptionNames {
     return names.stream().filter(name::equalsIgnoreCase).findFirst().orElse(null);
   }
 
-  private static Set<String> ofSpark(FileKind kind) {
-    DataSourceOptions format = kind == FileKind.PARQUET ? ParquetOptions$.MODULE$ : OrcOptions$.MODULE$;
+  private static Set<String> ofSpark(FileFormat format) {
+    DataSourceOptions options = format == FileFormat.PARQUET ? ParquetOptions$.MODULE$ : OrcOptions$.MODULE$;
     Set<String> names = new TreeSet<>(OF_SPARK_UNREGISTERED);
-    for (DataSourceOptions registry : List.of(format, FileIndexOptions$.MODULE$)) {
+    for (DataSourceOptions registry : List.of(options, FileIndexOptions$.MODULE$)) {
       registry.getAllOptions().foreach(names::add);
     }
     return names;
   }
 
-  private static String suggestion(FileKind kind, String name) {
+  private static String suggestion(FileFormat format, String name) {
     List<String> names = new ArrayList<>(BOTH_FORMATS);
-    if (kind == FileKind.PARQUET) {
+    if (format == FileFormat.PARQUET) {
       names.addAll(PARQUET_ONLY);
     }
     names.sort(String.CASE_INSENSITIVE_ORDER);
@@ -170,12 +193,12 @@ final class OptionNames {
       return "did you mean 'where'?";
     }
     String known = String.join(", ", names);
-    ofSpark(kind).stream().filter(each -> find(Set.copyOf(names), each) == null).forEach(names::add);
+    ofSpark(format).stream().filter(each -> find(Set.copyOf(names), each) == null).forEach(names::add);
     UTF8String given = folded(name);
     String nearest = names.stream().min(Comparator.comparing(each -> given.levenshteinDistance(folded(each)))).orElseThrow();
     return given.levenshteinDistance(folded(nearest)) <= Math.max(2, name.length() / 3)
         ? "did you mean '" + nearest + "'?"
-        : String.format("expected one of %s, or an option of Spark's %s", known, kind.format());
+        : String.format("expected one of %s, or an option of Spark's %s", known, format.shortName());
   }
 
   private static UTF8String folded(String name) {

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.support;
 
 import java.util.Collection;
 import java.util.List;
@@ -7,28 +7,28 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Collections of Scala, as Spark's methods take and give them. */
-final class Scala {
+public final class Scala {
   private Scala() {}
 
-  static <T> Seq<T> seq(Collection<T> items) {
+  public static <T> Seq<T> seq(Collection<T> items) {
     return CollectionConverters.asScala(items).toSeq();
   }
 
-  static <T> List<T> list(scala.collection.Seq<T> items) {
+  public static <T> List<T> list(scala.collection.Seq<T> items) {
     return CollectionConverters.asJava(items);
   }
 
-  static <K, V> Map<K, V> map(scala.collection.Map<K, V> items) {
+  public static <K, V> Map<K, V> map(scala.collection.Map<K, V> items) {
     return CollectionConverters.asJava(items);
   }
 
   /** An immutable map; the keys as they were written, for {@code CaseInsensitiveStringMap} folds its own. */
-  static scala.collection.immutable.Map<String, String> map(
+  public static scala.collection.immutable.Map<String, String> map(
       org.apache.spark.sql.util.CaseInsensitiveStringMap items) {
     return map(items.asCaseSensitiveMap());
   }
 
-  static <K, V> scala.collection.immutable.Map<K, V> map(Map<K, V> items) {
+  public static <K, V> scala.collection.immutable.Map<K, V> map(Map<K, V> items) {
     return scala.collection.immutable.Map.from(CollectionConverters.asScala(items));
   }
 }

@@ -1,12 +1,12 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.support;
 
 /** Spark's errors are checked exceptions for Java, and thrown where nothing declares them. */
-final class Thrown {
+public final class Thrown {
   private Thrown() {}
 
   /** Throws {@code error} as it is; never returns. */
   @SuppressWarnings("unchecked")
-  static <E extends Throwable> RuntimeException unchecked(Throwable error) throws E {
+  public static <E extends Throwable> RuntimeException unchecked(Throwable error) throws E {
     throw (E) error;
   }
 }

@@ -1,5 +1,7 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
+import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.Thrown;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -36,8 +38,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
@@ -46,7 +48,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /** A condition that belongs to a load: its rows are those for which the condition is TRUE, whatever a query adds. */
-final class BoundFilter {
+final class LoadPredicate {
   /** What brings literals to the column's side and type; the whole optimizer would see that there are no rows. */
   private static final List<Rule<LogicalPlan>> RULES =
       List.of(
@@ -63,15 +65,15 @@ final class BoundFilter {
   private final List<Attribute> columns;
   private final Expression condition;
 
-  private BoundFilter(StructType schema, List<Attribute> columns, Expression condition) {
+  private LoadPredicate(StructType schema, List<Attribute> columns, Expression condition) {
     this.schema = schema;
     this.columns = columns;
     this.condition = condition;
   }
 
   /** The load is all of its rows. */
-  static BoundFilter none(StructType schema) {
-    return new BoundFilter(schema, List.of(), Literal.create(true, DataTypes.BooleanType));
+  static LoadPredicate none(StructType schema) {
+    return new LoadPredicate(schema, List.of(), Literal.create(true, DataTypes.BooleanType));
   }
 
   /**
@@ -79,7 +81,7 @@ final class BoundFilter {
    *
    * @param zone the time zone that {@code sql} is meant in; null for the session's
    */
-  static BoundFilter of(SparkSession session, String sql, StructType schema, String zone) {
+  static LoadPredicate of(SparkSession session, String sql, StructType schema, String zone) {
     if (zone == null) {
       return of(session, sql, schema);
     }
@@ -88,7 +90,7 @@ final class BoundFilter {
     return SQLConf$.MODULE$.withExistingConf(conf, () -> of(session, sql, schema));
   }
 
-  private static BoundFilter of(SparkSession session, String sql, StructType schema) {
+  private static LoadPredicate of(SparkSession session, String sql, StructType schema) {
     Expression parsed = parse(session, sql);
     List<Attribute> columns = new ArrayList<>(Scala.list(DataTypeUtils.toAttributes(schema)));
     LogicalPlan rows = new LocalRelation(Scala.seq(columns), Scala.seq(List.of()), false, Option.empty());
@@ -107,7 +109,7 @@ final class BoundFilter {
     if (SubqueryExpression$.MODULE$.hasSubquery(condition) || !condition.deterministic() || !isOfRows(condition)) {
       throw notOfRows(sql);
     }
-    return new BoundFilter(schema, columns, condition);
+    return new LoadPredicate(schema, columns, condition);
   }
 
   private static IllegalArgumentException notOfRows(String sql) {
@@ -121,7 +123,7 @@ final class BoundFilter {
   /** Whether a task can evaluate {@code expression}, without the planning that a whole query gets. */
   private static boolean isOfRows(Expression expression) {
     boolean itself = !(expression instanceof Unevaluable) || expression instanceof Attribute;
-    return itself && Scala.list(expression.children()).stream().allMatch(BoundFilter::isOfRows);
+    return itself && Scala.list(expression.children()).stream().allMatch(LoadPredicate::isOfRows);
   }
 
   /**
@@ -156,7 +158,7 @@ final class BoundFilter {
   /** Two conditions are equal if they are the same expression, resolved by the same settings, over the same columns. */
   @Override
   public boolean equals(Object other) {
-    return other instanceof BoundFilter that && schema.equals(that.schema) && byPosition().equals(that.byPosition());
+    return other instanceof LoadPredicate that && schema.equals(that.schema) && byPosition().equals(that.byPosition());
   }
 
   @Override
@@ -249,7 +251,7 @@ final class BoundFilter {
    *
    * @param metadata what to add of {@code _metadata}; null if nothing
    */
-  RowShape over(StructType read, StructType asked, FileMetadata metadata) {
+  RowAdapter over(StructType read, StructType asked, FileMetadata metadata) {
     List<Attribute> input = new ArrayList<>();
     for (StructField field : read.fields()) {
       input.add(
@@ -264,6 +266,6 @@ final class BoundFilter {
     if (metadata != null) {
       output.add(metadata.column());
     }
-    return new RowShape(condition, input, metadata, new StructType(output.toArray(StructField[]::new)));
+    return new RowAdapter(condition, input, metadata, new StructType(output.toArray(StructField[]::new)));
   }
 }

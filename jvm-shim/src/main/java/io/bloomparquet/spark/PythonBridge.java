@@ -2,7 +2,10 @@ package io.bloomparquet.spark;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.planner.Planner;
+import io.bloomparquet.spark.scan.PrunedScan;
+import io.bloomparquet.spark.support.DriverSettings;
+import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
@@ -16,7 +19,7 @@ import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 
 /** What Python calls. */
-public final class Shim {
+public final class PythonBridge {
 
   /**
    * Names the interpreter that plans, unless the application's settings do, and starts the planner, so that the first query
@@ -25,11 +28,7 @@ public final class Shim {
   public void attach(SparkSession session, String python, String pythonPath) {
     DriverSettings.makeStatic();
     DriverSettings.attach(session.sparkContext(), python, pythonPath);
-    try {
-      PlannerProcess.of(PythonCommand.of(session));
-    } catch (PlannerException error) {
-      // The first query that needs a plan says so.
-    }
+    Planner.start(session);
   }
 
   /**
@@ -39,13 +38,7 @@ public final class Shim {
   public String plans(QueryExecution query) {
     ArrayNode found = JsonNodeFactory.instance.arrayNode();
     for (PrunedScan scan : scans(query.executedPlan())) {
-      PlannedFiles planned = scan.latest() == null ? scan.planned() : scan.latest();
-      ObjectNode node = found.addObject();
-      ArrayNode paths = node.putArray("paths");
-      Scala.list(scan.files().fileIndex().rootPaths()).forEach(path -> paths.add(path.toString()));
-      node.put("unit", scan.kind().unit());
-      node.put("where", planned.predicate() == null ? null : PredicateText.of(planned.predicate()));
-      node.setAll(planned.result().toJson());
+      found.add(scan.toJson());
     }
     return found.toString();
   }

@@ -1,5 +1,6 @@
-package io.bloomparquet.spark;
+package io.bloomparquet.spark.scan;
 
+import io.bloomparquet.spark.support.Scala;
 import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
@@ -36,7 +37,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * @param metadata what to add at the end; null if nothing
  * @param output those of {@code input} that come out, in the same order, and what is added
  */
-record RowShape(Expression condition, List<Attribute> input, FileMetadata metadata, StructType output)
+record RowAdapter(Expression condition, List<Attribute> input, FileMetadata metadata, StructType output)
     implements Serializable {
 
   PartitionReaderFactory applyTo(PartitionReaderFactory files) {
@@ -71,10 +72,10 @@ record RowShape(Expression condition, List<Attribute> input, FileMetadata metada
     return new CreateNamedStruct(Scala.seq(parts));
   }
 
-  private record Factory(PartitionReaderFactory files, RowShape shape) implements PartitionReaderFactory {
+  private record Factory(PartitionReaderFactory files, RowAdapter adapter) implements PartitionReaderFactory {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition partition) {
-      return new Reader(files.createReader(partition), (FilePartition) partition, shape);
+      return new Reader(files.createReader(partition), (FilePartition) partition, adapter);
     }
   }
 
@@ -88,13 +89,13 @@ record RowShape(Expression condition, List<Attribute> input, FileMetadata metada
     private PartitionedFile file;
     private InternalRow facts;
 
-    Reader(PartitionReader<InternalRow> rows, FilePartition partition, RowShape shape) {
+    Reader(PartitionReader<InternalRow> rows, FilePartition partition, RowAdapter adapter) {
       this.rows = rows;
       this.partition = partition;
-      metadata = shape.metadata();
-      matches = Predicate$.MODULE$.create(shape.condition(), Scala.seq(shape.input()));
+      metadata = adapter.metadata();
+      matches = Predicate$.MODULE$.create(adapter.condition(), Scala.seq(adapter.input()));
       matches.initialize(partition.index());
-      projection = shape.projection();
+      projection = adapter.projection();
     }
 
     @Override
