@@ -11,7 +11,6 @@ import java.time.Instant;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
@@ -19,19 +18,19 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import scala.Option;
 
 /**
- * What tells one version of a file from any later one. A plan is about one version of each file.
+ * One version of a file. A plan holds for one version of each file.
  *
  * @param size in bytes
  * @param modified modification time, in milliseconds
- * @param inode 0 where the file is not local, or the system does not tell it
- * @param changed change time, in nanoseconds; 0 as {@code inode}
+ * @param inode 0 if unknown, as for a file that is not local
+ * @param changed change time, in nanoseconds; 0 if {@code inode} is
  */
 public record FileVersion(long size, long modified, long inode, long changed) implements Serializable {
-  private static final String KEY = "bloomparquet.version"; // among the metadata of a file that Spark carries along
+  /** The key of the version in the metadata that Spark keeps for each file. */
+  private static final String KEY = "bloomparquet.version";
   private static final String ATTRIBUTES = "unix:size,lastModifiedTime,ino,ctime";
-  private static final long SECOND = 1000;
 
-  /** The version that {@code file} is planned to have. */
+  /** The version of {@code file} that was planned. */
   public static FileVersion of(PartitionedFile file) {
     Option<Object> known = file.otherConstantMetadataColumnValues().get(KEY);
     return known.isDefined()
@@ -43,12 +42,7 @@ public record FileVersion(long size, long modified, long inode, long changed) im
     return new FileVersion(status.getLen(), status.getModificationTime(), 0, 0);
   }
 
-  public static boolean isLocal(Path path) {
-    String scheme = path.toUri().getScheme();
-    return scheme == null || scheme.equals("file");
-  }
-
-  /** The present version of a local file; null where the system tells no inodes. */
+  /** The present version of a local file; null if the system has no inodes. */
   public static FileVersion ofLocal(Path path) throws IOException {
     Map<String, Object> attributes;
     try {
@@ -60,7 +54,7 @@ public record FileVersion(long size, long modified, long inode, long changed) im
     }
     return new FileVersion(
         (Long) attributes.get("size"),
-        Math.floorDiv(nanos(attributes, "lastModifiedTime"), 1_000_000L), // as the planner rounds, before 1970 too
+        Math.floorDiv(nanos(attributes, "lastModifiedTime"), 1_000_000L), // as the planner rounds, also before 1970
         (Long) attributes.get("ino"),
         nanos(attributes, "ctime"));
   }
@@ -69,12 +63,7 @@ public record FileVersion(long size, long modified, long inode, long changed) im
     return ((FileTime) attributes.get(time)).to(TimeUnit.NANOSECONDS);
   }
 
-  /** The present version of any file. */
-  public static FileVersion of(Path path, Configuration configuration) throws IOException {
-    return of(path.getFileSystem(configuration).getFileStatus(path));
-  }
-
-  /** {@code file} as being of this version, whatever the listing says that it is from. */
+  /** {@code file} with this version, which may be newer than the listing that {@code file} is from. */
   public FileStatusWithMetadata applyTo(FileStatusWithMetadata file) {
     FileStatus status = file.fileStatus();
     if (status.getLen() != size || status.getModificationTime() != modified) {
@@ -86,24 +75,15 @@ public record FileVersion(long size, long modified, long inode, long changed) im
     return new FileStatusWithMetadata(status, Scala.map(metadata));
   }
 
-  /** Whether {@code now}, which may know less, is the same version. */
-  public boolean isStill(FileVersion now) {
+  /** Whether {@code now} is the same version. An inode that either side lacks is not compared. */
+  boolean isStill(FileVersion now) {
     boolean sameFile = inode == 0 || now.inode == 0 || (inode == now.inode && changed == now.changed);
     return sameFile && size == now.size && sameTime(modified, now.modified);
   }
 
-  /** Listings of object stores may know milliseconds where the status of one file knows seconds. */
+  /** An object store may list milliseconds and report seconds for one file. */
   private static boolean sameTime(long one, long other) {
-    return one == other || ((one % SECOND == 0 || other % SECOND == 0) && one / SECOND == other / SECOND);
-  }
-
-  /** @param now what was found; null if nothing was */
-  public IllegalStateException changed(Path path, FileVersion now) {
-    return new IllegalStateException(
-        String.format(
-            "%s changed after this query was planned: expected %s, found %s; rows may be missing from what was read; "
-                + "load the DataFrame anew, or REFRESH TABLE, and run it again",
-            path, this, now == null ? "no file" : now));
+    return one == other || ((one % 1000 == 0 || other % 1000 == 0) && one / 1000 == other / 1000);
   }
 
   @Override

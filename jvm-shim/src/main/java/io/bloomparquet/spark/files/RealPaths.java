@@ -13,8 +13,8 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Where paths lead when symbolic links are followed. An instance remembers the directories that it has resolved, so that
- * ten thousand files of one directory cost one resolution; it serves one check.
+ * Resolves symbolic links in paths. An instance caches the directories that it resolved, so it serves one check only: ten
+ * thousand files of one directory cost one resolution.
  */
 public final class RealPaths {
   private static final Set<String> RESOLVING = Set.of("hdfs", "viewfs");
@@ -27,10 +27,14 @@ public final class RealPaths {
     this.conf = conf;
   }
 
-  /** A path without links, and the links on the way to it, each as a name in its real directory. */
+  /**
+   * A path without links.
+   *
+   * @param links the links that led to it, each by its name in its real directory
+   */
   private record Resolved(Path path, Set<Path> links) {}
 
-  static boolean isLocal(Path path) {
+  public static boolean isLocal(Path path) {
     return "file".equals(path.toUri().getScheme());
   }
 
@@ -38,12 +42,12 @@ public final class RealPaths {
     return java.nio.file.Path.of(path.toUri().getPath());
   }
 
-  /** Hadoop lists local links as what they lead to; other file systems have none, or say so. */
+  /** Whether a local path is a symbolic link. Hadoop reports the link's target instead. */
   public static boolean isLink(Path path) {
     return isLocal(path) && Files.isSymbolicLink(local(path));
   }
 
-  /** Whether {@code path} is {@code directory} or lies in it, by their names. */
+  /** Whether {@code path} is {@code directory} or lies in it. Compares names only. */
   public static boolean isIn(Path directory, Path path) {
     String authority = directory.toUri().getAuthority();
     return (authority == null ? path.toUri().getAuthority() == null : authority.equals(path.toUri().getAuthority()))
@@ -55,13 +59,13 @@ public final class RealPaths {
     return text.endsWith("/") ? text : text + "/";
   }
 
-  /** {@code path} without links; names that do not exist yet are kept. */
+  /** {@code path} without links. Parts that do not exist stay as they are. */
   public Path of(Path path) throws IOException {
     Path qualified = path.toUri().getScheme() == null ? path.getFileSystem(conf).makeQualified(path) : path;
     return isLocal(qualified) ? resolved(qualified, MOST_LINKS).path() : resolvedElsewhere(qualified);
   }
 
-  /** What goes when {@code path} is deleted: what it leads to, and the name itself, which may be a link. */
+  /** The paths that vanish when {@code path} is deleted: its target, and the name itself, which may be a link. */
   public List<Path> deletedWith(Path path) throws IOException {
     List<Path> deleted = new ArrayList<>(List.of(of(path)));
     if (!path.isRoot()) {
@@ -70,12 +74,12 @@ public final class RealPaths {
     return deleted;
   }
 
-  /** What {@code files}, which lie in {@code roots}, need to be read: themselves, and every link that leads to them. */
+  /** The paths that must exist to read {@code files} in {@code roots}: the files, and every link that leads to them. */
   public Set<Path> neededBy(List<Path> roots, List<Path> files) throws IOException {
-    Map<Path, Path> moved = new HashMap<>();
+    Map<Path, Path> realRoots = new HashMap<>();
     for (Path root : roots) {
       if (!isLocal(root) && !of(root).equals(root)) {
-        moved.put(root, of(root));
+        realRoots.put(root, of(root));
       }
     }
     Set<Path> needed = new LinkedHashSet<>();
@@ -86,7 +90,7 @@ public final class RealPaths {
         needed.add(resolved.path());
       } else {
         needed.add(file);
-        moved.forEach(
+        realRoots.forEach(
             (root, real) -> {
               if (isIn(root, file)) {
                 needed.add(new Path(real + slashed(file).substring(slashed(root).length() - 1)));
@@ -111,24 +115,28 @@ public final class RealPaths {
       return new Resolved(name, parent.links());
     }
     java.nio.file.Path target = local(parent.path()).resolve(Files.readSymbolicLink(local(name)));
-    // `..` after a link is the directory above the link's target, and Hadoop's paths drop it by name.
-    Resolved end = resolved(localPath(target), links - 1);
+    Resolved end = resolved(withoutParents(target), links - 1);
     Set<Path> all = new LinkedHashSet<>(parent.links());
     all.add(name);
     all.addAll(end.links());
     return new Resolved(end.path(), all);
   }
 
-  private static Path localPath(java.nio.file.Path path) throws IOException {
+  /** {@code ..} after a link is the directory above the link's target. Hadoop's paths would drop it by name. */
+  private static Path withoutParents(java.nio.file.Path path) throws IOException {
     for (java.nio.file.Path name : path) {
       if (name.toString().equals("..") && Files.exists(path)) {
-        return new Path("file", null, path.toRealPath().toString());
+        return ofLocal(path.toRealPath());
       }
     }
-    return new Path("file", null, path.normalize().toString());
+    return ofLocal(path.normalize());
   }
 
-  /** Elsewhere, only some file systems have links and mounts, and resolve what exists; the others are not asked. */
+  static Path ofLocal(java.nio.file.Path path) {
+    return new Path("file", null, path.toString());
+  }
+
+  /** Asks only file systems that have links or mounts. They resolve paths that exist. */
   private Path resolvedElsewhere(Path path) throws IOException {
     if (!RESOLVING.contains(path.toUri().getScheme())) {
       return path;

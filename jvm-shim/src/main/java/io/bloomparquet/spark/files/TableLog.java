@@ -30,17 +30,16 @@ import org.apache.hadoop.security.AccessControlException;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 
 /**
- * The log of a table of Delta Lake, Iceberg or Hudi, which says which files hold the table's rows. Deleted rows are still
- * in files below the table's directory, so these files are not read as if they were the table, and nothing is written
- * there. The planner's {@code table_log.py} applies the same rule; {@code tests/support/table_logs.py} has the directories
- * that both must judge alike.
+ * The log of a Delta Lake, Iceberg or Hudi table. Only the log says which files hold the table's rows: other files in the
+ * directory may hold deleted rows. So such a directory is not read as plain files, and not written to. The planner applies
+ * the same rule; {@code tests/support/table_logs.py} has the cases that both are tested with.
  *
  * @param table the directory of the table
- * @param directory that of the log
+ * @param directory the directory of the log
  */
 public record TableLog(Kind kind, Path table, Path directory) {
 
-  /** A product, and how Spark and Python read its tables. */
+  /** A table format, and how Spark and Python read it. */
   enum Kind {
     DELTA("Delta Lake", "delta", "deltalake"),
     ICEBERG("Iceberg", "iceberg", "pyiceberg"),
@@ -62,17 +61,17 @@ public record TableLog(Kind kind, Path table, Path directory) {
   private static final String ICEBERG = "metadata";
   private static final int THREADS = 8;
 
-  /** More directories than this are not asked for one by one where each costs a few requests. */
+  /** Above this many remote directories, one listing of everything is cheaper than requests for each directory. */
   private static final int MOST_ASKED = 64;
 
-  /** The {@code files}, unless they may belong to a table with a log and the options do not say to ignore it. */
+  /** Returns {@code files}. Throws if they may belong to a table with a log, unless the options say to ignore it. */
   public static <T extends PartitioningAwareFileIndex> T refuseReading(T files, Map<String, String> options, Configuration conf) {
     if (isIgnored(options)) {
       return files;
     }
     try {
       List<Path> roots = Scala.list(files.rootPaths());
-      // To look at the files takes their partitions, which the files of a log may not fit into.
+      // Before allFiles(): Spark infers partitions there, and fails on the files of a log.
       Set<Path> asked = new HashSet<>();
       TableLog log = roots.size() == 1 ? above(Set.copyOf(roots), asked, conf) : null;
       if (log == null) {
@@ -85,9 +84,9 @@ public record TableLog(Kind kind, Path table, Path directory) {
       }
       throw new UnsupportedOperationException(
           String.format(
-              "%s: its log, %s, says which files hold its rows, and other files may lie here that hold deleted rows. Read "
+              "%s: its log, %s, says which files hold its rows; other files here may hold deleted rows. Read "
                   + "it with spark.read.format(\"%s\").load(\"%s\"), or in Python with the package %s. To read the bare "
-                  + "files, give the option tableLog=ignore",
+                  + "files, set the option tableLog=ignore",
               log, log.directory, log.kind.format, log.table, log.kind.pythonPackage));
     } catch (IOException error) {
       throw Thrown.unchecked(error);
@@ -95,9 +94,9 @@ public record TableLog(Kind kind, Path table, Path directory) {
   }
 
   /**
-   * Refuses to write to a directory that is or lies in a table with a log.
+   * Throws if {@code path} is or lies in a table with a log.
    *
-   * @param deletes whether what lies in the directory is deleted, and the tables below with it
+   * @param deletes whether the write also deletes what is in the directory, which must then hold no such table
    */
   public static void refuseWriting(Path path, boolean deletes, Configuration conf) {
     try {
@@ -118,9 +117,8 @@ public record TableLog(Kind kind, Path table, Path directory) {
   public UnsupportedOperationException unwritable() {
     return new UnsupportedOperationException(
         String.format(
-            "%s: its log, %s, says which files it has and how large each is, so a file that is new here would be ignored, "
-                + "and one that is gone would be missed. Nothing was written; write to another directory, or write the "
-                + "table with %s",
+            "%s: its log, %s, says which files it has, so a new file would be ignored and a deleted one would be missing. "
+                + "Nothing was written; write to another directory, or write the table with %s",
             this, directory, kind.title));
   }
 
@@ -129,7 +127,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
     return table + " is a table of " + kind.title;
   }
 
-  /** The table that a file or directory, met below a directory that is listed, is the log of; null if it is none. */
+  /** The log that a file or directory in a listing is, or is part of; null if it is none. */
   public static TableLog at(Path path, boolean isDirectory) {
     Kind kind = isDirectory ? LOGS.get(path.getName()) : null;
     if (kind != null) {
@@ -149,23 +147,23 @@ public record TableLog(Kind kind, Path table, Path directory) {
     return given.equalsIgnoreCase("ignore");
   }
 
-  /** The directories that are read, those that the files lie in, and those of the files that links lead to. */
+  /** The directories among {@code roots}, the directories of {@code files}, and those of the targets of links. */
   private static Set<Path> directories(List<Path> roots, List<FileStatus> files) throws IOException {
     Set<Path> directories = new LinkedHashSet<>(roots);
     files.forEach(file -> directories.remove(file.getPath()));
     for (FileStatus file : files) {
       directories.add(file.getPath().getParent());
       if (RealPaths.isLink(file.getPath())) {
-        directories.add(localPath(RealPaths.local(file.getPath()).toRealPath().getParent()));
+        directories.add(RealPaths.ofLocal(RealPaths.local(file.getPath()).toRealPath().getParent()));
       }
     }
     return directories;
   }
 
   /**
-   * The log of a table that one of {@code directories} is or lies in, also through symbolic links; null if there is none.
+   * The log of a table that one of {@code directories} is or lies in, also by symbolic links; null if there is none.
    *
-   * @param asked gets the directories that were looked at, which are not looked at again
+   * @param asked the directories that were already looked at, which are skipped; the ones looked at are added
    */
   private static TableLog above(Set<Path> directories, Set<Path> asked, Configuration conf) throws IOException {
     List<Path> all = new ArrayList<>();
@@ -183,15 +181,15 @@ public record TableLog(Kind kind, Path table, Path directory) {
         tables.add(table);
       }
     }
-    return tables.isEmpty() ? null : logElsewhere(tables, conf);
+    return tables.isEmpty() ? null : remoteLog(tables, conf);
   }
 
-  /** Where it costs a request to ask, tables are not taken to begin in a partition's directory. */
+  /** Remote directories cost a request. A table does not start at a partition's directory, so these are skipped. */
   private static boolean isAsked(Path directory) {
     return !RealPaths.isLocal(directory) && !directory.getName().contains("=");
   }
 
-  /** One listing of all below {@code roots}: where there are many directories, that takes fewer requests. */
+  /** As {@link #above}, by one listing of everything below {@code roots}. */
   private static TableLog listed(List<Path> roots, Set<Path> directories, Configuration conf) throws IOException {
     TableLog log = above(Set.copyOf(roots), new HashSet<>(), conf);
     for (Path root : log == null ? roots : List.<Path>of()) {
@@ -204,18 +202,14 @@ public record TableLog(Kind kind, Path table, Path directory) {
     return log;
   }
 
-  /** Adds {@code directory} and those above it, and where links among them lead, to {@code asked} and so to {@code all}. */
+  /** Adds {@code directory}, its ancestors, and the targets of links among them to {@code all}, unless in {@code asked}. */
   private static void add(Path directory, Set<Path> asked, List<Path> all) throws IOException {
     for (Path each = directory; each != null && asked.add(each); each = each.getParent()) {
       all.add(each);
       if (RealPaths.isLink(each) && Files.exists(RealPaths.local(each))) {
-        add(localPath(RealPaths.local(each).toRealPath()), asked, all);
+        add(RealPaths.ofLocal(RealPaths.local(each).toRealPath()), asked, all);
       }
     }
-  }
-
-  private static Path localPath(java.nio.file.Path path) {
-    return new Path("file", null, path.toString());
   }
 
   private static TableLog localLog(Path table) throws IOException {
@@ -236,8 +230,8 @@ public record TableLog(Kind kind, Path table, Path directory) {
     return null;
   }
 
-  /** Asks for all logs at once: on an object store each answer takes a while. */
-  private static TableLog logElsewhere(List<Path> tables, Configuration conf) throws IOException {
+  /** Looks for all logs in parallel, because each request to an object store takes a while. */
+  private static TableLog remoteLog(List<Path> tables, Configuration conf) throws IOException {
     List<Future<TableLog>> answers = new ArrayList<>();
     ExecutorService threads = Executors.newFixedThreadPool(Math.min(THREADS, tables.size() * (LOGS.size() + 1)));
     try {
@@ -265,25 +259,21 @@ public record TableLog(Kind kind, Path table, Path directory) {
   private static TableLog logIn(FileSystem files, Kind kind, Path table, String name) throws IOException {
     Path directory = new Path(table, name);
     try {
-      if (!files.exists(directory) || !files.getFileStatus(directory).isDirectory()) {
-        return null;
-      }
-      if (kind == Kind.ICEBERG) {
+      boolean isLog = files.exists(directory) && files.getFileStatus(directory).isDirectory();
+      if (isLog && kind == Kind.ICEBERG) {
+        isLog = false;
         RemoteIterator<FileStatus> each = files.listStatusIterator(directory);
-        while (each.hasNext()) {
-          if (isIcebergMetadata(each.next().getPath().getName())) {
-            return new TableLog(kind, table, directory);
-          }
+        while (!isLog && each.hasNext()) {
+          isLog = isIcebergMetadata(each.next().getPath().getName());
         }
-        return null;
       }
-      return new TableLog(kind, table, directory);
+      return isLog ? new TableLog(kind, table, directory) : null;
     } catch (AccessControlException | java.nio.file.AccessDeniedException error) {
-      return null; // Who may read a table's files need not be allowed to look above them.
+      return null; // a user who may read the files need not be allowed to look above them
     }
   }
 
-  /** Logs of tables below a directory: of a local one the first that is met. Links are not followed. */
+  /** The logs below a directory; of a local directory, the first one only. Does not follow links. */
   private static Set<TableLog> below(Path directory, Configuration conf) throws IOException {
     Set<TableLog> logs = new LinkedHashSet<>();
     Consumer<TableLog> add = log -> Stream.ofNullable(log).forEach(logs::add);
@@ -319,7 +309,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
 
     @Override
     public FileVisitResult visitFileFailed(java.nio.file.Path path, IOException error) {
-      return FileVisitResult.CONTINUE; // Another job has removed it, or nobody here may delete what is in it.
+      return FileVisitResult.CONTINUE; // deleted by another job, or not readable and so not deletable
     }
 
     @Override
@@ -328,7 +318,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
     }
 
     private FileVisitResult visit(java.nio.file.Path path, boolean isDirectory) {
-      TableLog log = at(localPath(path), isDirectory);
+      TableLog log = at(RealPaths.ofLocal(path), isDirectory);
       logs.accept(log);
       return log == null ? FileVisitResult.CONTINUE : FileVisitResult.TERMINATE;
     }

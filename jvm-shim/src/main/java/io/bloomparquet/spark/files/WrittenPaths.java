@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.fs.Path;
 
-/** Which directories this JVM has written files into, and in which order: who listed one before should list it again. */
+/** The directories that this JVM has written to, and in which order. A listing that is older than a write is stale. */
 public final class WrittenPaths {
   private static final AtomicLong CLOCK = new AtomicLong();
   private static final Map<Path, Long> WRITTEN = new ConcurrentHashMap<>();
@@ -17,12 +17,13 @@ public final class WrittenPaths {
     WRITTEN.put(directory, CLOCK.incrementAndGet());
   }
 
+  /** The number of writes so far. */
   public static long now() {
     return CLOCK.get();
   }
 
-  /** When one of {@code directories} was written last; 0 if never. */
-  public static long version(List<Path> directories) {
+  /** The number of the last write to one of {@code directories}; 0 if there was none. */
+  public static long lastWrite(List<Path> directories) {
     return WRITTEN.isEmpty() ? 0 : directories.stream().mapToLong(each -> WRITTEN.getOrDefault(each, 0L)).max().orElse(0);
   }
 }

@@ -2,6 +2,7 @@ package io.bloomparquet.spark.scan;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.bloomparquet.spark.files.FileVersion;
+import io.bloomparquet.spark.files.RealPaths;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
@@ -218,7 +219,7 @@ final class PlannedFiles {
 
   /** Spark has listed the files when the DataFrame was loaded; a local one may have grown since. */
   private static FileStatusWithMetadata asItIsNow(FileStatusWithMetadata file) {
-    if (!FileVersion.isLocal(file.getPath())) {
+    if (!RealPaths.isLocal(file.getPath())) {
       return file;
     }
     try {

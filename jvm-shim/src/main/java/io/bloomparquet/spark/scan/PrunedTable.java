@@ -252,7 +252,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
 
   /** A DataFrame outlives an INSERT into its table. */
   private synchronized void refreshIfWritten() {
-    long now = WrittenPaths.version(paths.isEmpty() ? List.of() : roots());
+    long now = WrittenPaths.lastWrite(paths.isEmpty() ? List.of() : roots());
     if (now > listedAt) {
       refresh();
       listedAt = now;

@@ -1,6 +1,8 @@
 package io.bloomparquet.spark.scan;
 
+import io.bloomparquet.spark.files.FileCheck;
 import io.bloomparquet.spark.files.FileVersion;
+import io.bloomparquet.spark.files.RealPaths;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -58,7 +60,7 @@ record SkippedFiles(byte[] packed) implements Serializable {
         byte[] text = in.readNBytes(in.readInt());
         Path path = new Path(new String(text, StandardCharsets.UTF_8));
         FileVersion planned = new FileVersion(in.readLong(), in.readLong(), in.readLong(), in.readLong());
-        if (FileVersion.isLocal(path)) {
+        if (RealPaths.isLocal(path)) {
           check.require(path, planned);
         } else {
           // One request for each directory, and not for each file.

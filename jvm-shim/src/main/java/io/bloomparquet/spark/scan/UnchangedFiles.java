@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.scan;
 
+import io.bloomparquet.spark.files.FileCheck;
 import io.bloomparquet.spark.files.FileVersion;
 import java.io.FileNotFoundException;
 import java.io.IOException;

@@ -9,12 +9,11 @@ import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * Settings that decide which code the driver runs and which files it deletes. They are read from the {@link SparkConf} of
- * the application alone: never from SQL {@code SET}, the options of a load, or the properties of a table, which come from
- * people who may query and nothing more.
+ * Settings that decide which code the driver runs and which files it deletes. They come from the {@link SparkConf} of the
+ * application alone. SQL {@code SET}, the options of a load and the properties of a table are open to anyone who may query.
  *
- * @param keyProviders functions that the option {@code keyProvider} may name
- * @param cacheDirectory where the planner's cache lies; null for its default
+ * @param keyProviders the functions that the option {@code keyProvider} may name
+ * @param cacheDirectory the directory of the planner's cache; null for the default
  */
 public record DriverSettings(List<String> keyProviders, String cacheDirectory, long cacheMaxBytes) {
   public static final String PYTHON = "spark.bloomparquet.python";
@@ -43,15 +42,15 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
         return bytes;
       }
     } catch (NumberFormatException error) {
-      // The message below says what was expected.
+      // the message below says what was expected
     }
-    throw new IllegalArgumentException(name + " is '" + given + "'; expected bytes as Spark writes them, such as 128m or 1g");
+    throw new IllegalArgumentException(name + " is '" + given + "'; expected a size such as 128m or 1g");
   }
 
-  /** Lets Spark refuse {@code SET} and {@code spark.conf.set} of these settings, as for its own static ones. */
+  /** Makes Spark refuse {@code SET} and {@code spark.conf.set} of these settings, as for its own static ones. */
   public static void makeStatic() {
     for (String name : List.of(PYTHON, PYTHON_PATH, KEY_PROVIDERS, CACHE_DIRECTORY, CACHE_MAX_BYTES)) {
-      synchronized (SQLConf.class) { // several class loaders may hold this class
+      synchronized (SQLConf.class) { // another class loader may hold this class too
         if (!SQLConf.isStaticConfigKey(name)) {
           SQLConf.buildStaticConf(name).doc("Read from the SparkConf of the application.").stringConf().createOptional();
         }
@@ -59,7 +58,7 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
     }
   }
 
-  /** For code that has started the session: the interpreter that plans, unless the application's settings name one. */
+  /** Sets the planner's interpreter, unless the application's settings name one. */
   public static void attach(SparkContext context, String python, String pythonPath) {
     SparkConf conf = context.conf();
     if (conf.get(PYTHON, "").isBlank()) {
@@ -72,18 +71,18 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
     if (keyProviders.contains(provider)) {
       return;
     }
-    // Text of another form may be a key that was given by mistake: no message repeats it.
+    // Other text may be a key, given by mistake. No message repeats it.
     boolean isName = provider.matches("[\\w.]+:[\\w.]+");
     throw new IllegalArgumentException(
         String.format(
             "option keyProvider is %s; expected one of the functions that %s names (found: %s). Set it when the "
-                + "application starts: spark-defaults.conf, --conf, or SparkSession.builder.config; a running context takes none",
+                + "application starts: spark-defaults.conf, --conf, or SparkSession.builder.config",
             isName ? "'" + provider + "'" : "not of the form module:function",
             KEY_PROVIDERS,
             keyProviders.isEmpty() ? "none" : String.join(", ", keyProviders)));
   }
 
-  /** The first of {@code names} that the application's settings have a value for; empty if none. */
+  /** The first value that the application's settings have for {@code names}; empty if none. */
   public static String first(SparkContext context, String... names) {
     SparkConf conf = context.getConf();
     return Stream.of(names).map(name -> conf.get(name, "")).filter(value -> !value.isBlank()).findFirst().orElse("");

@@ -3,17 +3,17 @@ package io.bloomparquet.spark.support;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Options that come from several places. Their keys are the same in any case, as for Spark. */
+/** Options from several sources, by names that ignore case, as in Spark. */
 public final class OptionLayers {
   private OptionLayers() {}
 
-  /** All options of all {@code layers}; a later one wins. */
+  /** The options of all layers. A later layer overrides an earlier one. */
   @SafeVarargs
   public static Map<String, String> of(Map<String, String>... layers) {
-    Map<String, String> found = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+    Map<String, String> options = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     for (Map<String, String> layer : layers) {
-      found.putAll(layer);
+      options.putAll(layer);
     }
-    return found;
+    return options;
   }
 }

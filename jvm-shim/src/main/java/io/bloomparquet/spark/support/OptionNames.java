@@ -1,12 +1,13 @@
 package io.bloomparquet.spark.support;
 
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.DataSourceOptions;
@@ -18,14 +19,13 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetOptions$;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The names that an option of a load or of a write may have. A name that nothing heeds is an error: a misspelt {@code
- * where} would otherwise give all rows.
+ * The names of options. An unknown name is an error: a load with a misspelt {@code where} would return all rows.
  *
- * <p>Names are those of this project, and Spark's own. Names with a dot belong to Hadoop, parquet-java and ORC, and pass.
+ * <p>A name with a dot belongs to Hadoop, parquet-java or ORC, and is not checked.
  */
 public final class OptionNames {
   private static final Set<String> BOTH_FORMATS =
-      Set.of(
+      names(
           "path",
           "paths",
           "where",
@@ -50,28 +50,30 @@ public final class OptionNames {
           "compression",
           "partitionOverwriteMode");
 
-  private static final Set<String> PARQUET_ONLY = Set.of("keyProvider", "bloomMaxBytes");
+  private static final Set<String> PARQUET_ONLY = names("keyProvider", "bloomMaxBytes");
 
-  /** Options of the Python data source that the jar has no use for; each has what to use instead. */
+  /** Options of the Python data source that the jar does not have, and what to set instead. */
   private static final Map<String, String> PYTHON_ONLY =
-      Map.of(
-          "caseSensitive", "the session's spark.sql.caseSensitive",
-          "inferPartitionTypes", "spark.sql.sources.partitionColumnTypeInference.enabled",
-          "maxPartitionBytes", "spark.sql.files.maxPartitionBytes",
-          "openCostInBytes", "spark.sql.files.openCostInBytes",
-          "minPartitionNum", "spark.sql.files.minPartitionNum");
+      OptionLayers.of(
+          Map.of(
+              "caseSensitive", "the session's spark.sql.caseSensitive",
+              "inferPartitionTypes", "spark.sql.sources.partitionColumnTypeInference.enabled",
+              "maxPartitionBytes", "spark.sql.files.maxPartitionBytes",
+              "openCostInBytes", "spark.sql.files.openCostInBytes",
+              "minPartitionNum", "spark.sql.files.minPartitionNum"));
 
-  private static final Map<String, String> OF_THE_DRIVER =
-      Map.of(
-          "cacheDirectory", DriverSettings.CACHE_DIRECTORY,
-          "cacheMaxBytes", DriverSettings.CACHE_MAX_BYTES);
+  private static final Map<String, String> DRIVER_ONLY =
+      OptionLayers.of(
+          Map.of(
+              "cacheDirectory", DriverSettings.CACHE_DIRECTORY,
+              "cacheMaxBytes", DriverSettings.CACHE_MAX_BYTES));
 
-  /** Other words for a condition, too far from {@code where} to be taken for it misspelt. */
-  private static final Set<String> MEANT_AS_WHERE = Set.of("filter", "filters", "predicate", "condition");
+  /** Names that other readers give to the option {@code where}. */
+  private static final Set<String> SYNONYMS_OF_WHERE = names("filter", "filters", "predicate", "condition");
 
-  /** Options that Spark reads and has in no registry. */
-  private static final Set<String> OF_SPARK_UNREGISTERED =
-      Set.of(
+  /** Options that Spark reads without registering them. */
+  private static final Set<String> UNREGISTERED_OF_SPARK =
+      names(
           FileSourceOptions.IGNORE_CORRUPT_FILES(),
           FileSourceOptions.IGNORE_MISSING_FILES(),
           org.apache.spark.sql.execution.datasources.FileFormat.OPTION_RETURNING_BATCH(),
@@ -92,68 +94,65 @@ public final class OptionNames {
 
   private OptionNames() {}
 
+  private static Set<String> names(String... names) {
+    Set<String> folded = new TreeSet<>(String.CASE_INSENSITIVE_ORDER);
+    folded.addAll(List.of(names));
+    return folded;
+  }
+
   /**
-   * Throws {@link IllegalArgumentException} for a name that neither this project nor Spark has.
+   * Throws {@link IllegalArgumentException} for an unknown name.
    *
-   * @param options of a load, a write or a session; or the properties of a table of the catalog, among which only those
-   *     given as OPTIONS are options
+   * @param options of a load, a write or a session; or the properties of a catalog table, of which only our names and
+   *     those given as OPTIONS are checked
    */
   public static void check(FileFormat format, Map<String, String> options) {
-    Map<String, String> folded = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
-    folded.putAll(options);
-    boolean ofCatalog = folded.containsKey(TableCatalog.PROP_PROVIDER);
+    Map<String, String> all = OptionLayers.of(options);
+    boolean isCatalogTable = all.containsKey(TableCatalog.PROP_PROVIDER);
     for (String name : options.keySet()) {
-      if (!ofCatalog || isOurs(name) || folded.containsKey(TableCatalog.OPTION_PREFIX + name)) {
+      if (!isCatalogTable || isOurs(name) || all.containsKey(TableCatalog.OPTION_PREFIX + name)) {
         check(format, name);
       }
     }
   }
 
   private static void check(FileFormat format, String name) {
-    if (name.contains(".") || name.startsWith("__")) { // Spark's own internal names begin like that
+    if (name.contains(".") || name.startsWith("__")) { // "__" starts Spark's internal names
       return;
     }
     if (format == FileFormat.ORC) {
       checkForOrc(name);
     }
-    String source = format.source();
-    if (find(PARQUET_ONLY, name) != null && format != FileFormat.PARQUET) {
+    if (PYTHON_ONLY.containsKey(name)) {
       throw new IllegalArgumentException(
-          String.format("%s has no option '%s': that is one of %s", source, name, FileFormat.PARQUET.source()));
+          String.format("option %s is for loads without the jar; with the jar, set %s instead", name, PYTHON_ONLY.get(name)));
     }
-    String instead = find(PYTHON_ONLY.keySet(), name);
-    if (instead != null) {
+    if (DRIVER_ONLY.containsKey(name)) {
       throw new IllegalArgumentException(
           String.format(
-              "option %s is for loads without the jar; with it, set %s instead", instead, PYTHON_ONLY.get(instead)));
-    }
-    String ofDriver = find(OF_THE_DRIVER.keySet(), name);
-    if (ofDriver != null) {
-      throw new IllegalArgumentException(
-          String.format(
-              "option %s is taken from no load, table or session; set %s when the application starts: "
+              "option %s cannot be given for a load, a table or a session; set %s when the application starts: "
                   + "spark-defaults.conf, --conf, or SparkSession.builder.config",
-              ofDriver, OF_THE_DRIVER.get(ofDriver)));
+              name, DRIVER_ONLY.get(name)));
     }
-    if (find(BOTH_FORMATS, name) == null && find(PARQUET_ONLY, name) == null && find(ofSpark(format), name) == null) {
-      throw new IllegalArgumentException(String.format("%s has no option '%s'; %s", source, name, suggestion(format, name)));
+    Set<String> ours = ours(format);
+    Set<String> ofSpark = ofSpark(format);
+    if (!ours.contains(name) && !ofSpark.contains(name)) {
+      throw new IllegalArgumentException(
+          String.format("%s has no option '%s'; %s", format.source(), name, suggestion(format, name, ours, ofSpark)));
     }
   }
 
-  /** Refuses an option that is for filters of Parquet, and says what to use instead. */
+  /** Refuses an option that only filters of Parquet have, and names the option to use instead. */
   public static void checkForOrc(String option) {
     String name = option.toLowerCase(Locale.ROOT);
     if (name.equals("keyprovider")) {
-      throw new IllegalArgumentException("option keyProvider is for encrypted Parquet; these files would be in plain text");
+      throw new IllegalArgumentException("option keyProvider is for encrypted Parquet; ORC files are not encrypted");
     }
     if (name.startsWith("bloomfpp#")) {
-      throw notForOrc(option, "ORC has one share of false positives for all columns: set bloomFpp");
+      throw notForOrc(option, "ORC has one false positive probability for all columns: set bloomFpp");
     }
-    for (String sized : List.of("bloommaxbytes", "bloomndv")) {
-      if (name.equals(sized) || name.startsWith(sized + "#")) {
-        throw notForOrc(
-            option, "ORC makes room for orc.row.index.stride values in each filter: set that, or bloomFpp");
-      }
+    if (Stream.of("bloommaxbytes", "bloomndv").anyMatch(each -> name.equals(each) || name.startsWith(each + "#"))) {
+      throw notForOrc(option, "ORC sizes each filter for orc.row.index.stride values: set that, or bloomFpp");
     }
     if (name.startsWith("parquet.bloom.filter.")) {
       throw notForOrc(option, "it is for Parquet: set bloomColumns and bloomFpp");
@@ -165,40 +164,50 @@ public final class OptionNames {
   }
 
   private static boolean isOurs(String name) {
-    return Stream.of(BOTH_FORMATS, PARQUET_ONLY, PYTHON_ONLY.keySet(), OF_THE_DRIVER.keySet())
-        .anyMatch(names -> find(names, name) != null);
+    return Stream.of(BOTH_FORMATS, PARQUET_ONLY, PYTHON_ONLY.keySet(), DRIVER_ONLY.keySet())
+        .anyMatch(names -> names.contains(name));
   }
 
-  /** The name as {@code names} has it, whatever its case; null if it is not among them. */
-  private static String find(Set<String> names, String name) {
-    return names.stream().filter(name::equalsIgnoreCase).findFirst().orElse(null);
+  private static Set<String> ours(FileFormat format) {
+    Set<String> names = names(BOTH_FORMATS.toArray(String[]::new));
+    if (format == FileFormat.PARQUET) {
+      names.addAll(PARQUET_ONLY);
+    }
+    return names;
   }
 
   private static Set<String> ofSpark(FileFormat format) {
     DataSourceOptions options = format == FileFormat.PARQUET ? ParquetOptions$.MODULE$ : OrcOptions$.MODULE$;
-    Set<String> names = new TreeSet<>(OF_SPARK_UNREGISTERED);
+    Set<String> names = names(UNREGISTERED_OF_SPARK.toArray(String[]::new));
     for (DataSourceOptions registry : List.of(options, FileIndexOptions$.MODULE$)) {
       registry.getAllOptions().foreach(names::add);
     }
     return names;
   }
 
-  private static String suggestion(FileFormat format, String name) {
-    List<String> names = new ArrayList<>(BOTH_FORMATS);
-    if (format == FileFormat.PARQUET) {
-      names.addAll(PARQUET_ONLY);
-    }
-    names.sort(String.CASE_INSENSITIVE_ORDER);
-    if (find(MEANT_AS_WHERE, name) != null) {
+  private static String suggestion(FileFormat format, String name, Set<String> ours, Set<String> ofSpark) {
+    if (SYNONYMS_OF_WHERE.contains(name)) {
       return "did you mean 'where'?";
     }
-    String known = String.join(", ", names);
-    ofSpark(format).stream().filter(each -> find(Set.copyOf(names), each) == null).forEach(names::add);
-    UTF8String given = folded(name);
-    String nearest = names.stream().min(Comparator.comparing(each -> given.levenshteinDistance(folded(each)))).orElseThrow();
-    return given.levenshteinDistance(folded(nearest)) <= Math.max(2, name.length() / 3)
-        ? "did you mean '" + nearest + "'?"
-        : String.format("expected one of %s, or an option of Spark's %s", known, format.shortName());
+    List<String> candidates = new ArrayList<>(ours);
+    candidates.addAll(ofSpark);
+    return nearest(name, candidates)
+        .map(nearest -> "did you mean '" + nearest + "'?")
+        .orElseGet(
+            () ->
+                String.format(
+                    "expected one of %s, or an option of Spark's %s", String.join(", ", ours), format.shortName()));
+  }
+
+  /** The candidate of which {@code name} may be a misspelling. */
+  public static Optional<String> nearest(String name, Collection<String> candidates) {
+    return candidates.stream()
+        .min(Comparator.comparingInt(each -> distance(name, each)))
+        .filter(each -> distance(name, each) <= 1 + name.length() / 3);
+  }
+
+  private static int distance(String one, String other) {
+    return folded(one).levenshteinDistance(folded(other));
   }
 
   private static UTF8String folded(String name) {

@@ -6,7 +6,7 @@ import java.util.Map;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Collections of Scala, as Spark's methods take and give them. */
+/** Conversions between Java's and Scala's collections. */
 public final class Scala {
   private Scala() {}
 
@@ -22,7 +22,7 @@ public final class Scala {
     return CollectionConverters.asJava(items);
   }
 
-  /** An immutable map; the keys as they were written, for {@code CaseInsensitiveStringMap} folds its own. */
+  /** Keeps the case of the keys. */
   public static scala.collection.immutable.Map<String, String> map(
       org.apache.spark.sql.util.CaseInsensitiveStringMap items) {
     return map(items.asCaseSensitiveMap());

@@ -1,6 +1,6 @@
 package io.bloomparquet.spark.support;
 
-/** Spark's errors are checked exceptions for Java, and thrown where nothing declares them. */
+/** Throws checked exceptions where none is declared, as Scala does. */
 public final class Thrown {
   private Thrown() {}
 
