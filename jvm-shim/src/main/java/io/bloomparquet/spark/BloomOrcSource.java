@@ -54,7 +54,7 @@ public final class BloomOrcSource extends OrcFileFormat implements BloomSource {
 
   @Override
   public FilterOptions newFilterOptions(Map<String, String> options, StructType schema) {
-    return OrcWriteOptions.of(options, schema);
+    return new OrcWriteOptions(options, schema);
   }
 
   @Override

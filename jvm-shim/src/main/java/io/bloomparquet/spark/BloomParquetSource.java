@@ -63,7 +63,7 @@ public final class BloomParquetSource extends ParquetFileFormat implements Bloom
 
   @Override
   public FilterOptions newFilterOptions(Map<String, String> options, StructType schema) {
-    return BloomWriteOptions.of(options, schema);
+    return new BloomWriteOptions(options, schema);
   }
 
   @Override

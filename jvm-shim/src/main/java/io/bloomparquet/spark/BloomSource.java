@@ -177,7 +177,7 @@ interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, S
     FilterOptions filters = filterOptions(all, schema);
     filters.applyTo(conf);
     boolean commits = OverwriteRule.isSparksOwn(session, this, conf);
-    OutputWriterFactory writers = filters.writers(sparks.get(), conf);
+    OutputWriterFactory writers = filters.withFilters(sparks.get(), conf);
     if (commits) {
       OverwriteRule.prepare(all, conf);
     }

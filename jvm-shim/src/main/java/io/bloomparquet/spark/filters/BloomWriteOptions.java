@@ -11,13 +11,12 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
 
 /**
- * Which columns get Bloom filters, in short words: {@code bloomColumns="user_id,address.city"}, or {@code *} for all that
- * may profit; {@code bloomFpp=0.01}; {@code bloomMaxBytes=16m}. Their filters are ours, of the size that the values of each
- * row group take ({@link BloomWriteSupport}).
+ * The Bloom filters of a Parquet write: {@code bloomColumns="user_id,address.city"} or {@code *}, {@code bloomFpp=0.01},
+ * {@code bloomMaxBytes=16m}. We make the filters, each of the right size for its row group ({@link BloomWriteSupport}).
  *
- * <p>parquet-java's own options may be given as well, and win: {@code parquet.bloom.filter.adaptive.enabled} for all
- * columns, {@code expected.ndv#user_id} or {@code candidates.number#user_id} for one leave it to parquet-java to size the
- * filters. It writes none for a chunk of dictionary pages only, so there these columns do without a dictionary.
+ * <p>parquet-java's options take precedence: with {@code parquet.bloom.filter.adaptive.enabled}, or for one column {@code
+ * expected.ndv#user_id} or {@code candidates.number#user_id}, parquet-java makes the filters. It leaves them out where all
+ * pages are dictionary encoded, so these columns are written without a dictionary.
  */
 public final class BloomWriteOptions implements FilterOptions {
   private static final String ENABLED = "parquet.bloom.filter.enabled";
@@ -28,20 +27,31 @@ public final class BloomWriteOptions implements FilterOptions {
   private static final String ADAPTIVE = "parquet.bloom.filter.adaptive.enabled";
   private static final String CANDIDATES = "parquet.bloom.filter.candidates.number";
 
-  /** Each is half as large as the one before, from the largest filter that there may be down to parquet-java's least, 1 KiB. */
-  private static final String ENOUGH_CANDIDATES = "15";
+  /** Enough to halve the largest filter down to parquet-java's smallest, 1 KiB. */
+  private static final String CANDIDATES_TO_SMALLEST = "15";
 
   private static final String DEFAULT_FPP = "0.01";
   private static final String DEFAULT_MAX_BYTES = "16m";
 
   private final Map<String, String> given = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
   private final WrittenColumns columns;
+
+  /** Settings for parquet-java. */
   private final Map<String, String> settings = new TreeMap<>();
+
+  /** Settings for parquet-java's own filters, where ours cannot be written. */
   private final Map<String, String> substitute = new TreeMap<>();
+
   private final Map<String, FilterPlan.Column> planned = new TreeMap<>();
   private final FilterPlan plan;
 
-  private BloomWriteOptions(Map<String, String> options, StructType schema) {
+  /**
+   * Checks the options, and throws {@link IllegalArgumentException}.
+   *
+   * @param options of a write; Spark may have changed the names to lower case
+   * @param schema of the files
+   */
+  public BloomWriteOptions(Map<String, String> options, StructType schema) {
     given.putAll(options);
     columns = WrittenColumns.of(schema);
     String fpp = given.get("bloomFpp");
@@ -56,76 +66,65 @@ public final class BloomWriteOptions implements FilterOptions {
     if (given.containsKey("bloomColumns")) {
       columns.choose(given.get("bloomColumns"), this::mayProfit, (leaf, optional) -> add(leaf.path(), optional));
     }
-    addParquetJavas();
-    boolean byParquetJava = given.containsKey(MAX_BYTES) && !planned.isEmpty();
+    restoreCase();
+    boolean ofParquetJava = given.containsKey(MAX_BYTES) && !planned.isEmpty();
     plan =
         new FilterPlan(
             new HashMap<>(planned),
-            byParquetJava ? maxBytes(MAX_BYTES, given.get(MAX_BYTES)) : maxBytes,
-            byParquetJava ? MAX_BYTES : "bloomMaxBytes");
-  }
-
-  /**
-   * Checks the options too, and throws {@link IllegalArgumentException}.
-   *
-   * @param options of a write, of which the keys may have been folded to lower case
-   * @param schema of the files
-   */
-  public static BloomWriteOptions of(Map<String, String> options, StructType schema) {
-    return new BloomWriteOptions(options, schema);
+            ofParquetJava ? maxBytes(MAX_BYTES, given.get(MAX_BYTES)) : maxBytes,
+            ofParquetJava ? MAX_BYTES : "bloomMaxBytes");
   }
 
   @Override
   public void applyTo(Configuration conf) {
     settings.forEach(conf::set);
-    // parquet-java takes the filter of one for the other's where a name with a dot is also a path, and knows no setting
-    // that is for such a name.
-    if (conf.getBoolean(ENABLED, false) && !columns.stream().allMatch(this::isOnlyOne)) {
+    // A column "a.b" and a field b of a struct a have the same path. parquet-java confuses their filters, so they get none.
+    if (conf.getBoolean(ENABLED, false) && !columns.stream().allMatch(this::hasUniquePath)) {
       conf.set(ENABLED, "false");
-      columns.stream().filter(this::isOnlyOne).forEach(leaf -> conf.setIfUnset(ENABLED + "#" + leaf.path(), "true"));
+      columns.stream().filter(this::hasUniquePath).forEach(leaf -> conf.setIfUnset(ENABLED + "#" + leaf.path(), "true"));
     }
-    columns.stream().filter(leaf -> !isOnlyOne(leaf)).forEach(leaf -> conf.set(ENABLED + "#" + leaf.path(), "false"));
+    columns.stream().filter(leaf -> !hasUniquePath(leaf)).forEach(leaf -> conf.set(ENABLED + "#" + leaf.path(), "false"));
   }
 
   @Override
-  public OutputWriterFactory writers(OutputWriterFactory sparks, Configuration conf) {
+  public OutputWriterFactory withFilters(OutputWriterFactory writers, Configuration conf) {
     if (planned.isEmpty()) {
-      return sparks;
+      return writers;
     }
     if (columns.stream().anyMatch(leaf -> leaf.type() instanceof VariantType)) {
-      // Spark looks at the first rows before it knows the schema of these files, with a writer of its own for that.
+      // Spark's writer of VARIANT infers the files' schema from the first rows, and cannot be replaced.
       substitute.forEach(conf::set);
-      return sparks;
+      return writers;
     }
-    return new BloomWriterFactory(sparks, plan, substitute);
+    return new BloomWriterFactory(writers, plan, substitute);
   }
 
   private void add(String path, boolean optional) {
-    String told = given.get(ENABLED + "#" + path);
+    String enabled = given.get(ENABLED + "#" + path);
     boolean named = !optional || planned.containsKey(path) && !planned.get(path).optional();
-    if (told != null && !Boolean.parseBoolean(told.trim())) {
+    if (enabled != null && !Boolean.parseBoolean(enabled.trim())) {
       return;
     }
-    Map<String, String> byParquetJava = new TreeMap<>();
-    byParquetJava.put(ADAPTIVE, given.getOrDefault(ADAPTIVE, "true"));
-    byParquetJava.put(ENABLED + "#" + path, "true");
-    byParquetJava.put(CANDIDATES + "#" + path, given.getOrDefault(CANDIDATES, ENOUGH_CANDIDATES));
+    Map<String, String> ofParquetJava = new TreeMap<>();
+    ofParquetJava.put(ADAPTIVE, given.getOrDefault(ADAPTIVE, "true"));
+    ofParquetJava.put(ENABLED + "#" + path, "true");
+    ofParquetJava.put(CANDIDATES + "#" + path, given.getOrDefault(CANDIDATES, CANDIDATES_TO_SMALLEST));
     if (named && !given.containsKey(DICTIONARY + "#" + path)) {
-      byParquetJava.put(DICTIONARY + "#" + path, "false");
+      ofParquetJava.put(DICTIONARY + "#" + path, "false");
     }
     if (given.containsKey(ADAPTIVE) || given.containsKey(NDV + "#" + path) || given.containsKey(CANDIDATES + "#" + path)) {
-      settings.putAll(byParquetJava);
+      settings.putAll(ofParquetJava);
       return;
     }
     String key = FPP + "#" + path;
     String fpp = given.getOrDefault(key, given.getOrDefault("bloomFpp", DEFAULT_FPP));
-    double share = WrittenColumns.fpp(given.containsKey(key) ? key : "bloomFpp", fpp);
-    planned.put(path, new FilterPlan.Column(share, !named));
-    substitute.putAll(byParquetJava);
+    double checked = WrittenColumns.fpp(given.containsKey(key) ? key : "bloomFpp", fpp);
+    planned.put(path, new FilterPlan.Column(checked, !named));
+    substitute.putAll(ofParquetJava);
   }
 
-  /** Spark folds keys to lower case, also behind the #, where parquet-java wants the column's own name. */
-  private void addParquetJavas() {
+  /** Spark changes option names to lower case, also after the #, where parquet-java needs the column's exact name. */
+  private void restoreCase() {
     given.forEach(
         (key, value) -> {
           int mark = key.indexOf('#');
@@ -140,23 +139,23 @@ public final class BloomWriteOptions implements FilterOptions {
     planned.keySet().forEach(path -> settings.put(ENABLED + "#" + path, "false"));
   }
 
-  private boolean isOnlyOne(WrittenColumns.Leaf leaf) {
+  private boolean hasUniquePath(WrittenColumns.Leaf leaf) {
     return columns.stream().filter(other -> other.path().equals(leaf.path())).count() == 1;
   }
 
   private boolean mayProfit(WrittenColumns.Leaf leaf) {
-    return leaf.refused() == null && leaf.lookedUp() && isOnlyOne(leaf);
+    return leaf.mayProfit() && hasUniquePath(leaf);
   }
 
-  /** The largest power of two that is not above what was given. */
+  /** The largest power of two that is at most {@code given}. */
   private static int maxBytes(String option, String given) {
     try {
       long bytes = JavaUtils.byteStringAsBytes(given.trim());
-      if (bytes >= SplitBlocks.LEAST_BYTES && bytes <= SplitBlocks.MOST_BYTES) {
+      if (bytes >= SplitBlocks.MIN_BYTES && bytes <= SplitBlocks.MAX_BYTES) {
         return Integer.highestOneBit((int) bytes);
       }
     } catch (NumberFormatException error) {
-      // told below
+      // the message below says what was expected
     }
     throw new IllegalArgumentException(
         "option " + option + " is '" + given + "'; expected a number of bytes from 32 to 128m, such as 16m");

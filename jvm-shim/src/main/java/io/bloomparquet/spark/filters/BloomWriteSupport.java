@@ -8,10 +8,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Spark's rows as Parquet's records; with a filter made of each column's values when a row group is finished, which is
- * when its values are counted and the size can be right.
+ * Spark's write support, which also makes the filters of each row group when it is complete: only then the number of
+ * distinct values is known, and with it the right size.
  *
- * <p>parquet-java prepares for every row group before its first row, and finalizes after the last one of all.
+ * <p>parquet-java calls {@code prepareForWrite} before each row group, and {@code finalizeWrite} at the end.
  */
 final class BloomWriteSupport extends ParquetWriteSupport {
   private static final Logger LOG = LoggerFactory.getLogger("bloomparquet");
@@ -27,7 +27,7 @@ final class BloomWriteSupport extends ParquetWriteSupport {
     this.plan = plan;
   }
 
-  /** Names where the filters go, before the first row is written. */
+  /** Must be called before the first row. */
   void writeTo(RowGroupFilters filters) {
     this.filters = filters;
   }
@@ -64,9 +64,9 @@ final class BloomWriteSupport extends ParquetWriteSupport {
     }
     rowGroups++;
     if (!filters.lastIs(rowGroups, consumer.rows())) {
-      // A filter of other rows than those of its row group would hide them.
+      // A filter at the wrong row group would hide matching rows.
       LOG.warn(
-          "{}: row group {} is not the one of {} rows that was written; it and those behind it get no Bloom filter",
+          "{}: row group {} does not have the {} rows that were written to it; it and later ones get no Bloom filter",
           file,
           filters.finished(),
           consumer.rows());

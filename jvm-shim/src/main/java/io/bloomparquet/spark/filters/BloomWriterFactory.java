@@ -12,36 +12,36 @@ import org.apache.spark.sql.execution.datasources.OutputWriter;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.types.StructType;
 
-/** Writers of files as Spark makes them, with filters of our own in the files. */
+/** Creates Spark's writers of Parquet files, with our filters. */
 final class BloomWriterFactory extends OutputWriterFactory {
   private static final long serialVersionUID = 1L;
 
-  private final OutputWriterFactory sparks;
+  private final OutputWriterFactory writers;
   private final FilterPlan plan;
   private final Map<String, String> substitute;
 
-  /** @param substitute what to set for parquet-java to make the filters, where we cannot */
-  BloomWriterFactory(OutputWriterFactory sparks, FilterPlan plan, Map<String, String> substitute) {
-    this.sparks = sparks;
+  /** @param substitute settings for parquet-java's own filters, where ours cannot be written */
+  BloomWriterFactory(OutputWriterFactory writers, FilterPlan plan, Map<String, String> substitute) {
+    this.writers = writers;
     this.plan = plan;
     this.substitute = substitute;
   }
 
   @Override
   public String getFileExtension(TaskAttemptContext context) {
-    return sparks.getFileExtension(context);
+    return writers.getFileExtension(context);
   }
 
   @Override
   public OutputWriter newInstance(String path, StructType dataSchema, TaskAttemptContext context) {
-    if (!RowGroupFilters.areReachable()) {
+    if (!RowGroupFilters.isSupported()) {
       substitute.forEach(context.getConfiguration()::set);
-      return sparks.newInstance(path, dataSchema, context);
+      return writers.newInstance(path, dataSchema, context);
     }
     return new Writer(path, context, plan);
   }
 
-  /** As Spark's own, but for who turns rows into records. */
+  /** Spark's ParquetOutputWriter, with another write support. */
   private static final class Writer extends OutputWriter {
     private final String path;
     private final TaskAttemptContext context;

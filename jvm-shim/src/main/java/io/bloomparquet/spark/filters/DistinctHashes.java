@@ -3,60 +3,62 @@ package io.bloomparquet.spark.filters;
 import java.util.Arrays;
 
 /**
- * The hashes of one row group. They are kept as they come, and their filter is made when their number is known. More of
- * them than take the memory of the largest filter that there may be go into such a one, which is made smaller at the end.
- * What comes again soon is not kept twice, where this happens often.
+ * Collects the hashes of one column in one row group, and makes their filter when their number is known. Hashes that would
+ * take more memory than the largest filter are inserted into such a filter, which is folded at the end. A hash that repeats
+ * soon is dropped, while that pays.
  */
 final class DistinctHashes {
-  private static final int FIRST_KEPT = 1 << 10;
+  private static final int INITIAL_CAPACITY = 1 << 10;
 
-  /** What goes at a time into a filter that is larger than a core's cache, in the order of its parts. */
-  private static final int SORTED = 1 << 20;
+  /** A larger filter does not fit a core's cache: hashes are inserted in batches, sorted by the part of the filter. */
+  private static final int CACHE_BYTES = 4 << 20;
 
+  private static final int BATCH = 1 << 20;
   private static final int PARTS = 64;
-  private static final int LARGE_BYTES = 4 << 20;
 
   private static final int RECENT = 1 << 12;
-  private static final int TRIED = 2 * RECENT;
+
+  /** After so many additions it is decided whether dropping repeated hashes pays. */
+  private static final int TRIAL = 2 * RECENT;
 
   private final int maxBytes;
-  private final int mostKept;
-  private long[] kept = new long[FIRST_KEPT];
+  private final int maxSize;
+  private long[] hashes = new long[INITIAL_CAPACITY];
   private int size;
   private SplitBlocks large;
 
-  /** The latest hash for each value of its lower bits; null where this saves nothing. */
+  /** The latest hash for each value of its lower bits; null if few hashes repeat. */
   private long[] recent;
 
-  private int tried;
+  private int added;
 
   /** @param maxBytes of a filter, a power of two */
   DistinctHashes(int maxBytes) {
     this.maxBytes = maxBytes;
-    this.mostKept = Math.max(FIRST_KEPT, maxBytes / Long.BYTES);
+    this.maxSize = Math.max(INITIAL_CAPACITY, maxBytes / Long.BYTES);
     clear();
   }
 
   void add(long hash) {
     if (recent != null) {
       int slot = (int) hash & (RECENT - 1);
-      // Nothing is in the slots at first, and so not in them is a hash of 0.
+      // 0 marks an empty slot.
       if (recent[slot] == hash && hash != 0) {
         return;
       }
       recent[slot] = hash;
-      if (++tried == TRIED && size > TRIED / 2) {
+      if (++added == TRIAL && size > TRIAL / 2) {
         recent = null;
       }
     }
-    if (size == kept.length) {
-      if (large == null && size < mostKept) {
-        kept = Arrays.copyOf(kept, size * 2);
+    if (size == hashes.length) {
+      if (large == null && size < maxSize) {
+        hashes = Arrays.copyOf(hashes, size * 2);
       } else {
         empty();
       }
     }
-    kept[size++] = hash;
+    hashes[size++] = hash;
   }
 
   private void empty() {
@@ -64,7 +66,7 @@ final class DistinctHashes {
       large = new SplitBlocks(maxBytes);
     }
     insertInto(large);
-    kept = kept.length <= SORTED ? kept : new long[SORTED];
+    hashes = hashes.length <= BATCH ? hashes : new long[BATCH];
     size = 0;
   }
 
@@ -72,47 +74,47 @@ final class DistinctHashes {
     return size == 0 && large == null;
   }
 
-  /** The smallest filter of which the share of false positives is at most {@code fpp}, or the largest there may be. */
+  /** The smallest filter with a false positive probability of at most {@code fpp}; else the largest allowed filter. */
   SplitBlocks filter(double fpp) {
-    SplitBlocks found = large == null ? new SplitBlocks(surelyEnough(fpp)) : large;
-    insertInto(found);
-    while (found.bytes() > SplitBlocks.LEAST_BYTES) {
-      SplitBlocks smaller = found.folded();
+    SplitBlocks filter = large == null ? new SplitBlocks(sufficientBytes(fpp)) : large;
+    insertInto(filter);
+    while (filter.bytes() > SplitBlocks.MIN_BYTES) {
+      SplitBlocks smaller = filter.folded();
       if (smaller.fpp() > fpp) {
         break;
       }
-      found = smaller;
+      filter = smaller;
     }
-    return found;
+    return filter;
   }
 
-  private int surelyEnough(double fpp) {
-    // Twice what the usual formula says, as blocks are filled unevenly; near 1 the root rounds to 1.
+  private int sufficientBytes(double fpp) {
+    // Twice the usual formula, because blocks fill unevenly. Math.min: for an FPP near 1 the root rounds to 1.
     double bits = -8.0 * size / Math.log1p(-Math.min(Math.pow(fpp, 1 / 8.0), Math.nextDown(1.0)));
-    double bytes = Math.min(Math.max(bits / 4, SplitBlocks.LEAST_BYTES), maxBytes);
+    double bytes = Math.min(Math.max(bits / 4, SplitBlocks.MIN_BYTES), maxBytes);
     int power = Integer.highestOneBit((int) bytes);
     return power < bytes ? power * 2 : power;
   }
 
   private void insertInto(SplitBlocks filter) {
-    if (filter.bytes() <= LARGE_BYTES) {
+    if (filter.bytes() <= CACHE_BYTES) {
       for (int i = 0; i < size; i++) {
-        filter.insert(kept[i]);
+        filter.insert(hashes[i]);
       }
       return;
     }
-    long[] sorted = new long[Math.min(size, SORTED)];
-    for (int start = 0; start < size; start += SORTED) {
-      int end = Math.min(size, start + SORTED);
+    long[] sorted = new long[Math.min(size, BATCH)];
+    for (int start = 0; start < size; start += BATCH) {
+      int end = Math.min(size, start + BATCH);
       int[] next = new int[PARTS + 1];
       for (int i = start; i < end; i++) {
-        next[part(kept[i]) + 1]++;
+        next[part(hashes[i]) + 1]++;
       }
       for (int i = 1; i <= PARTS; i++) {
         next[i] += next[i - 1];
       }
       for (int i = start; i < end; i++) {
-        sorted[next[part(kept[i])]++] = kept[i];
+        sorted[next[part(hashes[i])]++] = hashes[i];
       }
       for (int i = 0; i < end - start; i++) {
         filter.insert(sorted[i]);
@@ -120,7 +122,7 @@ final class DistinctHashes {
     }
   }
 
-  /** Hashes of one part are in neighbouring blocks. */
+  /** Hashes of one part select neighbouring blocks. */
   private static int part(long hash) {
     return (int) (hash >>> 58);
   }
@@ -129,6 +131,6 @@ final class DistinctHashes {
     size = 0;
     large = null;
     recent = new long[RECENT];
-    tried = 0;
+    added = 0;
   }
 }

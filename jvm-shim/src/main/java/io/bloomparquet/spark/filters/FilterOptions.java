@@ -3,14 +3,14 @@ package io.bloomparquet.spark.filters;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 
-/** Which Bloom filters a write makes; its options are checked. */
+/** The Bloom filters of a write, from options that were checked. */
 public interface FilterOptions {
 
-  /** Sets what the format's own writer is to do of itself. {@link IllegalArgumentException} where it cannot. */
+  /** Configures the format's own writer. {@link IllegalArgumentException} if {@code conf} contradicts the options. */
   void applyTo(Configuration conf);
 
-  /** Has filters made as planned in the files that {@code sparks} would write. */
-  default OutputWriterFactory writers(OutputWriterFactory sparks, Configuration conf) {
-    return sparks;
+  /** Adds our own filters to the files of Spark's {@code writers}, if there are any. */
+  default OutputWriterFactory withFilters(OutputWriterFactory writers, Configuration conf) {
+    return writers;
   }
 }

@@ -4,17 +4,17 @@ import java.io.Serializable;
 import java.util.Map;
 
 /**
- * Which filters a write makes itself.
+ * The filters that we make for the files of a write.
  *
- * @param columns by their paths, joined by dots as parquet-java does it
- * @param maxBytes of one filter, a power of two
- * @param maxBytesOption what the user would have to set for more
+ * @param columns by path, joined by dots as in parquet-java
+ * @param maxBytes the largest filter, a power of two
+ * @param maxBytesOption the option that sets {@code maxBytes}
  */
 record FilterPlan(Map<String, Column> columns, int maxBytes, String maxBytesOption) implements Serializable {
 
   /**
-   * @param fpp the share of false positives to aim at
-   * @param optional whether row groups do without, in which a filter would be of little use
+   * @param fpp the false positive probability to aim at
+   * @param optional whether to leave out the filter of a row group where it would be of little use
    */
   record Column(double fpp, boolean optional) implements Serializable {}
 }

@@ -4,23 +4,25 @@ import org.apache.parquet.column.values.bloomfilter.XxHash;
 import org.apache.parquet.io.api.Binary;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
 
-/** The values of one column, row group by row group, as the hashes that are looked for in its filters. */
+/** Hashes the values of one column, and makes its filter for each row group. */
 final class FilteredColumn {
-  /** A filter may have a quarter more false positives than asked for, rather than twice the size. */
-  private static final double NEARLY = 1.25;
+  /** Tolerated excess over the requested FPP: the next larger filter would have twice the size. */
+  private static final double FPP_TOLERANCE = 1.25;
 
-  /** With more, reading the filter takes longer than what it spares. */
-  private static final double USELESS = 0.9;
+  /** Above this FPP, reading a filter costs more than it saves. */
+  private static final double USELESS_FPP = 0.9;
 
-  private static final double FEW = 16;
+  /** Optional columns get no filter in a row group with up to so many distinct values. */
+  private static final double FEW_VALUES = 16;
+
   private static final XxHash BYTES = new XxHash();
 
   private final String path;
   private final FilterPlan.Column plan;
   private final DistinctHashes hashes;
-  private long least;
-  private long greatest;
-  private double worst;
+  private long min;
+  private long max;
+  private double worstFpp;
 
   FilteredColumn(String path, FilterPlan.Column plan, int maxBytes) {
     this.path = path;
@@ -34,95 +36,99 @@ final class FilteredColumn {
   }
 
   void add(int value) {
-    range(value);
-    hashes.add(XXH64.hashInt(value, 0));
+    extend(value);
+    addBits(value);
   }
 
   void add(long value) {
-    range(value);
-    hashes.add(XXH64.hashLong(value, 0));
+    extend(value);
+    addBits(value);
   }
 
-  /** Zeros are equal and so are NaNs, whatever their bits: who looks for one must find the other. */
+  /** Adds both zeros for a zero, and both usual NaNs for a NaN: a query for one must find the other. */
   void add(float value) {
-    if (value == 0) {
-      hashes.add(XXH64.hashInt(Float.floatToRawIntBits(0.0f), 0));
-      hashes.add(XXH64.hashInt(Float.floatToRawIntBits(-0.0f), 0));
-      return;
+    if (value == 0 || Float.isNaN(value)) {
+      int bits = value == 0 ? 0 : 0x7fc00000;
+      addBits(bits);
+      addBits(bits | Integer.MIN_VALUE);
     }
-    if (Float.isNaN(value)) {
-      hashes.add(XXH64.hashInt(0x7fc00000, 0));
-      hashes.add(XXH64.hashInt(0xffc00000, 0));
+    if (value != 0) {
+      addBits(Float.floatToRawIntBits(value));
     }
-    hashes.add(XXH64.hashInt(Float.floatToRawIntBits(value), 0));
   }
 
-  /** As for float. */
+  /** Adds both zeros for a zero, and both usual NaNs for a NaN. */
   void add(double value) {
-    if (value == 0) {
-      hashes.add(XXH64.hashLong(Double.doubleToRawLongBits(0.0), 0));
-      hashes.add(XXH64.hashLong(Double.doubleToRawLongBits(-0.0), 0));
-      return;
+    if (value == 0 || Double.isNaN(value)) {
+      long bits = value == 0 ? 0 : 0x7ff8000000000000L;
+      addBits(bits);
+      addBits(bits | Long.MIN_VALUE);
     }
-    if (Double.isNaN(value)) {
-      hashes.add(XXH64.hashLong(0x7ff8000000000000L, 0));
-      hashes.add(XXH64.hashLong(0xfff8000000000000L, 0));
+    if (value != 0) {
+      addBits(Double.doubleToRawLongBits(value));
     }
-    hashes.add(XXH64.hashLong(Double.doubleToRawLongBits(value), 0));
+  }
+
+  private void addBits(int bits) {
+    hashes.add(XXH64.hashInt(bits, 0));
+  }
+
+  private void addBits(long bits) {
+    hashes.add(XXH64.hashLong(bits, 0));
   }
 
   void add(Binary value) {
     hashes.add(BYTES.hashBytes(value.getBytesUnsafe()));
   }
 
-  private void range(long value) {
-    least = Math.min(least, value);
-    greatest = Math.max(greatest, value);
+  private void extend(long value) {
+    min = Math.min(min, value);
+    max = Math.max(max, value);
   }
 
-  /** The filter of the row group that ends here; null for none. */
+  /** The filter of the row group that just ended; null for none. */
   SplitBlocks filter() {
     if (hashes.isEmpty()) {
       return null;
     }
-    SplitBlocks found = hashes.filter(NEARLY * plan.fpp());
-    if (plan.optional() && isPointless(found.ndv())) {
+    SplitBlocks filter = hashes.filter(FPP_TOLERANCE * plan.fpp());
+    if (plan.optional() && isPointless(filter.ndv())) {
       return null;
     }
-    double fpp = found.fpp();
-    if (fpp > NEARLY * plan.fpp()) {
-      worst = Math.max(worst, fpp);
+    double fpp = filter.fpp();
+    if (fpp > FPP_TOLERANCE * plan.fpp()) {
+      worstFpp = Math.max(worstFpp, fpp);
     }
-    return fpp > USELESS && fpp > plan.fpp() ? null : found;
+    return fpp > USELESS_FPP && fpp > plan.fpp() ? null : filter;
   }
 
-  /** Few values are in every row group; and integers without many gaps are found as well by their least and greatest. */
+  /** Few values are likely in every row group. For integers without many gaps, min and max exclude as much. */
   private boolean isPointless(double ndv) {
-    double width = (double) greatest - (double) least + 1;
-    return ndv <= FEW || (least <= greatest && ndv > width / 2);
+    double width = (double) max - (double) min + 1;
+    return ndv <= FEW_VALUES || (min <= max && ndv > width / 2);
   }
 
   /** Gets ready for the next row group. */
   void clear() {
     hashes.clear();
-    least = Long.MAX_VALUE;
-    greatest = Long.MIN_VALUE;
+    min = Long.MAX_VALUE;
+    max = Long.MIN_VALUE;
   }
 
-  /** What the log should say of this file; null for nothing. */
+  /** The warning to log about this file; null for none. */
   String warning(String file, FilterPlan all) {
-    if (worst == 0) {
+    if (worstFpp == 0) {
       return null;
     }
     return String.format(
-        "%s: column %s has so many different values that a Bloom filter of %d bytes, the most that %s allows, has %.3g false "
-            + "positives instead of %s%s; allow more, or write smaller row groups",
+        "%s: column %s has too many distinct values for a Bloom filter of %d bytes, the limit by %s: its false positive "
+            + "probability is %.3g instead of %s%s; raise the limit, or write smaller row groups",
         file,
         path,
         all.maxBytes(),
         all.maxBytesOption(),
-        worst,
+        worstFpp,
         plan.fpp(),
-        worst > USELESS && worst > plan.fpp() ? ", and is left out" : "");
+        worstFpp > USELESS_FPP && worstFpp > plan.fpp() ? ", so it is left out" : "");
   }
 }

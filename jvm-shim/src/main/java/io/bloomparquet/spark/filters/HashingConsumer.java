@@ -11,45 +11,45 @@ import org.apache.parquet.schema.GroupType;
 import org.apache.parquet.schema.MessageType;
 import org.apache.parquet.schema.Type;
 
-/** Passes records on to parquet-java, and what is in the columns that get a filter to these. */
+/** Passes records on to parquet-java, and the values of columns with a filter to {@link FilteredColumn}. */
 final class HashingConsumer extends RecordConsumer {
-  /** Where in the schema a record is. */
-  private record Place(Place above, Place[] below, FilteredColumn column) {}
+  /** A field of the schema. {@code children} is null for a leaf, {@code column} for a field without a filter. */
+  private record Field(Field parent, Field[] children, FilteredColumn column) {}
 
   private final List<FilteredColumn> columns = new ArrayList<>();
   private RecordConsumer next;
-  private Place place;
+  private Field current;
   private long rows;
 
   HashingConsumer(MessageType schema, FilterPlan plan) {
-    // parquet-java knows the filters of a row group by such paths, and confuses those of columns that share one.
+    // parquet-java keys the filters of a row group by this path, so columns that share one path get no filter.
     Map<String, Integer> paths = new HashMap<>();
     for (ColumnDescriptor column : schema.getColumns()) {
       paths.merge(String.join(".", column.getPath()), 1, Integer::sum);
     }
     Map<String, FilterPlan.Column> planned = new HashMap<>(plan.columns());
     planned.keySet().removeIf(path -> paths.getOrDefault(path, 0) != 1);
-    place = place(schema, null, "", planned, plan.maxBytes());
+    current = field(schema, null, "", planned, plan.maxBytes());
   }
 
-  private Place place(
-      Type type, Place above, String path, Map<String, FilterPlan.Column> planned, int maxBytes) {
+  private Field field(
+      Type type, Field parent, String path, Map<String, FilterPlan.Column> planned, int maxBytes) {
     if (type.isPrimitive()) {
       FilterPlan.Column column = planned.get(path);
       if (column == null) {
-        return new Place(above, null, null);
+        return new Field(parent, null, null);
       }
-      FilteredColumn found = new FilteredColumn(path, column, maxBytes);
-      columns.add(found);
-      return new Place(above, null, found);
+      FilteredColumn filtered = new FilteredColumn(path, column, maxBytes);
+      columns.add(filtered);
+      return new Field(parent, null, filtered);
     }
     GroupType group = type.asGroupType();
-    Place found = new Place(above, new Place[group.getFieldCount()], null);
+    Field field = new Field(parent, new Field[group.getFieldCount()], null);
     for (int i = 0; i < group.getFieldCount(); i++) {
       String name = group.getFieldName(i);
-      found.below[i] = place(group.getType(i), found, path.isEmpty() ? name : path + "." + name, planned, maxBytes);
+      field.children[i] = field(group.getType(i), field, path.isEmpty() ? name : path + "." + name, planned, maxBytes);
     }
-    return found;
+    return field;
   }
 
   List<FilteredColumn> columns() {
@@ -81,13 +81,13 @@ final class HashingConsumer extends RecordConsumer {
   @Override
   public void startField(String field, int index) {
     next.startField(field, index);
-    place = place.below[index];
+    current = current.children[index];
   }
 
   @Override
   public void endField(String field, int index) {
     next.endField(field, index);
-    place = place.above;
+    current = current.parent;
   }
 
   @Override
@@ -103,16 +103,16 @@ final class HashingConsumer extends RecordConsumer {
   @Override
   public void addInteger(int value) {
     next.addInteger(value);
-    if (place.column != null) {
-      place.column.add(value);
+    if (current.column != null) {
+      current.column.add(value);
     }
   }
 
   @Override
   public void addLong(long value) {
     next.addLong(value);
-    if (place.column != null) {
-      place.column.add(value);
+    if (current.column != null) {
+      current.column.add(value);
     }
   }
 
@@ -124,24 +124,24 @@ final class HashingConsumer extends RecordConsumer {
   @Override
   public void addBinary(Binary value) {
     next.addBinary(value);
-    if (place.column != null) {
-      place.column.add(value);
+    if (current.column != null) {
+      current.column.add(value);
     }
   }
 
   @Override
   public void addFloat(float value) {
     next.addFloat(value);
-    if (place.column != null) {
-      place.column.add(value);
+    if (current.column != null) {
+      current.column.add(value);
     }
   }
 
   @Override
   public void addDouble(double value) {
     next.addDouble(value);
-    if (place.column != null) {
-      place.column.add(value);
+    if (current.column != null) {
+      current.column.add(value);
     }
   }
 

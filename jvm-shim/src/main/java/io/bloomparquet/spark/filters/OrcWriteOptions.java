@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -17,12 +16,11 @@ import org.apache.orc.TypeDescription;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Which columns get Bloom filters, in the words that {@code bloomparquet} has for it: {@code
- * bloomColumns="user_id,address.city"}, or {@code *}, and {@code bloomFpp=0.01}. They are ORC's own, one for each row group
- * and column, of the size that {@code orc.row.index.stride} different values take at that share of false positives.
+ * The Bloom filters of an ORC write: {@code bloomColumns="user_id,address.city"} or {@code *}, and {@code bloomFpp=0.01}.
+ * ORC's own writer makes them, one for each row group and column, sized for {@code orc.row.index.stride} distinct values.
  *
- * <p>ORC's own options {@code orc.bloom.filter.columns} and {@code orc.bloom.filter.fpp} pass; to say a thing in both ways
- * is an error.
+ * <p>ORC's options {@code orc.bloom.filter.columns} and {@code orc.bloom.filter.fpp} work too. Setting one thing in both
+ * ways is an error.
  */
 public final class OrcWriteOptions implements FilterOptions {
   private static final String COLUMNS = OrcConf.BLOOM_FILTER_COLUMNS.getAttribute();
@@ -33,7 +31,13 @@ public final class OrcWriteOptions implements FilterOptions {
   private final Set<String> chosen = new TreeSet<>();
   private final String fpp;
 
-  private OrcWriteOptions(Map<String, String> options, StructType schema) {
+  /**
+   * Checks the options, and throws {@link IllegalArgumentException}.
+   *
+   * @param options of a write; Spark may have changed the names to lower case
+   * @param schema of the files
+   */
+  public OrcWriteOptions(Map<String, String> options, StructType schema) {
     Map<String, String> given = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     given.putAll(options);
     given.keySet().forEach(OptionNames::checkForOrc);
@@ -43,8 +47,8 @@ public final class OrcWriteOptions implements FilterOptions {
       if (given.containsKey(FPP)) {
         throw new IllegalArgumentException(
             String.format(
-                "options bloomFpp is '%s' and %s is '%s'; expected one of them: ORC has one share of false positives for "
-                    + "all columns",
+                "options bloomFpp is '%s' and %s is '%s'; expected one of them: ORC has one false positive probability "
+                    + "for all columns",
                 fpp, FPP, given.get(FPP)));
       }
     }
@@ -52,40 +56,30 @@ public final class OrcWriteOptions implements FilterOptions {
       findable(schema)
           .choose(
               given.get("bloomColumns"),
-              leaf -> leaf.refused() == null && leaf.lookedUp(),
+              WrittenColumns.Leaf::mayProfit,
               (leaf, optional) -> choose(leaf, optional, given));
     }
   }
 
-  /**
-   * Checks the options too, and throws {@link IllegalArgumentException}.
-   *
-   * @param options of a write, of which the keys may have been folded to lower case
-   * @param schema of the files
-   */
-  public static OrcWriteOptions of(Map<String, String> options, StructType schema) {
-    return new OrcWriteOptions(options, schema);
-  }
-
-  /** The columns; of those that ORC's writer does not find by their names, with that reason. */
+  /** The columns of the files. A column that ORC's writer cannot find by its name gets no filter. */
   private static WrittenColumns findable(StructType schema) {
     WrittenColumns columns = WrittenColumns.of(schema);
     TypeDescription type = org.apache.spark.sql.execution.datasources.orc.OrcUtils.orcTypeDescription(schema);
     List<Integer> ids = new ArrayList<>();
     leaves(type, ids);
     Iterator<Integer> id = ids.iterator();
-    return columns.changed(
+    return columns.map(
         leaf -> {
           boolean[] only = new boolean[type.getMaximumId() + 1];
           only[id.next()] = true;
-          return leaf.refused() != null || Arrays.equals(OrcUtils.includeColumns(leaf.path(), type), only)
+          return leaf.noFilterReason() != null || Arrays.equals(OrcUtils.includeColumns(leaf.path(), type), only)
               ? leaf
-              : leaf.refused(
-                  "has a name that ORC's writer takes for another: it divides names at dots and commas, and knows no case");
+              : leaf.withoutFilter(
+                  "has a name that ORC's writer cannot find: it splits names at dots and commas, and ignores case");
         });
   }
 
-  /** As {@link WrittenColumns} has them. */
+  /** The ids of the leaf columns, in the order of {@link WrittenColumns}. */
   private static void leaves(TypeDescription type, List<Integer> ids) {
     if (type.getChildren() == null) {
       ids.add(type.getId());
@@ -102,7 +96,7 @@ public final class OrcWriteOptions implements FilterOptions {
       }
       throw new IllegalArgumentException(
           String.format(
-              "options bloomColumns is '%s' and %s is '%s', and both name '%s'; expected one of them to",
+              "options bloomColumns is '%s' and %s is '%s', and both name '%s'; name it in one of them",
               given.get("bloomColumns"), COLUMNS, own, leaf.path()));
     }
     chosen.add(leaf.path());
@@ -121,7 +115,7 @@ public final class OrcWriteOptions implements FilterOptions {
         || OrcConf.WRITE_FORMAT.getString(conf).equals(WITHOUT_FILTERS)) {
       throw new IllegalArgumentException(
           String.format(
-              "option bloomColumns asks for filters, and files are to be written without: %s is %s, %s is %d and %s is %s",
+              "option bloomColumns needs indexes, but the settings turn them off: %s is %s, %s is %d and %s is %s",
               OrcConf.ENABLE_INDEXES.getAttribute(),
               OrcConf.ENABLE_INDEXES.getBoolean(conf),
               OrcConf.ROW_INDEX_STRIDE.getAttribute(),

@@ -13,16 +13,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The filters that parquet-java keeps of each row group until it ends the file, where it writes them, encrypted if the
- * column is. It has no way in for filters that are not its own; so these are put where it keeps them, which is the same
- * in parquet-java 1.16 and 1.17.
+ * Adds filters to the list that parquet-java keeps of each row group, and writes at the end of the file, encrypted if the
+ * column is. It has no interface for that, so private fields are read by reflection. They are the same in parquet-java 1.16
+ * and 1.17.
  */
 final class RowGroupFilters {
   private static final Logger LOG = LoggerFactory.getLogger("bloomparquet");
 
-  /** How to get from a writer of records to what it keeps. */
-  private record Way(Field records, Field file, Field rowGroups, Field filters) {
-    static Way find() {
+  /** The private fields, on the way from a record writer to the filters. */
+  private record Fields(Field records, Field file, Field rowGroups, Field filters) {
+    static Fields find() {
       try {
         Field records = ParquetRecordWriter.class.getDeclaredField("internalWriter");
         Field file = records.getType().getDeclaredField("parquetFileWriter");
@@ -36,48 +36,48 @@ final class RowGroupFilters {
                 && rowGroups.getType() == List.class
                 && filters.getGenericType().getTypeName()
                     .equals("java.util.List<java.util.Map<java.lang.String, " + BloomFilter.class.getName() + ">>");
-        return known ? new Way(records, file, rowGroups, filters) : null;
+        return known ? new Fields(records, file, rowGroups, filters) : null;
       } catch (ReflectiveOperationException | RuntimeException error) {
         return null;
       }
     }
   }
 
-  private static final Way WAY = Way.find();
+  private static final Fields FIELDS = Fields.find();
 
   static {
-    if (WAY == null) {
+    if (FIELDS == null) {
       LOG.warn(
-          "this version of parquet-java is not known: its own adaptive Bloom filters are written, which take longer and "
-              + "have 1 MiB at most unless parquet.bloom.filter.max.bytes says otherwise");
+          "this version of parquet-java is not supported: its own adaptive Bloom filters are written, which take longer and "
+              + "have at most 1 MiB unless parquet.bloom.filter.max.bytes is larger");
     }
   }
 
   private final List<?> rowGroups;
   private final List<Map<String, BloomFilter>> filters;
 
-  @SuppressWarnings("unchecked") // what the field is declared as was looked at
+  @SuppressWarnings("unchecked") // Fields.find() checked the declared type
   RowGroupFilters(RecordWriter<?, ?> writer) {
     try {
-      Object file = WAY.file.get(WAY.records.get(writer));
-      rowGroups = (List<?>) WAY.rowGroups.get(file);
-      filters = (List<Map<String, BloomFilter>>) WAY.filters.get(file);
+      Object file = FIELDS.file.get(FIELDS.records.get(writer));
+      rowGroups = (List<?>) FIELDS.rowGroups.get(file);
+      filters = (List<Map<String, BloomFilter>>) FIELDS.filters.get(file);
     } catch (IllegalAccessException error) {
       throw new IllegalStateException(error);
     }
   }
 
-  /** Whether there is a way to what parquet-java keeps; if not, the log has said so once. */
-  static boolean areReachable() {
-    return WAY != null;
+  /** Whether this version of parquet-java has these fields. If not, that was logged once. */
+  static boolean isSupported() {
+    return FIELDS != null;
   }
 
-  /** The number of row groups that are finished. */
+  /** The number of finished row groups. */
   int finished() {
     return rowGroups.size();
   }
 
-  /** Whether the row group that was finished last is of so many rows, and has a place for filters. */
+  /** Whether {@code number} row groups are finished, the last one with {@code rows} rows and a map for filters. */
   boolean lastIs(int number, long rows) {
     return rowGroups.size() == number
         && filters.size() == number
@@ -85,7 +85,7 @@ final class RowGroupFilters {
         && last.getRowCount() == rows;
   }
 
-  /** Gives a column of the row group that was finished last its filter. */
+  /** Adds the filter of a column to the row group that was finished last. */
   void put(String path, SplitBlocks filter) {
     filters.get(filters.size() - 1).put(path, new BlockSplitBloomFilter(filter.toBytes()));
   }

@@ -3,18 +3,18 @@ package io.bloomparquet.spark.filters;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
-/** The bits of a split-block Bloom filter, whose number of blocks is a power of two (Parquet's BloomFilter.md). */
+/** A split-block Bloom filter, with a power of two as number of blocks (Parquet's BloomFilter.md). */
 final class SplitBlocks {
-  static final int LEAST_BYTES = 32;
+  static final int MIN_BYTES = 32;
 
-  /** What parquet-java and Arrow read at most. */
-  static final int MOST_BYTES = 128 << 20;
+  /** The largest filter that parquet-java and Arrow read. */
+  static final int MAX_BYTES = 128 << 20;
 
   private static final int WORDS = 8;
 
   private final int[] words;
 
-  /** @param bytes a power of two from {@link #LEAST_BYTES} to {@link #MOST_BYTES} */
+  /** @param bytes a power of two from {@link #MIN_BYTES} to {@link #MAX_BYTES} */
   SplitBlocks(int bytes) {
     this(new int[bytes / 4]);
   }
@@ -30,7 +30,7 @@ final class SplitBlocks {
   void insert(long hash) {
     int start = WORDS * (int) (((hash >>> 32) * (words.length / WORDS)) >>> 32);
     int key = (int) hash;
-    // One by one with their salts: this is where the time goes.
+    // The eight salts, unrolled: this is the hot loop of a write.
     words[start] |= 1 << ((key * 0x47b6137b) >>> 27);
     words[start + 1] |= 1 << ((key * 0x44974d91) >>> 27);
     words[start + 2] |= 1 << ((key * 0x8824ad5b) >>> 27);
@@ -42,8 +42,8 @@ final class SplitBlocks {
   }
 
   /**
-   * The share of hashes that were not inserted and check true all the same. Exact for random ones: these pick any block,
-   * and pass it with the product of the shares of bits set in its words.
+   * The false positive probability, from the bits set: a random hash selects any block, and passes it with the product of
+   * the fill rates of its words.
    */
   double fpp() {
     double sum = 0;
@@ -57,7 +57,7 @@ final class SplitBlocks {
     return sum / (1L << 40) / (words.length / WORDS);
   }
 
-  /** How many different hashes were inserted, estimated by the bits that they set; infinite when all are. */
+  /** The number of distinct values, estimated from the bits set; infinite if all are set. */
   double ndv() {
     long set = 0;
     for (int word : words) {
@@ -66,7 +66,7 @@ final class SplitBlocks {
     return Math.log1p(-set / (32.0 * words.length)) / Math.log1p(-1 / (4.0 * words.length));
   }
 
-  /** The filter of half the size that inserting the same hashes would have made, bit for bit. */
+  /** The filter of half the size: equal, bit for bit, to one into which the hashes were inserted. */
   SplitBlocks folded() {
     int[] half = new int[words.length / 2];
     for (int i = 0; i < half.length; i++) {

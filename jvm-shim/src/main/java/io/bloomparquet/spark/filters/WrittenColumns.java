@@ -1,9 +1,8 @@
 package io.bloomparquet.spark.filters;
 
+import io.bloomparquet.spark.support.OptionNames;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
-import java.util.Locale;
 import java.util.Set;
 import java.util.function.BiConsumer;
 import java.util.function.Predicate;
@@ -28,33 +27,33 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.types.UserDefinedType;
 import org.apache.spark.sql.types.VariantType;
-import org.apache.spark.unsafe.types.UTF8String;
 
-/** The columns of files that are to be written, as the options of filters name them. */
+/** The leaf columns of files to be written, and the choice of columns that get a filter. */
 record WrittenColumns(List<Leaf> leaves) {
   private static final String EVERY = "*";
 
   /**
-   * A column that has values itself.
+   * A leaf column.
    *
-   * @param path its names, joined by dots
-   * @param refused why a filter of its would serve nothing; null if it may
+   * @param path the names, joined by dots
+   * @param noFilterReason why a filter would be of no use; null if it can be used
    */
-  record Leaf(String path, DataType type, String refused) {
+  record Leaf(String path, DataType type, String noFilterReason) {
 
-    /** Whether people look for values of this type, and equal values are of equal bytes. */
-    boolean lookedUp() {
-      return type instanceof StringType string
-          ? string.supportsBinaryEquality()
-          : LOOKED_UP.stream().anyMatch(each -> each.isInstance(type));
+    /** Whether a star stands for the column: its type is looked up by equality, and equal values have equal bytes. */
+    boolean mayProfit() {
+      return noFilterReason == null
+          && (type instanceof StringType string
+              ? string.supportsBinaryEquality()
+              : LOOKED_UP.stream().anyMatch(each -> each.isInstance(type)));
     }
 
-    Leaf refused(String why) {
-      return new Leaf(path, type, why);
+    Leaf withoutFilter(String reason) {
+      return new Leaf(path, type, reason);
     }
   }
 
-  /** Not FLOAT and DOUBLE: their values are measured, and hardly looked for. */
+  /** Without FLOAT and DOUBLE: these are rarely looked up by equality. */
   private static final Set<Class<? extends DataType>> LOOKED_UP =
       Set.of(
           ByteType.class,
@@ -67,38 +66,37 @@ record WrittenColumns(List<Leaf> leaves) {
           TimestampType.class,
           TimestampNTZType.class);
 
-  /** In the order of the files. Elements of lists and maps have paths as in Parquet, and are refused. */
+  /** The leaf columns in the order of the schema. Paths into lists and maps are as in Parquet. */
   static WrittenColumns of(StructType schema) {
-    List<Leaf> found = new ArrayList<>();
+    List<Leaf> leaves = new ArrayList<>();
     for (StructField field : schema.fields()) {
-      add(field.dataType(), field.name(), null, found);
+      add(field.dataType(), field.name(), null, leaves);
     }
-    return new WrittenColumns(found);
+    return new WrittenColumns(leaves);
   }
 
-  private static void add(DataType type, String path, String refused, List<Leaf> found) {
+  private static void add(DataType type, String path, String noFilterReason, List<Leaf> leaves) {
     if (type instanceof StructType struct) {
       for (StructField field : struct.fields()) {
-        add(field.dataType(), path + "." + field.name(), refused, found);
+        add(field.dataType(), path + "." + field.name(), noFilterReason, leaves);
       }
     } else if (type instanceof ArrayType array) {
-      add(array.elementType(), path + ".list.element", "is a list; filters on elements prune nothing", found);
+      add(array.elementType(), path + ".list.element", "is a list; filters on elements prune nothing", leaves);
     } else if (type instanceof MapType map) {
       String reason = "is a map; filters on keys and values prune nothing";
-      add(map.keyType(), path + ".key_value.key", reason, found);
-      add(map.valueType(), path + ".key_value.value", reason, found);
+      add(map.keyType(), path + ".key_value.key", reason, leaves);
+      add(map.valueType(), path + ".key_value.value", reason, leaves);
     } else if (type instanceof UserDefinedType<?> user) {
-      add(user.sqlType(), path, refused, found);
+      add(user.sqlType(), path, noFilterReason, leaves);
     } else if (type instanceof VariantType) {
-      found.add(new Leaf(path, type, "is VARIANT, of which no filter is used"));
+      leaves.add(new Leaf(path, type, "is VARIANT; filters on it prune nothing"));
     } else {
-      String bool = "is BOOLEAN, whose filters are written empty";
-      found.add(new Leaf(path, type, refused == null && type instanceof BooleanType ? bool : refused));
+      String reason = type instanceof BooleanType ? "is BOOLEAN; parquet-java writes empty filters for it" : null;
+      leaves.add(new Leaf(path, type, noFilterReason == null ? reason : noFilterReason));
     }
   }
 
-  /** The same columns in the same order, each as {@code change} has it. */
-  WrittenColumns changed(UnaryOperator<Leaf> change) {
+  WrittenColumns map(UnaryOperator<Leaf> change) {
     return new WrittenColumns(leaves.stream().map(change).toList());
   }
 
@@ -107,75 +105,67 @@ record WrittenColumns(List<Leaf> leaves) {
   }
 
   /**
-   * Takes the columns that the option {@code bloomColumns} names, and whether only by a star.
+   * Takes the columns that the option {@code bloomColumns} names.
    *
-   * @param given the option's text
-   * @param mayProfit the columns that a star stands for
-   * @throws IllegalArgumentException for a name that is none of a column with use for a filter
+   * @param option the option's text
+   * @param mayProfit the columns for which a star stands
+   * @param take gets each column, and whether it is optional: named by a star only
+   * @throws IllegalArgumentException for a name that is no column, or whose filter would be of no use
    */
-  void choose(String given, Predicate<Leaf> mayProfit, BiConsumer<Leaf, Boolean> take) {
-    for (String column : given.split(",", -1)) {
-      if (column.trim().equals(EVERY)) {
+  void choose(String option, Predicate<Leaf> mayProfit, BiConsumer<Leaf, Boolean> take) {
+    for (String name : option.split(",", -1)) {
+      if (name.trim().equals(EVERY)) {
         leaves.stream().filter(mayProfit).forEach(leaf -> take.accept(leaf, true));
       } else {
-        take.accept(named(column.trim(), given), false);
+        take.accept(named(name.trim(), option), false);
       }
     }
   }
 
-  private Leaf named(String column, String given) {
-    List<Leaf> found = leaves.stream().filter(leaf -> leaf.path().equals(column)).toList();
-    if (found.isEmpty()) {
-      found = leaves.stream().filter(leaf -> leaf.path().equalsIgnoreCase(column)).toList();
+  private Leaf named(String name, String option) {
+    List<Leaf> matches = leaves.stream().filter(leaf -> leaf.path().equals(name)).toList();
+    if (matches.isEmpty()) {
+      matches = leaves.stream().filter(leaf -> leaf.path().equalsIgnoreCase(name)).toList();
     }
-    if (found.size() == 1 && found.get(0).refused() == null) {
-      return found.get(0);
+    if (matches.size() == 1 && matches.get(0).noFilterReason() == null) {
+      return matches.get(0);
     }
-    List<String> choices = leaves.stream().filter(leaf -> leaf.refused() == null).map(Leaf::path).toList();
-    String problem;
-    if (found.size() > 1) {
-      problem = "which is one of several columns: " + found.stream().map(Leaf::path).collect(Collectors.joining(", "));
-    } else if (found.size() == 1) {
-      problem = "which " + found.get(0).refused();
-    } else {
-      problem =
-          leaves.stream()
-              .filter(leaf -> leaf.path().regionMatches(true, 0, column + ".", 0, column.length() + 1))
-              .findFirst()
-              .map(leaf -> leaf.refused() == null ? "which is a struct; name its fields" : "which " + leaf.refused())
-              .orElse("and there is no such column in the files" + nearest(column, choices));
-    }
+    List<String> choices = leaves.stream().filter(leaf -> leaf.noFilterReason() == null).map(Leaf::path).toList();
     throw new IllegalArgumentException(
         String.format(
             "option bloomColumns is '%s' and names '%s', %s; %s",
-            given,
-            column,
-            problem,
-            choices.isEmpty() ? "no column here can have one" : "expected some of: " + String.join(", ", choices)));
+            option,
+            name,
+            problem(name, matches, choices),
+            choices.isEmpty() ? "no column here can have a filter" : "expected some of: " + String.join(", ", choices)));
   }
 
-  private static String nearest(String column, List<String> choices) {
-    UTF8String asked = UTF8String.fromString(column.toLowerCase(Locale.ROOT));
-    return choices.stream()
-        .min(Comparator.comparingInt(each -> distance(asked, each)))
-        .filter(each -> distance(asked, each) <= 1 + column.length() / 3)
-        .map(each -> "; did you mean '" + each + "'?")
-        .orElse("");
+  private String problem(String name, List<Leaf> matches, List<String> choices) {
+    if (matches.size() > 1) {
+      return "which is one of several columns: " + matches.stream().map(Leaf::path).collect(Collectors.joining(", "));
+    }
+    if (matches.size() == 1) {
+      return "which " + matches.get(0).noFilterReason();
+    }
+    return leaves.stream()
+        .filter(leaf -> leaf.path().regionMatches(true, 0, name + ".", 0, name.length() + 1))
+        .findFirst()
+        .map(leaf -> "which " + (leaf.noFilterReason() == null ? "is a struct; name its fields" : leaf.noFilterReason()))
+        .orElseGet(
+            () ->
+                "and there is no such column in the files"
+                    + OptionNames.nearest(name, choices).map(each -> "; did you mean '" + each + "'?").orElse(""));
   }
 
-  private static int distance(UTF8String asked, String choice) {
-    return asked.levenshteinDistance(UTF8String.fromString(choice.toLowerCase(Locale.ROOT)));
-  }
-
-  /** The number; {@link IllegalArgumentException} for what is no share of false positives. */
+  /** Parses a false positive probability; {@link IllegalArgumentException} if it is none. */
   static double fpp(String option, String given) {
     try {
-      double found = Double.parseDouble(given.trim());
-      if (found > 0 && found < 1) {
-        return found;
+      double fpp = Double.parseDouble(given.trim());
+      if (fpp > 0 && fpp < 1) {
+        return fpp;
       }
     } catch (NumberFormatException error) {
-      // told below
+      // the message below says what was expected
     }
     throw new IllegalArgumentException("option " + option + " is '" + given + "'; expected a number between 0 and 1");
   }

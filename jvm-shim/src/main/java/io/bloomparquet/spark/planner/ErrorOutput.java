@@ -7,9 +7,9 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.TimeUnit;
 
-/** Copies the standard error of a process to that of this JVM, and keeps the last line. */
+/** Copies the standard error of a process to the standard error of this JVM, and keeps the last line. */
 final class ErrorOutput {
-  private static final int LONGEST_LINE = 500;
+  private static final int MAX_LINE = 500;
   private static final FileOutputStream OURS = new FileOutputStream(FileDescriptor.err);
 
   private final Thread copying;
@@ -29,30 +29,30 @@ final class ErrorOutput {
         try {
           OURS.write(bytes, 0, count);
         } catch (IOException error) {
-          // Nobody reads what this JVM says; the process must still be able to write.
+          // the standard error of this JVM is closed; the process must still be able to write
         }
       }
     } catch (IOException error) {
-      // Read from a process that has ended: there is no more.
+      // the process has ended
     }
   }
 
   private synchronized void keep(String text) {
     kept.append(text);
-    kept.delete(0, Math.max(0, kept.length() - 2 * LONGEST_LINE));
+    kept.delete(0, Math.max(0, kept.length() - 2 * MAX_LINE));
   }
 
   /** A colon and the last line with text in it; empty if there is none. Waits for the output of an exited process. */
   String lastLine() {
     try {
-      copying.join(TimeUnit.SECONDS.toMillis(1)); // a child that goes on may hold the pipe open
+      copying.join(TimeUnit.SECONDS.toMillis(1)); // a child process may hold the pipe open
     } catch (InterruptedException error) {
       Thread.currentThread().interrupt();
     }
     synchronized (this) {
       String text = kept.toString().strip();
       String line = text.substring(Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1).strip();
-      return line.isEmpty() ? "" : ": " + line.substring(0, Math.min(line.length(), LONGEST_LINE));
+      return line.isEmpty() ? "" : ": " + line.substring(0, Math.min(line.length(), MAX_LINE));
     }
   }
 }

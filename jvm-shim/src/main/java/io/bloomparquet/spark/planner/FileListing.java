@@ -9,8 +9,8 @@ import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 
 /**
- * The files of a scan as the planner is told of them: all sizes (bytes), all modification times (milliseconds), both as
- * big-endian longs, then all paths in UTF-8, each ended by a zero byte. The planner knows a listing again by its bytes.
+ * The files of a scan, as they are sent to the planner: all sizes (bytes) and all modification times (milliseconds) as
+ * big-endian longs, then all paths in UTF-8, each followed by a zero byte. The planner recognizes a listing by its bytes.
  */
 public record FileListing(int count, byte[] bytes) {
 
@@ -29,8 +29,11 @@ public record FileListing(int count, byte[] bytes) {
     }
     byte[] text = paths.toString().getBytes(StandardCharsets.UTF_8);
     long size = 2L * Long.BYTES * files.size() + text.length;
-    if (size > PlannerProcess.LARGEST_FRAME) {
-      throw new PlannerException(files.size() + " files are more than a planner can be told of");
+    if (size > PlannerProcess.MAX_FRAME_BYTES) {
+      throw new PlannerException(
+          String.format(
+              "the listing of %d files takes %d bytes; the planner accepts at most %d",
+              files.size(), size, PlannerProcess.MAX_FRAME_BYTES));
     }
     ByteBuffer buffer = ByteBuffer.allocate(2 * Long.BYTES * files.size() + text.length);
     files.forEach(file -> buffer.putLong(file.getLen()));

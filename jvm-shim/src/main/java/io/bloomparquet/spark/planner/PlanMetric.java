@@ -8,7 +8,7 @@ import java.util.Map;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
-/** A number about a plan, as Spark's UI shows it. All are counted on the driver. */
+/** A count of a plan for Spark's UI. The driver reports it. */
 public final class PlanMetric implements CustomMetric {
   static final String FAILURES = "numPlanningFailures";
 
@@ -17,21 +17,21 @@ public final class PlanMetric implements CustomMetric {
 
   private static List<PlanMetric> all(FileFormat format) {
     String units = format.unit() + "s";
-    List<PlanMetric> found = new ArrayList<>();
-    found.add(new PlanMetric(format.count("Total"), units + " in the files of the scan"));
-    found.add(new PlanMetric(format.count("SkippedByStatistics"), units + " skipped by statistics"));
-    found.add(new PlanMetric(format.count("SkippedByBloomFilter"), units + " skipped by Bloom filter"));
-    found.add(new PlanMetric(format.count("Read"), units + " kept"));
+    List<PlanMetric> metrics = new ArrayList<>();
+    metrics.add(new PlanMetric(format.count("Total"), units + " in the files of the scan"));
+    metrics.add(new PlanMetric(format.count("SkippedByStatistics"), units + " skipped by statistics"));
+    metrics.add(new PlanMetric(format.count("SkippedByBloomFilter"), units + " skipped by Bloom filter"));
+    metrics.add(new PlanMetric(format.count("Read"), units + " kept"));
     if (format == FileFormat.ORC) {
-      found.add(new PlanMetric("numRowGroupsTotal", "row groups within the stripes"));
-      found.add(new PlanMetric("numRowGroupsExcludedByStatistics", "row groups without a match by their statistics"));
-      found.add(new PlanMetric("numRowGroupsExcludedByBloomFilter", "row groups without a match by Bloom filter"));
+      metrics.add(new PlanMetric("numRowGroupsTotal", "row groups in the stripes"));
+      metrics.add(new PlanMetric("numRowGroupsExcludedByStatistics", "row groups in the stripes excluded by statistics"));
+      metrics.add(new PlanMetric("numRowGroupsExcludedByBloomFilter", "row groups in the stripes excluded by Bloom filter"));
     }
-    found.add(new PlanMetric("bloomFilterBytes", "bytes of Bloom filters read"));
-    found.add(new PlanMetric("planningTimeMs", "time of planning " + units + " (ms)"));
-    found.add(new PlanMetric("numFilterErrors", "Bloom filters that could not be used"));
-    found.add(new PlanMetric(FAILURES, "plans that failed, so that everything was read"));
-    return List.copyOf(found);
+    metrics.add(new PlanMetric("bloomFilterBytes", "bytes of Bloom filters read"));
+    metrics.add(new PlanMetric("planningTimeMs", "time of planning " + units + " (ms)"));
+    metrics.add(new PlanMetric("numFilterErrors", "Bloom filters that could not be used"));
+    metrics.add(new PlanMetric(FAILURES, "failed plans (everything was read)"));
+    return List.copyOf(metrics);
   }
 
   private final String name;
@@ -42,7 +42,7 @@ public final class PlanMetric implements CustomMetric {
     this.description = description;
   }
 
-  /** For Spark's UI, which makes one to add numbers up. */
+  /** Spark's UI creates an instance to add numbers up. */
   public PlanMetric() {
     this("", "");
   }

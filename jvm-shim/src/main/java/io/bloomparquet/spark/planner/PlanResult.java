@@ -10,8 +10,8 @@ import java.nio.LongBuffer;
 import java.util.Locale;
 
 /**
- * What the planner answered: the ranges of files to read, sorted by file, the versions of the files that it is about, and
- * what it found out. Or, without ranges, why there is no plan; then everything is read.
+ * The planner's answer: the byte ranges to read, sorted by file, the versions of the files, and counts. Or the reason why
+ * there is no plan; then everything is read.
  */
 public final class PlanResult {
   private static final int FIELDS = 3;
@@ -19,28 +19,28 @@ public final class PlanResult {
 
   private final String notPlanned;
   private final boolean failed;
-  private final JsonNode told;
+  private final JsonNode counts;
   private final LongBuffer numbers;
   private final int ranges;
   private final int versions;
 
-  private PlanResult(String notPlanned, boolean failed, JsonNode told, int versions, ByteBuffer body) {
+  private PlanResult(String notPlanned, boolean failed, JsonNode counts, int versions, ByteBuffer body) {
     this.notPlanned = notPlanned;
     this.failed = failed;
-    this.told = told;
+    this.counts = counts;
     this.numbers = body.asLongBuffer();
     this.versions = versions;
     this.ranges = (numbers.remaining() - FIELDS_OF_VERSION * versions) / FIELDS;
   }
 
   /**
-   * @param told counts, by the names of {@link PlanMetric}
-   * @param versions how many versions of files there are: of all that were planned, or 0
-   * @param body big-endian: all files, all starts, all lengths; then all sizes, modification times, inodes and change
-   *     times of versions
+   * @param counts by the names of {@link PlanMetric}
+   * @param versions the number of file versions: one for each planned file, or 0
+   * @param body big-endian longs: for all ranges the file's position, the start, the length; for all versions the size, the
+   *     modification time, the inode, the change time
    */
-  static PlanResult of(JsonNode told, int versions, ByteBuffer body) {
-    return new PlanResult(null, false, told, versions, body);
+  static PlanResult of(JsonNode counts, int versions, ByteBuffer body) {
+    return new PlanResult(null, false, counts, versions, body);
   }
 
   /** The plan of no files. */
@@ -48,23 +48,23 @@ public final class PlanResult {
     return of(JsonNodeFactory.instance.objectNode().put("rows", 0), 0, ByteBuffer.allocate(0));
   }
 
-  /** Nobody asked for a plan, or none was wanted. */
+  /** No plan was asked for. */
   static PlanResult none(String reason) {
     return new PlanResult(reason, false, JsonNodeFactory.instance.objectNode(), 0, ByteBuffer.allocate(0));
   }
 
-  /** A plan was wanted, and something prevented it. */
+  /** A plan was asked for, and failed. */
   static PlanResult failed(String reason) {
     return new PlanResult(reason, true, JsonNodeFactory.instance.objectNode(), 0, ByteBuffer.allocate(0));
   }
 
-  /** What is wrong here would be a row group that is left out. */
+  /** Rejects an inconsistent answer: a wrong range could skip a row group that matches. */
   void check(int files) throws PlannerException {
     if (ranges < 0 || numbers.remaining() != FIELDS * ranges + FIELDS_OF_VERSION * versions) {
-      throw new PlannerException("the planner answered " + numbers.remaining() + " numbers, which make no ranges");
+      throw new PlannerException("the planner answered " + numbers.remaining() + " numbers, which is no whole number of ranges");
     }
     if (versions != 0 && versions != files) {
-      throw new PlannerException(String.format("the planner answered versions of %d files of %d", versions, files));
+      throw new PlannerException(String.format("the planner answered the versions of %d of %d files", versions, files));
     }
     int before = 0;
     for (int i = 0; i < ranges; i++) {
@@ -89,7 +89,7 @@ public final class PlanResult {
     return ranges;
   }
 
-  /** How many files have something to read. */
+  /** The number of files with a range. */
   public int files() {
     int count = 0;
     for (int i = 0; i < ranges; i++) {
@@ -98,7 +98,7 @@ public final class PlanResult {
     return count;
   }
 
-  /** The place of the range's file among those that were planned. */
+  /** The position of the range's file in the listing. */
   public int file(int range) {
     return (int) numbers.get(range);
   }
@@ -111,7 +111,7 @@ public final class PlanResult {
     return numbers.get(2 * ranges + range);
   }
 
-  /** The version of a file, by its place, that the plan is about; null where the planner does not know it. */
+  /** The version that was planned of the file at this position in the listing; null if the planner does not know it. */
   public FileVersion version(int file) {
     if (versions == 0) {
       return null;
@@ -132,22 +132,22 @@ public final class PlanResult {
     return sum;
   }
 
-  /** At most so many rows will be read; -1 if that is not known. */
+  /** The number of rows in the ranges; -1 if unknown. */
   public long keptRows() {
-    return told.path("rows").asLong(-1);
+    return counts.path("rows").asLong(-1);
   }
 
   long count(String name) {
-    return told.path(name).asLong(0);
+    return counts.path(name).asLong(0);
   }
 
-  /** Everything that is known, for {@code last_plan}. */
+  /** All counts, or the reason, for {@code last_plan}. */
   public ObjectNode toJson() {
     ObjectNode node = JsonNodeFactory.instance.objectNode().put("planned", planned());
     if (!planned()) {
       node.put("reason", notPlanned);
     }
-    told.properties().forEach(entry -> node.set(entry.getKey(), entry.getValue()));
+    counts.properties().forEach(entry -> node.set(entry.getKey(), entry.getValue()));
     return node;
   }
 

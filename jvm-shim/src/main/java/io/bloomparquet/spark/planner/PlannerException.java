@@ -1,6 +1,6 @@
 package io.bloomparquet.spark.planner;
 
-/** Why there is no plan. The message is told to the user. */
+/** There is no plan. The message is for the user. */
 final class PlannerException extends Exception {
   private static final long serialVersionUID = 1L;
 
@@ -10,7 +10,7 @@ final class PlannerException extends Exception {
     this(message, false);
   }
 
-  /** @param fatal whether the user asked for queries to fail by this */
+  /** @param fatal whether the query fails, as by onFilterError=fail */
   PlannerException(String message, boolean fatal) {
     super(message);
     this.fatal = fatal;

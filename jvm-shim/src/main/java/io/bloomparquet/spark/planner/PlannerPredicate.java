@@ -24,22 +24,22 @@ import scala.MatchError;
 import scala.Option;
 
 /**
- * Spark's predicates → what the planner is sent. Whatever is not understood is left out where leaving it out can only
- * keep more row groups; where it cannot be left out, the whole is left out.
+ * Translates Spark's predicates for the planner. The result is weaker than the predicate, never stronger: a part that
+ * cannot be translated is dropped where dropping it can only keep more row groups; else the whole is dropped.
  *
- * <p>The grammar, in JSON: {@code {"and": […]}}, {@code {"or": […]}}, {@code {"not": …}}, and leaves
+ * <p>The result is JSON: {@code {"and": […]}}, {@code {"or": […]}}, {@code {"not": …}}, and leaves
  * {@code {"op": "=", "column": ["address", "city"], "type": "string", "value": "Basel"}} with op one of {@code = <=> < <=
- * > >=}, {@code "in"} with {@code "values"}, {@code "is null"}, {@code "is not null"} and {@code "starts with"}. Types and
- * their values are in {@link PlannerValue}.
+ * > >=}, {@code "in"} with {@code "values"}, {@code "is null"}, {@code "is not null"} and {@code "starts with"}. {@link
+ * PlannerValue} has the types and values.
  */
 public final class PlannerPredicate {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
 
-  /** Set by Spark on a column that was added with a default: files without it are full of that, not of nulls. */
+  /** Spark's mark of a column that was added with a default: files without it have that value, not nulls. */
   private static final String EXISTENCE_DEFAULT = "EXISTS_DEFAULT";
 
-  /** Of JSON: what reads it may recurse. The planner takes And, Or and Not to a depth of 100. */
-  private static final int MOST_DEPTH = 150;
+  /** The deepest JSON that is sent. The planner accepts And, Or and Not to a depth of 100. */
+  private static final int MAX_DEPTH = 150;
 
   private static final Map<String, String> FLIPPED =
       Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
@@ -50,16 +50,16 @@ public final class PlannerPredicate {
   private final FileFormat format;
   private final StructType schema;
   private final StructType partitions;
-  private final String doubt;
+  private final String noPlanReason;
   private final boolean caseSensitive;
 
-  /** @param doubt why the columns may not be those of their names in the files, so that nothing is said of them; or null */
+  /** @param noPlanReason why columns cannot be matched by name, so that nothing is planned; null if they can */
   public PlannerPredicate(
-      SparkSession session, FileFormat format, StructType schema, StructType partitions, String doubt) {
+      SparkSession session, FileFormat format, StructType schema, StructType partitions, String noPlanReason) {
     this.format = format;
     this.schema = schema;
     this.partitions = partitions;
-    this.doubt = doubt;
+    this.noPlanReason = noPlanReason;
     caseSensitive = session.sessionState().conf().caseSensitiveAnalysis();
   }
 
@@ -67,8 +67,8 @@ public final class PlannerPredicate {
     return format;
   }
 
-  public String doubt() {
-    return doubt;
+  public String noPlanReason() {
+    return noPlanReason;
   }
 
   public StructType partitions() {
@@ -79,26 +79,26 @@ public final class PlannerPredicate {
     return caseSensitive;
   }
 
-  /** The conjunction of what is understood of {@code conjuncts}; null if nothing is. */
+  /** The conjunction of those {@code conjuncts} that can be translated; null if none can. */
   public JsonNode ofAll(List<? extends org.apache.spark.sql.catalyst.expressions.Expression> conjuncts) {
-    List<JsonNode> understood = new ArrayList<>();
+    List<JsonNode> translated = new ArrayList<>();
     for (var conjunct : conjuncts) {
-      understood.add(weaker(conjunct));
+      translated.add(weaker(conjunct));
     }
-    return notTooDeep(join("and", understood, true));
+    return notTooDeep(join("and", translated, true));
   }
 
-  /** The same of predicates that arrive while the query runs. */
+  /** @param conjuncts the runtime predicates of one execution */
   public JsonNode ofAll(Predicate[] conjuncts) {
-    List<JsonNode> understood = new ArrayList<>();
+    List<JsonNode> translated = new ArrayList<>();
     for (Predicate conjunct : conjuncts) {
-      understood.add(of(conjunct, true));
+      translated.add(of(conjunct, true));
     }
-    return notTooDeep(join("and", understood, true));
+    return notTooDeep(join("and", translated, true));
   }
 
   private static JsonNode notTooDeep(JsonNode predicate) {
-    return predicate == null || depth(predicate) <= MOST_DEPTH ? predicate : null;
+    return predicate == null || depth(predicate) <= MAX_DEPTH ? predicate : null;
   }
 
   private static int depth(JsonNode node) {
@@ -110,8 +110,8 @@ public final class PlannerPredicate {
   }
 
   /**
-   * Whether a plan by {@code predicate} can be worth its reading of footers. Spark adds IS NOT NULL to every join and
-   * comparison; alone it excludes next to nothing.
+   * Whether a plan can be worth reading footers for. Spark adds IS NOT NULL to every join and comparison; alone it excludes
+   * next to nothing.
    */
   public static boolean isWorthPlanning(JsonNode predicate) {
     if (predicate == null) {
@@ -131,10 +131,7 @@ public final class PlannerPredicate {
     return join("and", both, true);
   }
 
-  /**
-   * And and Or are taken apart here, for Spark translates a predicate either whole or not at all, and one unknown
-   * function inside would cost all the rest.
-   */
+  /** Translates the parts of And and Or one by one: Spark translates a predicate whole or not at all. */
   private JsonNode weaker(org.apache.spark.sql.catalyst.expressions.Expression expression) {
     if (expression instanceof org.apache.spark.sql.catalyst.expressions.And and) {
       return join("and", children(and.left(), and.right()), true);
@@ -152,11 +149,11 @@ public final class PlannerPredicate {
   }
 
   private List<JsonNode> children(org.apache.spark.sql.catalyst.expressions.Expression... expressions) {
-    List<JsonNode> found = new ArrayList<>();
+    List<JsonNode> children = new ArrayList<>();
     for (var expression : expressions) {
-      found.add(weaker(expression));
+      children.add(weaker(expression));
     }
-    return found;
+    return children;
   }
 
   /** @param positive whether the predicate stands under an even number of negations */
@@ -187,11 +184,11 @@ public final class PlannerPredicate {
   }
 
   private JsonNode join(String word, List<Expression> parts, boolean positive, boolean mayDrop) {
-    List<JsonNode> found = new ArrayList<>();
+    List<JsonNode> children = new ArrayList<>();
     for (Expression part : parts) {
-      found.add(part instanceof Predicate child ? of(child, positive) : null);
+      children.add(part instanceof Predicate child ? of(child, positive) : null);
     }
-    return join(word, found, mayDrop);
+    return join(word, children, mayDrop);
   }
 
   private static JsonNode join(String word, List<JsonNode> parts, boolean mayDrop) {
@@ -201,7 +198,7 @@ public final class PlannerPredicate {
     List<JsonNode> known = new ArrayList<>();
     for (JsonNode part : parts) {
       if (part != null && part.has(word)) {
-        part.get(word).forEach(known::add); // a chain of a thousand is flat, not deep
+        part.get(word).forEach(known::add); // keeps a chain of a thousand flat
       } else if (part != null) {
         known.add(part);
       }
@@ -235,7 +232,7 @@ public final class PlannerPredicate {
     for (String name : column.fieldNames()) {
       path.add(name);
     }
-    if (children.length == 1 && !op.equals("in")) { // of no values when the other side of a join has no rows
+    if (children.length == 1 && !op.equals("in")) { // IN has no values when the other side of a join has no rows
       return node;
     }
     String name = PlannerValue.typeName(type);
@@ -257,22 +254,22 @@ public final class PlannerPredicate {
     return op.equals("in") ? node.set("values", values) : children.length == 2 ? node.set("value", values.get(0)) : null;
   }
 
-  /** The types as which Spark shows the columns of a predicate: {@code [[["address", "city"], "string"], …]}. */
-  ArrayNode shownAs(JsonNode predicate) {
-    Map<JsonNode, String> found = new LinkedHashMap<>();
+  /** Spark's types of the columns of a predicate: {@code [[["address", "city"], "string"], …]}. */
+  ArrayNode readerTypes(JsonNode predicate) {
+    Map<JsonNode, String> types = new LinkedHashMap<>();
     for (JsonNode column : predicate.findValues("column")) {
       List<String> path = new ArrayList<>();
       column.forEach(name -> path.add(name.asText()));
-      found.put(column, comparable(path.toArray(String[]::new)).simpleString());
+      types.put(column, comparable(path.toArray(String[]::new)).simpleString());
     }
-    ArrayNode shown = JSON.arrayNode();
-    found.forEach((column, type) -> shown.addArray().add(column).add(type));
-    return shown;
+    ArrayNode pairs = JSON.arrayNode();
+    types.forEach((column, type) -> pairs.addArray().add(column).add(type));
+    return pairs;
   }
 
-  /** The type of a column in whose files the planner finds what Spark would read; else null. */
+  /** The type of a column whose values in the files are what Spark reads; null for other columns. */
   private DataType comparable(String[] path) {
-    if (doubt != null || find(partitions, path[0]) != null) {
+    if (noPlanReason != null || find(partitions, path[0]) != null) {
       return null;
     }
     DataType type = schema;

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.support.DriverSettings;
 import java.io.BufferedInputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
@@ -23,47 +24,48 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 
 /**
- * A Python process that plans, one for each interpreter and as long-lived as this JVM, so that what it remembers serves
- * all sessions and queries. Not one of Spark's own Python workers: those end after a minute of idleness and serve one
- * query at a time.
+ * A Python process that plans. There is one for each interpreter. It lives as long as this JVM, so that its cache serves
+ * all sessions and queries. Spark's own Python workers would not do: they end after an idle minute, and serve one query at
+ * a time.
  *
- * <p>Requests and answers are frames over its standard input and output: a length (int, big-endian) and so many bytes of
- * JSON, a length and so many bytes of data. An answer carries the {@code id} of its request; answers come in any order, and
- * between them, every two seconds while there is work, signs of life. The process ends when its input does, so it cannot
+ * <p>Requests and answers are frames on its standard input and output: the length of some JSON (int, big-endian), the JSON,
+ * the length of some data, the data. An answer has the {@code id} of its request. Answers come in any order. While the
+ * process works it also sends an empty frame every two seconds, as a sign of life. It ends with its input, so it cannot
  * outlive the JVM.
  *
- * <p>A process that ends, or hangs and is ended, fails the requests that wait for it; the next query starts another one.
- * A process that ended before its first answer will do so again, for example because of a missing package: then no other
- * is started for a while. A signal tells nothing about the next process, so there the first two are replaced at once.
+ * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process.
+ * There are two exceptions. A process that exits before its first answer would do so again, for example for a missing
+ * package: the next one starts 30 s later at the earliest. A process that was killed from outside says nothing about the
+ * next one: the first two are replaced at once.
  */
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int VERSION = 3;
 
-  /** Files of the working directory, which is first on the path of such a program, must not shadow modules. */
+  /** Drops the working directory from the module path: its files must not shadow modules. */
   private static final String MAIN =
       "import sys; sys.path[:] = filter(None, sys.path); from pyspark_bloomparquet.jar.planner_worker import main; main()";
 
   private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
-  private static final int MOST_KILLED = 2;
+  private static final int MAX_KILLED = 2;
   private static final long STUCK_NANOS = TimeUnit.MINUTES.toNanos(10);
 
   /**
-   * For how many seconds a process with work may neither send anything nor use the CPU. Four signs of life are missing
-   * then. A process that holds Python's global lock, or is starved on a loaded machine, still uses the CPU now and then.
+   * Seconds in which a working process may neither send a frame nor use the CPU: four signs of life are missing then. A
+   * process that holds Python's global lock, or is starved on a loaded machine, still uses some CPU time.
    */
-  private static final int MOST_IDLE = 8;
+  private static final int MAX_IDLE = 8;
 
-  /** As {@code MOST_IDLE}, before the first frame: imports send no signs of life, and may wait for a slow disk. */
-  private static final int MOST_IDLE_AT_START = 20;
+  /** Before the first frame: imports send no signs of life, and may wait for a slow disk. */
+  private static final int MAX_IDLE_AT_START = 20;
 
-  /** For how many seconds a process with work may send nothing although it uses the CPU. */
-  private static final int MOST_SILENT = 60;
+  /** Seconds in which a working process may send no frame although it uses the CPU. */
+  private static final int MAX_SILENT = 60;
 
-  static final int LARGEST_FRAME = 1 << 30;
-  private static final Map<PythonCommand, PlannerProcess> RUNNING = new ConcurrentHashMap<>();
+  static final int MAX_FRAME_BYTES = 1 << 30;
+  private static final Map<DriverSettings.Python, PlannerProcess> RUNNING = new ConcurrentHashMap<>();
 
-  private final PythonCommand command;
+  private final DriverSettings.Python command;
   private final int killedBefore;
   private final Process process;
   private final ErrorOutput errors;
@@ -76,13 +78,11 @@ final class PlannerProcess {
   private volatile long endedAt;
   private volatile String ended;
 
-  /** @param killedBefore how many processes before this one were killed without an answer */
-  private PlannerProcess(PythonCommand command, int killedBefore) throws IOException {
+  /** @param killedBefore how many processes in a row were killed from outside before their first answer */
+  private PlannerProcess(DriverSettings.Python command, int killedBefore) throws IOException {
     this.command = command;
     this.killedBefore = killedBefore;
-    ProcessBuilder builder =
-        new ProcessBuilder(
-            command.interpreter(), "-c", MAIN);
+    ProcessBuilder builder = new ProcessBuilder(command.interpreter(), "-c", MAIN);
     Map<String, String> environment = builder.environment();
     if (!command.path().isEmpty()) {
       environment.merge("PYTHONPATH", command.path(), (old, more) -> more + File.pathSeparator + old);
@@ -100,8 +100,8 @@ final class PlannerProcess {
     return thread;
   }
 
-  /** The process of an interpreter; started if need be, its imports go on while the caller does other things. */
-  static PlannerProcess of(PythonCommand command) throws PlannerException {
+  /** The process of an interpreter. Starts one if need be, and does not wait for its imports. */
+  static PlannerProcess of(DriverSettings.Python command) throws PlannerException {
     PlannerProcess running = RUNNING.get(command);
     if (running == null || running.ended != null) {
       synchronized (RUNNING) {
@@ -123,7 +123,7 @@ final class PlannerProcess {
     if (frames.get() > 0) {
       return new PlannerProcess(command, 0);
     }
-    boolean again = killed && killedBefore + 1 < MOST_KILLED;
+    boolean again = killed && killedBefore + 1 < MAX_KILLED;
     if (!again && System.nanoTime() - endedAt < RETRY_NANOS) {
       throw new PlannerException(ended);
     }
@@ -135,14 +135,14 @@ final class PlannerProcess {
     long id = ids.incrementAndGet();
     byte[] head = toBytes(request.put("id", id).put("version", VERSION).put("files", listing.count()));
     waiting.put(id, new Waiting(answer, System.nanoTime()));
-    // A pipe takes so much and then blocks until it is read: who waits for the answer must not wait for that.
+    // In another thread: a full pipe blocks, and planningTimeout must hold for the caller.
     try {
       writer.execute(() -> write(head, listing.bytes()));
     } catch (RejectedExecutionException error) {
       failWaiting();
     }
     if (ended != null) {
-      failWaiting(); // whoever ended it may not have seen this request
+      failWaiting(); // the thread that ended it may not have seen this request
     }
     return answer;
   }
@@ -152,8 +152,9 @@ final class PlannerProcess {
   private static byte[] toBytes(ObjectNode request) throws PlannerException {
     try {
       byte[] bytes = JSON.writeValueAsBytes(request);
-      if (bytes.length > LARGEST_FRAME) {
-        throw new PlannerException("a predicate of " + bytes.length + " bytes is more than a planner can be told");
+      if (bytes.length > MAX_FRAME_BYTES) {
+        throw new PlannerException(
+            "the predicate takes " + bytes.length + " bytes; the planner accepts at most " + MAX_FRAME_BYTES);
       }
       return bytes;
     } catch (JsonProcessingException error) {
@@ -169,7 +170,7 @@ final class PlannerProcess {
       requests.write(body);
       requests.flush();
     } catch (IOException error) {
-      if (!hasExited()) { // else whoever receives says how
+      if (!hasExited()) { // else receive() reports the exit
         end("does not read its requests");
       }
     }
@@ -181,29 +182,29 @@ final class PlannerProcess {
         JsonNode head = JSON.readTree(frame(answers));
         ByteBuffer body = ByteBuffer.wrap(frame(answers));
         frames.incrementAndGet();
-        Waiting asker = waiting.remove(head.path("id").asLong());
-        if (asker == null) {
+        Waiting request = waiting.remove(head.path("id").asLong());
+        if (request == null) {
           continue; // a sign of life
         }
         if (head.has("error")) {
-          asker.answer().completeExceptionally(
+          request.answer().completeExceptionally(
               new PlannerException(head.get("error").asText(), head.path("fatal").asBoolean()));
         } else {
-          asker.answer().complete(PlanResult.of(head.path("plan"), head.path("versions").asInt(), body));
+          request.answer().complete(PlanResult.of(head.path("plan"), head.path("versions").asInt(), body));
         }
       }
     } catch (JsonProcessingException error) {
-      end("sent what is no answer (" + error.getOriginalMessage() + ")");
+      end("sent an invalid answer (" + error.getOriginalMessage() + ")");
     } catch (RuntimeException | OutOfMemoryError error) {
-      end("sent what is no answer (" + error.getMessage() + ")");
-    } catch (IOException error) { // the pipe has no other end any more
+      end("sent an invalid answer (" + error.getMessage() + ")");
+    } catch (IOException error) { // the pipe was closed
       end(hasExited() ? null : "closed its output");
     }
   }
 
   /**
-   * Ends the process when it hangs. Counts the seconds in which this thread ran rather than reading a clock, so that a
-   * pause of this JVM is not taken for silence of the planner.
+   * Ends the process when it hangs. Counts its own seconds instead of reading a clock: a pause of this JVM is no silence of
+   * the planner.
    */
   private void watch() {
     long framesBefore = 0;
@@ -228,23 +229,23 @@ final class PlannerProcess {
         silent++;
         idle = cpu.equals(cpuBefore) ? idle + 1 : 0;
         cpuBefore = cpu;
-        if (idle >= (framesBefore == 0 ? MOST_IDLE_AT_START : MOST_IDLE)) {
+        if (idle >= (framesBefore == 0 ? MAX_IDLE_AT_START : MAX_IDLE)) {
           end("gave no sign of life for " + silent + " s and used no CPU time; was it stopped?");
-        } else if (silent >= MOST_SILENT && framesBefore > 0) {
+        } else if (silent >= MAX_SILENT && framesBefore > 0) {
           end("gave no sign of life for " + silent + " s");
         }
       }
     }
   }
 
-  /** What the process and those below it have used; always another value on a system that does not tell. */
+  /** The CPU time of the process and its children. Where the system does not report it, a new value for each call. */
   private Duration cpuTime() {
     return Stream.concat(Stream.of(process.toHandle()), process.descendants())
         .map(each -> each.info().totalCpuDuration().orElseGet(() -> Duration.ofNanos(System.nanoTime())))
         .reduce(Duration.ZERO, Duration::plus);
   }
 
-  /** Gives a process whose pipe broke the time to exit by itself: only then is there an exit code to tell. */
+  /** Waits a little for the process to exit by itself: only then there is an exit code to report. */
   private boolean hasExited() {
     try {
       return process.waitFor(2, TimeUnit.SECONDS);
@@ -254,7 +255,7 @@ final class PlannerProcess {
     }
   }
 
-  /** @param hung what the process did that it has to be ended for; null if it exited by itself */
+  /** @param hung why the process must be killed; null if it exited by itself */
   private void end(String hung) {
     synchronized (this) {
       if (ended != null) {
@@ -264,7 +265,7 @@ final class PlannerProcess {
       endedAt = System.nanoTime();
       ended = describe(hung);
     }
-    // SIGKILL also ends a stopped process; an interpreter that is a script may have the planner as its child.
+    // Descendants too: the interpreter may be a script that runs the planner as its child.
     process.descendants().forEach(ProcessHandle::destroyForcibly);
     process.destroyForcibly();
     failWaiting();
@@ -272,7 +273,7 @@ final class PlannerProcess {
   }
 
   private String describe(String hung) {
-    // One process hangs or is killed once; of one that cannot start, each further one would only be said again.
+    // Without the pid, a planner that cannot start is reported once and not for each attempt.
     String which = hung == null && !killed ? "" : ", process " + process.pid();
     String how =
         hung != null
@@ -284,10 +285,12 @@ final class PlannerProcess {
         command.interpreter(),
         which,
         how,
-        hint ? "; can that Python import pyspark_bloomparquet? Name another by " + PythonCommand.INTERPRETER : "");
+        hint
+            ? "; check that this Python can import pyspark_bloomparquet, or name another in " + DriverSettings.PYTHON
+            : "");
   }
 
-  /** The signal that ended the process, by the convention of shells, which Java's exit values follow; else 0. */
+  /** The signal that ended the process, which Java adds to 128, as shells do; else 0. */
   private int signal() {
     int code = process.exitValue();
     return code > 128 && code <= 128 + 64 ? code - 128 : 0;
@@ -300,10 +303,10 @@ final class PlannerProcess {
 
   private static byte[] frame(DataInputStream stream) throws IOException {
     int length = stream.readInt();
-    if (length < 0 || length > LARGEST_FRAME) {
+    if (length < 0 || length > MAX_FRAME_BYTES) {
       throw new IllegalStateException("a frame of " + length + " bytes");
     }
-    byte[] bytes = stream.readNBytes(length); // grows by what really comes
+    byte[] bytes = stream.readNBytes(length); // allocates as bytes arrive
     if (bytes.length < length) {
       throw new EOFException();
     }

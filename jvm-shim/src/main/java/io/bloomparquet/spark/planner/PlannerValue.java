@@ -26,30 +26,30 @@ import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Literals, in Spark's internal form, as JSON.
+ * Translates literals for the planner, from Spark's internal form to JSON.
  *
  * <table>
  * <caption>Types</caption>
  * <tr><td>boolean; int8, int16, int32, int64</td><td>itself</td></tr>
  * <tr><td>float</td><td>the text of the double with the same value</td></tr>
- * <tr><td>decimal</td><td>its text, with its scale</td></tr>
+ * <tr><td>decimal</td><td>its digits, with its scale</td></tr>
  * <tr><td>string</td><td>itself</td></tr>
- * <tr><td>binary</td><td>base64; also of strings that are not UTF-8</td></tr>
+ * <tr><td>binary</td><td>base64; also for strings that are not UTF-8</td></tr>
  * <tr><td>date</td><td>days since 1970-01-01</td></tr>
- * <tr><td>timestamp, timestamp_ntz</td><td>microseconds since 1970-01-01T00:00, in UTC or of the wall clock</td></tr>
+ * <tr><td>timestamp, timestamp_ntz</td><td>microseconds since 1970-01-01T00:00, in UTC and in local time</td></tr>
  * </table>
  */
 public final class PlannerValue {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
 
-  // What the planner's Python can hold: the years 1 to 9999.
+  // Python's dates have the years 1 to 9999.
   private static final long FIRST_DAY = LocalDate.of(1, 1, 1).toEpochDay();
   private static final long LAST_DAY = LocalDate.of(9999, 12, 31).toEpochDay();
   private static final long MICROS_PER_DAY = 86_400_000_000L;
 
   private PlannerValue() {}
 
-  /** What the planner calls a type; null if its equality is not that of the values in files. */
+  /** The planner's name of a type; null for a type whose equal values may differ in the file. */
   public static String typeName(DataType type) {
     if (type instanceof BooleanType) {
       return "boolean";
@@ -66,7 +66,7 @@ public final class PlannerValue {
     if (type instanceof DecimalType) {
       return "decimal";
     }
-    // Not CHAR and VARCHAR, which are padded and trimmed, and not a collation, by which unequal bytes are equal.
+    // Not CHAR and VARCHAR, which are padded and trimmed. Not a collation, which makes unequal bytes equal.
     if (type.equals(DataTypes.StringType)) {
       return "string";
     }
@@ -82,7 +82,7 @@ public final class PlannerValue {
     return type instanceof TimestampNTZType ? "timestamp_ntz" : null;
   }
 
-  /** Null (not the JSON null, which is SQL's) for a value that the planner could not hold. */
+  /** The JSON of a value. SQL's NULL is JSON's null. Java's null stands for a value that Python cannot represent. */
   static JsonNode of(Object value, DataType type) {
     if (value == null) {
       return NullNode.instance;
@@ -99,7 +99,7 @@ public final class PlannerValue {
     if (value instanceof UTF8String text) {
       byte[] bytes = text.getBytes();
       try {
-        // A decoder that refuses what is no UTF-8, instead of putting another character in its place.
+        // This decoder throws for invalid UTF-8. String's constructor would replace it.
         return JSON.textNode(StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString());
       } catch (CharacterCodingException error) {
         return JSON.objectNode().put("base64", Base64.getEncoder().encodeToString(bytes));
@@ -109,9 +109,9 @@ public final class PlannerValue {
       return JSON.textNode(Base64.getEncoder().encodeToString(bytes));
     }
     long number = ((Number) value).longValue();
-    boolean moment = type instanceof TimestampType || type instanceof TimestampNTZType;
-    long day = moment ? Math.floorDiv(number, MICROS_PER_DAY) : number;
-    boolean held = !(moment || type instanceof DateType) || (day >= FIRST_DAY && day <= LAST_DAY);
-    return held ? JSON.numberNode(number) : null;
+    boolean isTimestamp = type instanceof TimestampType || type instanceof TimestampNTZType;
+    long day = isTimestamp ? Math.floorDiv(number, MICROS_PER_DAY) : number;
+    boolean fits = !(isTimestamp || type instanceof DateType) || (day >= FIRST_DAY && day <= LAST_DAY);
+    return fits ? JSON.numberNode(number) : null;
   }
 }

@@ -5,9 +5,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 
-/** A planner's predicate for EXPLAIN: short, and much like SQL. */
+/** Formats a planner predicate for EXPLAIN, in the style of SQL. */
 public final class PredicateText {
-  private static final int MOST_VALUES = 5;
+  private static final int MAX_VALUES = 5;
 
   private PredicateText() {}
 
@@ -32,19 +32,19 @@ public final class PredicateText {
     if (op.equals("in")) {
       List<String> values = new ArrayList<>();
       JsonNode all = node.get("values");
-      for (int i = 0; i < all.size() && i < MOST_VALUES; i++) {
-        values.add(shown(all.get(i)));
+      for (int i = 0; i < all.size() && i < MAX_VALUES; i++) {
+        values.add(valueText(all.get(i)));
       }
-      if (all.size() > MOST_VALUES) {
-        values.add("… " + (all.size() - MOST_VALUES) + " more");
+      if (all.size() > MAX_VALUES) {
+        values.add("… " + (all.size() - MAX_VALUES) + " more");
       }
       return column + " IN (" + String.join(", ", values) + ")";
     }
-    String told = column + " " + op.toUpperCase(Locale.ROOT);
-    return node.has("value") ? told + " " + shown(node.get("value")) : told;
+    String text = column + " " + op.toUpperCase(Locale.ROOT);
+    return node.has("value") ? text + " " + valueText(node.get("value")) : text;
   }
 
-  private static String shown(JsonNode value) {
+  private static String valueText(JsonNode value) {
     String text = value.isTextual() ? value.asText() : value.toString();
     return text.length() > 40 ? text.substring(0, 40) + "…" : text;
   }

@@ -12,52 +12,51 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * The zone of the clock that shows a TIMESTAMP of ORC: the reader's JVM has it, which is the executor's, whatever zone
- * the session has. Such a timestamp is what a clock showed where it was written, and is taken for the moment at which the
- * reader's clock shows the same.
+ * The time zone in which ORC's reader interprets a TIMESTAMP. ORC stores local time. Its reader takes it for local time in
+ * the default zone of its JVM, which is the executor's; the session's zone plays no part.
  */
 final class ReaderZone {
   private static final Pattern SET = Pattern.compile("(?:^|\\s)-Duser\\.timezone=(\\S+)");
 
   private ReaderZone() {}
 
-  /** Null where it is not known, as executors elsewhere may have any unless their options name one. */
+  /** Null if unknown: remote executors may have any zone, unless their options set one. */
   static TimeZone of(SparkContext context) {
     return context.isLocal() ? TimeZone.getDefault() : ofExecutors(context.getConf());
   }
 
-  /** As Spark hands them to executors: the user's behind the defaults, and of two the JVM takes the last. */
+  /** Spark appends the user's options to the defaults, and the JVM takes the last value. */
   static TimeZone ofExecutors(SparkConf conf) {
     String options =
         conf.get("spark.executor.defaultJavaOptions", "") + " " + conf.get("spark.executor.extraJavaOptions", "");
-    String found = null;
+    String zone = null;
     for (Matcher matcher = SET.matcher(options); matcher.find(); ) {
-      found = matcher.group(1);
+      zone = matcher.group(1);
     }
-    return found == null ? null : TimeZone.getTimeZone(found);
+    return zone == null ? null : TimeZone.getTimeZone(zone);
   }
 
   /**
-   * Tells the planner of the clock: the zone's name, and by how many milliseconds it is ahead of UTC at each moment of
-   * {@code predicate}, for what the planner knows of zones may be of another year.
+   * Adds the zone's name to a request, and its offset from UTC (ms) at each timestamp of {@code predicate}: the planner's
+   * time zone database may be of another version.
    */
-  static void tell(TimeZone zone, JsonNode predicate, ObjectNode request) {
+  static void addTo(ObjectNode request, TimeZone zone, JsonNode predicate) {
     request.put("timeZone", zone == null ? null : zone.toZoneId().getId());
     ArrayNode offsets = request.putArray("offsets");
     if (zone != null) {
-      tell(zone, predicate, offsets);
+      addOffsets(zone, predicate, offsets);
     }
   }
 
-  private static void tell(TimeZone zone, JsonNode node, ArrayNode offsets) {
+  private static void addOffsets(TimeZone zone, JsonNode node, ArrayNode offsets) {
     if (!node.path("type").asText().equals(PlannerValue.typeName(DataTypes.TimestampType))) {
-      node.forEach(part -> tell(zone, part, offsets));
+      node.forEach(part -> addOffsets(zone, part, offsets));
       return;
     }
     for (JsonNode value : node.has("values") ? node.get("values") : List.of(node.get("value"))) {
       if (!value.isNull()) {
-        long moment = value.asLong();
-        offsets.addArray().add(moment).add(zone.getOffset(Math.floorDiv(moment, 1000)));
+        long micros = value.asLong();
+        offsets.addArray().add(micros).add(zone.getOffset(Math.floorDiv(micros, 1000)));
       }
     }
   }

@@ -1,73 +1,32 @@
 package io.bloomparquet.spark.planner;
 
 import io.bloomparquet.spark.support.DriverSettings;
-import java.util.Arrays;
-import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.spark.SparkFiles;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * The options of a load that say whether and how it is planned. All other options are Spark's.
+ * Whether and how a load is planned.
  *
- * @param pushFilters whether the filters of queries are planned by
- * @param planner what the planner is sent of them, and of the driver's settings
+ * @param planning {@code auto}, {@code driver} or {@code off}
+ * @param maxFiles with {@code auto}, more files are not planned
+ * @param pushFilters whether the filters of queries are used
+ * @param planner the options that are sent to the planner
  */
 public record ScanOptions(
-    Planning planning,
-    long timeoutMillis,
-    int maxFiles,
-    boolean pushFilters,
-    Map<String, String> planner) {
+    String planning, long timeoutMillis, int maxFiles, boolean pushFilters, Map<String, String> planner) {
+  static final String AUTO = "auto";
+  static final String OFF = "off";
 
-  private interface Choice {
-    String name();
-
-    default String text() {
-      return name().toLowerCase(Locale.ROOT);
-    }
-  }
-
-  /** When row groups are planned on the driver. */
-  enum Planning implements Choice {
-    /** Unless there are too many files. */
-    AUTO,
-    DRIVER,
-    OFF
-  }
-
-  /** Whether queries' filters prune; with the jar, automatically is always. */
-  private enum PushFilters implements Choice {
-    AUTO,
-    ON,
-    OFF
-  }
-
-  /** What becomes of a row group whose filter cannot be used. */
-  private enum OnFilterError implements Choice {
-    KEEP,
-    FAIL
-  }
-
-  private enum Flag implements Choice {
-    TRUE,
-    FALSE
-  }
-
-  static final String DEFAULT_TIMEOUT = "30s";
-  static final int DEFAULT_MAX_FILES = 100_000;
-
-  /**
-   * Checks the values, and throws {@link IllegalArgumentException}. The names are checked by {@code OptionNames}.
-   */
+  /** Checks the values, and throws {@link IllegalArgumentException}. {@code OptionNames} checks the names. */
   public static ScanOptions of(CaseInsensitiveStringMap options, DriverSettings driver) {
     Map<String, String> planner = new TreeMap<>();
-    planner.put("onFilterError", choice(options, "onFilterError", OnFilterError.values(), OnFilterError.KEEP).text());
-    planner.put("cache", choice(options, "cache", Flag.values(), Flag.TRUE).text());
+    planner.put("onFilterError", choice(options, "onFilterError", "keep", "fail"));
+    planner.put("cache", choice(options, "cache", "true", "false"));
     planner.put("cacheMaxBytes", String.valueOf(driver.cacheMaxBytes()));
     if (driver.cacheDirectory() != null) {
       planner.put("cacheDirectory", driver.cacheDirectory());
@@ -75,35 +34,25 @@ public record ScanOptions(
     if (options.get("keyProvider") != null) {
       driver.checkKeyProvider(options.get("keyProvider"));
       planner.put("keyProvider", options.get("keyProvider"));
-      if (!SparkFiles.getRootDirectory().equals(".")) { // of a process that has no such place
+      if (!SparkFiles.getRootDirectory().equals(".")) { // the default of a process without shipped files
         planner.put("shippedFiles", SparkFiles.getRootDirectory());
       }
     }
     return new ScanOptions(
-        choice(options, "planning", Planning.values(), Planning.AUTO),
-        millis(options, "planningTimeout", DEFAULT_TIMEOUT),
-        count(options, "maxFilesPlannedOnDriver", DEFAULT_MAX_FILES),
-        choice(options, "pushFilters", PushFilters.values(), PushFilters.AUTO) != PushFilters.OFF,
+        choice(options, "planning", AUTO, "driver", OFF),
+        millis(options, "planningTimeout", "30s"),
+        count(options, "maxFilesPlannedOnDriver", "100000"),
+        !choice(options, "pushFilters", AUTO, "on", OFF).equals(OFF),
         planner);
   }
 
-  private static <E extends Choice> E choice(
-      CaseInsensitiveStringMap options, String name, E[] choices, E byDefault) {
-    String given = options.get(name);
-    if (given == null) {
-      return byDefault;
-    }
-    for (E each : choices) {
-      if (each.name().equalsIgnoreCase(given.trim())) {
-        return each;
-      }
-    }
-    throw wrong(
-        name,
-        given,
-        Arrays.stream(choices)
-            .map(Choice::text)
-            .collect(Collectors.joining(", ")));
+  /** One of {@code choices}, of which the first is the default. */
+  private static String choice(CaseInsensitiveStringMap options, String name, String... choices) {
+    String given = options.getOrDefault(name, choices[0]);
+    return Stream.of(choices)
+        .filter(each -> each.equalsIgnoreCase(given.trim()))
+        .findFirst()
+        .orElseThrow(() -> wrong(name, given, String.join(", ", choices)));
   }
 
   private static long millis(CaseInsensitiveStringMap options, String name, String byDefault) {
@@ -114,23 +63,20 @@ public record ScanOptions(
         return millis;
       }
     } catch (NumberFormatException error) {
-      // told below
+      // the message below says what was expected
     }
     throw wrong(name, given, "a duration as Spark writes them, such as 500ms or 30s");
   }
 
-  private static int count(CaseInsensitiveStringMap options, String name, int byDefault) {
-    String given = options.get(name);
-    if (given == null) {
-      return byDefault;
-    }
+  private static int count(CaseInsensitiveStringMap options, String name, String byDefault) {
+    String given = options.getOrDefault(name, byDefault);
     try {
       int count = Integer.parseInt(given.trim());
       if (count > 0) {
         return count;
       }
     } catch (NumberFormatException error) {
-      // told below
+      // the message below says what was expected
     }
     throw wrong(name, given, "a whole number from 1 up");
   }

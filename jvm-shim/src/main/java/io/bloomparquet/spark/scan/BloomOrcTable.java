@@ -42,7 +42,7 @@ public final class BloomOrcTable extends PrunedTable {
   }
 
   @Override
-  String doubt(CaseInsensitiveStringMap options) {
+  String noPlanReason(CaseInsensitiveStringMap options) {
     Configuration conf = session().sessionState().newHadoopConfWithOptions(Scala.map(options));
     for (OrcConf each : DELICATE) {
       String set = conf.get(each.getAttribute());

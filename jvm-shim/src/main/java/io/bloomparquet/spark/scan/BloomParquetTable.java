@@ -31,7 +31,7 @@ public final class BloomParquetTable extends PrunedTable {
 
   /** With field ids, Spark looks for columns under other names than the planner would. */
   @Override
-  String doubt(CaseInsensitiveStringMap options) {
+  String noPlanReason(CaseInsensitiveStringMap options) {
     return session().sessionState().conf().parquetFieldIdReadEnabled() && ParquetUtils.hasFieldIds(schema())
         ? "columns are found by their ids"
         : null;

@@ -106,6 +106,6 @@ final class PrunedScanBuilder
    */
   private List<Expression> pushable() {
     return where.pushable(
-        predicates.partitions(), predicates.format() == FileFormat.PARQUET && predicates.doubt() == null);
+        predicates.partitions(), predicates.format() == FileFormat.PARQUET && predicates.noPlanReason() == null);
   }
 }

@@ -114,7 +114,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   abstract FileScanBuilder newFileScanBuilder(CaseInsensitiveStringMap options);
 
   /** Why a reader with these options may not read what the files say by the names of the columns; null if it does. */
-  abstract String doubt(CaseInsensitiveStringMap options);
+  abstract String noPlanReason(CaseInsensitiveStringMap options);
 
   SparkSession session() {
     return session;
@@ -230,7 +230,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     StructType schema = schema();
     requireRightOptions();
     PlannerPredicate predicates =
-        new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), doubt(merged));
+        new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), noPlanReason(merged));
     OptionNames.check(format(), given.asCaseSensitiveMap());
     return new PrunedScanBuilder(
         session, newFileScanBuilder(merged), schema, predicates, scanOptions(merged), where);

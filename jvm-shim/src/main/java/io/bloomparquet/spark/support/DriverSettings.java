@@ -17,7 +17,7 @@ import org.apache.spark.sql.internal.SQLConf;
  */
 public record DriverSettings(List<String> keyProviders, String cacheDirectory, long cacheMaxBytes) {
   public static final String PYTHON = "spark.bloomparquet.python";
-  public static final String PYTHON_PATH = "spark.bloomparquet.pythonPath";
+  private static final String PYTHON_PATH = "spark.bloomparquet.pythonPath";
   static final String KEY_PROVIDERS = "spark.bloomparquet.keyProviders";
   static final String CACHE_DIRECTORY = "spark.bloomparquet.cacheDirectory";
   static final String CACHE_MAX_BYTES = "spark.bloomparquet.cacheMaxBytes";
@@ -82,9 +82,25 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
             keyProviders.isEmpty() ? "none" : String.join(", ", keyProviders)));
   }
 
-  /** The first value that the application's settings have for {@code names}; empty if none. */
-  public static String first(SparkContext context, String... names) {
+  /**
+   * The Python that plans.
+   *
+   * @param path directories to add to its PYTHONPATH; may be empty
+   */
+  public record Python(String interpreter, String path) {}
+
+  /** The Python that the application's settings name; without one, that of Spark's own Python workers. */
+  public static Python python(SparkContext context) {
     SparkConf conf = context.getConf();
-    return Stream.of(names).map(name -> conf.get(name, "")).filter(value -> !value.isBlank()).findFirst().orElse("");
+    String interpreter =
+        Stream.of(
+                conf.get(PYTHON, ""),
+                conf.get("spark.pyspark.driver.python", ""),
+                conf.get("spark.pyspark.python", ""),
+                System.getenv().getOrDefault("PYSPARK_PYTHON", ""))
+            .filter(each -> !each.isBlank())
+            .findFirst()
+            .orElse("python3");
+    return new Python(interpreter, conf.get(PYTHON_PATH, "").isBlank() ? "" : conf.get(PYTHON_PATH));
   }
 }
