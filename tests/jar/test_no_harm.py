@@ -82,7 +82,7 @@ BROKEN = {
     "it ends after it was asked": ("head -c 10 >/dev/null; exit 4", "exited with code 4"),
     "it prints text": ("echo hello, I am no planner; sleep 60", "sent an invalid answer"),
     "it prints text whose length is possible": ("echo 1234567890123; exit 0", "exited with code 0"),
-    "it prints frames that are no JSON": (r"printf '\000\000\000\003abc\000\000\000\000'; sleep 60", "no answer"),
+    "it prints frames that are no JSON": (r"printf '\000\000\000\003abc\000\000\000\000'; sleep 60", "invalid answer"),
     "it prints frames of other JSON": (
         r"printf '\000\000\000\002[]\000\000\000\000'; head -c 1 >/dev/null; exit 5",
         "exited with code 5",

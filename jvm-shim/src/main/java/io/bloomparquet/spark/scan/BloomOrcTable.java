@@ -16,10 +16,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** ORC files. */
+/** A table of ORC files. */
 public final class BloomOrcTable extends PrunedTable {
-  /** Settings by which ORC's reader gives other columns, other values or other parts of a file than a plan is of. */
-  private static final List<OrcConf> DELICATE =
+  /** Settings by which ORC's reader may return other columns or values than the planner assumes. */
+  private static final List<OrcConf> UNPLANNABLE =
       List.of(
           OrcConf.FORCE_POSITIONAL_EVOLUTION,
           OrcConf.INCLUDE_COLUMNS,
@@ -44,13 +44,13 @@ public final class BloomOrcTable extends PrunedTable {
   @Override
   String noPlanReason(CaseInsensitiveStringMap options) {
     Configuration conf = session().sessionState().newHadoopConfWithOptions(Scala.map(options));
-    for (OrcConf each : DELICATE) {
+    for (OrcConf each : UNPLANNABLE) {
       String set = conf.get(each.getAttribute());
       if (set == null && each.getHiveConfName() != null) {
         set = conf.get(each.getHiveConfName());
       }
       if (set != null && !set.trim().equalsIgnoreCase(String.valueOf(each.getDefaultValue()))) {
-        return String.format("%s is %s, by which files are not read as they are", each.getAttribute(), set);
+        return String.format("%s is %s, by which ORC's reader may return other columns or values", each.getAttribute(), set);
       }
     }
     return null;

@@ -13,7 +13,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** Parquet files. */
+/** A table of Parquet files. */
 public final class BloomParquetTable extends PrunedTable {
   public BloomParquetTable(TableDefinition definition) {
     super(definition);
@@ -29,11 +29,10 @@ public final class BloomParquetTable extends PrunedTable {
     return new ParquetScanBuilder(session(), fileIndex(), schema(), dataSchema(), options);
   }
 
-  /** With field ids, Spark looks for columns under other names than the planner would. */
   @Override
   String noPlanReason(CaseInsensitiveStringMap options) {
     return session().sessionState().conf().parquetFieldIdReadEnabled() && ParquetUtils.hasFieldIds(schema())
-        ? "columns are found by their ids"
+        ? "columns are matched by field id, not by name"
         : null;
   }
 

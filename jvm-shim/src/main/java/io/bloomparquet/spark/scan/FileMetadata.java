@@ -20,17 +20,17 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The hidden column {@code _metadata}, which Spark has for files that it reads by version 1 of its sources: the file of
- * each row, and the row's place in it.
+ * The hidden column {@code _metadata} with the file of each row and the row's index in it. Spark has it for files that it
+ * reads through V1 data sources only.
  *
- * @param fields those of its fields that were asked for
+ * @param fields the fields that the query reads
  */
 record FileMetadata(StructType fields) implements Serializable {
   static final String NAME = FileFormat$.MODULE$.METADATA_NAME();
 
   private static final String ROW_INDEX = ParquetFileFormat.ROW_INDEX();
 
-  /** Under this name Spark's Parquet reader counts rows. */
+  /** The column by which Spark's Parquet reader returns row indexes. */
   private static final StructField ROW_INDEX_READ =
       new StructField(
           ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME(),
@@ -63,20 +63,20 @@ record FileMetadata(StructType fields) implements Serializable {
     };
   }
 
-  /** What of it is among {@code asked}, in a table without such a column of its own; null if nothing is. */
-  static FileMetadata in(StructType asked, StructType table) {
+  /** The metadata column among {@code requested}; null if it is not, or if the table has a column of that name. */
+  static FileMetadata in(StructType requested, StructType table) {
     boolean own = Arrays.asList(table.fieldNames()).contains(NAME);
-    return own || !Arrays.asList(asked.fieldNames()).contains(NAME)
+    return own || !Arrays.asList(requested.fieldNames()).contains(NAME)
         ? null
-        : new FileMetadata((StructType) asked.apply(NAME).dataType());
+        : new FileMetadata((StructType) requested.apply(NAME).dataType());
   }
 
-  static StructType without(StructType asked) {
+  static StructType without(StructType requested) {
     return new StructType(
-        Arrays.stream(asked.fields()).filter(field -> !field.name().equals(NAME)).toArray(StructField[]::new));
+        Arrays.stream(requested.fields()).filter(field -> !field.name().equals(NAME)).toArray(StructField[]::new));
   }
 
-  /** {@code columns}, and what else must be read of the files. */
+  /** {@code columns}, and the row index if it must be read. */
   StructType withRead(StructType columns) {
     return hasRowIndex() ? columns.add(ROW_INDEX_READ) : columns;
   }
@@ -85,7 +85,7 @@ record FileMetadata(StructType fields) implements Serializable {
     return DataTypes.createStructField(NAME, fields, false);
   }
 
-  /** The column of {@code read} that the field is, rather than a fact about the file; null if it is not. */
+  /** The column that the reader returns for the field; null for a field that depends on the file only. */
   String readAs(String field) {
     return field.equals(ROW_INDEX) ? ROW_INDEX_READ.name() : null;
   }
@@ -94,8 +94,8 @@ record FileMetadata(StructType fields) implements Serializable {
     return Arrays.asList(fields.fieldNames()).contains(ROW_INDEX);
   }
 
-  /** The facts about the file that is being read, in the order of the fields; null where the field is read. */
-  InternalRow of(PartitionedFile file) {
+  /** The values that depend on the file, in the order of the fields; null for a field that is read. */
+  InternalRow valuesOf(PartitionedFile file) {
     Object[] values =
         Arrays.stream(fields.fieldNames())
             .map(
@@ -108,7 +108,7 @@ record FileMetadata(StructType fields) implements Serializable {
     return new GenericInternalRow(values);
   }
 
-  /** Which file of its partition a reader is at; most often still at {@code before}, if that is not null. */
+  /** The file of the partition that is being read; {@code before} is a guess, or null. */
   static PartitionedFile current(FilePartition partition, PartitionedFile before) {
     long start = InputFileBlockHolder.getStartOffset();
     String path = InputFileBlockHolder.getInputFilePath().toString();

@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.sources.InsertableRelation;
 
-/** Rows into the files of a table, by Spark's own writer of files. */
+/** Writes rows into the files of a table, by Spark's DataFrameWriter. */
 final class FileWrite implements SupportsTruncate {
   private final String format;
   private final List<String> paths;
@@ -34,7 +34,7 @@ final class FileWrite implements SupportsTruncate {
   @Override
   public WriteBuilder truncate() {
     mode = SaveMode.Overwrite;
-    // All of it, whatever the session says of partitions.
+    // all partitions, whatever the session's setting
     options.put("partitionOverwriteMode", "static");
     return this;
   }
@@ -47,7 +47,7 @@ final class FileWrite implements SupportsTruncate {
         return (rows, overwrite) -> {
           if (paths.size() != 1) {
             throw new IllegalArgumentException(
-                "a table of " + paths.size() + " paths cannot be written to; expected one: " + paths);
+                "a table with " + paths.size() + " paths cannot be written to; expected one path: " + paths);
           }
           DataFrameWriter<Row> writer = rows.write().format(format).options(options).mode(mode);
           String[] columns = Arrays.stream(partitioning).map(FileWrite::column).toArray(String[]::new);

@@ -47,9 +47,9 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
-/** A condition that belongs to a load: its rows are those for which the condition is TRUE, whatever a query adds. */
+/** The predicate of the option {@code where}: a load has only the rows for which it is TRUE. */
 final class LoadPredicate {
-  /** What brings literals to the column's side and type; the whole optimizer would see that there are no rows. */
+  /** Normalise comparisons to {@code column op literal}. The whole optimizer would see that the relation is empty. */
   private static final List<Rule<LogicalPlan>> RULES =
       List.of(
           ConstantFolding$.MODULE$,
@@ -71,15 +71,15 @@ final class LoadPredicate {
     this.condition = condition;
   }
 
-  /** The load is all of its rows. */
+  /** All rows. */
   static LoadPredicate none(StructType schema) {
     return new LoadPredicate(schema, List.of(), Literal.create(true, DataTypes.BooleanType));
   }
 
   /**
-   * Parses and resolves {@code sql} as Spark would now in {@code SELECT * … WHERE sql}; Spark's errors pass through.
+   * Parses and resolves {@code sql} like Spark in {@code SELECT * … WHERE sql}. Throws Spark's errors.
    *
-   * @param zone the time zone that {@code sql} is meant in; null for the session's
+   * @param zone the time zone of literals; null for the session's
    */
   static LoadPredicate of(SparkSession session, String sql, StructType schema, String zone) {
     if (zone == null) {
@@ -97,38 +97,38 @@ final class LoadPredicate {
     LogicalPlan plan = session.sessionState().analyzer().execute(new Filter(parsed, rows));
     session.sessionState().analyzer().checkAnalysis(plan);
     plan = ComputeCurrentTime$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(plan));
-    // Functions that are defined in SQL become plans of their own around the condition.
+    // A function that is defined in SQL adds plan nodes around the condition.
     if (!(plan instanceof Filter analyzed && analyzed.child() instanceof LocalRelation)) {
-      throw notOfRows(sql);
+      throw unsupported(sql);
     }
     plan = new Filter(inline(analyzed.condition(), columns, new HashMap<>()), analyzed.child());
     for (Rule<LogicalPlan> rule : RULES) {
       plan = rule.apply(plan);
     }
     Expression condition = ((Filter) plan).condition();
-    if (SubqueryExpression$.MODULE$.hasSubquery(condition) || !condition.deterministic() || !isOfRows(condition)) {
-      throw notOfRows(sql);
+    if (SubqueryExpression$.MODULE$.hasSubquery(condition) || !condition.deterministic() || !isEvaluable(condition)) {
+      throw unsupported(sql);
     }
     return new LoadPredicate(schema, columns, condition);
   }
 
-  private static IllegalArgumentException notOfRows(String sql) {
+  private static IllegalArgumentException unsupported(String sql) {
     return new IllegalArgumentException(
         "option where is '"
             + sql
-            + "'; expected a condition that each row answers by itself: without subqueries, random values, functions in "
-            + "Python or defined in SQL, and the current user; use .where(…) for these");
+            + "'; expected a condition on the columns of one row, without subqueries, random values, Python or SQL "
+            + "functions, and the current user; use .where(…) for these");
   }
 
-  /** Whether a task can evaluate {@code expression}, without the planning that a whole query gets. */
-  private static boolean isOfRows(Expression expression) {
+  /** Whether a task can evaluate {@code expression} as it is. */
+  private static boolean isEvaluable(Expression expression) {
     boolean itself = !(expression instanceof Unevaluable) || expression instanceof Attribute;
-    return itself && Scala.list(expression.children()).stream().allMatch(LoadPredicate::isOfRows);
+    return itself && Scala.list(expression.children()).stream().allMatch(LoadPredicate::isEvaluable);
   }
 
   /**
-   * BETWEEN and the like name a common part and refer to it; only a whole query's optimizer makes columns of such. Columns
-   * get the names that they have in the schema: SQL may write them in another case.
+   * Replaces references to common expressions, as in BETWEEN, by the expressions: only the whole optimizer does that. Gives
+   * columns their names in the schema: SQL may write them in another case.
    */
   private static Expression inline(
       Expression expression, List<Attribute> columns, Map<CommonExpressionId, Expression> parts) {
@@ -155,7 +155,6 @@ final class LoadPredicate {
     }
   }
 
-  /** Two conditions are equal if they are the same expression, resolved by the same settings, over the same columns. */
   @Override
   public boolean equals(Object other) {
     return other instanceof LoadPredicate that && schema.equals(that.schema) && byPosition().equals(that.byPosition());
@@ -166,17 +165,17 @@ final class LoadPredicate {
     return byPosition().hashCode();
   }
 
-  /** A text that only equal conditions share. */
+  /** A text that only equal predicates share. */
   String id() {
     try {
       String text = schema.json() + byPosition().toJSON();
       return UUID.nameUUIDFromBytes(text.getBytes(StandardCharsets.UTF_8)).toString();
     } catch (RuntimeException error) {
-      return UUID.randomUUID().toString(); // of an expression that has no such text
+      return UUID.randomUUID().toString(); // this expression has no JSON
     }
   }
 
-  /** The condition without the ids that each load gives its columns. */
+  /** The condition with positions instead of the column ids, which differ between loads. */
   private Expression byPosition() {
     return byPosition(condition).canonicalized();
   }
@@ -196,48 +195,48 @@ final class LoadPredicate {
   }
 
   List<Expression> conjuncts() {
-    List<Expression> found = new ArrayList<>();
-    split(condition, found);
-    found.removeIf(each -> each instanceof Literal literal && Boolean.TRUE.equals(literal.value()));
-    return found;
+    List<Expression> conjuncts = new ArrayList<>();
+    split(condition, conjuncts);
+    conjuncts.removeIf(each -> each instanceof Literal literal && Boolean.TRUE.equals(literal.value()));
+    return conjuncts;
   }
 
   /**
-   * The conjuncts that Spark's reader may be told of. Not those by which it leaves out rows that match: parquet-java
-   * knows 0.0 from -0.0 and has no NaN in its bounds, and takes a dot in a name for the way into a struct. A query's
-   * own conjuncts are Spark's to push or not, and the rows are then those of {@code spark.read.parquet}.
+   * The conjuncts that Spark's reader may apply without losing rows. parquet-java distinguishes 0.0 from -0.0, has no NaN in
+   * its bounds, and takes a dot in a name for a path into a struct. Conjuncts of queries are not checked: for them, the rows
+   * are those of {@code spark.read.parquet}.
    *
-   * @param partitions columns that are not in the files
-   * @param byName whether the other columns have the same names there; parquet-java is always asked by name
+   * @param partitions the partition columns
+   * @param byName whether the files have the other columns by the same names; parquet-java filters by name
    */
   List<Expression> pushable(StructType partitions, boolean byName) {
-    Set<String> outside = Set.of(partitions.fieldNames());
-    List<Expression> found = new ArrayList<>(conjuncts());
-    found.removeIf(
+    Set<String> partitionNames = Set.of(partitions.fieldNames());
+    List<Expression> pushable = conjuncts();
+    pushable.removeIf(
         conjunct ->
             Scala.list(conjunct.references().toSeq()).stream()
-                .anyMatch(column -> !outside.contains(column.name()) && (isDelicate(column) || !byName)));
-    return found;
+                .anyMatch(column -> !partitionNames.contains(column.name()) && (isUnsafe(column) || !byName)));
+    return pushable;
   }
 
-  private static boolean isDelicate(Attribute column) {
+  private static boolean isUnsafe(Attribute column) {
     return column.name().contains(".")
         || column.dataType().existsRecursively(type -> type instanceof FloatType || type instanceof DoubleType);
   }
 
-  private static void split(Expression expression, List<Expression> found) {
+  private static void split(Expression expression, List<Expression> conjuncts) {
     if (expression instanceof And and) {
-      split(and.left(), found);
-      split(and.right(), found);
+      split(and.left(), conjuncts);
+      split(and.right(), conjuncts);
     } else {
-      found.add(expression);
+      conjuncts.add(expression);
     }
   }
 
-  /** {@code asked}, and the columns that the condition looks at, these whole. */
-  StructType withColumns(StructType asked) {
+  /** {@code requested}, and all fields of the columns that the condition reads. */
+  StructType withColumns(StructType requested) {
     Map<String, StructField> all = new LinkedHashMap<>();
-    Arrays.stream(asked.fields()).forEach(field -> all.put(field.name(), field));
+    Arrays.stream(requested.fields()).forEach(field -> all.put(field.name(), field));
     Set<String> tested =
         Scala.list(condition.references().toSeq()).stream().map(Attribute::name).collect(Collectors.toSet());
     Arrays.stream(schema.fields())
@@ -247,11 +246,11 @@ final class LoadPredicate {
   }
 
   /**
-   * From rows of {@code read}, which has all of {@link #withColumns}, to the rows and columns that were asked for.
+   * The adapter from {@code read}, which has all of {@link #withColumns}, to the rows and columns that were requested.
    *
-   * @param metadata what to add of {@code _metadata}; null if nothing
+   * @param metadata the metadata to append; null for none
    */
-  RowAdapter over(StructType read, StructType asked, FileMetadata metadata) {
+  RowAdapter adapter(StructType read, StructType requested, FileMetadata metadata) {
     List<Attribute> input = new ArrayList<>();
     for (StructField field : read.fields()) {
       input.add(
@@ -260,7 +259,7 @@ final class LoadPredicate {
               .findFirst()
               .orElseGet(() -> DataTypeUtils.toAttribute(field)));
     }
-    Set<String> names = Set.of(asked.fieldNames());
+    Set<String> names = Set.of(requested.fieldNames());
     List<StructField> output =
         new ArrayList<>(Arrays.stream(read.fields()).filter(field -> names.contains(field.name())).toList());
     if (metadata != null) {

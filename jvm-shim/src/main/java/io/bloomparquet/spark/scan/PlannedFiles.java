@@ -35,17 +35,19 @@ import org.apache.spark.sql.execution.datasources.v2.FileScan;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
-/** The files of a scan, what the planner kept of them, and the partitions that this makes. */
+/** The files of a scan, their plan, and the partitions that read what the plan keeps. */
 final class PlannedFiles {
-  private static final int MANY_PIECES = 32;
-  private static final String EXECUTION = "spark.sql.execution.id";
+  /** In a file with more ranges than this, ranges are merged across small gaps. */
+  private static final int MANY_RANGES = 32;
+
+  private static final String EXECUTION_ID = "spark.sql.execution.id";
 
   private final FileScan scan;
   private final SparkSession session;
   private final JsonNode predicate;
   private final List<PartitionDirectory> directories;
   private final PlanResult result;
-  private final String execution;
+  private final String executionId;
   private InputPartition[] partitions;
   private SkippedFiles skipped;
   private boolean isUsed;
@@ -61,13 +63,13 @@ final class PlannedFiles {
     this.predicate = predicate;
     this.directories = directories;
     this.result = result;
-    this.execution = session.sparkContext().getLocalProperty(EXECUTION);
+    this.executionId = session.sparkContext().getLocalProperty(EXECUTION_ID);
   }
 
   /**
-   * Plans by {@code predicate} what Spark's partition filters leave of the files.
+   * Plans the files that Spark's partition filters keep.
    *
-   * @param onPartitions predicates of which some exclude whole directories
+   * @param onPartitions runtime predicates on partition columns
    */
   static PlannedFiles plan(
       FileScan scan,
@@ -77,7 +79,7 @@ final class PlannedFiles {
       JsonNode predicate,
       List<Predicate> onPartitions) {
     List<Expression> filters = new ArrayList<>(Scala.list(scan.partitionFilters()));
-    filters.addAll(RuntimePartitionFilter.all(onPartitions, scan.fileIndex().partitionSchema()));
+    filters.addAll(RuntimePartitionFilter.translate(onPartitions, scan.fileIndex().partitionSchema()));
     List<PartitionDirectory> directories =
         Scala.list(scan.fileIndex().listFiles(Scala.seq(filters), scan.dataFilters()));
     PlanResult result = Planner.plan(session, directories, predicates, predicate, options);
@@ -94,22 +96,22 @@ final class PlannedFiles {
 
   synchronized InputPartition[] partitions() {
     if (partitions == null) {
-      long most =
+      long maxBytes =
           result.planned()
               ? maxSplitBytes(result.keptBytes(), result.ranges())
               : FilePartition$.MODULE$.maxSplitBytes(session, Scala.seq(directories));
-      List<PartitionedFile> splits = result.planned() ? kept(most) : everything(most);
+      List<PartitionedFile> splits = result.planned() ? kept(maxBytes) : everything(maxBytes);
       splits.sort(Comparator.comparingLong(PartitionedFile::length).reversed());
       partitions =
-          Scala.list(FilePartition$.MODULE$.getFilePartitions(session, Scala.seq(splits), most))
+          Scala.list(FilePartition$.MODULE$.getFilePartitions(session, Scala.seq(splits), maxBytes))
               .toArray(new InputPartition[0]);
-      letTheFirstCheckSkippedFiles();
+      addCheckOfSkippedFiles();
     }
     return partitions;
   }
 
-  /** Where nothing is kept there is one task nevertheless: without any, nobody would see that a file has changed. */
-  private void letTheFirstCheckSkippedFiles() {
+  /** The first task checks the skipped files. If nothing is kept, one task remains for that. */
+  private void addCheckOfSkippedFiles() {
     if (!result.planned() || result.files() == FileListing.count(directories)) {
       return;
     }
@@ -121,7 +123,7 @@ final class PlannedFiles {
     }
   }
 
-  /** What a task of this plan, which is about to start, is to check; null if the plan was made just now. */
+  /** The skipped files that a starting task must check; null if the plan was made just now. */
   synchronized SkippedFiles skippedToCheck() {
     boolean isNew = !isUsed && isPlannedByRunningQuery();
     isUsed = true;
@@ -134,91 +136,91 @@ final class PlannedFiles {
     return skipped;
   }
 
-  /** A plan for EXPLAIN, or for a DataFrame that is cached, or of a query that failed, may be run much later. */
+  /** A plan for EXPLAIN, for a cached DataFrame or of a failed query may run much later. */
   private boolean isPlannedByRunningQuery() {
-    return execution != null && SQLExecution.getQueryExecution(Long.parseLong(execution)) != null;
+    return executionId != null && SQLExecution.getQueryExecution(Long.parseLong(executionId)) != null;
   }
 
   private Map<Path, FileVersion> skippedFiles() {
     Map<Path, FileVersion> files = new LinkedHashMap<>();
     int range = 0;
-    int place = 0;
+    int position = 0;
     for (PartitionDirectory directory : directories) {
       for (FileStatusWithMetadata file : Scala.list(directory.files())) {
-        if (range == result.ranges() || result.file(range) != place) {
-          FileVersion version = result.version(place);
+        if (range == result.ranges() || result.file(range) != position) {
+          FileVersion version = result.version(position);
           files.put(file.getPath(), version == null ? FileVersion.of(file.fileStatus()) : version);
         }
-        while (range < result.ranges() && result.file(range) == place) {
+        while (range < result.ranges() && result.file(range) == position) {
           range++;
         }
-        place++;
+        position++;
       }
     }
     return files;
   }
 
-  private List<PartitionedFile> kept(long most) {
+  private List<PartitionedFile> kept(long maxBytes) {
     List<PartitionedFile> splits = new ArrayList<>();
     int first = 0;
-    int place = 0;
+    int position = 0;
     for (PartitionDirectory directory : directories) {
       InternalRow values = null;
       for (FileStatusWithMetadata file : Scala.list(directory.files())) {
         int last = first;
-        while (last < result.ranges() && result.file(last) == place) {
+        while (last < result.ranges() && result.file(last) == position) {
           last++;
         }
         if (last > first) {
           values = values == null ? valuesOf(directory) : values;
-          FileVersion version = result.version(place);
-          addKept(version == null ? file : version.applyTo(file), first, last, values, most, splits);
+          FileVersion version = result.version(position);
+          addKept(version == null ? file : version.applyTo(file), first, last, values, maxBytes, splits);
         }
         first = last;
-        place++;
+        position++;
       }
     }
     return splits;
   }
 
   /**
-   * What is kept of a file is read together where it lies together, as far as Spark puts it into one task. Each piece
-   * costs another look at the footer: of very many, those are read together between which there is little.
+   * Adds the kept ranges of one file. Adjacent ranges are merged up to a task's size. Each split reads the footer again, so
+   * in a file with many ranges those with a small gap between them are merged too.
    */
   private void addKept(
-      FileStatusWithMetadata file, int first, int last, InternalRow values, long most, List<PartitionedFile> splits) {
+      FileStatusWithMetadata file, int first, int last, InternalRow values, long maxBytes, List<PartitionedFile> splits) {
     if (result.start(first) == 0 && result.length(first) == file.getLen()) {
-      splits.addAll(split(file, values, most)); // the planner does not understand it
+      splits.addAll(split(file, values, maxBytes)); // the planner could not look into the file
       return;
     }
-    long gap = last - first > MANY_PIECES ? session.sessionState().conf().filesOpenCostInBytes() : 0;
+    long gap = last - first > MANY_RANGES ? session.sessionState().conf().filesOpenCostInBytes() : 0;
     for (int range = first; range < last; ) {
       long start = result.start(range);
       long end = start + result.length(range++);
       while (range < last
           && result.start(range) >= end
           && result.start(range) - end <= gap
-          && result.start(range) + result.length(range) - start <= most) {
+          && result.start(range) + result.length(range) - start <= maxBytes) {
         end = result.start(range) + result.length(range++);
       }
       splits.add(PartitionedFileUtil$.MODULE$.getPartitionedFile(file, file.getPath(), values, start, end - start));
     }
   }
 
-  /** As {@link FileScan} splits files. */
-  private List<PartitionedFile> everything(long most) {
+  /** Splits all files, like {@link FileScan}. */
+  private List<PartitionedFile> everything(long maxBytes) {
     List<PartitionedFile> splits = new ArrayList<>();
     for (PartitionDirectory directory : directories) {
       InternalRow values = valuesOf(directory);
       for (FileStatusWithMetadata file : Scala.list(directory.files())) {
-        splits.addAll(split(asItIsNow(file), values, most));
+        splits.addAll(split(refreshed(file), values, maxBytes));
       }
     }
     return splits;
   }
 
-  /** Spark has listed the files when the DataFrame was loaded; a local one may have grown since. */
-  private static FileStatusWithMetadata asItIsNow(FileStatusWithMetadata file) {
+  /** The present status of a local file, which may have grown since Spark listed it for the DataFrame. */
+  private static FileStatusWithMetadata refreshed(FileStatusWithMetadata file) {
     if (!RealPaths.isLocal(file.getPath())) {
       return file;
     }
@@ -226,13 +228,13 @@ final class PlannedFiles {
       FileVersion now = FileVersion.ofLocal(file.getPath());
       return now == null ? file : now.applyTo(file);
     } catch (IOException error) {
-      return file; // reading it says what is wrong
+      return file; // the reader will report the error
     }
   }
 
-  private List<PartitionedFile> split(FileStatusWithMetadata file, InternalRow values, long most) {
+  private List<PartitionedFile> split(FileStatusWithMetadata file, InternalRow values, long maxBytes) {
     boolean splitable = scan.isSplitable(file.getPath());
-    return Scala.list(PartitionedFileUtil$.MODULE$.splitFiles(file, file.getPath(), splitable, most, values));
+    return Scala.list(PartitionedFileUtil$.MODULE$.splitFiles(file, file.getPath(), splitable, maxBytes, values));
   }
 
   private long maxSplitBytes(long bytes, long pieces) {

@@ -5,11 +5,11 @@ import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 
 /**
- * The first partition of a plan that skips files. Its task also checks the skipped files, whenever the plan may be older
- * than the query that runs it.
+ * The first partition of a plan that skips files. Its task also checks the skipped files, if the plan may be older than the
+ * running query.
  *
- * <p>Spark serializes a partition whenever it starts a task for it, also for every later query over the same DataFrame;
- * it plans no second time. So what the task has to check is decided while the partition is serialized.
+ * <p>Spark keeps the partitions of a DataFrame for later queries, and serializes them for each task. So serialization
+ * decides what the task must check.
  */
 final class PlannedPartition extends FilePartition {
   @Serial private static final long serialVersionUID = 1;
@@ -27,7 +27,7 @@ final class PlannedPartition extends FilePartition {
     this.skipped = skipped;
   }
 
-  /** In a task: what to check; null if nothing. */
+  /** The files that the task must check; null if none. */
   SkippedFiles skipped() {
     return skipped;
   }

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.planner.PlanMetric;
+import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.planner.PlannerValue;
 import io.bloomparquet.spark.planner.PredicateText;
@@ -25,6 +26,8 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
@@ -34,11 +37,11 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A scan of Spark's over files, of which only what the planner keeps is read.
+ * A scan that reads only what the planner keeps.
  *
- * <p>The plan by the query's own predicate is made when Spark first asks for sizes or partitions, and kept. Predicates
- * that arrive while the query runs belong to one {@link PrunedBatch}: Spark may execute one scan several times, and what
- * one execution learnt must not prune another.
+ * <p>The plan by the query's own predicate is made when Spark first asks for sizes or partitions, and kept. Runtime
+ * predicates belong to one {@link PrunedBatch}: Spark may execute a scan several times, and the predicates of one execution
+ * must not prune another.
  */
 public final class PrunedScan
     implements SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
@@ -54,8 +57,8 @@ public final class PrunedScan
   private volatile PlannedFiles latest;
 
   /**
-   * @param predicate what the planner is asked, in {@link PlannerPredicate}'s grammar; null if nothing
-   * @param adapter what is done to the rows that Spark's reader gives; null if nothing
+   * @param predicate for the planner, in {@link PlannerPredicate}'s JSON; null for none
+   * @param adapter for the rows of Spark's reader; null if they stay as they are
    */
   PrunedScan(
       SparkSession session,
@@ -74,21 +77,12 @@ public final class PrunedScan
     this.adapter = adapter;
   }
 
-  SparkSession session() {
-    return session;
-  }
-
   public FileScan files() {
     return files;
   }
 
-  FileFormat format() {
+  private FileFormat format() {
     return predicates.format();
-  }
-
-  /** What is done to the rows that Spark's reader gives; null if nothing. */
-  RowAdapter adapter() {
-    return adapter;
   }
 
   /** The latest plan, as {@code last_plan} shows it. Plans by the query's own predicate if there is no plan yet. */
@@ -104,7 +98,7 @@ public final class PrunedScan
   }
 
   /** The plan by the query's own predicate. */
-  synchronized PlannedFiles planned() {
+  private synchronized PlannedFiles planned() {
     if (planned == null) {
       planned = PlannedFiles.plan(files, session, options, predicates, predicate, List.of());
       latest = planned;
@@ -112,25 +106,26 @@ public final class PrunedScan
     return planned;
   }
 
-  /** The plan by the query's own predicate and runtime predicates. */
-  PlannedFiles planned(Predicate[] runtime) {
+  /** The plan by the query's own predicate and by runtime predicates. */
+  private PlannedFiles planned(Predicate[] runtime) {
     if (runtime.length == 0) {
       return planned();
     }
     List<Predicate> onPartitions = new ArrayList<>();
-    JsonNode more = predicates.ofAll(runtime);
+    JsonNode translated = predicates.ofAll(runtime);
     for (Predicate each : runtime) {
       if (RuntimePartitionFilter.concerns(each, files.readPartitionSchema())) {
         onPartitions.add(each);
       }
     }
-    if (more == null && onPartitions.isEmpty()) {
+    if (translated == null && onPartitions.isEmpty()) {
       return planned();
     }
-    PlannedFiles found =
-        PlannedFiles.plan(files, session, options, predicates, PlannerPredicate.and(predicate, more), onPartitions);
-    latest = found;
-    return found;
+    // Not by way of `latest`, which another execution may set.
+    PlannedFiles plan =
+        PlannedFiles.plan(files, session, options, predicates, PlannerPredicate.and(predicate, translated), onPartitions);
+    latest = plan;
+    return plan;
   }
 
   @Override
@@ -143,6 +138,44 @@ public final class PrunedScan
     Predicate[] runtime = runtimePredicates.get();
     runtimePredicates.remove();
     return new PrunedBatch(this, runtime == null ? new Predicate[0] : runtime);
+  }
+
+  /** One execution of a scan. */
+  private static final class PrunedBatch implements Batch {
+    private final PrunedScan scan;
+    private final Predicate[] runtime;
+    private PlannedFiles planned;
+
+    PrunedBatch(PrunedScan scan, Predicate[] runtime) {
+      this.scan = scan;
+      this.runtime = runtime;
+    }
+
+    @Override
+    public synchronized InputPartition[] planInputPartitions() {
+      if (planned == null) {
+        planned = scan.planned(runtime);
+      }
+      return planned.partitions();
+    }
+
+    /** Must not depend on this batch: Spark may use the reader factory of one batch for the partitions of another. */
+    @Override
+    public PartitionReaderFactory createReaderFactory() {
+      PartitionReaderFactory files = UnchangedFiles.of(scan.files.createReaderFactory(), scan.session);
+      return scan.adapter == null ? files : scan.adapter.applyTo(files);
+    }
+
+    // Spark runs one of two equal batches, and uses its rows for both.
+    @Override
+    public boolean equals(Object other) {
+      return other instanceof PrunedBatch that && scan.equals(that.scan) && Arrays.equals(runtime, that.runtime);
+    }
+
+    @Override
+    public int hashCode() {
+      return scan.hashCode();
+    }
   }
 
   @Override
@@ -166,13 +199,13 @@ public final class PrunedScan
   @Override
   public Statistics estimateStatistics() {
     Statistics whole = files.estimateStatistics();
-    PlannedFiles found = PlannerPredicate.isWorthPlanning(predicate) ? planned() : null;
-    if (found == null || !found.result().planned() || whole.sizeInBytes().isEmpty()) {
+    PlanResult plan = PlannerPredicate.isWorthPlanning(predicate) ? planned().result() : null;
+    if (plan == null || !plan.planned() || whole.sizeInBytes().isEmpty()) {
       return whole;
     }
-    double share = Math.min(1.0, (double) found.result().keptBytes() / Math.max(1, files.fileIndex().sizeInBytes()));
+    double share = Math.min(1.0, (double) plan.keptBytes() / Math.max(1, files.fileIndex().sizeInBytes()));
     long size = Math.max(1, (long) (whole.sizeInBytes().getAsLong() * share));
-    long rows = found.result().keptRows();
+    long rows = plan.keptRows();
     return new Statistics() {
       @Override
       public OptionalLong sizeInBytes() {
@@ -188,7 +221,7 @@ public final class PrunedScan
 
   @Override
   public ColumnarSupportMode columnarSupportMode() {
-    // Spark would otherwise ask for the partitions, and so for a plan, while it still compares physical plans.
+    // The default would ask for the partitions, and so for a plan, while Spark still compares physical plans.
     return adapter != null ? ColumnarSupportMode.UNSUPPORTED : files.columnarSupportMode();
   }
 
@@ -199,8 +232,8 @@ public final class PrunedScan
 
   @Override
   public CustomTaskMetric[] reportDriverMetrics() {
-    PlannedFiles found = latest;
-    return found == null ? new CustomTaskMetric[0] : PlanMetric.of(format(), found.result());
+    PlannedFiles plan = latest;
+    return plan == null ? new CustomTaskMetric[0] : PlanMetric.of(format(), plan.result());
   }
 
   @Override
@@ -210,15 +243,15 @@ public final class PrunedScan
 
   @Override
   public scala.collection.immutable.Map<String, String> getMetaData() {
-    Map<String, String> found = new HashMap<>(Scala.map(files.getMetaData()));
-    found.put("PlannedBy", "[" + planDescription() + "]");
-    return Scala.map(found);
+    Map<String, String> metadata = new HashMap<>(Scala.map(files.getMetaData()));
+    metadata.put("PlannedBy", "[" + planDescription() + "]");
+    return Scala.map(metadata);
   }
 
   private String planDescription() {
-    PlannedFiles found = latest;
-    String asked = PredicateText.of(found == null ? predicate : found.predicate());
-    return found == null ? asked : asked + "; " + found.result().describe(format());
+    PlannedFiles plan = latest;
+    String text = PredicateText.of(plan == null ? predicate : plan.predicate());
+    return plan == null ? text : text + "; " + plan.result().describe(format());
   }
 
   @Override

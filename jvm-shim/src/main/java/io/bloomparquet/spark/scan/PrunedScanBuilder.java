@@ -22,10 +22,10 @@ import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
 /**
- * Lets Spark's own builder push filters and columns down, and keeps the predicate for the planner.
+ * Pushes filters and columns down into Spark's own scan builder, and translates the filters for the planner.
  *
- * <p>Aggregates are not pushed down, as in Spark's plain file scans: footers leave NaN out of min and max, and know nothing
- * of columns that a file lacks.
+ * <p>Does not push aggregates down, like Spark's V1 file scans: min and max in footers ignore NaN, and a footer says
+ * nothing of a column that its file lacks.
  */
 final class PrunedScanBuilder
     implements SupportsPushDownRequiredColumns,
@@ -37,7 +37,7 @@ final class PrunedScanBuilder
   private final PlannerPredicate predicates;
   private final ScanOptions options;
   private final LoadPredicate where;
-  private StructType asked;
+  private StructType requested;
   private FileMetadata metadata;
   private List<Expression> filters = List.of();
 
@@ -54,7 +54,7 @@ final class PrunedScanBuilder
     this.predicates = predicates;
     this.options = options;
     this.where = where;
-    this.asked = schema;
+    this.requested = schema;
     files.pushFilters(Scala.seq(pushable()));
   }
 
@@ -63,9 +63,9 @@ final class PrunedScanBuilder
     filters = Scala.list(pushed);
     List<Expression> all = new ArrayList<>(pushable());
     all.addAll(filters);
-    List<Expression> left = new ArrayList<>(Scala.list(files.pushFilters(Scala.seq(all))));
-    left.retainAll(filters);
-    return Scala.seq(left);
+    List<Expression> remaining = new ArrayList<>(Scala.list(files.pushFilters(Scala.seq(all))));
+    remaining.retainAll(filters);
+    return Scala.seq(remaining);
   }
 
   @Override
@@ -76,8 +76,8 @@ final class PrunedScanBuilder
   @Override
   public void pruneColumns(StructType columns) {
     metadata = FileMetadata.in(columns, schema);
-    asked = metadata == null ? columns : FileMetadata.without(columns);
-    StructType read = where.withColumns(asked);
+    requested = metadata == null ? columns : FileMetadata.without(columns);
+    StructType read = where.withColumns(requested);
     files.pruneColumns(metadata == null ? read : metadata.withRead(read));
   }
 
@@ -96,7 +96,7 @@ final class PrunedScanBuilder
       conjuncts.addAll(filters);
     }
     JsonNode predicate = predicates.ofAll(conjuncts);
-    RowAdapter adapter = where.isNone() && metadata == null ? null : where.over(scan.readSchema(), asked, metadata);
+    RowAdapter adapter = where.isNone() && metadata == null ? null : where.adapter(scan.readSchema(), requested, metadata);
     return new PrunedScan(session, scan, options, where, predicates, predicate, adapter);
   }
 

@@ -42,8 +42,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 
 /**
- * A table of files whose scans are planned before they are read. What format of files is for the subclass to say; listing,
- * partitions and schemas are Spark's {@link FileTable}, which does nothing before it is asked.
+ * A table of files whose scans are planned. Listing, partitions and schemas are those of Spark's {@link FileTable}, which
+ * does nothing before it is used.
  */
 public abstract class PrunedTable extends FileTable implements SupportsMetadataColumns {
   private static final String WHERE = "where";
@@ -61,7 +61,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   private final ScanOptions scanOptions;
   private StructType columns;
   private LoadPredicate where;
-  private Exception wrongOption;
+  private Exception deferredError;
   private PartitioningAwareFileIndex files;
   private long listedAt = WrittenPaths.now();
 
@@ -87,33 +87,33 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   }
 
   /**
-   * What {@code check} gives. A catalog loads a table also for the statements that mend or drop it, so there an error
-   * waits for whoever reads or writes rows; null then.
+   * Returns what {@code check} returns. For a catalog table an error is deferred until rows are read or written, and null is
+   * returned: ALTER and DROP must be able to load the table.
    */
   private <T> T checked(Supplier<T> check) {
     try {
       return check.get();
-    } catch (Exception error) { // Spark's own are checked exceptions that nothing declares
+    } catch (Exception error) { // not RuntimeException: Spark throws undeclared checked exceptions
       if (!properties.containsKey(TableCatalog.PROP_PROVIDER)) {
         throw error;
       }
-      wrongOption = wrongOption == null ? error : wrongOption;
+      deferredError = deferredError == null ? error : deferredError;
       return null;
     }
   }
 
-  private void requireRightOptions() {
-    if (wrongOption != null) {
-      throw Thrown.unchecked(wrongOption);
+  private void throwDeferredError() {
+    if (deferredError != null) {
+      throw Thrown.unchecked(deferredError);
     }
   }
 
   abstract io.bloomparquet.spark.support.FileFormat format();
 
-  /** Spark's own builder of scans over these files. */
+  /** Spark's own scan builder for these files. */
   abstract FileScanBuilder newFileScanBuilder(CaseInsensitiveStringMap options);
 
-  /** Why a reader with these options may not read what the files say by the names of the columns; null if it does. */
+  /** Why Spark's reader may return other values than the files have by these column names; null if it does not. */
   abstract String noPlanReason(CaseInsensitiveStringMap options);
 
   SparkSession session() {
@@ -134,7 +134,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     return name();
   }
 
-  /** As Spark's own, but in a catalog without a directory, and without partitions, that are still to come. */
+  /** For a catalog table without a stream's log, the directory and its partitions need not exist yet. */
   @Override
   public synchronized PartitioningAwareFileIndex fileIndex() {
     if (files == null) {
@@ -152,36 +152,33 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     TableLog.refuseReading(fileIndex(), options.asCaseSensitiveMap(), hadoopConf());
   }
 
-  /**
-   * The columns. Spark asks for them when it loads the files: the option {@code where} is resolved then, and no setting that
-   * changes later changes its rows.
-   */
+  /** Also resolves the option {@code where}: Spark asks for the schema at the load, so later settings do not affect it. */
   @Override
   public synchronized StructType schema() {
     if (columns == null) {
-      StructType described = describedColumns();
+      StructType resolved = resolvedColumns();
       String sql = options.get(WHERE);
       where =
           sql == null
-              ? LoadPredicate.none(described)
-              : checked(() -> LoadPredicate.of(session, sql, described, options.get(DateTimeUtils.TIMEZONE_OPTION())));
-      columns = described;
+              ? LoadPredicate.none(resolved)
+              : checked(() -> LoadPredicate.of(session, sql, resolved, options.get(DateTimeUtils.TIMEZONE_OPTION())));
+      columns = resolved;
     }
     return columns;
   }
 
   /**
-   * A table that is partitioned is as its catalog says, whatever lies in its directory. Otherwise the files say it; with
-   * what the given schema says of columns beside their types, which Spark forgets for those of partitions.
+   * The catalog's schema for a partitioned table; else the inferred one, with the metadata of the given columns, which Spark
+   * drops for partition columns.
    */
-  private StructType describedColumns() {
+  private StructType resolvedColumns() {
     if (!declaredPartitions().isEmpty()) {
       return given.asNullable();
     }
-    StructType found = super.schema();
+    StructType inferred = super.schema();
     return given == null
-        ? found
-        : new StructType(Arrays.stream(found.fields()).map(this::withGivenMetadata).toArray(StructField[]::new));
+        ? inferred
+        : new StructType(Arrays.stream(inferred.fields()).map(this::withGivenMetadata).toArray(StructField[]::new));
   }
 
   @Override
@@ -199,7 +196,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
         .orElse(field);
   }
 
-  /** What the user said; not what is set for the session, which tables do not keep. */
+  /** The table's own options, without the session's. */
   @Override
   public Map<String, String> properties() {
     return properties;
@@ -210,13 +207,13 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   }
 
   private StructType declaredPartitions() {
-    StructType found = new StructType();
+    StructType partitions = new StructType();
     for (Transform transform : declared == null || given == null ? new Transform[0] : declared) {
       if (isColumn(transform)) {
-        found = found.add(given.apply(transform.references()[0].fieldNames()[0]));
+        partitions = partitions.add(given.apply(transform.references()[0].fieldNames()[0]));
       }
     }
-    return found;
+    return partitions;
   }
 
   private static boolean isColumn(Transform transform) {
@@ -228,7 +225,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     refreshIfWritten();
     CaseInsensitiveStringMap merged = mergedOptions(given);
     StructType schema = schema();
-    requireRightOptions();
+    throwDeferredError();
     PlannerPredicate predicates =
         new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), noPlanReason(merged));
     OptionNames.check(format(), given.asCaseSensitiveMap());
@@ -236,7 +233,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
         session, newFileScanBuilder(merged), schema, predicates, scanOptions(merged), where);
   }
 
-  /** The options of one relation: those of the table, and what a query adds to them. */
+  /** @param merged the options of the table and of the query */
   private ScanOptions scanOptions(CaseInsensitiveStringMap merged) {
     if (TablePaths.without(merged).equals(options)) {
       return scanOptions;
@@ -250,23 +247,23 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     return ScanOptions.of(merged, DriverSettings.of(session.sparkContext()));
   }
 
-  /** A DataFrame outlives an INSERT into its table. */
+  /** Lists the files again if this JVM wrote to the table. A DataFrame may outlive an INSERT into its table. */
   private synchronized void refreshIfWritten() {
-    long now = WrittenPaths.lastWrite(paths.isEmpty() ? List.of() : roots());
-    if (now > listedAt) {
+    long lastWrite = WrittenPaths.lastWrite(roots());
+    if (lastWrite > listedAt) {
       refresh();
-      listedAt = now;
+      listedAt = lastWrite;
     }
   }
 
-  /** Spark takes a cached table of this name and id for this one: its condition must be the same. */
+  /** Spark takes a cached table with an equal name and id for this one, so the id covers {@code where}. */
   @Override
   public String id() {
     schema();
     return where == null || where.isNone() ? null : where.id();
   }
 
-  // Spark gives the rows of one relation to another of an equal table: what is cached, and exchanges.
+  // Spark reuses rows, cached or exchanged, between relations of equal tables.
   @Override
   public boolean equals(Object other) {
     return other instanceof PrunedTable that
@@ -298,17 +295,17 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     return definition.fallback();
   }
 
-  /** Writing is left to Spark's file formats: with a batch write of version 2, not every save mode would work. */
+  /** Writes go to Spark's file formats through V1_BATCH_WRITE: a V2 batch write does not support all save modes. */
   @Override
   public Set<TableCapability> capabilities() {
-    // Spark asks in the analysis of every plan, also of a session that got the table from another one by a global view.
+    // Spark calls this in the analysis of every plan, also in a session that got the table by a global view.
     definition.installRules().accept(SparkSession.active());
     return EnumSet.of(TableCapability.BATCH_READ, TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE);
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    requireRightOptions();
+    throwDeferredError();
     OptionNames.check(format(), info.options().asCaseSensitiveMap());
     Map<String, String> merged =
         OptionLayers.of(
@@ -316,19 +313,19 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     return new FileWrite(format().source(), paths, partitioning(), merged);
   }
 
-  /** The directories and files that the table is made of, qualified. */
+  /** The qualified paths of the table: directories and files. */
   public List<Path> roots() {
     Configuration conf = hadoopConf();
-    List<Path> found = new ArrayList<>();
+    List<Path> roots = new ArrayList<>();
     for (String each : paths) {
       Path path = new Path(each);
       try {
-        found.add(path.getFileSystem(conf).makeQualified(path));
+        roots.add(path.getFileSystem(conf).makeQualified(path));
       } catch (IOException error) {
         throw new UncheckedIOException(error);
       }
     }
-    return found;
+    return roots;
   }
 
   private Configuration hadoopConf() {

@@ -29,13 +29,12 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Makes the rows that were asked for of those that Spark's reader gives, where the two differ: by a condition that belongs
- * to the load, and by {@code _metadata}.
+ * Turns the rows of Spark's reader into the rows of the scan: applies the load's predicate, and adds {@code _metadata}.
  *
- * @param condition over {@code input}; rows for which it is not TRUE are left out
+ * @param condition over {@code input}; rows for which it is not TRUE are dropped
  * @param input the columns that are read
- * @param metadata what to add at the end; null if nothing
- * @param output those of {@code input} that come out, in the same order, and what is added
+ * @param metadata the metadata to append; null for none
+ * @param output the columns of {@code input} that are returned, in the same order, and the metadata
  */
 record RowAdapter(Expression condition, List<Attribute> input, FileMetadata metadata, StructType output)
     implements Serializable {
@@ -44,30 +43,30 @@ record RowAdapter(Expression condition, List<Attribute> input, FileMetadata meta
     return new Factory(files, this);
   }
 
-  /** From a row of the input and, behind it, the facts about its file. */
+  /** From a row of the input, joined with the values that depend on its file. */
   private UnsafeProjection projection() {
-    Map<String, Integer> places = new HashMap<>();
+    Map<String, Integer> positions = new HashMap<>();
     for (Attribute column : input) {
-      places.put(column.name(), places.size());
+      positions.put(column.name(), positions.size());
     }
     List<Expression> columns = new ArrayList<>();
     for (StructField field : output.fields()) {
       columns.add(
           metadata != null && field.name().equals(FileMetadata.NAME)
-              ? metadataOf(places)
-              : new BoundReference(places.get(field.name()), field.dataType(), field.nullable()));
+              ? metadataOf(positions)
+              : new BoundReference(positions.get(field.name()), field.dataType(), field.nullable()));
     }
     return UnsafeProjection.create(Scala.seq(columns));
   }
 
-  private Expression metadataOf(Map<String, Integer> places) {
+  private Expression metadataOf(Map<String, Integer> positions) {
     List<Expression> parts = new ArrayList<>();
-    int behind = input.size();
+    int position = input.size();
     for (StructField field : metadata.fields().fields()) {
       String read = metadata.readAs(field.name());
       parts.add(new Literal(UTF8String.fromString(field.name()), DataTypes.StringType));
-      parts.add(new BoundReference(read == null ? behind : places.get(read), field.dataType(), field.nullable()));
-      behind++;
+      parts.add(new BoundReference(read == null ? position : positions.get(read), field.dataType(), field.nullable()));
+      position++;
     }
     return new CreateNamedStruct(Scala.seq(parts));
   }
@@ -87,7 +86,7 @@ record RowAdapter(Expression condition, List<Attribute> input, FileMetadata meta
     private final UnsafeProjection projection;
     private final JoinedRow joined = new JoinedRow();
     private PartitionedFile file;
-    private InternalRow facts;
+    private InternalRow fileValues;
 
     Reader(PartitionReader<InternalRow> rows, FilePartition partition, RowAdapter adapter) {
       this.rows = rows;
@@ -110,16 +109,16 @@ record RowAdapter(Expression condition, List<Attribute> input, FileMetadata meta
 
     @Override
     public InternalRow get() {
-      return projection.apply(metadata == null ? rows.get() : joined.apply(rows.get(), facts()));
+      return projection.apply(metadata == null ? rows.get() : joined.apply(rows.get(), fileValues()));
     }
 
-    private InternalRow facts() {
+    private InternalRow fileValues() {
       PartitionedFile current = FileMetadata.current(partition, file);
       if (current != file) {
         file = current;
-        facts = metadata.of(current);
+        fileValues = metadata.valuesOf(current);
       }
-      return facts;
+      return fileValues;
     }
 
     @Override

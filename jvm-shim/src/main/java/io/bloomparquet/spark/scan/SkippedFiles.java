@@ -22,10 +22,10 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 
 /**
- * The files that a plan skips, in the versions that it is about. Spark keeps the plan of a DataFrame that is run again: a
- * skipped file that changed in between may hold rows that match, and no task would look into it.
+ * The files that a plan skips, with the versions that were planned. Spark keeps the plan of a DataFrame: a skipped file that
+ * changed since may hold matching rows, and no task reads it.
  *
- * @param packed the files, compressed: paths are long and much alike
+ * @param packed the paths and versions, compressed: paths are long and similar
  */
 record SkippedFiles(byte[] packed) implements Serializable {
 
@@ -52,7 +52,7 @@ record SkippedFiles(byte[] packed) implements Serializable {
     return new SkippedFiles(packed.toByteArray());
   }
 
-  /** Fails unless all of the files are still what was planned. */
+  /** Throws unless all files still have their planned versions. */
   void check(FileCheck check) throws IOException {
     Map<Path, Map<String, FileStatus>> listings = new HashMap<>();
     try (DataInputStream in = new DataInputStream(new InflaterInputStream(new ByteArrayInputStream(packed)))) {
@@ -63,13 +63,11 @@ record SkippedFiles(byte[] packed) implements Serializable {
         if (RealPaths.isLocal(path)) {
           check.require(path, planned);
         } else {
-          // One request for each directory, and not for each file.
-          Map<String, FileStatus> listing = listings.get(path.getParent());
-          if (listing == null) {
-            listing = list(path.getParent(), check.configuration());
-            listings.put(path.getParent(), listing);
+          // one request for each directory instead of one for each file
+          if (!listings.containsKey(path.getParent())) {
+            listings.put(path.getParent(), list(path.getParent(), check.configuration()));
           }
-          FileStatus now = listing.get(path.getName());
+          FileStatus now = listings.get(path.getParent()).get(path.getName());
           check.require(path, planned, now == null ? null : FileVersion.of(now));
         }
       }

@@ -14,8 +14,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 
 /**
- * The files of a table of the catalog. Its directory need not exist, and there may be no partition in it yet, as for
- * Spark's own tables; and it knows the table's options, which Spark forgets on the way from INSERT to the writer of files.
+ * The files of a catalog table. As for Spark's own tables, the directory need not exist, and need not have partitions yet.
+ * Keeps the table's options, which Spark drops between INSERT and the file format that writes.
  */
 public final class TableFiles extends InMemoryFileIndex {
   private final CaseInsensitiveStringMap options;
@@ -37,7 +37,7 @@ public final class TableFiles extends InMemoryFileIndex {
     this.options = options;
   }
 
-  /** @param partitions the columns by which the table is said to be partitioned; its directories may not say it yet */
+  /** @param partitions the partition columns in the catalog; the directories may not have them yet */
   static TableFiles of(
       SparkSession session,
       List<Path> roots,
@@ -45,19 +45,19 @@ public final class TableFiles extends InMemoryFileIndex {
       StructType schema,
       StructType partitions,
       Configuration conf) {
-    TableFiles found = new TableFiles(session, roots, options, schema, Option.empty());
-    TableLog.refuseReading(found, options.asCaseSensitiveMap(), conf);
-    String said = String.join(", ", partitions.fieldNames());
-    String there = String.join(", ", found.partitionSchema().fieldNames());
-    if (partitions.isEmpty() || said.equals(there)) {
-      return found;
+    TableFiles files = new TableFiles(session, roots, options, schema, Option.empty());
+    TableLog.refuseReading(files, options.asCaseSensitiveMap(), conf);
+    String declared = String.join(", ", partitions.fieldNames());
+    String inferred = String.join(", ", files.partitionSchema().fieldNames());
+    if (partitions.isEmpty() || declared.equals(inferred)) {
+      return files;
     }
-    if (!there.isEmpty() && !said.equalsIgnoreCase(there)) {
+    if (!inferred.isEmpty() && !declared.equalsIgnoreCase(inferred)) {
       throw new IllegalArgumentException(
-          String.format("the table is partitioned by %s, and its directories by %s: %s", said, there, roots));
+          String.format("the table is partitioned by %s, but its directories by %s: %s", declared, inferred, roots));
     }
-    PartitionSpec known = new PartitionSpec(partitions, found.partitionSpec().partitions());
-    return new TableFiles(session, roots, options, schema, Option.apply(known));
+    PartitionSpec spec = new PartitionSpec(partitions, files.partitionSpec().partitions());
+    return new TableFiles(session, roots, options, schema, Option.apply(spec));
   }
 
   public CaseInsensitiveStringMap options() {

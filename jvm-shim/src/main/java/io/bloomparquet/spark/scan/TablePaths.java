@@ -9,27 +9,27 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Where a table's files lie: the options {@code path} and {@code paths}, by which Spark hands over load's arguments. */
+/** The paths of a load, which Spark passes as the options {@code path} and {@code paths}. */
 final class TablePaths {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private TablePaths() {}
 
   static List<String> of(CaseInsensitiveStringMap options) {
-    List<String> found = new ArrayList<>();
-    String several = options.get("paths");
-    if (several != null) {
+    List<String> paths = new ArrayList<>();
+    String json = options.get("paths");
+    if (json != null) {
       try {
-        found.addAll(Arrays.asList(JSON.readValue(several, String[].class)));
+        paths.addAll(Arrays.asList(JSON.readValue(json, String[].class)));
       } catch (JsonProcessingException error) {
         throw new IllegalArgumentException(
-            "option paths is " + several + "; expected a JSON list of paths", error);
+            "option paths is " + json + "; expected a JSON list of paths", error);
       }
     }
     if (options.get("path") != null) {
-      found.add(options.get("path"));
+      paths.add(options.get("path"));
     }
-    return found;
+    return paths;
   }
 
   static CaseInsensitiveStringMap without(CaseInsensitiveStringMap options) {

@@ -22,27 +22,26 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.SerializableConfiguration;
 
 /**
- * Fails a task of which a file is no longer the one that was planned. A partition is byte ranges, and Spark keeps the
- * partitions of a DataFrame that is run again: where a file was replaced by one whose row groups lie elsewhere, or by a
- * larger one, rows would be missing without a word.
+ * Fails a task if one of its files is no longer the planned version. A partition is byte ranges, and Spark keeps the
+ * partitions of a DataFrame: in a replaced file the ranges would miss rows silently.
  *
- * <p>Looked at when all rows were read: a file that is unchanged then was so before.
+ * <p>Checks after the last row: a file that is unchanged then was unchanged before.
  *
- * @param host where the driver runs
+ * @param host the driver's host
  */
 record UnchangedFiles(
     PartitionReaderFactory files, Broadcast<SerializableConfiguration> configuration, String host)
     implements PartitionReaderFactory {
 
   static UnchangedFiles of(PartitionReaderFactory files, SparkSession session) {
-    return new UnchangedFiles(files, configuration(files, session), here());
+    return new UnchangedFiles(files, configuration(files, session), currentHost());
   }
 
-  private static String here() {
+  private static String currentHost() {
     return SparkEnv.get().blockManager().blockManagerId().host();
   }
 
-  /** The one that the files are read with; broadcast anew where it is not known. */
+  /** The configuration that Spark broadcast for the reader; a new broadcast for an unknown reader. */
   private static Broadcast<SerializableConfiguration> configuration(PartitionReaderFactory files, SparkSession session) {
     if (files instanceof ParquetPartitionReaderFactory parquet) {
       return parquet.broadcastedConf();
@@ -55,7 +54,7 @@ record UnchangedFiles(
   private FileCheck newCheck() {
     boolean ignoreMissing =
         files instanceof FilePartitionReaderFactory known && known.options().ignoreMissingFiles();
-    return new FileCheck(configuration.value().value(), here().equals(host), ignoreMissing);
+    return new FileCheck(configuration.value().value(), currentHost().equals(host), ignoreMissing);
   }
 
   @Override
@@ -93,7 +92,7 @@ record UnchangedFiles(
       } catch (FileNotFoundException error) {
         throw error;
       } catch (IOException | RuntimeException error) {
-        // What the reader stumbled over is another file than the one that was planned.
+        // The reader may have failed because the file was replaced.
         try {
           checkFiles();
         } catch (IllegalStateException changed) {
