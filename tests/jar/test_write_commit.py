@@ -209,7 +209,7 @@ def test_a_job_whose_files_another_writer_has_removed_fails(shim: SparkSession, 
         return value
 
     frame = shim.range(0, 2_000, 1, 4).repartition(1).select(removing("id").alias("id"))
-    with pytest.raises((Py4JJavaError, PySparkException), match="has removed what the tasks of this one had written"):
+    with pytest.raises((Py4JJavaError, PySparkException), match="has removed the temporary files of this job"):
         frame.write.format("bloomparquet").mode("overwrite").save(str(path))
     assert everything(path) == before
 

@@ -17,14 +17,14 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
 
-/** ORC files, under the name {@code bloomorc}. */
+/** The data source {@code bloomorc}. */
 public final class BloomOrcSource extends OrcFileFormat implements BloomSource {
   private static final long serialVersionUID = 1L;
 
   private final transient Load load = new Load();
 
   public BloomOrcSource() {
-    BloomSource.looked();
+    BloomSource.prepareSession();
   }
 
   @Override

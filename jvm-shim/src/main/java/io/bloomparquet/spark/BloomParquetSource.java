@@ -23,7 +23,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
 
-/** Parquet files, under the name {@code bloomparquet}. */
+/** The data source {@code bloomparquet}. */
 public final class BloomParquetSource extends ParquetFileFormat implements BloomSource {
   private static final long serialVersionUID = 1L;
 
@@ -33,7 +33,7 @@ public final class BloomParquetSource extends ParquetFileFormat implements Bloom
   private final transient Load load = new Load();
 
   public BloomParquetSource() {
-    BloomSource.looked();
+    BloomSource.prepareSession();
   }
 
   @Override
@@ -74,7 +74,7 @@ public final class BloomParquetSource extends ParquetFileFormat implements Bloom
         && !summarizes(conf);
   }
 
-  /** A summary of all files in the directory is written when the job is committed, while the old ones are still there. */
+  /** Whether the committer writes a summary of all files in the directory. It would cover the old files too. */
   private static boolean summarizes(Configuration conf) {
     String level = conf.get(ParquetOutputFormat.JOB_SUMMARY_LEVEL);
     return level == null

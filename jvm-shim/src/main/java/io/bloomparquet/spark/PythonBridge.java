@@ -18,12 +18,12 @@ import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 
-/** What Python calls. */
+/** The methods that Python calls. */
 public final class PythonBridge {
 
   /**
-   * Names the interpreter that plans, unless the application's settings do, and starts the planner, so that the first query
-   * does not wait for its imports. A planner that fails to start is reported by that query.
+   * Sets the planner's interpreter, unless the application's settings name one. Starts the planner, so that the first query
+   * does not wait for its imports; that query reports a planner that did not start.
    */
   public void attach(SparkSession session, String python, String pythonPath) {
     DriverSettings.makeStatic();
@@ -31,41 +31,38 @@ public final class PythonBridge {
     Planner.start(session);
   }
 
-  /**
-   * What the planner found out for each of a query's scans, as a JSON list of objects. A scan that was not planned yet is
-   * planned now.
-   */
+  /** The plan of each of a query's scans, as a JSON list of objects. Plans a scan that was not planned yet. */
   public String plans(QueryExecution query) {
-    ArrayNode found = JsonNodeFactory.instance.arrayNode();
+    ArrayNode plans = JsonNodeFactory.instance.arrayNode();
     for (PrunedScan scan : scans(query.executedPlan())) {
-      found.add(scan.toJson());
+      plans.add(scan.toJson());
     }
-    return found.toString();
+    return plans.toString();
   }
 
   private static List<PrunedScan> scans(SparkPlan plan) {
-    List<PrunedScan> found = new ArrayList<>();
-    collect(plan, found);
-    return found;
+    List<PrunedScan> scans = new ArrayList<>();
+    collect(plan, scans);
+    return scans;
   }
 
-  private static void collect(SparkPlan plan, List<PrunedScan> found) {
+  private static void collect(SparkPlan plan, List<PrunedScan> scans) {
     if (plan instanceof AdaptiveSparkPlanExec adaptive) {
-      collect(adaptive.executedPlan(), found);
+      collect(adaptive.executedPlan(), scans);
     } else if (plan instanceof QueryStageExec stage) {
-      collect(stage.plan(), found);
+      collect(stage.plan(), scans);
     } else if (plan instanceof InMemoryTableScanExec cached) {
-      collect(cached.relation().cachedPlan(), found);
+      collect(cached.relation().cachedPlan(), scans);
     } else if (plan instanceof CommandResultExec command) {
-      collect(command.commandPhysicalPlan(), found);
+      collect(command.commandPhysicalPlan(), scans);
     } else if (plan instanceof ReusedExchangeExec) {
-      return; // its rows are those of another part of the plan
+      return; // another part of the plan has the scan
     } else if (plan instanceof BatchScanExec exec && exec.scan() instanceof PrunedScan scan) {
-      if (found.stream().noneMatch(each -> each == scan)) {
-        found.add(scan);
+      if (scans.stream().noneMatch(each -> each == scan)) {
+        scans.add(scan);
       }
     }
-    Scala.list(plan.children()).forEach(child -> collect(child, found));
-    Scala.list(plan.subqueries()).forEach(child -> collect(child, found));
+    Scala.list(plan.children()).forEach(child -> collect(child, scans));
+    Scala.list(plan.subqueries()).forEach(child -> collect(child, scans));
   }
 }

@@ -23,8 +23,8 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
- * Refuses the changes to columns that Spark refuses for its own tables of files. The files stay as they are, and columns
- * are found in them by name and type: after a rename they would be NULL, and after another type an error.
+ * Refuses the column changes that Spark refuses for its built-in file tables. The files do not change with the catalog: a
+ * renamed column would be NULL, and a column of another type an error.
  */
 final class ColumnChanges {
   private final ResolvedTable table;
@@ -35,7 +35,7 @@ final class ColumnChanges {
     this.files = files;
   }
 
-  /** Throws Spark's error if {@code command} is on one of these tables and not allowed. */
+  /** Throws Spark's error if {@code command} is on one of our tables and not allowed. */
   static void check(AlterTableCommand command) {
     if (command.table() instanceof ResolvedTable table && table.table() instanceof PrunedTable files) {
       new ColumnChanges(table, files).checkThat(command);
@@ -109,12 +109,12 @@ final class ColumnChanges {
             tableName(), field == null ? changed : field, changed, table.origin()));
   }
 
-  /** With the length of CHAR and VARCHAR, which Spark keeps apart. */
+  /** The type with the length of CHAR and VARCHAR, which Spark keeps in the metadata. */
   private static DataType declared(StructField field) {
     return CharVarcharUtils$.MODULE$.getRawType(field.metadata()).getOrElse(field::dataType);
   }
 
-  /** Files know no collations, so the collation of a string may change. */
+  /** The collation of a string may change: files have none. */
   private static boolean isSame(DataType one, DataType other) {
     return one.equals(other)
         || (one instanceof StringType

@@ -55,10 +55,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/**
- * Commands on these tables, changed just before they run to do what they do on Spark's own tables of files. For
- * these, the code that Spark has for its own sees to it; tables of other providers, as ours are, do not get there.
- */
+/** Optimizer rule that gives our tables the behaviour that Spark hard-codes for its built-in file sources. */
 public final class CommandRules extends Rule<LogicalPlan> {
 
   private final Function<String, FileSource> sources;
@@ -68,8 +65,7 @@ public final class CommandRules extends Rule<LogicalPlan> {
   }
 
   /**
-   * Adds the rules to a session, once. {@link OverwriteRule} comes last: it turns the overwrites that this rule checks
-   * into appends.
+   * Adds the rule to a session, once.
    *
    * @param sources from the name of a provider to our source; null for a provider that is not ours
    */
@@ -80,7 +76,6 @@ public final class CommandRules extends Rule<LogicalPlan> {
         List<Rule<LogicalPlan>> rules = new ArrayList<>(Scala.list(methods.extraOptimizations()));
         if (rules.stream().noneMatch(CommandRules.class::isInstance)) {
           rules.add(new CommandRules(sources));
-          rules.add(new OverwriteRule());
           methods.extraOptimizations_$eq(Scala.seq(rules));
         }
       }
@@ -109,12 +104,12 @@ public final class CommandRules extends Rule<LogicalPlan> {
     if (plan instanceof RefreshTableCommand refresh) {
       refresh(refresh);
     }
-    // The parts of an INSERT into several tables.
+    // INSERT into several tables has a command for each
     boolean several = Scala.list(plan.children()).stream().anyMatch(Command.class::isInstance);
     return several ? plan.mapChildren(this::apply) : plan;
   }
 
-  /** A temporary view keeps its plan, and with it the files as they were listed. */
+  /** Lists the files of our tables in a temporary view again: the view keeps its plan, and with it the old listing. */
   private static void refresh(RefreshTableCommand command) {
     Option<View> view =
         SparkSession.active().sessionState().catalog().getLocalOrGlobalTempView(command.tableIdent());
@@ -127,7 +122,7 @@ public final class CommandRules extends Rule<LogicalPlan> {
     }
   }
 
-  /** Path queries and streams are read by Spark's own scan of files; tables of these sources look for themselves. */
+  /** Checks path queries and streams, which Spark's own file scan reads. Our tables check themselves. */
   private static void refuseTableLogs(LogicalPlan plan) {
     for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
       if (leaf instanceof LogicalRelation relation
@@ -145,12 +140,12 @@ public final class CommandRules extends Rule<LogicalPlan> {
     return SparkSession.active().sessionState().newHadoopConfWithOptions(options);
   }
 
-  /** Options of the session and of the table count as well; and wrong ones are told before anything is deleted. */
+  /** Checks a write before anything is deleted, and adds the options of the session and of the table. */
   private static LogicalPlan checked(InsertIntoHadoopFsRelationCommand write) {
     WrittenPaths.add(write.outputPath());
     boolean deletes = write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite();
     if (write.fileFormat() instanceof FileSource) {
-      Path target = deletes ? OverwriteRule.target(write) : write.outputPath();
+      Path target = deletes ? SafeOverwrite.target(write) : write.outputPath();
       TableLog.refuseWriting(target, deletes, hadoopConf(write.options()));
     }
     if (deletes) {
@@ -172,19 +167,7 @@ public final class CommandRules extends Rule<LogicalPlan> {
         options,
         write.query().schema(),
         Scala.list(write.partitionColumns()).stream().map(Attribute::name).collect(Collectors.toSet()));
-    return new InsertIntoHadoopFsRelationCommand(
-        write.outputPath(),
-        write.staticPartitions(),
-        write.ifPartitionNotExists(),
-        write.partitionColumns(),
-        write.bucketSpec(),
-        write.fileFormat(),
-        Scala.map(options),
-        write.query(),
-        write.mode(),
-        write.catalogTable(),
-        write.fileIndex(),
-        write.outputColumnNames());
+    return SafeOverwrite.apply(SafeOverwrite.copy(write, options, write.mode()), source);
   }
 
   private static void checkOptions(
@@ -196,7 +179,7 @@ public final class CommandRules extends Rule<LogicalPlan> {
 
   private LogicalPlan created(CreateTable create) {
     if (create.tableSpec() instanceof TableSpec given) {
-      // A table that is there is loaded whatever its options, so that it can be altered and dropped.
+      // Here, because loading an existing table does not throw: it must be possible to alter and drop it.
       OptionNames.check(sourceOf(given).format(), Scala.map(given.options()));
     }
     List<String> partitions = columns(create.partitioning(), create.tableSpec());
@@ -211,7 +194,7 @@ public final class CommandRules extends Rule<LogicalPlan> {
     if (!exists && create.tableSpec().location().isDefined()) {
       Path location = new Path(create.tableSpec().location().get());
       TableLog.refuseWriting(location, false, hadoopConf(create.writeOptions()));
-      // The rows of both would be the table's.
+      // existing files would become rows of the table
       DataWritingCommand$.MODULE$.assertEmptyRootPath(
           location.toUri(),
           SaveMode.ErrorIfExists,
@@ -220,7 +203,7 @@ public final class CommandRules extends Rule<LogicalPlan> {
     return new CreateTableAsSelect(
         create.name(),
         create.partitioning(),
-        asInFiles(create.query(), create.partitioning(), create.tableSpec(), create.writeOptions()),
+        withPartitionsLast(create.query(), create.partitioning(), create.tableSpec(), create.writeOptions()),
         create.tableSpec(),
         create.writeOptions(),
         create.ignoreIfExists(),
@@ -232,41 +215,41 @@ public final class CommandRules extends Rule<LogicalPlan> {
     List<Path> targets = targets(replace);
     targets.forEach(target -> TableLog.refuseWriting(target, true, conf));
     OverwriteGuard.check(replace.query(), targets, true, conf);
-    // Spark drops the table and appends to a new one, which may be where files still lie.
+    // Spark drops the table, and appends to a new one whose directory may still have files.
     Map<String, String> options =
         OptionLayers.of(Scala.map(replace.writeOptions()), Map.of(PrunedTable.REPLACE, "true"));
     return new ReplaceTableAsSelect(
         replace.name(),
         replace.partitioning(),
-        asInFiles(replace.query(), replace.partitioning(), replace.tableSpec(), replace.writeOptions()),
+        withPartitionsLast(replace.query(), replace.partitioning(), replace.tableSpec(), replace.writeOptions()),
         replace.tableSpec(),
         Scala.map(options),
         replace.orCreate(),
         replace.isAnalyzed());
   }
 
-  /** Where files are deleted: of the table that is dropped, and where the new one is to be. */
+  /** The directories whose files are deleted: those of the dropped table, and that of the new one. */
   private static List<Path> targets(ReplaceTableAsSelect replace) {
-    List<Path> found = new ArrayList<>();
+    List<Path> targets = new ArrayList<>();
     ResolvedIdentifier name = (ResolvedIdentifier) replace.name();
     try {
       Table table = ((TableCatalog) name.catalog()).loadTable(name.identifier());
       if (table instanceof PrunedTable files) {
-        found.addAll(files.roots());
+        targets.addAll(files.roots());
       } else if (table instanceof V1Table files && files.catalogTable().storage().locationUri().isDefined()) {
-        found.add(new Path(files.catalogTable().location()));
+        targets.add(new Path(files.catalogTable().location()));
       }
     } catch (NoSuchTableException error) {
-      // Then nothing is dropped.
+      // nothing is dropped
     }
     if (replace.tableSpec().location().isDefined()) {
-      found.add(new Path(replace.tableSpec().location().get()));
+      targets.add(new Path(replace.tableSpec().location().get()));
     }
-    return found;
+    return targets;
   }
 
-  /** The query with its partition columns last, as Spark's catalog wants them. */
-  private LogicalPlan asInFiles(
+  /** The query with its partition columns last, as Spark's catalog requires. Checks the options. */
+  private LogicalPlan withPartitionsLast(
       LogicalPlan query,
       Seq<Transform> partitioning,
       TableSpecBase spec,
@@ -287,28 +270,29 @@ public final class CommandRules extends Rule<LogicalPlan> {
   }
 
   private static List<String> columns(Seq<Transform> partitioning, TableSpecBase spec) {
-    List<String> found = new ArrayList<>();
+    List<String> columns = new ArrayList<>();
     for (Transform transform : Scala.list(partitioning)) {
       if (transform.name().equals("identity")) {
-        found.add(transform.references()[0].fieldNames()[0]);
+        columns.add(transform.references()[0].fieldNames()[0]);
       } else if (transform.name().endsWith("bucket")) {
         throw new IllegalArgumentException(
             "tables of " + spec.provider().get() + " cannot be bucketed; found " + transform.describe());
       }
     }
-    return found;
+    return columns;
   }
 
+  /** {@code columns} with the partition columns at the end, in their order. */
   private static <T> List<T> last(List<T> columns, Function<T, String> name, List<String> partitions) {
-    List<T> found = new ArrayList<>(columns);
-    found.removeIf(column -> partitions.contains(name.apply(column)));
+    List<T> ordered = new ArrayList<>(columns);
+    ordered.removeIf(column -> partitions.contains(name.apply(column)));
     for (String partition : partitions) {
-      columns.stream().filter(column -> partition.equals(name.apply(column))).forEach(found::add);
+      columns.stream().filter(column -> partition.equals(name.apply(column))).forEach(ordered::add);
     }
-    return found;
+    return ordered;
   }
 
-  /** Spark's catalog wants partition columns last, and adds after them where no place is named. */
+  /** Adds columns before the partition columns, unless a position is given. Spark's catalog would add them at the end. */
   private static LogicalPlan added(AddColumns add, PrunedTable table) {
     List<String> names = Arrays.asList(table.schema().fieldNames());
     int data = names.size() - table.partitioning().length;
@@ -336,7 +320,7 @@ public final class CommandRules extends Rule<LogicalPlan> {
     return new AddColumns(add.table(), Scala.seq(columns));
   }
 
-  /** The source of a table that is made; null if it is none of ours. */
+  /** The source of a new table; null if it is not ours. */
   private FileSource sourceOf(TableSpecBase spec) {
     return spec.provider().isDefined() ? sources.apply(spec.provider().get()) : null;
   }

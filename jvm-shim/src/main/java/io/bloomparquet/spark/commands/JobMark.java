@@ -13,11 +13,11 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
-/** A file in the directory of a job that says which process it belongs to: "pid start host". */
+/** A file in a job's temporary directory that names the process of the job: "pid start host". */
 final class JobMark {
   private static final String NAME = "_temporary/.bloomparquet-job";
-  private static final long A_DAY = 24L * 60 * 60 * 1000;
-  private static final int MOST_BYTES = 4096;
+  private static final long DAY_MILLIS = 24L * 60 * 60 * 1000;
+  private static final int MAX_BYTES = 4096;
 
   private JobMark() {}
 
@@ -32,35 +32,35 @@ final class JobMark {
     return system.exists(new Path(job, NAME));
   }
 
-  /** Removes the directories of jobs whose process is gone, or which nobody has touched for a day. */
+  /** Deletes the directories of jobs whose process is gone; of another host's jobs, those whose mark is a day old. */
   static void sweep(FileSystem system, Path jobs) throws IOException {
-    FileStatus[] found;
+    FileStatus[] children;
     try {
-      found = system.listStatus(jobs);
+      children = system.listStatus(jobs);
     } catch (FileNotFoundException none) {
       return;
     }
-    for (FileStatus job : found) {
-      if (job.isDirectory() && isIn(system, job.getPath()) && isLeft(system, job.getPath())) {
+    for (FileStatus job : children) {
+      if (job.isDirectory() && isIn(system, job.getPath()) && isAbandoned(system, job.getPath())) {
         system.delete(job.getPath(), true);
       }
     }
   }
 
-  private static boolean isLeft(FileSystem system, Path job) throws IOException {
+  private static boolean isAbandoned(FileSystem system, Path job) throws IOException {
     Path mark = new Path(job, NAME);
     try (FSDataInputStream in = system.open(mark)) {
-      String[] said = new String(in.readNBytes(MOST_BYTES), StandardCharsets.UTF_8).split(" ", 3);
-      if (said.length == 3 && said[2].equals(host()) && !said[2].equals("?")) {
-        Optional<ProcessHandle> process = ProcessHandle.of(Long.parseLong(said[0]));
-        return process.isEmpty() || !startOf(process.get()).equals(said[1]);
+      String[] parts = new String(in.readNBytes(MAX_BYTES), StandardCharsets.UTF_8).split(" ", 3);
+      if (parts.length == 3 && parts[2].equals(host()) && !parts[2].equals("?")) {
+        Optional<ProcessHandle> process = ProcessHandle.of(Long.parseLong(parts[0]));
+        return process.isEmpty() || !startOf(process.get()).equals(parts[1]);
       }
     } catch (FileNotFoundException gone) {
       return false;
     } catch (NumberFormatException error) {
-      // half a mark, of a process that was killed while it wrote it
+      // incomplete: the process was killed while it wrote the mark
     }
-    return system.getFileStatus(mark).getModificationTime() < System.currentTimeMillis() - A_DAY;
+    return system.getFileStatus(mark).getModificationTime() < System.currentTimeMillis() - DAY_MILLIS;
   }
 
   private static String startOf(ProcessHandle process) {
@@ -75,14 +75,14 @@ final class JobMark {
     }
   }
 
-  /** Removes a directory with nothing in it. */
+  /** Deletes a directory if it is empty. */
   static void removeIfEmpty(FileSystem system, Path directory) throws IOException {
     try {
       if (system.listStatus(directory).length == 0) {
         system.delete(directory, false);
       }
     } catch (FileNotFoundException gone) {
-      // by another job
+      // deleted by another job
     }
   }
 }

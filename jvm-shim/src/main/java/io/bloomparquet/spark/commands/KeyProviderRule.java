@@ -1,13 +1,13 @@
 package io.bloomparquet.spark.commands;
 
+import io.bloomparquet.spark.support.OptionLayers;
 import java.util.Map;
-import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 
 /**
- * Who names a key provider for what he writes believes that it is encrypted. The provider is for reading; Spark's writer
- * encrypts by parquet-java's properties, and where these say nothing, files would be in plain text.
+ * Refuses the option {@code keyProvider} on a write that would not encrypt. The provider is for reads only: Spark's writer
+ * encrypts by parquet-java's properties.
  */
 public final class KeyProviderRule {
   private static final String OPTION = "keyProvider";
@@ -20,29 +20,24 @@ public final class KeyProviderRule {
   private KeyProviderRule() {}
 
   /**
-   * Throws {@link IllegalArgumentException} where files would be in plain text.
+   * Throws {@link IllegalArgumentException} if the option is given and the files would not be encrypted.
    *
-   * @param options of the write or its table, with what Spark has added of the session's
-   * @param session its options, which are for what it reads as well
-   * @param conf what the writer heeds
+   * @param options of the write or its table, perhaps with the session's
+   * @param session the session's options; its keyProvider is meant for reads
+   * @param conf of the writer
    */
   public static void check(Map<String, String> options, Map<String, String> session, Configuration conf) {
-    String provider = find(options);
-    if (provider != null && !provider.equals(find(session)) && !encrypts(conf)) {
+    String provider = OptionLayers.of(options).get(OPTION);
+    if (provider != null && !provider.equals(OptionLayers.of(session).get(OPTION)) && !encrypts(conf)) {
       throw new IllegalArgumentException(
-          "option keyProvider is for reading and encrypts nothing; for encrypted files, give "
+          "option keyProvider is for reading and encrypts nothing. To write encrypted files, set "
               + FACTORY
-              + " and parquet.encryption.footer.key with column.keys, or uniform.key; for files in plain text, no keyProvider");
+              + ", and parquet.encryption.uniform.key, or parquet.encryption.footer.key and "
+              + "parquet.encryption.column.keys; to write plain text, remove keyProvider");
     }
   }
 
-  private static String find(Map<String, String> options) {
-    Map<String, String> folded = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
-    folded.putAll(options);
-    return folded.get(OPTION);
-  }
-
-  /** Of another factory than parquet-java's own it is not known what it does. */
+  /** Another factory than parquet-java's is trusted to encrypt. */
   private static boolean encrypts(Configuration conf) {
     String factory = conf.getTrimmed(FACTORY, "");
     if (factory.isEmpty()) {

@@ -27,9 +27,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.FileScan;
 
 /**
- * Refuses to overwrite the files that the same query reads. Overwriting deletes them first, so both would be lost. Spark
- * refuses it where it reads files itself, and does not see it where a table of a provider like ours reads them. Links to
- * what is read, and links by which it is read, count as well.
+ * Refuses to overwrite files that the same query reads. Overwriting deletes them, so old and new rows would be lost. Spark
+ * has this check for its own file relations, but not for V2 tables like ours. Resolves symbolic links on both sides.
  */
 final class OverwriteGuard {
   private OverwriteGuard() {}
@@ -37,7 +36,7 @@ final class OverwriteGuard {
   /**
    * Throws Spark's error if {@code query} reads one of the {@code targets} or a file in it.
    *
-   * @param everything also where Spark's own relations read; Spark itself sees to these where it writes files
+   * @param everything whether to check Spark's own relations too, which Spark checks only when it writes files itself
    */
   static void check(LogicalPlan query, List<Path> targets, boolean everything, Configuration conf) {
     RealPaths paths = new RealPaths(conf);
@@ -55,8 +54,8 @@ final class OverwriteGuard {
               throw refusal(target);
             }
           }
-          for (Path gone : deleted.get(target)) {
-            if (needed.stream().anyMatch(file -> RealPaths.isIn(gone, file))) {
+          for (Path path : deleted.get(target)) {
+            if (needed.stream().anyMatch(file -> RealPaths.isIn(path, file))) {
               throw refusal(target);
             }
           }
@@ -72,20 +71,20 @@ final class OverwriteGuard {
   }
 
   private static List<LogicalPlan> leaves(LogicalPlan query) {
-    List<LogicalPlan> found = new ArrayList<>();
+    List<LogicalPlan> leaves = new ArrayList<>();
     for (LogicalPlan leaf : Scala.list(query.collectLeaves())) {
       if (leaf instanceof InMemoryRelation cached) {
-        // What is cached may be evicted, and is then read again.
-        found.addAll(leaves(cached.cacheBuilder().logicalPlan()));
+        // cached rows may be evicted and read again
+        leaves.addAll(leaves(cached.cacheBuilder().logicalPlan()));
       } else {
-        found.add(leaf);
+        leaves.add(leaf);
       }
     }
-    Scala.list(query.subqueriesAll()).forEach(subquery -> found.addAll(leaves(subquery)));
-    return found;
+    Scala.list(query.subqueriesAll()).forEach(subquery -> leaves.addAll(leaves(subquery)));
+    return leaves;
   }
 
-  /** What one leaf of a query reads: these files, of those in these roots. */
+  /** The files that one leaf of a query reads, and the roots of its table. */
   private record Read(List<Path> roots, List<Path> files) {
 
     boolean isNothing() {
@@ -103,7 +102,7 @@ final class OverwriteGuard {
       if (leaf instanceof DataSourceV2Relation relation) {
         return of(relation.table());
       }
-      // Spark compares the names of paths, and a path query may name ours by a link.
+      // Spark compares paths by name only, and a path query may use a link.
       if (leaf instanceof LogicalRelation relation
           && relation.relation() instanceof HadoopFsRelation files
           && (everything || files.fileFormat() instanceof FileSource)) {
@@ -121,12 +120,12 @@ final class OverwriteGuard {
     }
 
     private static List<Path> selected(FileScan scan) {
-      List<Path> found = new ArrayList<>();
+      List<Path> selected = new ArrayList<>();
       for (PartitionDirectory directory :
           Scala.list(scan.fileIndex().listFiles(scan.partitionFilters(), scan.dataFilters()))) {
-        Scala.list(directory.files()).stream().map(FileStatusWithMetadata::getPath).forEach(found::add);
+        Scala.list(directory.files()).stream().map(FileStatusWithMetadata::getPath).forEach(selected::add);
       }
-      return found;
+      return selected;
     }
   }
 }

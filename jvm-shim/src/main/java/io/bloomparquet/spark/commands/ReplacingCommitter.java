@@ -28,14 +28,13 @@ import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * Commits a job as Hadoop's committer does, and then deletes the files in whose place the new ones are. A job that
- * fails leaves the old ones as they were and nothing else; one that is killed does so as well, unless it was moving the
- * new files to where they belong or deleting the old ones. Then no file is lost, and some of both are there.
+ * Commits a job like Hadoop's committer, and then deletes the files that the job replaces. A failed job leaves the old files
+ * and nothing else. So does a killed job, unless it was already moving new files into place or deleting old ones: then no
+ * file is lost, but some old and some new files are there.
  *
- * <p>What a job has in {@code _temporary} is no other's: each has a number of its own there, and removes that and what
- * jobs have left of which the process is gone. Hadoop gives all jobs the number 0, and with it to the next one the files
- * of a killed one that it had not committed; and the first one to commit removes everything. Where such a job has removed
- * what is ours, there is no {@link JobMark} any more, and this one fails.
+ * <p>Each job has a directory of its own in {@code _temporary}, and deletes it, and those of jobs whose process is gone.
+ * Hadoop's committer uses one directory for all jobs: a job then commits what a killed job left there, and the first job to
+ * commit deletes everything. If such a job deleted our directory, the {@link JobMark} is gone, and this job fails.
  */
 public final class ReplacingCommitter extends FileOutputCommitter {
   private static final String PARTITIONS = "bloomparquet.overwritten.partitions";
@@ -43,10 +42,11 @@ public final class ReplacingCommitter extends FileOutputCommitter {
   private static final String ATTEMPT = "mapreduce.job.application.attempt.id";
   private static final String MARKS_SUCCESS = "mapreduce.fileoutputcommitter.marksuccessfuljobs";
   private static final int THREADS = 8;
-  private static final int NAMED = 10;
+  private static final int MAX_NAMED = 10;
 
   private final Path output;
   private List<Path> old = new ArrayList<>();
+
   /** Called by Spark, on the driver once for the job and on executors for each task. */
   public ReplacingCommitter(Path output, TaskAttemptContext context) throws IOException {
     super(output, context);
@@ -56,8 +56,8 @@ public final class ReplacingCommitter extends FileOutputCommitter {
   /**
    * Makes this the committer of a job.
    *
-   * @param partitions whether to delete what is in the partitions that the job writes to
-   * @param target of which directory to delete what is in it before the job; null for none
+   * @param partitions whether to delete the old files of the partitions that the job writes to
+   * @param target the directory whose files, as of the job's start, are deleted; null for none
    */
   static void prepare(Configuration job, boolean partitions, String target) {
     job.setBoolean(PARTITIONS, partitions);
@@ -69,7 +69,7 @@ public final class ReplacingCommitter extends FileOutputCommitter {
     String name = ReplacingCommitter.class.getName();
     job.set(SQLConf.OUTPUT_COMMITTER_CLASS().key(), name);
     if (job.getClassByNameOrNull(name) == null) {
-      // ADD JAR tells only the thread in which it was called.
+      // ADD JAR sets the class loader of the calling thread only
       job.setClassLoader(ReplacingCommitter.class.getClassLoader());
     }
   }
@@ -93,7 +93,7 @@ public final class ReplacingCommitter extends FileOutputCommitter {
       throw new IOException(
           "another job that wrote to "
               + output
-              + " has removed what the tasks of this one had written; nothing of it is committed: run it again");
+              + " has removed the temporary files of this job; nothing was committed: run this job again");
     }
     if (conf.getBoolean(PARTITIONS, false)) {
       old = new ArrayList<>();
@@ -110,9 +110,9 @@ public final class ReplacingCommitter extends FileOutputCommitter {
     }
   }
 
-  /** Only what is this job's; Hadoop removes what all jobs have there. */
+  /** Deletes the directory of this job only. Hadoop's committer deletes those of all jobs. */
   @Override
-  @SuppressWarnings("deprecation") // which is what Hadoop itself calls, and others override
+  @SuppressWarnings("deprecation") // Hadoop still calls it
   public void cleanupJob(JobContext context) throws IOException {
     Path job = getJobAttemptPath(context);
     FileSystem system = job.getFileSystem(context.getConfiguration());
@@ -120,17 +120,17 @@ public final class ReplacingCommitter extends FileOutputCommitter {
     JobMark.removeIfEmpty(system, job.getParent());
   }
 
-  /** All files in a directory and those below it, but for those that are in the making; links are not followed. */
+  /** All files below a directory, without those of running jobs. Does not follow links. */
   private List<Path> files(Path directory, Configuration conf) throws IOException {
     FileSystem system = directory.getFileSystem(conf);
-    List<Path> found = new ArrayList<>();
+    List<Path> files = new ArrayList<>();
     if (system.exists(directory)) {
-      gather(system, directory, system.makeQualified(new Path(output, PENDING_DIR_NAME)), found);
+      collect(system, directory, system.makeQualified(new Path(output, PENDING_DIR_NAME)), files);
     }
-    return found;
+    return files;
   }
 
-  private static void gather(FileSystem system, Path directory, Path making, List<Path> found) throws IOException {
+  private static void collect(FileSystem system, Path directory, Path pending, List<Path> files) throws IOException {
     for (FileStatus each : system.listStatus(directory)) {
       Path path = each.getPath();
       TableLog log = RealPaths.isLink(path) ? null : TableLog.at(path, each.isDirectory());
@@ -138,9 +138,9 @@ public final class ReplacingCommitter extends FileOutputCommitter {
         throw log.unwritable();
       }
       if (each.isFile() || RealPaths.isLink(path)) {
-        found.add(path);
-      } else if (!path.equals(making)) {
-        gather(system, path, making, found);
+        files.add(path);
+      } else if (!path.equals(pending)) {
+        collect(system, path, pending, files);
       }
     }
   }
@@ -152,21 +152,21 @@ public final class ReplacingCommitter extends FileOutputCommitter {
     return system.delete(file, false) || !system.exists(file);
   }
 
-  /** Where the files of the finished tasks belong, as directories below the output's. */
+  /** The partition directories of the finished tasks' files, relative to the output. */
   private Set<String> partitions(JobContext context) throws IOException {
     Path job = getJobAttemptPath(context);
     FileSystem system = job.getFileSystem(context.getConfiguration());
-    Set<String> found = new TreeSet<>();
+    Set<String> partitions = new TreeSet<>();
     for (FileStatus task : system.listStatus(job, path -> !path.getName().equals(PENDING_DIR_NAME))) {
       RemoteIterator<LocatedFileStatus> each = system.listFiles(task.getPath(), true);
       while (each.hasNext()) {
         Path directory = each.next().getPath().getParent();
         if (!directory.equals(task.getPath())) {
-          found.add(task.getPath().toUri().relativize(directory.toUri()).getPath());
+          partitions.add(task.getPath().toUri().relativize(directory.toUri()).getPath());
         }
       }
     }
-    return found;
+    return partitions;
   }
 
   private void delete(FileSystem system) throws IOException {
@@ -177,7 +177,7 @@ public final class ReplacingCommitter extends FileOutputCommitter {
     } finally {
       threads.shutdown();
     }
-    List<String> left = new ArrayList<>();
+    List<String> undeleted = new ArrayList<>();
     IOException cause = null;
     Set<Path> directories = new HashSet<>();
     for (Map.Entry<Path, Future<Boolean>> each : deleted.entrySet()) {
@@ -192,17 +192,17 @@ public final class ReplacingCommitter extends FileOutputCommitter {
       } catch (ExecutionException error) {
         cause = new IOException(error.getCause());
       }
-      left.add(each.getKey().toString());
+      undeleted.add(each.getKey().toString());
     }
-    if (!left.isEmpty()) {
+    if (!undeleted.isEmpty()) {
       throw new IOException(
           String.format(
-              "the new rows were written, but %d of the %d files that they replace could not be deleted, and must be by "
-                  + "hand, or rows are read twice: %s%s",
-              left.size(),
+              "the new files were written, but %d of the %d files that they replace could not be deleted. Delete them by "
+                  + "hand, or their rows are read too: %s%s",
+              undeleted.size(),
               old.size(),
-              String.join(", ", left.subList(0, Math.min(NAMED, left.size()))),
-              left.size() > NAMED ? ", …" : ""),
+              String.join(", ", undeleted.subList(0, Math.min(MAX_NAMED, undeleted.size()))),
+              undeleted.size() > MAX_NAMED ? ", …" : ""),
           cause);
     }
     for (Path directory : directories) {
@@ -210,7 +210,7 @@ public final class ReplacingCommitter extends FileOutputCommitter {
     }
   }
 
-  /** With the directories above it, up to the output's. */
+  /** Deletes an empty directory, and its empty ancestors below the output. */
   private void removeIfEmpty(Path directory, FileSystem system) {
     Path root = system.makeQualified(output);
     try {
@@ -220,7 +220,7 @@ public final class ReplacingCommitter extends FileOutputCommitter {
         }
       }
     } catch (IOException error) {
-      // Somebody has just put a file there.
+      // another job has just put a file there
     }
   }
 }

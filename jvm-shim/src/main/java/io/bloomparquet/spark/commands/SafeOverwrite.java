@@ -12,54 +12,48 @@ import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.plans.logical.Command;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * Overwriting, for our files, is to append and then to delete what was there: Spark deletes first, and all is lost when
- * the job fails after that. What is to be deleted, the committer of the job is told by an option ({@link
- * ReplacingCommitter}).
+ * Turns an overwrite into an append that deletes the old files when it is committed. Spark deletes first, and loses all
+ * rows when the job fails after that. An option tells {@link ReplacingCommitter} which files are old.
  *
- * <p>Where the user has chosen another way to commit, this stays Spark's.
+ * <p>Applies only where Spark's default protocol commits; where the user configured another one, Spark overwrites.
  */
-public final class OverwriteRule extends Rule<LogicalPlan> {
+public final class SafeOverwrite {
   private static final String OPTION = "bloomparquet.overwritten";
 
-  /** Of all partitions that are written, what was in them. */
+  /** The option's value for: all partitions that are written. */
   private static final String PARTITIONS = "partitions";
 
-  /** What a user may have set by that name is none of ours. */
+  /** Starts the option's value, so that a value that a user set has no effect. */
   private static final String TOKEN = UUID.randomUUID() + " ";
 
   private static final String ALGORITHM = "mapreduce.fileoutputcommitter.algorithm.version";
 
-  @Override
-  public LogicalPlan apply(LogicalPlan plan) {
-    if (plan instanceof InsertIntoHadoopFsRelationCommand write) {
-      return write.mode() == SaveMode.Overwrite && write.fileFormat() instanceof FileSource source
-          ? appended(write, source)
-          : write;
-    }
-    // The parts of an INSERT into several tables.
-    boolean several = Scala.list(plan.children()).stream().anyMatch(Command.class::isInstance);
-    return several ? plan.mapChildren(this::apply) : plan;
-  }
+  private SafeOverwrite() {}
 
-  private static LogicalPlan appended(InsertIntoHadoopFsRelationCommand write, FileSource source) {
+  /** {@code write} as an append, if it is an overwrite that can be turned into one. */
+  static InsertIntoHadoopFsRelationCommand apply(InsertIntoHadoopFsRelationCommand write, FileSource source) {
     SparkSession session = SparkSession.active();
     Configuration conf = session.sessionState().newHadoopConfWithOptions(write.options());
     boolean tracked =
         write.catalogTable().isDefined() && write.catalogTable().get().tracksPartitionsInCatalog();
-    if (tracked
+    if (write.mode() != SaveMode.Overwrite
+        || tracked
         || write.ifPartitionNotExists()
-        || !isSparksOwn(session, source, conf)
+        || !isApplicable(session, source, conf)
         || !isDirectory(write.outputPath(), conf)) {
       return write;
     }
     String overwritten = write.dynamicPartitionOverwrite() ? PARTITIONS : target(write).toString();
+    Map<String, String> options = OptionLayers.of(Scala.map(write.options()), Map.of(OPTION, TOKEN + overwritten));
+    return copy(write, options, SaveMode.Append);
+  }
+
+  static InsertIntoHadoopFsRelationCommand copy(
+      InsertIntoHadoopFsRelationCommand write, Map<String, String> options, SaveMode mode) {
     return new InsertIntoHadoopFsRelationCommand(
         write.outputPath(),
         write.staticPartitions(),
@@ -67,16 +61,16 @@ public final class OverwriteRule extends Rule<LogicalPlan> {
         write.partitionColumns(),
         write.bucketSpec(),
         write.fileFormat(),
-        Scala.map(OptionLayers.of(Scala.map(write.options()), Map.of(OPTION, TOKEN + overwritten))),
+        Scala.map(options),
         write.query(),
-        SaveMode.Append,
+        mode,
         write.catalogTable(),
         write.fileIndex(),
         write.outputColumnNames());
   }
 
-  /** Whether Spark's own protocol commits, file by file when all tasks are done. */
-  public static boolean isSparksOwn(SparkSession session, FileSource source, Configuration conf) {
+  /** Whether Spark's default protocol and Hadoop's default algorithm commit: file by file, when all tasks are done. */
+  public static boolean isApplicable(SparkSession session, FileSource source, Configuration conf) {
     SQLConf settings = session.sessionState().conf();
     return settings.fileCommitProtocolClass().equals(SQLConf.FILE_COMMIT_PROTOCOL_CLASS().defaultValueString())
         && conf.get(SQLConf.OUTPUT_COMMITTER_CLASS().key()) == null
@@ -89,27 +83,28 @@ public final class OverwriteRule extends Rule<LogicalPlan> {
       FileSystem files = path.getFileSystem(conf);
       return files.exists(path) && files.getFileStatus(path).isDirectory();
     } catch (IOException error) {
-      return false; // Spark will meet it as well, and tell it its own way.
+      return false; // Spark will report the error
     }
   }
 
-  /** As Spark has it: what an INSERT says of partitions comes first among them. */
+  /** The directory that an overwrite empties: that of the static partitions, which come first, as Spark has them. */
   static Path target(InsertIntoHadoopFsRelationCommand write) {
-    Map<String, String> said = Scala.map(write.staticPartitions());
-    Path found = write.outputPath();
+    Map<String, String> partitions = Scala.map(write.staticPartitions());
+    Path target = write.outputPath();
     for (Attribute column : Scala.list(write.partitionColumns())) {
-      if (said.containsKey(column.name())) { // with null for NULL
-        found = new Path(found, ExternalCatalogUtils.getPartitionPathString(column.name(), said.get(column.name())));
+      if (partitions.containsKey(column.name())) { // with null for NULL
+        target =
+            new Path(target, ExternalCatalogUtils.getPartitionPathString(column.name(), partitions.get(column.name())));
       }
     }
-    return found;
+    return target;
   }
 
-  /** Has a job, of which {@link #isSparksOwn} is true, commit as the options say, which may be those of a user. */
+  /** Sets the committer of a job for which {@link #isApplicable} is true. */
   public static void prepare(Map<String, String> options, Configuration job) {
-    String told = options.getOrDefault(OPTION, "");
-    boolean partitions = told.equals(TOKEN + PARTITIONS);
+    String value = options.getOrDefault(OPTION, "");
+    boolean partitions = value.equals(TOKEN + PARTITIONS);
     ReplacingCommitter.prepare(
-        job, partitions, told.startsWith(TOKEN) && !partitions ? told.substring(TOKEN.length()) : null);
+        job, partitions, value.startsWith(TOKEN) && !partitions ? value.substring(TOKEN.length()) : null);
   }
 }
