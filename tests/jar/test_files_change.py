@@ -266,7 +266,7 @@ def test_skipped_files_of_other_storages_are_listed_again(shim: SparkSession, tm
     skipped = method("of", "scan.SkippedFiles").invoke(None, array(planned))
 
     def check(*, ignore_missing: bool) -> None:
-        of = made("scan.FileCheck", settings, True, ignore_missing)
+        of = made("files.FileCheck", settings, True, ignore_missing)
         method("check", "scan.SkippedFiles").invoke(skipped, array(of))
 
     check(ignore_missing=False)
