@@ -262,12 +262,12 @@ def test_skipped_files_of_other_storages_are_listed_again(jar_spark: SparkSessio
         modified = jvm.java.lang.Long.valueOf((tmp_path / name).stat().st_mtime_ns // 1_000_000)
         four, zero = jvm.java.lang.Long.valueOf(4), jvm.java.lang.Long.valueOf(0)
         path = jvm.org.apache.hadoop.fs.Path(f"viewfs://c/t/{name}")
-        planned.put(path, made("FileVersion", four, modified, zero, zero))
-    skipped = method("of", "SkippedFiles").invoke(None, array(planned))
+        planned.put(path, made("files.FileVersion", four, modified, zero, zero))
+    skipped = method("of", "scan.SkippedFiles").invoke(None, array(planned))
 
     def check(*, ignore_missing: bool) -> None:
-        of = made("FileCheck", settings, True, ignore_missing)
-        method("check", "SkippedFiles").invoke(skipped, array(of))
+        of = made("files.FileCheck", settings, True, ignore_missing)
+        method("check", "scan.SkippedFiles").invoke(skipped, array(of))
 
     check(ignore_missing=False)
     (tmp_path / "a").unlink()

@@ -81,9 +81,9 @@ BROKEN = {
     "there is no such program": (None, "cannot start the planner"),
     "it ends at once": ("exit 3", "exited with code 3"),
     "it ends after it was asked": ("head -c 10 >/dev/null; exit 4", "exited with code 4"),
-    "it prints text": ("echo hello, I am no planner; sleep 60", "sent what is no answer"),
+    "it prints text": ("echo hello, I am no planner; sleep 60", "sent an invalid answer"),
     "it prints text whose length is possible": ("echo 1234567890123; exit 0", "exited with code 0"),
-    "it prints frames that are no JSON": (r"printf '\000\000\000\003abc\000\000\000\000'; sleep 60", "no answer"),
+    "it prints frames that are no JSON": (r"printf '\000\000\000\003abc\000\000\000\000'; sleep 60", "invalid answer"),
     "it prints frames of other JSON": (
         r"printf '\000\000\000\002[]\000\000\000\000'; head -c 1 >/dev/null; exit 5",
         "exited with code 5",
@@ -108,7 +108,10 @@ def test_a_python_without_this_package(readers: Readers, path: str, tmp_path: Pa
     program = script(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
     with warnings(readers) as said, application_conf(readers.spark, {PYTHON: program, PATH: ""}):
         plan, _ = unplanned(readers, path)
-    assert "can that Python import pyspark_bloomparquet? Name another by spark.bloomparquet.python" in plan.reason
+    assert (
+        "check that this Python can import pyspark_bloomparquet, or name another in spark.bloomparquet.python"
+        in plan.reason
+    )
     assert len(said) == 1
 
 

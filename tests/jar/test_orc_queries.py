@@ -207,7 +207,7 @@ def test_the_zone_of_executors_elsewhere_is_known_where_their_options_name_it(re
     settings = jvm.org.apache.spark.SparkConf
     kinds = readers.spark.sparkContext._gateway.new_array(jvm.java.lang.Class, 1)  # type: ignore[union-attr]
     kinds[0] = settings(False).getClass()
-    method = loader.loadClass("io.bloomparquet.spark.ReaderZone").getDeclaredMethod("ofExecutors", kinds)
+    method = loader.loadClass("io.bloomparquet.spark.planner.ReaderZone").getDeclaredMethod("ofExecutors", kinds)
     method.setAccessible(True)
 
     def zone(**options: str) -> str | None:

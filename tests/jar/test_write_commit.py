@@ -216,7 +216,7 @@ def test_a_job_whose_files_another_writer_has_removed_fails(jar_spark: SparkSess
         return value
 
     frame = jar_spark.range(0, 2_000, 1, 4).repartition(1).select(removing("id").alias("id"))
-    with pytest.raises((Py4JJavaError, PySparkException), match="has removed what the tasks of this one had written"):
+    with pytest.raises((Py4JJavaError, PySparkException), match="has removed the temporary files of this job"):
         frame.write.format("bloomparquet").mode("overwrite").save(str(path))
     assert everything(path) == before
 

@@ -306,7 +306,7 @@ def test_a_limit_that_bites_is_told_once_for_each_file_and_column(jar_spark: Spa
         assert file.name in line
         assert f"column {column} " in line
         assert "bloomMaxBytes" in line
-        assert f"has {worst:.3g} false positives instead of 0.01" in line
+        assert f"false positive probability is {worst:.3g} instead of 0.01" in line
     with log(jar_spark) as lines:
         save(frame, tmp_path / "t", bloomColumns="a,b,c", **{ROWS_PER_GROUP: 10_000})
     assert lines == []
@@ -320,7 +320,7 @@ def test_a_filter_that_would_let_nearly_all_through_is_left_out_and_told(
         path = save(frame, tmp_path / "t", bloomColumns="a", bloomMaxBytes=32)
     assert filters(path) == {}
     assert len(lines) == 1
-    assert "and is left out" in lines[0]
+    assert "so it is left out" in lines[0]
 
 
 @pytest.mark.parametrize("given", ["31", "129m", "0", "-1", "much", "", "1.5m"])

@@ -42,7 +42,7 @@ def main() -> None:
         jar = Path(done.stdout.removesuffix("\n"))
         assert here in jar.parents, jar
         with zipfile.ZipFile(jar) as content:
-            assert "io/bloomparquet/spark/Shim.class" in content.namelist(), content.namelist()
+            assert "io/bloomparquet/spark/PythonBridge.class" in content.namelist(), content.namelist()
             manifest = content.read("META-INF/MANIFEST.MF").decode()
         assert f"Implementation-Version: {version('bloomparquet')}\r\n" in manifest, manifest
         print(f"jar:          {jar.relative_to(here)}")

@@ -1,31 +1,35 @@
 package io.bloomparquet.spark;
 
+import io.bloomparquet.spark.filters.FilterOptions;
+import io.bloomparquet.spark.filters.OrcWriteOptions;
+import io.bloomparquet.spark.scan.BloomOrcTable;
+import io.bloomparquet.spark.scan.PrunedTable;
+import io.bloomparquet.spark.scan.TableDefinition;
+import io.bloomparquet.spark.support.FileFormat;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.Job;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** ORC files, under the name {@code bloomorc}. */
+/** The data source {@code bloomorc}. */
 public final class BloomOrcSource extends OrcFileFormat implements BloomSource {
   private static final long serialVersionUID = 1L;
 
   private final transient Load load = new Load();
 
   public BloomOrcSource() {
-    BloomSource.looked();
+    BloomSource.prepareSession();
   }
 
   @Override
-  public FileKind kind() {
-    return FileKind.ORC;
+  public FileFormat format() {
+    return FileFormat.ORC;
   }
 
   @Override
@@ -35,27 +39,22 @@ public final class BloomOrcSource extends OrcFileFormat implements BloomSource {
 
   @Override
   public String shortName() {
-    return kind().source();
+    return format().source();
   }
 
   @Override
   public String toString() {
-    return kind().source();
+    return format().source();
   }
 
   @Override
-  public PrunedTable newTable(
-      SparkSession session,
-      Map<String, String> properties,
-      CaseInsensitiveStringMap options,
-      StructType given,
-      Transform[] declared) {
-    return new BloomOrcTable(session, properties, options, given, declared);
+  public PrunedTable newTable(TableDefinition definition) {
+    return new BloomOrcTable(definition);
   }
 
   @Override
   public FilterOptions newFilterOptions(Map<String, String> options, StructType schema) {
-    return OrcWriteOptions.of(options, schema);
+    return new OrcWriteOptions(options, schema);
   }
 
   @Override

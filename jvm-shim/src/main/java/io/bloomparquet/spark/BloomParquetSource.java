@@ -1,5 +1,14 @@
 package io.bloomparquet.spark;
 
+import io.bloomparquet.spark.commands.KeyProviderRule;
+import io.bloomparquet.spark.filters.BloomWriteOptions;
+import io.bloomparquet.spark.filters.FilterOptions;
+import io.bloomparquet.spark.scan.BloomParquetTable;
+import io.bloomparquet.spark.scan.PrunedTable;
+import io.bloomparquet.spark.scan.TableDefinition;
+import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.Scala;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.Job;
@@ -7,16 +16,14 @@ import org.apache.parquet.hadoop.ParquetOutputCommitter;
 import org.apache.parquet.hadoop.ParquetOutputFormat;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Parquet files, under the name {@code bloomparquet}. */
+/** The data source {@code bloomparquet}. */
 public final class BloomParquetSource extends ParquetFileFormat implements BloomSource {
   private static final long serialVersionUID = 1L;
 
@@ -26,12 +33,12 @@ public final class BloomParquetSource extends ParquetFileFormat implements Bloom
   private final transient Load load = new Load();
 
   public BloomParquetSource() {
-    BloomSource.looked();
+    BloomSource.prepareSession();
   }
 
   @Override
-  public FileKind kind() {
-    return FileKind.PARQUET;
+  public FileFormat format() {
+    return FileFormat.PARQUET;
   }
 
   @Override
@@ -41,27 +48,22 @@ public final class BloomParquetSource extends ParquetFileFormat implements Bloom
 
   @Override
   public String shortName() {
-    return kind().source();
+    return format().source();
   }
 
   @Override
   public String toString() {
-    return kind().source();
+    return format().source();
   }
 
   @Override
-  public PrunedTable newTable(
-      SparkSession session,
-      Map<String, String> properties,
-      CaseInsensitiveStringMap options,
-      StructType given,
-      Transform[] declared) {
-    return new BloomParquetTable(session, properties, options, given, declared);
+  public PrunedTable newTable(TableDefinition definition) {
+    return new BloomParquetTable(definition);
   }
 
   @Override
   public FilterOptions newFilterOptions(Map<String, String> options, StructType schema) {
-    return BloomWriteOptions.of(options, schema);
+    return new BloomWriteOptions(options, schema);
   }
 
   @Override
@@ -72,7 +74,7 @@ public final class BloomParquetSource extends ParquetFileFormat implements Bloom
         && !summarizes(conf);
   }
 
-  /** A summary of all files in the directory is written when the job is committed, while the old ones are still there. */
+  /** Whether the committer writes a summary of all files in the directory. It would cover the old files too. */
   private static boolean summarizes(Configuration conf) {
     String level = conf.get(ParquetOutputFormat.JOB_SUMMARY_LEVEL);
     return level == null

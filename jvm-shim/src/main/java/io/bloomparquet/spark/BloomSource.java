@@ -1,5 +1,17 @@
 package io.bloomparquet.spark;
 
+import io.bloomparquet.spark.commands.CommandRules;
+import io.bloomparquet.spark.commands.FileSource;
+import io.bloomparquet.spark.commands.SafeOverwrite;
+import io.bloomparquet.spark.files.TableLog;
+import io.bloomparquet.spark.filters.FilterOptions;
+import io.bloomparquet.spark.scan.PrunedTable;
+import io.bloomparquet.spark.scan.TableDefinition;
+import io.bloomparquet.spark.support.DriverSettings;
+import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.OptionNames;
+import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import java.util.Map;
 import java.util.function.Supplier;
@@ -26,74 +38,62 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 
 /**
- * What Spark finds under a name such as {@code bloomparquet}: tables that plan before they are read, and Spark's own file
- * format for everything else.
+ * A data source that Spark finds by a name such as {@code bloomparquet}. It creates tables whose scans are planned.
  *
- * <p>A source is a file format of Spark's as well: that gives writing, streaming and {@code SELECT … FROM
- * bloomparquet.`path`} to Spark's own code for files. {@code FileDataSourceV2} is not implemented on purpose: Spark replaces
- * tables of such a provider by plain ones in the catalog, and they would never be planned.
+ * <p>It is also one of Spark's file formats: Spark's own code writes, streams, and runs {@code SELECT … FROM
+ * bloomparquet.`path`}. It is deliberately no {@code FileDataSourceV2}: Spark replaces the catalog tables of such a provider
+ * by plain ones, which would not be planned.
  */
-interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkProvider {
+interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, StreamSinkProvider {
 
-  /** Of one load: the table of which the schema was inferred, if it was. */
+  /** The state of one load: the table whose schema was inferred, or null. */
   final class Load {
     private PrunedTable inferred;
   }
 
-  FileKind kind();
-
   Load load();
 
-  /** See {@link PrunedTable}'s constructor. */
-  PrunedTable newTable(
-      SparkSession session,
-      Map<String, String> properties,
-      CaseInsensitiveStringMap options,
-      StructType given,
-      Transform[] declared);
+  PrunedTable newTable(TableDefinition definition);
 
-  /**
-   * The filters of a write. Checks the values of its options, and throws {@link IllegalArgumentException}.
-   *
-   * @param options of the write, of which the keys may have been folded to lower case
-   * @param schema of the files
-   */
+  /** The filters of a write. Checks the values of its options, and throws {@link IllegalArgumentException}. */
   FilterOptions newFilterOptions(Map<String, String> options, StructType schema);
 
-  /** The filters of a write, by {@link #newFilterOptions}, after a check of the names of its options. */
+  @Override
   default FilterOptions filterOptions(Map<String, String> options, StructType schema) {
-    OptionNames.check(kind(), options);
+    OptionNames.check(format(), options);
     if (OptionLayers.of(options).containsKey("where")) {
       throw new IllegalArgumentException(
-          "option where belongs to a load, and this is a write; filter the DataFrame, or write to a table or path without it");
+          "option where belongs to a load, and this is a write; filter the DataFrame instead, "
+              + "or write to a path or table without this option");
     }
     return newFilterOptions(options, schema);
   }
 
-  /** Whether the format, as far as it has a say, leaves it to Spark's own committer to commit. */
-  boolean commitsPlainly(Configuration conf);
-
-  /** The source of a name as it is given in {@code format(…)} and {@code USING}; null if it is none of ours. */
+  /** Our source for a name in {@code format(…)} or {@code USING}; null for another provider. */
   static BloomSource named(String provider) {
     return Stream.of(new BloomParquetSource(), new BloomOrcSource())
-        .filter(each -> provider.equalsIgnoreCase(each.kind().source()) || provider.equals(each.getClass().getName()))
+        .filter(each -> provider.equalsIgnoreCase(each.format().source()) || provider.equals(each.getClass().getName()))
         .findFirst()
         .orElse(null);
   }
 
-  /** Spark makes a source whenever it looks up the name; so each session that uses it has the rules. */
-  static void looked() {
+  /** Adds the rules to the session. Every constructor calls it, as Spark creates a source at each use of its name. */
+  static void prepareSession() {
     DriverSettings.makeStatic();
     Option<SparkSession> session = SparkSession.getActiveSession();
     if (session.isDefined()) {
-      CommandRules.install(session.get());
+      install(session.get());
     }
   }
 
-  /** Options may also be given once for a session: {@code spark.datasource.bloomparquet.planning=off}. */
+  private static void install(SparkSession session) {
+    CommandRules.install(session, BloomSource::named);
+  }
+
+  /** Session settings with this prefix are options: {@code spark.datasource.bloomparquet.planning=off}. */
   @Override
   default String keyPrefix() {
-    return kind().source();
+    return format().source();
   }
 
   @Override
@@ -107,7 +107,7 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
     return load().inferred.schema();
   }
 
-  /** The directories say how a table is partitioned, when it is read; so there is nothing to infer before. */
+  /** Without a schema to infer, the table infers its partitioning from the directories when it is read. */
   @Override
   default Transform[] inferPartitioning(CaseInsensitiveStringMap options) {
     return load().inferred == null ? new Transform[0] : load().inferred.partitioning();
@@ -115,67 +115,71 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
 
   @Override
   default Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    // Spark makes one provider for each load: the files that its schema was inferred from are listed already.
+    // Spark creates one provider for each load, so the inferred table has this load's listing.
     PrunedTable inferred = load().inferred;
     if (inferred != null && inferred.schema().equals(schema)) {
       return inferred;
     }
-    boolean ofCatalog = properties.containsKey(TableCatalog.PROP_PROVIDER);
-    return table(new CaseInsensitiveStringMap(properties), schema, ofCatalog ? partitioning : null);
+    boolean isCatalogTable = properties.containsKey(TableCatalog.PROP_PROVIDER);
+    return table(new CaseInsensitiveStringMap(properties), schema, isCatalogTable ? partitioning : null);
   }
 
   private PrunedTable table(CaseInsensitiveStringMap given, StructType schema, Transform[] declared) {
     SparkSession session = SparkSession.active();
     Map<String, String> options = OptionLayers.of(sessionOptions(session), given.asCaseSensitiveMap());
     return newTable(
-        session,
-        TablePaths.without(given).asCaseSensitiveMap(),
-        new CaseInsensitiveStringMap(options),
-        schema,
-        declared);
+        new TableDefinition(
+            session,
+            given,
+            new CaseInsensitiveStringMap(options),
+            schema,
+            declared,
+            ((FileFormat) this).getClass(),
+            BloomSource::install));
   }
 
-  /** Spark adds these in load() and nowhere else. */
+  /** Spark itself adds the session's options in {@code load()} only. */
+  @Override
   default Map<String, String> sessionOptions(SparkSession session) {
-    Map<String, String> found =
+    Map<String, String> options =
         OptionLayers.of(
             Scala.map(DataSourceV2Utils$.MODULE$.extractSessionConfigs(this, session.sessionState().conf())));
     try {
-      if (found.containsKey("where")) {
+      if (options.containsKey("where")) {
         throw new IllegalArgumentException("option where belongs to one load, not to a session");
       }
-      OptionNames.check(kind(), found);
+      OptionNames.check(format(), options);
     } catch (IllegalArgumentException error) {
       throw new IllegalArgumentException(
-          String.format("among the session's settings spark.datasource.%s.…: %s", keyPrefix(), error.getMessage()), error);
+          String.format("in the session's settings spark.datasource.%s.*: %s", keyPrefix(), error.getMessage()), error);
     }
-    return found;
+    return options;
   }
 
   /**
-   * Has a job write the filters that its options ask for, and commit as they say.
+   * Prepares a job to write filters and to commit as its options say.
    *
    * @param conf of the job
-   * @param sparks prepares the job to write by Spark's own format
+   * @param superPrepareWrite Spark's own preparation
    */
   default OutputWriterFactory prepareWrite(
       SparkSession session,
       Configuration conf,
       scala.collection.immutable.Map<String, String> options,
       StructType schema,
-      Supplier<OutputWriterFactory> sparks) {
+      Supplier<OutputWriterFactory> superPrepareWrite) {
     Map<String, String> all = OptionLayers.of(sessionOptions(session), Scala.map(options));
     FilterOptions filters = filterOptions(all, schema);
     filters.applyTo(conf);
-    boolean commits = OverwriteRule.isSparksOwn(session, this, conf);
-    OutputWriterFactory writers = filters.writers(sparks.get(), conf);
+    boolean commits = SafeOverwrite.isApplicable(session, this, conf); // Spark's preparation sets a committer
+    OutputWriterFactory writers = filters.withFilters(superPrepareWrite.get(), conf);
     if (commits) {
-      OverwriteRule.prepare(all, conf);
+      SafeOverwrite.prepare(all, conf);
     }
     return writers;
   }
 
-  /** Spark's own sink for files. Streams write without the command that {@link CommandRules} looks at. */
+  /** Spark's own file sink. A stream writes without the command that {@link CommandRules} checks, so this checks. */
   @Override
   default Sink createSink(
       SQLContext context,
@@ -183,14 +187,14 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
       scala.collection.immutable.Seq<String> partitionColumns,
       OutputMode mode) {
     if (!mode.equals(OutputMode.Append())) {
-      throw Thrown.unchecked(QueryCompilationErrors$.MODULE$.dataSourceOutputModeUnsupportedError(kind().source(), mode));
+      throw Thrown.unchecked(QueryCompilationErrors$.MODULE$.dataSourceOutputModeUnsupportedError(format().source(), mode));
     }
-    String given = OptionLayers.of(Scala.map(options)).get("path");
-    if (given == null) {
-      throw new IllegalArgumentException("no path was given to write the stream to; expected one, as in start(path)");
+    String directory = OptionLayers.of(Scala.map(options)).get("path");
+    if (directory == null) {
+      throw new IllegalArgumentException("the stream has no path to write to; expected one, as in start(path)");
     }
     Configuration conf = context.sparkSession().sessionState().newHadoopConfWithOptions(options);
-    Path path = new Path(given);
+    Path path = new Path(directory);
     TableLog.refuseWriting(path, false, conf);
     try {
       String qualified = path.getFileSystem(conf).makeQualified(path).toString();
@@ -200,14 +204,14 @@ interface BloomSource extends TableProvider, SessionConfigSupport, StreamSinkPro
     }
   }
 
-  /** For where Spark reads files without these tables, in streams and path queries: there, nobody applies a condition. */
+  /** Checks the options of streams and path queries: Spark reads their files without our tables, so without where. */
   default void checkPlainRead(scala.collection.immutable.Map<String, String> options) {
-    OptionNames.check(kind(), Scala.map(options));
+    OptionNames.check(format(), Scala.map(options));
     if (OptionLayers.of(Scala.map(options)).containsKey("where")) {
       throw new IllegalArgumentException(
           String.format(
               "option where is not for streams and path queries, which are read as plain %s; use .where(…) instead",
-              kind() == FileKind.PARQUET ? "Parquet" : kind().name()));
+              format() == io.bloomparquet.spark.support.FileFormat.PARQUET ? "Parquet" : format().name()));
     }
   }
 }

@@ -1,0 +1,48 @@
+package io.bloomparquet.spark.commands;
+
+import io.bloomparquet.spark.support.OptionLayers;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.apache.hadoop.conf.Configuration;
+
+/**
+ * Refuses the option {@code keyProvider} on a write that would not encrypt. The provider is for reads only: Spark's writer
+ * encrypts by parquet-java's properties.
+ */
+public final class KeyProviderRule {
+  private static final String OPTION = "keyProvider";
+  private static final String FACTORY = "parquet.crypto.factory.class";
+  private static final String BY_PROPERTIES = "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory";
+  private static final String[] MASTER_KEYS = {
+    "parquet.encryption.footer.key", "parquet.encryption.column.keys", "parquet.encryption.uniform.key"
+  };
+
+  private KeyProviderRule() {}
+
+  /**
+   * Throws {@link IllegalArgumentException} if the option is given and the files would not be encrypted.
+   *
+   * @param options of the write or its table, perhaps with the session's
+   * @param session the session's options; its keyProvider is meant for reads
+   * @param conf of the writer
+   */
+  public static void check(Map<String, String> options, Map<String, String> session, Configuration conf) {
+    String provider = OptionLayers.of(options).get(OPTION);
+    if (provider != null && !provider.equals(OptionLayers.of(session).get(OPTION)) && !encrypts(conf)) {
+      throw new IllegalArgumentException(
+          "option keyProvider is for reading and encrypts nothing. To write encrypted files, set "
+              + FACTORY
+              + ", and parquet.encryption.uniform.key, or parquet.encryption.footer.key and "
+              + "parquet.encryption.column.keys; to write plain text, remove keyProvider");
+    }
+  }
+
+  /** Another factory than parquet-java's is trusted to encrypt. */
+  private static boolean encrypts(Configuration conf) {
+    String factory = conf.getTrimmed(FACTORY, "");
+    if (factory.isEmpty()) {
+      return false;
+    }
+    return !factory.equals(BY_PROPERTIES) || Stream.of(MASTER_KEYS).anyMatch(key -> !conf.getTrimmed(key, "").isEmpty());
+  }
+}

@@ -1,0 +1,110 @@
+package io.bloomparquet.spark.planner;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.support.DriverSettings;
+import io.bloomparquet.spark.support.FileFormat;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Decides whether to ask the planner, and asks it. A failure here does not fail the query: it is logged once, and
+ * everything is read.
+ */
+public final class Planner {
+  private static final Logger LOG = LoggerFactory.getLogger("bloomparquet");
+  private static final int MAX_WARNINGS = 1000;
+  private static final Set<String> WARNED = ConcurrentHashMap.newKeySet();
+
+  private Planner() {}
+
+  /** Starts the planner of a session. The first query that needs a plan reports a planner that did not start. */
+  public static void start(SparkSession session) {
+    try {
+      PlannerProcess.of(DriverSettings.python(session.sparkContext()));
+    } catch (PlannerException error) {
+      // reported by the first query
+    }
+  }
+
+  /** @param predicate that {@code predicates} made, or null */
+  public static PlanResult plan(
+      SparkSession session,
+      List<PartitionDirectory> directories,
+      PlannerPredicate predicates,
+      JsonNode predicate,
+      ScanOptions options) {
+    FileFormat format = predicates.format();
+    if (options.planning().equals(ScanOptions.OFF)) {
+      return PlanResult.none("planning is off");
+    }
+    if (!PlannerPredicate.isWorthPlanning(predicate)) {
+      return PlanResult.none(
+          predicates.noPlanReason() == null
+              ? "no predicate that " + format.unit() + "s can be excluded by"
+              : predicates.noPlanReason());
+    }
+    int files = FileListing.count(directories);
+    if (files == 0) {
+      return PlanResult.empty();
+    }
+    if (options.planning().equals(ScanOptions.AUTO) && files > options.maxFiles()) {
+      return PlanResult.none(
+          String.format("%d files are more than maxFilesPlannedOnDriver, %d", files, options.maxFiles()));
+    }
+    ObjectNode request = JsonNodeFactory.instance.objectNode();
+    request.put("format", format.shortName());
+    request.set("predicate", predicate);
+    request.set("shownAs", predicates.readerTypes(predicate));
+    request.put("caseSensitive", predicates.caseSensitive());
+    // Without a zone, a Parquet timestamp that depends on one excludes nothing.
+    ReaderZone.addTo(request, format == FileFormat.ORC ? ReaderZone.of(session.sparkContext()) : null, predicate);
+    ObjectNode plannerOptions = request.putObject("options");
+    options.planner().forEach(plannerOptions::put);
+    try {
+      PlanResult result = ask(session, request, FileListing.of(directories), options.timeoutMillis());
+      result.toJson().path("warnings").forEach(each -> warnOnce(each.asText()));
+      return result;
+    } catch (PlannerException error) {
+      if (error.fatal()) {
+        throw new IllegalStateException(error.getMessage(), error);
+      }
+      warnOnce(error.getMessage() + "; everything is read, as by spark.read." + format.shortName());
+      return PlanResult.failed(error.getMessage());
+    }
+  }
+
+  private static PlanResult ask(SparkSession session, ObjectNode request, FileListing listing, long timeoutMillis)
+      throws PlannerException {
+    PlannerProcess planner = PlannerProcess.of(DriverSettings.python(session.sparkContext()));
+    try {
+      PlanResult result = planner.ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
+      result.check(listing.count());
+      return result;
+    } catch (TimeoutException error) {
+      // The planner goes on, and caches what it reads for the next query.
+      throw new PlannerException(
+          String.format("planning %d files took longer than planningTimeout, %d ms", listing.count(), timeoutMillis));
+    } catch (ExecutionException error) {
+      throw error.getCause() instanceof PlannerException cause ? cause : new PlannerException(error.getCause().toString());
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      throw new PlannerException("interrupted while waiting for a plan");
+    }
+  }
+
+  private static void warnOnce(String message) {
+    if (WARNED.size() < MAX_WARNINGS && WARNED.add(message)) {
+      LOG.warn(message);
+    }
+  }
+}

@@ -1,0 +1,294 @@
+package io.bloomparquet.spark.planner;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.support.FileFormat;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.MatchError;
+import scala.Option;
+
+/**
+ * Translates Spark's predicates for the planner. The result is weaker than the predicate, never stronger: a part that
+ * cannot be translated is dropped where dropping it can only keep more row groups; else the whole is dropped.
+ *
+ * <p>The result is JSON: {@code {"and": […]}}, {@code {"or": […]}}, {@code {"not": …}}, and leaves
+ * {@code {"op": "=", "column": ["address", "city"], "type": "string", "value": "Basel"}} with op one of {@code = <=> < <=
+ * > >=}, {@code "in"} with {@code "values"}, {@code "is null"}, {@code "is not null"} and {@code "starts with"}. {@link
+ * PlannerValue} has the types and values.
+ */
+public final class PlannerPredicate {
+  private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
+
+  /** Spark's mark of a column that was added with a default: files without it have that value, not nulls. */
+  private static final String EXISTENCE_DEFAULT = "EXISTS_DEFAULT";
+
+  /** The deepest JSON that is sent. The planner accepts And, Or and Not to a depth of 100. */
+  private static final int MAX_DEPTH = 150;
+
+  private static final Map<String, String> FLIPPED =
+      Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
+
+  private static final String IS_NOT_NULL = "is not null";
+  private static final String CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING";
+
+  private final FileFormat format;
+  private final StructType schema;
+  private final StructType partitions;
+  private final String noPlanReason;
+  private final boolean caseSensitive;
+
+  /** @param noPlanReason why columns cannot be matched by name, so that nothing is planned; null if they can */
+  public PlannerPredicate(
+      SparkSession session, FileFormat format, StructType schema, StructType partitions, String noPlanReason) {
+    this.format = format;
+    this.schema = schema;
+    this.partitions = partitions;
+    this.noPlanReason = noPlanReason;
+    caseSensitive = session.sessionState().conf().caseSensitiveAnalysis();
+  }
+
+  public FileFormat format() {
+    return format;
+  }
+
+  public String noPlanReason() {
+    return noPlanReason;
+  }
+
+  public StructType partitions() {
+    return partitions;
+  }
+
+  boolean caseSensitive() {
+    return caseSensitive;
+  }
+
+  /** The conjunction of those {@code conjuncts} that can be translated; null if none can. */
+  public JsonNode ofAll(List<? extends org.apache.spark.sql.catalyst.expressions.Expression> conjuncts) {
+    List<JsonNode> translated = new ArrayList<>();
+    for (var conjunct : conjuncts) {
+      translated.add(weaker(conjunct));
+    }
+    return notTooDeep(join("and", translated, true));
+  }
+
+  /** @param conjuncts the runtime predicates of one execution */
+  public JsonNode ofAll(Predicate[] conjuncts) {
+    List<JsonNode> translated = new ArrayList<>();
+    for (Predicate conjunct : conjuncts) {
+      translated.add(of(conjunct, true));
+    }
+    return notTooDeep(join("and", translated, true));
+  }
+
+  private static JsonNode notTooDeep(JsonNode predicate) {
+    return predicate == null || depth(predicate) <= MAX_DEPTH ? predicate : null;
+  }
+
+  private static int depth(JsonNode node) {
+    int most = 0;
+    for (JsonNode part : node) {
+      most = Math.max(most, depth(part));
+    }
+    return 1 + most;
+  }
+
+  /**
+   * Whether a plan can be worth reading footers for. Spark adds IS NOT NULL to every join and comparison; alone it excludes
+   * next to nothing.
+   */
+  public static boolean isWorthPlanning(JsonNode predicate) {
+    if (predicate == null) {
+      return false;
+    }
+    return predicate.has("op")
+        ? !predicate.get("op").asText().equals(IS_NOT_NULL)
+        : StreamSupport.stream(predicate.spliterator(), false)
+            .flatMap(part -> part.isArray() ? StreamSupport.stream(part.spliterator(), false) : Stream.of(part))
+            .anyMatch(PlannerPredicate::isWorthPlanning);
+  }
+
+  public static JsonNode and(JsonNode left, JsonNode right) {
+    List<JsonNode> both = new ArrayList<>();
+    both.add(left);
+    both.add(right);
+    return join("and", both, true);
+  }
+
+  /** Translates the parts of And and Or one by one: Spark translates a predicate whole or not at all. */
+  private JsonNode weaker(org.apache.spark.sql.catalyst.expressions.Expression expression) {
+    if (expression instanceof org.apache.spark.sql.catalyst.expressions.And and) {
+      return join("and", children(and.left(), and.right()), true);
+    }
+    if (expression instanceof org.apache.spark.sql.catalyst.expressions.Or or) {
+      return join("or", children(or.left(), or.right()), false);
+    }
+    Option<Predicate> translated;
+    try {
+      translated = DataSourceV2Strategy$.MODULE$.translateFilterV2(expression);
+    } catch (AssertionError | MatchError error) {
+      return null; // Spark asserts that children are predicates, and one that it folded is the literal NULL
+    }
+    return translated.isEmpty() ? null : of(translated.get(), true);
+  }
+
+  private List<JsonNode> children(org.apache.spark.sql.catalyst.expressions.Expression... expressions) {
+    List<JsonNode> children = new ArrayList<>();
+    for (var expression : expressions) {
+      children.add(weaker(expression));
+    }
+    return children;
+  }
+
+  /** @param positive whether the predicate stands under an even number of negations */
+  private JsonNode of(Predicate predicate, boolean positive) {
+    Expression[] children = predicate.children();
+    switch (predicate.name()) {
+      case "AND":
+        return join("and", List.of(predicate.children()), positive, positive);
+      case "OR":
+        return join("or", List.of(predicate.children()), positive, !positive);
+      case "NOT":
+        return not(children[0] instanceof Predicate child ? of(child, !positive) : null);
+      case "<>":
+        return not(leaf("=", children));
+      case "IS_NULL":
+        return leaf("is null", children);
+      case "IS_NOT_NULL":
+        return leaf(IS_NOT_NULL, children);
+      case "STARTS_WITH":
+        return leaf("starts with", children);
+      case "IN":
+        return leaf("in", children);
+      case "=", "<=>", "<", "<=", ">", ">=":
+        return leaf(predicate.name(), children);
+      default:
+        return null;
+    }
+  }
+
+  private JsonNode join(String word, List<Expression> parts, boolean positive, boolean mayDrop) {
+    List<JsonNode> children = new ArrayList<>();
+    for (Expression part : parts) {
+      children.add(part instanceof Predicate child ? of(child, positive) : null);
+    }
+    return join(word, children, mayDrop);
+  }
+
+  private static JsonNode join(String word, List<JsonNode> parts, boolean mayDrop) {
+    if (parts.contains(null) && !mayDrop) {
+      return null;
+    }
+    List<JsonNode> known = new ArrayList<>();
+    for (JsonNode part : parts) {
+      if (part != null && part.has(word)) {
+        part.get(word).forEach(known::add); // keeps a chain of a thousand flat
+      } else if (part != null) {
+        known.add(part);
+      }
+    }
+    if (known.isEmpty()) {
+      return null;
+    }
+    if (known.size() == 1) {
+      return known.get(0);
+    }
+    ArrayNode children = JSON.arrayNode().addAll(known);
+    return JSON.objectNode().set(word, children);
+  }
+
+  private static JsonNode not(JsonNode child) {
+    return child == null ? null : JSON.objectNode().set("not", child);
+  }
+
+  private JsonNode leaf(String op, Expression[] children) {
+    if (children.length == 0 || !(children[0] instanceof NamedReference column)) {
+      return children.length == 2 && children[1] instanceof NamedReference && FLIPPED.containsKey(op)
+          ? leaf(FLIPPED.get(op), new Expression[] {children[1], children[0]})
+          : null;
+    }
+    DataType type = comparable(column.fieldNames());
+    if (type == null) {
+      return null;
+    }
+    ObjectNode node = JSON.objectNode().put("op", op);
+    ArrayNode path = node.putArray("column");
+    for (String name : column.fieldNames()) {
+      path.add(name);
+    }
+    if (children.length == 1 && !op.equals("in")) { // IN has no values when the other side of a join has no rows
+      return node;
+    }
+    String name = PlannerValue.typeName(type);
+    if (name == null) {
+      return null;
+    }
+    node.put("type", name);
+    ArrayNode values = JSON.arrayNode(children.length - 1);
+    for (int i = 1; i < children.length; i++) {
+      if (!(children[i] instanceof Literal<?> literal) || !literal.dataType().equals(type)) {
+        return null;
+      }
+      JsonNode value = PlannerValue.of(literal.value(), type);
+      if (value == null) {
+        return null;
+      }
+      values.add(value);
+    }
+    return op.equals("in") ? node.set("values", values) : children.length == 2 ? node.set("value", values.get(0)) : null;
+  }
+
+  /** Spark's types of the columns of a predicate: {@code [[["address", "city"], "string"], …]}. */
+  ArrayNode readerTypes(JsonNode predicate) {
+    Map<JsonNode, String> types = new LinkedHashMap<>();
+    for (JsonNode column : predicate.findValues("column")) {
+      List<String> path = new ArrayList<>();
+      column.forEach(name -> path.add(name.asText()));
+      types.put(column, comparable(path.toArray(String[]::new)).simpleString());
+    }
+    ArrayNode pairs = JSON.arrayNode();
+    types.forEach((column, type) -> pairs.addArray().add(column).add(type));
+    return pairs;
+  }
+
+  /** The type of a column whose values in the files are what Spark reads; null for other columns. */
+  private DataType comparable(String[] path) {
+    if (noPlanReason != null || find(partitions, path[0]) != null) {
+      return null;
+    }
+    DataType type = schema;
+    for (String name : path) {
+      StructField field = type instanceof StructType struct ? find(struct, name) : null;
+      if (field == null || field.metadata().contains(EXISTENCE_DEFAULT) || field.metadata().contains(CHAR_VARCHAR)) {
+        return null;
+      }
+      type = field.dataType();
+    }
+    return type;
+  }
+
+  private StructField find(StructType struct, String name) {
+    for (StructField field : struct.fields()) {
+      if (caseSensitive ? field.name().equals(name) : field.name().equalsIgnoreCase(name)) {
+        return field;
+      }
+    }
+    return null;
+  }
+}

@@ -1,0 +1,315 @@
+package io.bloomparquet.spark.planner;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.support.DriverSettings;
+import java.io.BufferedInputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.EOFException;
+import java.io.File;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
+
+/**
+ * A Python process that plans. There is one for each interpreter. It lives as long as this JVM, so that its cache serves
+ * all sessions and queries. Spark's own Python workers would not do: they end after an idle minute, and serve one query at
+ * a time.
+ *
+ * <p>Requests and answers are frames on its standard input and output: the length of some JSON (int, big-endian), the JSON,
+ * the length of some data, the data. An answer has the {@code id} of its request. Answers come in any order. While the
+ * process works it also sends an empty frame every two seconds, as a sign of life. It ends with its input, so it cannot
+ * outlive the JVM.
+ *
+ * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process.
+ * There are two exceptions. A process that exits before its first answer would do so again, for example for a missing
+ * package: the next one starts 30 s later at the earliest. A process that was killed from outside says nothing about the
+ * next one: the first two are replaced at once.
+ */
+final class PlannerProcess {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final int VERSION = 3;
+
+  /** Drops the working directory from the module path: its files must not shadow modules. */
+  private static final String MAIN =
+      "import sys; sys.path[:] = filter(None, sys.path); from pyspark_bloomparquet.jar.planner_worker import main; main()";
+
+  private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
+  private static final int MAX_KILLED = 2;
+  private static final long STUCK_NANOS = TimeUnit.MINUTES.toNanos(10);
+
+  /**
+   * Seconds in which a working process may neither send a frame nor use the CPU: four signs of life are missing then. A
+   * process that holds Python's global lock, or is starved on a loaded machine, still uses some CPU time.
+   */
+  private static final int MAX_IDLE = 8;
+
+  /** Before the first frame: imports send no signs of life, and may wait for a slow disk. */
+  private static final int MAX_IDLE_AT_START = 20;
+
+  /** Seconds in which a working process may send no frame although it uses the CPU. */
+  private static final int MAX_SILENT = 60;
+
+  static final int MAX_FRAME_BYTES = 1 << 30;
+  private static final Map<DriverSettings.Python, PlannerProcess> RUNNING = new ConcurrentHashMap<>();
+
+  private final DriverSettings.Python command;
+  private final int killedBefore;
+  private final Process process;
+  private final ErrorOutput errors;
+  private final DataOutputStream requests;
+  private final Map<Long, Waiting> waiting = new ConcurrentHashMap<>();
+  private final AtomicLong ids = new AtomicLong();
+  private final ExecutorService writer = Executors.newSingleThreadExecutor(PlannerProcess::thread);
+  private final AtomicLong frames = new AtomicLong();
+  private volatile boolean killed;
+  private volatile long endedAt;
+  private volatile String ended;
+
+  /** @param killedBefore how many processes in a row were killed from outside before their first answer */
+  private PlannerProcess(DriverSettings.Python command, int killedBefore) throws IOException {
+    this.command = command;
+    this.killedBefore = killedBefore;
+    ProcessBuilder builder = new ProcessBuilder(command.interpreter(), "-c", MAIN);
+    Map<String, String> environment = builder.environment();
+    if (!command.path().isEmpty()) {
+      environment.merge("PYTHONPATH", command.path(), (old, more) -> more + File.pathSeparator + old);
+    }
+    process = builder.start();
+    errors = new ErrorOutput(process.getErrorStream());
+    requests = new DataOutputStream(process.getOutputStream());
+    thread(this::receive).start();
+    thread(this::watch).start();
+  }
+
+  private static Thread thread(Runnable work) {
+    Thread thread = new Thread(work, "bloomparquet-planner");
+    thread.setDaemon(true);
+    return thread;
+  }
+
+  /** The process of an interpreter. Starts one if need be, and does not wait for its imports. */
+  static PlannerProcess of(DriverSettings.Python command) throws PlannerException {
+    PlannerProcess running = RUNNING.get(command);
+    if (running == null || running.ended != null) {
+      synchronized (RUNNING) {
+        running = RUNNING.get(command);
+        try {
+          if (running == null || running.ended != null) {
+            running = running == null ? new PlannerProcess(command, 0) : running.successor();
+            RUNNING.put(command, running);
+          }
+        } catch (IOException error) {
+          throw new PlannerException("cannot start the planner: " + error.getMessage());
+        }
+      }
+    }
+    return running;
+  }
+
+  private PlannerProcess successor() throws PlannerException, IOException {
+    if (frames.get() > 0) {
+      return new PlannerProcess(command, 0);
+    }
+    boolean again = killed && killedBefore + 1 < MAX_KILLED;
+    if (!again && System.nanoTime() - endedAt < RETRY_NANOS) {
+      throw new PlannerException(ended);
+    }
+    return new PlannerProcess(command, killed ? killedBefore + 1 : 0);
+  }
+
+  CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing) throws PlannerException {
+    CompletableFuture<PlanResult> answer = new CompletableFuture<>();
+    long id = ids.incrementAndGet();
+    byte[] head = toBytes(request.put("id", id).put("version", VERSION).put("files", listing.count()));
+    waiting.put(id, new Waiting(answer, System.nanoTime()));
+    // In another thread: a full pipe blocks, and planningTimeout must hold for the caller.
+    try {
+      writer.execute(() -> write(head, listing.bytes()));
+    } catch (RejectedExecutionException error) {
+      failWaiting();
+    }
+    if (ended != null) {
+      failWaiting(); // the thread that ended it may not have seen this request
+    }
+    return answer;
+  }
+
+  private record Waiting(CompletableFuture<PlanResult> answer, long since) {}
+
+  private static byte[] toBytes(ObjectNode request) throws PlannerException {
+    try {
+      byte[] bytes = JSON.writeValueAsBytes(request);
+      if (bytes.length > MAX_FRAME_BYTES) {
+        throw new PlannerException(
+            "the predicate takes " + bytes.length + " bytes; the planner accepts at most " + MAX_FRAME_BYTES);
+      }
+      return bytes;
+    } catch (JsonProcessingException error) {
+      throw new PlannerException("the predicate cannot be sent to the planner: " + error.getOriginalMessage());
+    }
+  }
+
+  private void write(byte[] head, byte[] body) {
+    try {
+      requests.writeInt(head.length);
+      requests.write(head);
+      requests.writeInt(body.length);
+      requests.write(body);
+      requests.flush();
+    } catch (IOException error) {
+      if (!hasExited()) { // else receive() reports the exit
+        end("does not read its requests");
+      }
+    }
+  }
+
+  private void receive() {
+    try (DataInputStream answers = new DataInputStream(new BufferedInputStream(process.getInputStream(), 1 << 16))) {
+      while (true) {
+        JsonNode head = JSON.readTree(frame(answers));
+        ByteBuffer body = ByteBuffer.wrap(frame(answers));
+        frames.incrementAndGet();
+        Waiting request = waiting.remove(head.path("id").asLong());
+        if (request == null) {
+          continue; // a sign of life
+        }
+        if (head.has("error")) {
+          request.answer().completeExceptionally(
+              new PlannerException(head.get("error").asText(), head.path("fatal").asBoolean()));
+        } else {
+          request.answer().complete(PlanResult.of(head.path("plan"), head.path("versions").asInt(), body));
+        }
+      }
+    } catch (JsonProcessingException error) {
+      end("sent an invalid answer (" + error.getOriginalMessage() + ")");
+    } catch (RuntimeException | OutOfMemoryError error) {
+      end("sent an invalid answer (" + error.getMessage() + ")");
+    } catch (IOException error) { // the pipe was closed
+      end(hasExited() ? null : "closed its output");
+    }
+  }
+
+  /**
+   * Ends the process when it hangs. Counts its own seconds instead of reading a clock: a pause of this JVM is no silence of
+   * the planner.
+   */
+  private void watch() {
+    long framesBefore = 0;
+    Duration cpuBefore = Duration.ZERO;
+    int silent = 0;
+    int idle = 0;
+    while (ended == null) {
+      try {
+        Thread.sleep(1000);
+      } catch (InterruptedException error) {
+        return;
+      }
+      long now = System.nanoTime();
+      if (waiting.values().stream().anyMatch(each -> now - each.since() > STUCK_NANOS)) {
+        end("did not answer for " + TimeUnit.NANOSECONDS.toSeconds(STUCK_NANOS) + " s");
+      } else if (waiting.isEmpty() || frames.get() != framesBefore) {
+        framesBefore = frames.get();
+        silent = 0;
+        idle = 0;
+      } else {
+        Duration cpu = cpuTime();
+        silent++;
+        idle = cpu.equals(cpuBefore) ? idle + 1 : 0;
+        cpuBefore = cpu;
+        if (idle >= (framesBefore == 0 ? MAX_IDLE_AT_START : MAX_IDLE)) {
+          end("gave no sign of life for " + silent + " s and used no CPU time; was it stopped?");
+        } else if (silent >= MAX_SILENT && framesBefore > 0) {
+          end("gave no sign of life for " + silent + " s");
+        }
+      }
+    }
+  }
+
+  /** The CPU time of the process and its children. Where the system does not report it, a new value for each call. */
+  private Duration cpuTime() {
+    return Stream.concat(Stream.of(process.toHandle()), process.descendants())
+        .map(each -> each.info().totalCpuDuration().orElseGet(() -> Duration.ofNanos(System.nanoTime())))
+        .reduce(Duration.ZERO, Duration::plus);
+  }
+
+  /** Waits a little for the process to exit by itself: only then there is an exit code to report. */
+  private boolean hasExited() {
+    try {
+      return process.waitFor(2, TimeUnit.SECONDS);
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      return false;
+    }
+  }
+
+  /** @param hung why the process must be killed; null if it exited by itself */
+  private void end(String hung) {
+    synchronized (this) {
+      if (ended != null) {
+        return;
+      }
+      killed = hung == null && signal() > 0;
+      endedAt = System.nanoTime();
+      ended = describe(hung);
+    }
+    // Descendants too: the interpreter may be a script that runs the planner as its child.
+    process.descendants().forEach(ProcessHandle::destroyForcibly);
+    process.destroyForcibly();
+    failWaiting();
+    writer.shutdown();
+  }
+
+  private String describe(String hung) {
+    // Without the pid, a planner that cannot start is reported once and not for each attempt.
+    String which = hung == null && !killed ? "" : ", process " + process.pid();
+    String how =
+        hung != null
+            ? hung + "; it was ended"
+            : killed ? "was killed by signal " + signal() : "exited with code " + process.exitValue() + errors.lastLine();
+    boolean hint = frames.get() == 0 && hung == null && !killed;
+    return String.format(
+        "the planner (%s%s) %s%s",
+        command.interpreter(),
+        which,
+        how,
+        hint
+            ? "; check that this Python can import pyspark_bloomparquet, or name another in " + DriverSettings.PYTHON
+            : "");
+  }
+
+  /** The signal that ended the process, which Java adds to 128, as shells do; else 0. */
+  private int signal() {
+    int code = process.exitValue();
+    return code > 128 && code <= 128 + 64 ? code - 128 : 0;
+  }
+
+  private void failWaiting() {
+    waiting.values().forEach(each -> each.answer().completeExceptionally(new PlannerException(ended)));
+    waiting.clear();
+  }
+
+  private static byte[] frame(DataInputStream stream) throws IOException {
+    int length = stream.readInt();
+    if (length < 0 || length > MAX_FRAME_BYTES) {
+      throw new IllegalStateException("a frame of " + length + " bytes");
+    }
+    byte[] bytes = stream.readNBytes(length); // allocates as bytes arrive
+    if (bytes.length < length) {
+      throw new EOFException();
+    }
+    return bytes;
+  }
+}

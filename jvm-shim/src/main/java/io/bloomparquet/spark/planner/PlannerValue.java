@@ -1,0 +1,117 @@
+package io.bloomparquet.spark.planner;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.NullNode;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.time.LocalDate;
+import java.util.Base64;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Translates literals for the planner, from Spark's internal form to JSON.
+ *
+ * <table>
+ * <caption>Types</caption>
+ * <tr><td>boolean; int8, int16, int32, int64</td><td>itself</td></tr>
+ * <tr><td>float</td><td>the text of the double with the same value</td></tr>
+ * <tr><td>decimal</td><td>its digits, with its scale</td></tr>
+ * <tr><td>string</td><td>itself</td></tr>
+ * <tr><td>binary</td><td>base64; also for strings that are not UTF-8</td></tr>
+ * <tr><td>date</td><td>days since 1970-01-01</td></tr>
+ * <tr><td>timestamp, timestamp_ntz</td><td>microseconds since 1970-01-01T00:00, in UTC and in local time</td></tr>
+ * </table>
+ */
+public final class PlannerValue {
+  private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
+
+  // Python's dates have the years 1 to 9999.
+  private static final long FIRST_DAY = LocalDate.of(1, 1, 1).toEpochDay();
+  private static final long LAST_DAY = LocalDate.of(9999, 12, 31).toEpochDay();
+  private static final long MICROS_PER_DAY = 86_400_000_000L;
+
+  private PlannerValue() {}
+
+  /** The planner's name of a type; null for a type whose equal values may differ in the file. */
+  public static String typeName(DataType type) {
+    if (type instanceof BooleanType) {
+      return "boolean";
+    }
+    if (type instanceof ByteType
+        || type instanceof ShortType
+        || type instanceof IntegerType
+        || type instanceof LongType) {
+      return "int" + 8 * type.defaultSize();
+    }
+    if (type instanceof FloatType || type instanceof DoubleType) {
+      return "float";
+    }
+    if (type instanceof DecimalType) {
+      return "decimal";
+    }
+    // Not CHAR and VARCHAR, which are padded and trimmed. Not a collation, which makes unequal bytes equal.
+    if (type.equals(DataTypes.StringType)) {
+      return "string";
+    }
+    if (type instanceof BinaryType) {
+      return "binary";
+    }
+    if (type instanceof DateType) {
+      return "date";
+    }
+    if (type instanceof TimestampType) {
+      return "timestamp";
+    }
+    return type instanceof TimestampNTZType ? "timestamp_ntz" : null;
+  }
+
+  /** The JSON of a value. SQL's NULL is JSON's null. Java's null stands for a value that Python cannot represent. */
+  static JsonNode of(Object value, DataType type) {
+    if (value == null) {
+      return NullNode.instance;
+    }
+    if (value instanceof Boolean flag) {
+      return JSON.booleanNode(flag);
+    }
+    if (type instanceof FloatType || type instanceof DoubleType) {
+      return JSON.textNode(Double.toString(((Number) value).doubleValue()));
+    }
+    if (value instanceof Decimal decimal) {
+      return JSON.textNode(decimal.toJavaBigDecimal().toPlainString());
+    }
+    if (value instanceof UTF8String text) {
+      byte[] bytes = text.getBytes();
+      try {
+        // This decoder throws for invalid UTF-8. String's constructor would replace it.
+        return JSON.textNode(StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString());
+      } catch (CharacterCodingException error) {
+        return JSON.objectNode().put("base64", Base64.getEncoder().encodeToString(bytes));
+      }
+    }
+    if (value instanceof byte[] bytes) {
+      return JSON.textNode(Base64.getEncoder().encodeToString(bytes));
+    }
+    long number = ((Number) value).longValue();
+    boolean isTimestamp = type instanceof TimestampType || type instanceof TimestampNTZType;
+    long day = isTimestamp ? Math.floorDiv(number, MICROS_PER_DAY) : number;
+    boolean fits = !(isTimestamp || type instanceof DateType) || (day >= FIRST_DAY && day <= LAST_DAY);
+    return fits ? JSON.numberNode(number) : null;
+  }
+}

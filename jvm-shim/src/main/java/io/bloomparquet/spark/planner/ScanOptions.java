@@ -1,0 +1,93 @@
+package io.bloomparquet.spark.planner;
+
+import io.bloomparquet.spark.support.DriverSettings;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.apache.spark.SparkFiles;
+import org.apache.spark.network.util.JavaUtils;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * Whether and how a load is planned.
+ *
+ * @param planning {@code auto}, {@code driver} or {@code off}
+ * @param maxFiles with {@code auto}, more files are not planned
+ * @param pushFilters whether the filters of queries are used
+ * @param planner the options that are sent to the planner
+ */
+public record ScanOptions(
+    String planning, long timeoutMillis, int maxFiles, boolean pushFilters, Map<String, String> planner) {
+  static final String AUTO = "auto";
+  static final String OFF = "off";
+
+  /** Checks the values, and throws {@link IllegalArgumentException}. {@code OptionNames} checks the names. */
+  public static ScanOptions of(CaseInsensitiveStringMap options, DriverSettings driver) {
+    Map<String, String> planner = new TreeMap<>();
+    planner.put("onFilterError", choice(options, "onFilterError", "keep", "fail"));
+    planner.put("cache", choice(options, "cache", "true", "false"));
+    planner.put("cacheMaxBytes", String.valueOf(driver.cacheMaxBytes()));
+    if (driver.cacheDirectory() != null) {
+      planner.put("cacheDirectory", driver.cacheDirectory());
+    }
+    if (options.get("keyProvider") != null) {
+      driver.checkKeyProvider(options.get("keyProvider"));
+      planner.put("keyProvider", options.get("keyProvider"));
+      if (!SparkFiles.getRootDirectory().equals(".")) { // the default of a process without shipped files
+        planner.put("shippedFiles", SparkFiles.getRootDirectory());
+      }
+    }
+    return new ScanOptions(
+        choice(options, "planning", AUTO, "driver", OFF),
+        millis(options, "planningTimeout", "30s"),
+        count(options, "maxFilesPlannedOnDriver", "100000"),
+        !choice(options, "pushFilters", AUTO, "on", OFF).equals(OFF),
+        planner);
+  }
+
+  /** One of {@code choices}, of which the first is the default. */
+  private static String choice(CaseInsensitiveStringMap options, String name, String... choices) {
+    String given = options.getOrDefault(name, choices[0]);
+    return Stream.of(choices)
+        .filter(each -> each.equalsIgnoreCase(given.trim()))
+        .findFirst()
+        .orElseThrow(() -> wrong(name, given, either(choices)));
+  }
+
+  private static String either(String... choices) {
+    int last = choices.length - 1;
+    return String.join(", ", List.of(choices).subList(0, last)) + " or " + choices[last];
+  }
+
+  private static long millis(CaseInsensitiveStringMap options, String name, String byDefault) {
+    String given = options.getOrDefault(name, byDefault);
+    try {
+      long millis = JavaUtils.timeStringAs(given, TimeUnit.MILLISECONDS);
+      if (millis > 0) {
+        return millis;
+      }
+    } catch (NumberFormatException error) {
+      // the message below says what was expected
+    }
+    throw wrong(name, given, "a duration as Spark writes them, such as 500ms or 30s");
+  }
+
+  private static int count(CaseInsensitiveStringMap options, String name, String byDefault) {
+    String given = options.getOrDefault(name, byDefault);
+    try {
+      int count = Integer.parseInt(given.trim());
+      if (count > 0) {
+        return count;
+      }
+    } catch (NumberFormatException error) {
+      // the message below says what was expected
+    }
+    throw wrong(name, given, "a whole number from 1 up");
+  }
+
+  private static IllegalArgumentException wrong(String name, String given, String expected) {
+    return new IllegalArgumentException("option " + name + " is '" + given + "'; expected " + expected);
+  }
+}

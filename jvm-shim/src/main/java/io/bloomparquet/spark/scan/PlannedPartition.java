@@ -1,0 +1,39 @@
+package io.bloomparquet.spark.scan;
+
+import java.io.Serial;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+
+/**
+ * The first partition of a plan that skips files. Its task also checks the skipped files, if the plan may be older than the
+ * running query.
+ *
+ * <p>Spark keeps the partitions of a DataFrame for later queries, and serializes them for each task. So serialization
+ * decides what the task must check.
+ */
+final class PlannedPartition extends FilePartition {
+  @Serial private static final long serialVersionUID = 1;
+
+  private final transient PlannedFiles planned;
+  private final SkippedFiles skipped;
+
+  PlannedPartition(int index, PartitionedFile[] files, PlannedFiles planned) {
+    this(index, files, planned, null);
+  }
+
+  private PlannedPartition(int index, PartitionedFile[] files, PlannedFiles planned, SkippedFiles skipped) {
+    super(index, files);
+    this.planned = planned;
+    this.skipped = skipped;
+  }
+
+  /** The files that the task must check; null if none. */
+  SkippedFiles skipped() {
+    return skipped;
+  }
+
+  @Serial
+  private Object writeReplace() {
+    return planned == null ? this : new PlannedPartition(index(), files(), null, planned.skippedToCheck());
+  }
+}

@@ -1,0 +1,271 @@
+package io.bloomparquet.spark.scan;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.planner.PlanMetric;
+import io.bloomparquet.spark.planner.PlanResult;
+import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.PlannerValue;
+import io.bloomparquet.spark.planner.PredicateText;
+import io.bloomparquet.spark.planner.ScanOptions;
+import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.Scala;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.OptionalLong;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.expressions.FieldReference$;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
+import org.apache.spark.sql.execution.datasources.v2.FileScan;
+import org.apache.spark.sql.internal.connector.SupportsMetadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * A scan that reads only what the planner keeps.
+ *
+ * <p>The plan by the query's own predicate is made when Spark first asks for sizes or partitions, and kept. Runtime
+ * predicates belong to one {@link PrunedBatch}: Spark may execute a scan several times, and the predicates of one execution
+ * must not prune another.
+ */
+public final class PrunedScan
+    implements SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
+  private final SparkSession session;
+  private final FileScan files;
+  private final ScanOptions options;
+  private final LoadPredicate where;
+  private final PlannerPredicate predicates;
+  private final JsonNode predicate;
+  private final RowAdapter adapter;
+  private final ThreadLocal<Predicate[]> runtimePredicates = new ThreadLocal<>();
+  private PlannedFiles planned;
+  private volatile PlannedFiles latest;
+
+  /**
+   * @param predicate for the planner, in {@link PlannerPredicate}'s JSON; null for none
+   * @param adapter for the rows of Spark's reader; null if they stay as they are
+   */
+  PrunedScan(
+      SparkSession session,
+      FileScan files,
+      ScanOptions options,
+      LoadPredicate where,
+      PlannerPredicate predicates,
+      JsonNode predicate,
+      RowAdapter adapter) {
+    this.session = session;
+    this.files = files;
+    this.options = options;
+    this.where = where;
+    this.predicates = predicates;
+    this.predicate = predicate;
+    this.adapter = adapter;
+  }
+
+  public FileScan files() {
+    return files;
+  }
+
+  private FileFormat format() {
+    return predicates.format();
+  }
+
+  /** The latest plan, as {@code last_plan} shows it. Plans by the query's own predicate if there is no plan yet. */
+  public ObjectNode toJson() {
+    PlannedFiles plan = latest == null ? planned() : latest;
+    ObjectNode node = JsonNodeFactory.instance.objectNode();
+    ArrayNode paths = node.putArray("paths");
+    Scala.list(files.fileIndex().rootPaths()).forEach(path -> paths.add(path.toString()));
+    node.put("unit", format().unit());
+    node.put("where", plan.predicate() == null ? null : PredicateText.of(plan.predicate()));
+    node.setAll(plan.result().toJson());
+    return node;
+  }
+
+  /** The plan by the query's own predicate. */
+  private synchronized PlannedFiles planned() {
+    if (planned == null) {
+      planned = PlannedFiles.plan(files, session, options, predicates, predicate, List.of());
+      latest = planned;
+    }
+    return planned;
+  }
+
+  /** The plan by the query's own predicate and by runtime predicates. */
+  private PlannedFiles planned(Predicate[] runtime) {
+    if (runtime.length == 0) {
+      return planned();
+    }
+    List<Predicate> onPartitions = new ArrayList<>();
+    JsonNode translated = predicates.ofAll(runtime);
+    for (Predicate each : runtime) {
+      if (RuntimePartitionFilter.concerns(each, files.readPartitionSchema())) {
+        onPartitions.add(each);
+      }
+    }
+    if (translated == null && onPartitions.isEmpty()) {
+      return planned();
+    }
+    // Not by way of `latest`, which another execution may set.
+    PlannedFiles plan =
+        PlannedFiles.plan(files, session, options, predicates, PlannerPredicate.and(predicate, translated), onPartitions);
+    latest = plan;
+    return plan;
+  }
+
+  @Override
+  public StructType readSchema() {
+    return adapter == null ? files.readSchema() : adapter.output();
+  }
+
+  @Override
+  public Batch toBatch() {
+    Predicate[] runtime = runtimePredicates.get();
+    runtimePredicates.remove();
+    return new PrunedBatch(this, runtime == null ? new Predicate[0] : runtime);
+  }
+
+  /** One execution of a scan. */
+  private static final class PrunedBatch implements Batch {
+    private final PrunedScan scan;
+    private final Predicate[] runtime;
+    private PlannedFiles planned;
+
+    PrunedBatch(PrunedScan scan, Predicate[] runtime) {
+      this.scan = scan;
+      this.runtime = runtime;
+    }
+
+    @Override
+    public synchronized InputPartition[] planInputPartitions() {
+      if (planned == null) {
+        planned = scan.planned(runtime);
+      }
+      return planned.partitions();
+    }
+
+    /** Must not depend on this batch: Spark may use the reader factory of one batch for the partitions of another. */
+    @Override
+    public PartitionReaderFactory createReaderFactory() {
+      PartitionReaderFactory files = UnchangedFiles.of(scan.files.createReaderFactory(), scan.session);
+      return scan.adapter == null ? files : scan.adapter.applyTo(files);
+    }
+
+    // Spark runs one of two equal batches, and uses its rows for both.
+    @Override
+    public boolean equals(Object other) {
+      return other instanceof PrunedBatch that && scan.equals(that.scan) && Arrays.equals(runtime, that.runtime);
+    }
+
+    @Override
+    public int hashCode() {
+      return scan.hashCode();
+    }
+  }
+
+  @Override
+  public NamedReference[] filterAttributes() {
+    return Arrays.stream(readSchema().fields())
+        .filter(field -> PlannerValue.typeName(field.dataType()) != null || isPartition(field))
+        .map(field -> FieldReference$.MODULE$.column(field.name()))
+        .toArray(NamedReference[]::new);
+  }
+
+  private boolean isPartition(StructField field) {
+    return Arrays.asList(files.readPartitionSchema().fieldNames()).contains(field.name());
+  }
+
+  /** Spark calls {@link #toBatch} next, on the same thread. */
+  @Override
+  public void filter(Predicate[] runtime) {
+    runtimePredicates.set(runtime);
+  }
+
+  @Override
+  public Statistics estimateStatistics() {
+    Statistics whole = files.estimateStatistics();
+    PlanResult plan = PlannerPredicate.isWorthPlanning(predicate) ? planned().result() : null;
+    if (plan == null || !plan.planned() || whole.sizeInBytes().isEmpty()) {
+      return whole;
+    }
+    double share = Math.min(1.0, (double) plan.keptBytes() / Math.max(1, files.fileIndex().sizeInBytes()));
+    long size = Math.max(1, (long) (whole.sizeInBytes().getAsLong() * share));
+    long rows = plan.keptRows();
+    return new Statistics() {
+      @Override
+      public OptionalLong sizeInBytes() {
+        return OptionalLong.of(size);
+      }
+
+      @Override
+      public OptionalLong numRows() {
+        return rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows);
+      }
+    };
+  }
+
+  @Override
+  public ColumnarSupportMode columnarSupportMode() {
+    // The default would ask for the partitions, and so for a plan, while Spark still compares physical plans.
+    return adapter != null ? ColumnarSupportMode.UNSUPPORTED : files.columnarSupportMode();
+  }
+
+  @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return PlanMetric.of(format()).toArray(CustomMetric[]::new);
+  }
+
+  @Override
+  public CustomTaskMetric[] reportDriverMetrics() {
+    PlannedFiles plan = latest;
+    return plan == null ? new CustomTaskMetric[0] : PlanMetric.of(format(), plan.result());
+  }
+
+  @Override
+  public String description() {
+    return files.description() + ", Planned by: [" + planDescription() + "]";
+  }
+
+  @Override
+  public scala.collection.immutable.Map<String, String> getMetaData() {
+    Map<String, String> metadata = new HashMap<>(Scala.map(files.getMetaData()));
+    metadata.put("PlannedBy", "[" + planDescription() + "]");
+    return Scala.map(metadata);
+  }
+
+  private String planDescription() {
+    PlannedFiles plan = latest;
+    String text = PredicateText.of(plan == null ? predicate : plan.predicate());
+    return plan == null ? text : text + "; " + plan.result().describe(format());
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof PrunedScan that
+        && files.equals(that.files)
+        && options.equals(that.options)
+        && where.equals(that.where)
+        && Objects.equals(predicate, that.predicate)
+        && readSchema().equals(that.readSchema());
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(files, options, predicate);
+  }
+}

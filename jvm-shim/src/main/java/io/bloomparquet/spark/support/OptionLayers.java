@@ -1,0 +1,19 @@
+package io.bloomparquet.spark.support;
+
+import java.util.Map;
+import java.util.TreeMap;
+
+/** Options from several sources, by names that ignore case, as in Spark. */
+public final class OptionLayers {
+  private OptionLayers() {}
+
+  /** The options of all layers. A later layer overrides an earlier one. */
+  @SafeVarargs
+  public static Map<String, String> of(Map<String, String>... layers) {
+    Map<String, String> options = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+    for (Map<String, String> layer : layers) {
+      options.putAll(layer);
+    }
+    return options;
+  }
+}

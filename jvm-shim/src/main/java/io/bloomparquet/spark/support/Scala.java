@@ -1,0 +1,34 @@
+package io.bloomparquet.spark.support;
+
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Conversions between Java's and Scala's collections. */
+public final class Scala {
+  private Scala() {}
+
+  public static <T> Seq<T> seq(Collection<T> items) {
+    return CollectionConverters.asScala(items).toSeq();
+  }
+
+  public static <T> List<T> list(scala.collection.Seq<T> items) {
+    return CollectionConverters.asJava(items);
+  }
+
+  public static <K, V> Map<K, V> map(scala.collection.Map<K, V> items) {
+    return CollectionConverters.asJava(items);
+  }
+
+  /** Keeps the case of the keys. */
+  public static scala.collection.immutable.Map<String, String> map(
+      org.apache.spark.sql.util.CaseInsensitiveStringMap items) {
+    return map(items.asCaseSensitiveMap());
+  }
+
+  public static <K, V> scala.collection.immutable.Map<K, V> map(Map<K, V> items) {
+    return scala.collection.immutable.Map.from(CollectionConverters.asScala(items));
+  }
+}

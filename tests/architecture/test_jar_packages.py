@@ -1,0 +1,46 @@
+"""The jar's packages import downwards only."""
+
+from __future__ import annotations
+
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).resolve().parents[2] / "jvm-shim" / "src" / "main" / "java"
+ROOT = "io.bloomparquet.spark"
+MAY_USE = {
+    "": {"commands", "scan", "planner", "filters", "files", "support"},
+    "commands": {"scan", "filters", "files", "support"},
+    "scan": {"planner", "files", "support"},
+    "planner": {"files", "support"},
+    "filters": {"support"},
+    "files": {"support"},
+    "support": set[str](),
+}
+FILES = sorted(SOURCES.rglob("*.java"))
+
+
+def package(file: Path) -> str:
+    declared = re.search(r"^package ([\w.]+);$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    assert declared, file
+    assert declared[1] == ".".join(file.parent.relative_to(SOURCES).parts), file
+    return declared[1].removeprefix(ROOT).removeprefix(".")
+
+
+def test_the_table_has_no_circle() -> None:
+    TopologicalSorter(MAY_USE).prepare()
+
+
+def test_every_package_says_what_it_owns() -> None:
+    assert {package(file) for file in FILES} == set(MAY_USE)
+    assert {package(file) for file in FILES if file.name == "package-info.java"} == set(MAY_USE)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_class_uses_only_packages_below_its_own(file: Path) -> None:
+    own = package(file)
+    # Also fully qualified names in the code, which need no import.
+    used = re.findall(rf"{re.escape(ROOT)}((?:\.[a-z]\w*)*)\.[A-Z]", file.read_text(encoding="utf-8"))
+    assert {name.removeprefix(".") for name in used} - {own} <= MAY_USE[own]
