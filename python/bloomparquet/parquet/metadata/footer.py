@@ -302,7 +302,7 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, keys: FileKeys
     found_groups = [_read_row_group(reader, raw, templates, allowance) for _ in range(size)]
     rows, sizes, chunks, marks = zip(*found_groups, strict=True) if found_groups else ((), (), (), ())
     profile, key_values, signing = profile_of(
-        schema, templates, raw[:schema_end], raw[reader.position :], secret=crypto is not None
+        schema, templates, raw[:schema_end], raw[reader.position :], encrypted=crypto is not None
     )
     footer = Footer(raw, profile, rows, sizes, chunks, key_values, len(raw) + TRAILER)
     if signing is not None and crypto is None:
