@@ -108,7 +108,7 @@ class ChunkFields(NamedTuple):
         return f"ChunkFields({', '.join(f'{name}={self[i]!r}' for i, name in enumerate(self._fields[:_NUMBERS]))})"
 
 
-UNKNOWN_SLOTS = ChunkFields(*[None] * len(_SLOTS))
+UNKNOWN_FIELDS = ChunkFields(*[None] * len(_SLOTS))
 """The fields of a chunk that cannot be read."""
 
 
