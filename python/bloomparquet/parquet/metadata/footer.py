@@ -191,19 +191,19 @@ def read_footers(
     *,
     keys: Keys | None,
     skip_corrupt: bool = False,
-    locked: dict[FileInfo, BloomParquetError] | None = None,
+    unreadable: dict[FileInfo, BloomParquetError] | None = None,
 ) -> list[Footer | None]:
     """The footers of `files`, in their order; one request each when the footer fits in the first read. Encrypted ones
     are decrypted with `keys`.
 
     Raises :class:`FormatError` that names the file for one that is empty, is no Parquet file or is damaged,
     :class:`EncryptionError` for one that does not open, and :class:`LimitError` for one whose footer holds more than is
-    read; with `skip_corrupt` a damaged file gives None instead, and with `locked` so do the other two, whose errors go
-    there: what is in these files is not known.
+    read; with `skip_corrupt` a damaged file gives None instead, and with `unreadable` so do the other two, whose errors
+    go there: what is in these files is not known.
     """
     footers: list[Footer | None] = []
     for tails in read_tails(storage, files, count):
-        footers += _each(keys, partial(_parse_or_skip, storage, keys, skip_corrupt, locked), tails)
+        footers += _each(keys, partial(_parse_or_skip, storage, keys, skip_corrupt, unreadable), tails)
     return footers
 
 
@@ -244,7 +244,7 @@ def _parse_or_skip(
     storage: Storage,
     keys: Keys | None,
     skip_corrupt: bool,
-    locked: dict[FileInfo, BloomParquetError] | None,
+    unreadable: dict[FileInfo, BloomParquetError] | None,
     tail: tuple[FileInfo, bytes | BloomParquetError],
 ) -> Footer | None:
     file, raw = tail
@@ -254,9 +254,9 @@ def _parse_or_skip(
         if not skip_corrupt:
             raise
     except (EncryptionError, LimitError) as error:
-        if locked is None:
+        if unreadable is None:
             raise
-        locked[file] = error
+        unreadable[file] = error
     return None
 
 

@@ -96,7 +96,7 @@ def plan_filters(
     asked = by_column(bloom)
     if EVERY_COLUMN in asked:
         read = read_footers(
-            dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, locked={}
+            dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, unreadable={}
         )
         footers |= {file: footer for file, footer in zip(dataset.files, read, strict=True) if footer is not None}
     change = AddFilters(asked, replace, case_sensitive=case_sensitive)
