@@ -136,7 +136,7 @@ def test_a_wrong_key_never_yields_a_verdict(plaintext_footer: bool, tmp_path: Pa
         with pytest.raises(bp.EncryptionError, match="column metadata does not open: the key is wrong"):
             bp.probe(path, column=column, value=7 if column == "id" else "t7", keys=wrong)
     plan = bp.plan(path, "at = 7 AND id = 7", keys=bp.Keys(b"x" * 16, COLUMNS))
-    assert (plan.kept, len(plan.errors), len(plan.locked)) == (1, 1, 1)
+    assert (plan.kept, len(plan.errors), len(plan.unreadable)) == (1, 1, 1)
     assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
 
 

@@ -32,7 +32,7 @@ def test_a_retriever_that_failed_is_asked_again(tmp_path: Path) -> None:
     del held[b"kf"]
     assert bp.plan(path, "id = 7", keys=keys).kept == 0, "of what was opened everything is known"
     process_cache.clear()
-    assert len(bp.plan(path, "id = 7", keys=keys).locked) == 1
+    assert len(bp.plan(path, "id = 7", keys=keys).unreadable) == 1
     held[b"kf"] = FOOTER
     assert bp.plan(path, "id = 7", keys=keys).kept == 0
 

@@ -77,7 +77,7 @@ class ParquetFilters(FilterStore):
         return self.offset >= 0
 
     @property
-    def locked(self) -> list[BloomParquetError]:
+    def unreadable(self) -> list[BloomParquetError]:
         """Why chunks cannot be looked into of which it is not even known whether they have filters."""
         return [error for chunk, error in self.errors.items() if self.offset[chunk] < 0]
 
@@ -86,7 +86,7 @@ class ParquetFilters(FilterStore):
         return self._seals.ciphers
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """What is held in memory, of the bitsets and of what is known of them."""
         of_each = (self.offset, self.length, self.num_bytes, self._bitset_at, self._resident_at)
         return int(self._resident.nbytes) + sum(array.nbytes for array in of_each)

@@ -72,7 +72,7 @@ class ColumnChunks:
 
     @property
     def unreadable(self) -> list[BloomParquetError]:
-        return self.filters.locked
+        return self.filters.unreadable
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
         return encode_values(self.leaf, values, self.layout.traits, timezone)
@@ -128,7 +128,7 @@ class _Opened(NamedTuple):
 
     fields: list[ChunkFields]
     ciphers: dict[int, ChunkCipher]
-    locked: dict[int, EncryptionError]
+    unreadable: dict[int, EncryptionError]
 
 
 class Lessons(NamedTuple):
@@ -245,7 +245,7 @@ class RowGroups:
     def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
         """Take over what is known of a column, unless it is that a key is missing which may be there the next time."""
         found, keys = self._with(key, arrays), self.keys
-        if not found.filters.locked or keys is None or keys.retriever is None:
+        if not found.filters.unreadable or keys is None or keys.retriever is None:
             with self._lock:
                 self._chunks[key] = found
         return found
@@ -374,14 +374,14 @@ class RowGroups:
                 except EncryptionError as error:
                     refused = error if isinstance(error, KeyRetrievalError) else None
                     told = f"{self.paths[place]}: row group {i}, column {shorten(dotted_name(leaf.path))}: {error}"
-                    opened.locked[len(opened.fields)] = type(error)(told)
+                    opened.unreadable[len(opened.fields)] = type(error)(told)
                     fields = UNKNOWN_FIELDS
                 opened.fields.append(fields)
         except FormatError as error:
             raise _damaged(self.paths[place], error) from error
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """About what this takes of memory, or of a file that is mapped into it: footers, arrays, and bitsets that were
         kept."""
         arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
@@ -403,7 +403,7 @@ class RowGroups:
         filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
         bounds = bounds_of(leaf, self.layouts[layout].traits, chunks)
         ciphers = [opened.ciphers.get(i) for i in range(len(chunks))] if opened.ciphers else None
-        learnt = Learnt.nothing(offset, opened.locked)
+        learnt = Learnt.nothing(offset, opened.unreadable)
         return ColumnArrays(bounds, nulls, values, offset, length, filled, learnt, ciphers)
 
 
@@ -413,4 +413,4 @@ def _damaged(path: str, error: FormatError) -> FormatError:
 
 def _bytes_of(chunks: ColumnChunks) -> int:
     bounds = 0 if chunks.bounds is None else chunks.bounds.lower.nbytes + chunks.bounds.upper.nbytes
-    return chunks.filters.kept_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
+    return chunks.filters.cached_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
