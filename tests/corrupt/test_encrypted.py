@@ -245,7 +245,9 @@ def test_a_schema_that_makes_another_type_of_a_column_excludes_nothing(tmp_path:
         for where in (f"{name} = 7", f"{name} < 0", f"{name} > 100000"):
             plan = bp.plan(file.path, where, keys=keys)
             assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS), where
-        with pytest.raises(bp.EncryptionError, match="has another path or type than the schema; the schema was altered"):
+        with pytest.raises(
+            bp.EncryptionError, match="has another path or type than the schema; the schema was altered"
+        ):
             bp.inspect(file.path, columns=[name], keys=keys)
 
 
@@ -309,7 +311,9 @@ def test_encryption_that_was_taken_away_is_noticed_by_who_asks_for_it(tmp_path: 
     for where in ("c = 8", "a = 8"):
         plan = bp.plan(file.path, where, keys=strict)
         assert (plan.total, plan.kept, len(plan.unreadable)) == (1, 1, 1)
-    with pytest.raises(bp.EncryptionError, match="the file is not encrypted, but the keys have allow_plaintext_files=False"):
+    with pytest.raises(
+        bp.EncryptionError, match="the file is not encrypted, but the keys have allow_plaintext_files=False"
+    ):
         bp.read_table(file.path, keys=strict)
     assert bp.plan(file.path, "c = 8", keys=KEYS).kept == 1
 

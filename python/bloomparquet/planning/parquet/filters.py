@@ -59,7 +59,7 @@ class ParquetFilters(FilterStore):
         learnt: Learnt | None = None,
         ciphers: Sequence[ChunkCipher | None] | None = None,
     ) -> None:
-        self._seals = FilterCiphers(ciphers, len(offset))
+        self._ciphers = FilterCiphers(ciphers, len(offset))
         self._paths, self._file, self._row_group, self._column = paths, file, row_group, column
         self.offset, self.length, self._limit, self.filled = offset, length, limit, filled
         known = Learnt.nothing(offset) if learnt is None else learnt
@@ -83,7 +83,7 @@ class ParquetFilters(FilterStore):
 
     @property
     def ciphers(self) -> Sequence[ChunkCipher | None] | None:
-        return self._seals.ciphers
+        return self._ciphers.ciphers
 
     @property
     def cached_bytes(self) -> int:
@@ -135,7 +135,7 @@ class ParquetFilters(FilterStore):
         if len(which) == 0:
             return
         length = self.length[which]
-        whole = (length > 0) & ((length <= _WORTH_KEEPING) | self._seals.on[which])
+        whole = (length > 0) & ((length <= _WORTH_KEEPING) | self._ciphers.encrypted[which])
         if self._resident.nbytes + int(length[whole].sum()) > RESIDENT_BYTES:
             whole = (length > 0) & (length <= _HEAD_BYTES)
         size = np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _HEAD_BYTES)
@@ -147,7 +147,7 @@ class ParquetFilters(FilterStore):
         self, storage: Storage, which: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount
     ) -> None:
         ranges = read_ranges(storage, self._paths, self._file[which], self.offset[which], size, count)
-        header_bytes, stored, num_bytes, errors = self._seals.headers(which, ranges, size)
+        header_bytes, stored, num_bytes, errors = self._ciphers.headers(which, ranges, size)
         for row, error in errors.items():
             self._break(int(which[row]), error)
         read = header_bytes > 0
@@ -171,7 +171,7 @@ class ParquetFilters(FilterStore):
         self._bitset_at[chunks] = self.offset[chunks] + header_bytes[good]
         self.num_bytes[chunks] = num_bytes[good]
         starts, seen = ranges.starts[good] + header_bytes[good], size[good] - header_bytes[good]
-        self._not_empty[chunks] = ~self._seals.on[chunks] & any_set(
+        self._not_empty[chunks] = ~self._ciphers.encrypted[chunks] & any_set(
             ranges.buffer, starts, np.minimum(seen, num_bytes[good])
         )
         self._keep(ranges.buffer, chunks, starts, np.flatnonzero(seen >= stored[good]))
@@ -179,17 +179,17 @@ class ParquetFilters(FilterStore):
     def _bits(self, chunk: int, stored: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
         """The bitset of which `stored` are the bytes in the file; None where it does not open."""
         try:
-            bits = self._seals.bitset(chunk, stored)
+            bits = self._ciphers.decrypt_bitset(chunk, stored)
         except EncryptionError as error:
             self._break(chunk, error)
             return None
-        if self._seals.on[chunk]:  # of the others that was seen before
+        if self._ciphers.encrypted[chunk]:  # of the others that was seen before
             self._not_empty[chunk] = bits.any()
         return bits
 
     def _stored_bytes(self, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
         """What bitsets take in their files."""
-        return self.num_bytes[chunks] + self._seals.overhead(chunks)
+        return self.num_bytes[chunks] + self._ciphers.overhead(chunks)
 
     def _keep(
         self, buffer: NDArray[np.uint8], chunks: NDArray[np.int64], starts: NDArray[np.int64], whole: NDArray[np.int64]
@@ -218,7 +218,7 @@ class ParquetFilters(FilterStore):
         ready = np.flatnonzero(self._state[chunks] == READY)
         some = question.about(ready)
         whole = self.num_bytes[some.chunks]
-        cost = np.where(self._seals.on[some.chunks], whole, np.minimum(whole, _cost_of_blocks(some)))
+        cost = np.where(self._ciphers.encrypted[some.chunks], whole, np.minimum(whole, _cost_of_blocks(some)))
         cost[self._resident_at[some.chunks] >= 0] = 0
         piece = (np.cumsum(cost) - cost) // _BATCH_BYTES
         yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
@@ -227,7 +227,7 @@ class ParquetFilters(FilterStore):
         result = np.zeros(len(question.chunks), np.bool_)
         resident = self._resident_at[question.chunks] >= 0
         is_dear = _cost_of_blocks(question) >= self.num_bytes[question.chunks]
-        whole = ~resident & (is_dear | self._seals.on[question.chunks])
+        whole = ~resident & (is_dear | self._ciphers.encrypted[question.chunks])
         for group in (np.flatnonzero(resident), np.flatnonzero(whole)):
             if len(group):
                 result[group] = self._probe_whole(question.about(group))
@@ -315,7 +315,7 @@ class ParquetFilters(FilterStore):
             ), np.zeros(1, np.int64)
         stored = self._stored_bytes(chunks)
         ranges = read_ranges(storage, self._paths, self._file[chunks], self._bitset_at[chunks], stored, count)
-        if not self._seals.on[chunks].any():
+        if not self._ciphers.encrypted[chunks].any():
             return ranges.buffer, ranges.starts
         sizes = self.num_bytes[chunks]
         ends = np.cumsum(sizes)
