@@ -102,8 +102,8 @@ def test_index_pages_and_pages_of_kinds_to_come_are_passed_over() -> None:
         (page(0, b"abc", 5, without=5), 5, "the part for its page type is missing"),
         (page(0, b"abc", 5, more={5: Field(I32, 3)}), 5, "field 5 .data_page_header. of PageHeader is 3"),
         (page(0, b"abc", 5, more={3: Field(8, b"\x03")}), 5, "field 3"),
-        (page(2, b"d", 1) + page(2, b"d", 1) + page(0, b"a", 1), 1, "where none may be"),
-        (page(0, b"a", 1) + page(2, b"d", 1) + page(0, b"a", 1), 2, "where none may be"),
+        (page(2, b"d", 1) + page(2, b"d", 1) + page(0, b"a", 1), 1, "unexpected dictionary page"),
+        (page(0, b"a", 1) + page(2, b"d", 1) + page(0, b"a", 1), 2, "unexpected dictionary page"),
     ],
 )
 def test_headers_that_cannot_be_right_are_an_error(raw: bytes, values: int, message: str) -> None:

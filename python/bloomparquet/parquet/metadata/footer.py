@@ -100,13 +100,15 @@ class Footer:
         return self._cipher(self._stored(row_group, leaf), row_group, leaf)
 
     def chunk_metadata(self, row_group: int, leaf: int) -> ColumnMetaData:
-        """The ColumnMetaData of a chunk, decrypted if necessary. FormatError if there is none, EncryptionError if it
-        cannot be decrypted."""
+        """The ColumnMetaData of a chunk, decrypted if necessary.
+
+        FormatError if there is none, or if the chunk lies in another file; EncryptionError if it cannot be decrypted.
+        """
+        chunk = require_same_file(read_struct(self.raw, ColumnChunk, self.chunks[row_group][leaf])[0])
         fields = self._stored(row_group, leaf)
         cipher = self._cipher(fields, row_group, leaf)
         if cipher is not None and fields.encrypted_metadata is not None:
             return require_metadata(read_struct(self._decrypt_metadata(cipher, fields, leaf), ColumnMetaData)[0])
-        chunk, _ = read_struct(self.raw, ColumnChunk, self.chunks[row_group][leaf])
         return require_metadata(chunk.meta_data)
 
     def _decrypt_metadata(self, cipher: ChunkCipher, fields: ChunkFields, leaf: int) -> bytes:
