@@ -151,7 +151,7 @@ def test_hashing_leaves_its_input_alone() -> None:
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int16, np.float16, np.int64, np.complex128, object])
 def test_values_of_another_width_are_refused_not_hashed(dtype: npt.DTypeLike) -> None:
-    with pytest.raises(TypeError, match="expected values of 4 bytes"):
+    with pytest.raises(TypeError, match="expected a type of 4 bytes"):
         xxh64_int32(np.zeros(3, dtype=dtype))
 
 

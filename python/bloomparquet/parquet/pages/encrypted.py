@@ -79,9 +79,10 @@ def decrypt_chunk(
     checksums, which belong to the encrypted bytes. Index pages are left out, as no reader uses them.
 
     Raises EncryptionError for data that was altered, removed, or moved here from elsewhere, and FormatError or
-    LimitError for other damage. Under AES_GCM_CTR_V1 the pages are not authenticated, nor are the levels that parquet-java leaves
-    in plain text: only a page's checksum, if it has one, shows that they were altered. Headers and lengths are
-    authenticated.
+    LimitError for other damage.
+
+    Under AES_GCM_CTR_V1 pages are not authenticated. Nor are the levels that parquet-java leaves in plain text. Only a
+    page's checksum, if it has one, shows that they were altered. Headers and lengths are always authenticated.
     """
     view = memoryview(buffer)
     dictionary_offset: int | None = None

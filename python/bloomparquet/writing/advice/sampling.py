@@ -215,11 +215,8 @@ def _filter_sizes(
     ranges = read_ranges(table.storage, table.paths, file[inside], offset[inside], room[inside], count)
     headers = encryption.headers(inside, ranges, room[inside])
     stored_sizes = headers.header_bytes + headers.stored_bytes
-    for i, header_bytes, size in zip(
-        inside.tolist(), headers.header_bytes.tolist(), stored_sizes.tolist(), strict=True
-    ):
-        if header_bytes:
-            sizes[unknown[i]] = size
+    for i in np.flatnonzero(headers.header_bytes).tolist():
+        sizes[unknown[inside[i]]] = int(stored_sizes[i])
     return sizes
 
 
