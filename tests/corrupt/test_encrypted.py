@@ -89,7 +89,7 @@ def assert_noticed(
 
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_every_byte_of_a_header_and_many_of_a_bitset(plaintext_footer: bool, tmp_path: Path) -> None:
+def test_changed_bytes_of_filters_keep(plaintext_footer: bool, tmp_path: Path) -> None:
     file = secret(tmp_path / "x.parquet", plaintext_footer=plaintext_footer)
     start, middle, end = file.filter(1, 0)
     assert bp.plan(file.path, "a = 7", keys=KEYS).kept == 0
@@ -104,7 +104,7 @@ def test_every_byte_of_a_header_and_many_of_a_bitset(plaintext_footer: bool, tmp
     assert_noticed(file, "a", 1)
 
 
-def test_every_byte_of_an_encrypted_footer(tmp_path: Path) -> None:
+def test_changed_bytes_of_an_encrypted_footer_keep(tmp_path: Path) -> None:
     """But for the last four bytes of the file and the four before, which are in plain text and say what it is."""
     file = secret(tmp_path / "x.parquet")
     for at in range(file.footer_at, len(file.content) - 8, 1):
@@ -121,7 +121,7 @@ def test_every_byte_of_an_encrypted_footer(tmp_path: Path) -> None:
         assert (plan.total, plan.kept, len(plan.errors), len(plan.unreadable)) == (1, 1, 1, 1), at
 
 
-def test_every_byte_of_a_signed_footer_and_its_signature(tmp_path: Path) -> None:
+def test_changed_bytes_of_a_signed_footer_keep(tmp_path: Path) -> None:
     """What no longer is a footer is damaged, like any file's; what still is one is not what was signed."""
     file = secret(tmp_path / "x.parquet", plaintext_footer=True)
     noticed = {bp.EncryptionError: 0, bp.FormatError: 0}
@@ -139,7 +139,7 @@ def test_every_byte_of_a_signed_footer_and_its_signature(tmp_path: Path) -> None
     assert noticed[bp.EncryptionError] > noticed[bp.FormatError]
 
 
-def test_a_signature_that_is_taken_away_is_missed(tmp_path: Path) -> None:
+def test_a_removed_signature_is_an_error(tmp_path: Path) -> None:
     file = secret(tmp_path / "x.parquet", plaintext_footer=True)
     size = file.footer.size - 8 - 28
     file.written(file.content[: file.footer_at + size] + size.to_bytes(4, "little") + b"PAR1")
@@ -158,7 +158,7 @@ def test_a_signature_that_is_taken_away_is_missed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["header", "bitset", "filter"])
 @pytest.mark.parametrize("other", ["row group", "column", "file"])
-def test_modules_that_were_moved(part: str, other: str, tmp_path: Path) -> None:
+def test_moved_modules_keep(part: str, other: str, tmp_path: Path) -> None:
     """Two filters of one size are swapped, between row groups or columns, or one is replayed from another file."""
     file = secret(tmp_path / "x.parquet")
     start, middle, end = file.filter(0, 0)
@@ -193,7 +193,7 @@ def resealed(file: Secret, tree: ThriftStruct) -> None:
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
 @pytest.mark.parametrize("swapped", [((0, 0), (1, 0)), ((0, 0), (0, 1))])
-def test_column_metadata_that_was_moved_by_the_holder_of_the_footer_key(
+def test_moved_column_metadata_keeps(
     swapped: tuple[tuple[int, int], tuple[int, int]], plaintext_footer: bool, tmp_path: Path
 ) -> None:
     file = secret(tmp_path / "x.parquet", plaintext_footer=plaintext_footer)
@@ -204,7 +204,7 @@ def test_column_metadata_that_was_moved_by_the_holder_of_the_footer_key(
     assert_noticed(file, "a", len({group for group, _ in swapped}))
 
 
-def test_row_group_ordinals_that_were_changed_by_the_holder_of_the_footer_key(tmp_path: Path) -> None:
+def test_changed_row_group_ordinals_keep(tmp_path: Path) -> None:
     file = secret(tmp_path / "x.parquet")
     tree, _ = read_struct(file.footer.raw, FileMetaData)
     for ordinal in (1, -1, 32767, 40000):
@@ -216,7 +216,7 @@ def test_row_group_ordinals_that_were_changed_by_the_holder_of_the_footer_key(tm
     assert bp.plan(file.path, "a = 7", keys=KEYS).kept == 0, "without one, the row group's place counts"
 
 
-def test_a_filter_whose_length_the_footer_does_not_say_is_found(tmp_path: Path) -> None:
+def test_a_filter_without_a_length_in_the_footer_is_read(tmp_path: Path) -> None:
     """As parquet-java wrote them before 1.14."""
     file = secret(tmp_path / "x.parquet")
     tree, _ = read_struct(file.footer.raw, FileMetaData)
@@ -233,7 +233,7 @@ def test_a_filter_whose_length_the_footer_does_not_say_is_found(tmp_path: Path) 
         assert bp.read_table(file.path, f"a = {even}", keys=KEYS).column("a").to_pylist() == [even]
 
 
-def test_a_schema_that_makes_another_type_of_a_column_excludes_nothing(tmp_path: Path) -> None:
+def test_a_column_of_another_type_in_the_schema_keeps(tmp_path: Path) -> None:
     """The schema is under the footer key, the statistics under the column's: they say themselves what they are of."""
     file = secret(tmp_path / "x.parquet")
     for field_id, value in ((1, 1), (1, 5), (4, b"z")):  # INT32, DOUBLE; another name
@@ -273,7 +273,7 @@ def of_another_type(chunk: ThriftStruct) -> None:
 
 @pytest.mark.parametrize("forge", [without_seal, of_an_unknown_kind, of_no_kind, of_another_type])
 @pytest.mark.parametrize("case", ["no key", "the footer key, signed", "the footer key, encrypted"])
-def test_statistics_that_nobody_has_sealed_exclude_nothing(
+def test_unencrypted_statistics_of_a_column_keep(
     case: str, forge: Callable[[ThriftStruct], None], tmp_path: Path
 ) -> None:
     """Whoever has no key of a column, and at most that of the footer, says of it in plain text what he likes."""
@@ -297,7 +297,7 @@ def test_statistics_that_nobody_has_sealed_exclude_nothing(
         bp.read_table(file.path, "a = 8", keys=keys)
 
 
-def test_encryption_that_was_taken_away_is_noticed_by_who_asks_for_it(tmp_path: Path) -> None:
+def test_removed_encryption_is_an_error_for_strict_keys(tmp_path: Path) -> None:
     file = secret(tmp_path / "x.parquet", plaintext_footer=True)
     tree, _ = read_struct(file.footer.raw, FileMetaData)
     for field_id in (8, 9):
@@ -328,7 +328,7 @@ def test_encryption_that_was_taken_away_is_noticed_by_who_asks_for_it(tmp_path: 
 @pytest.mark.parametrize(
     ("field", "value"), [(14, 3), (14, -1), (14, 1 << 40), (15, 40), (15, 1), (15, 1 << 30), (14, 4)]
 )
-def test_places_that_lie_in_metadata_that_is_genuine(field: int, value: int, tmp_path: Path) -> None:
+def test_filter_offsets_outside_the_file_keep(field: int, value: int, tmp_path: Path) -> None:
     file = secret(tmp_path / "x.parquet")
     tree, _ = read_struct(file.footer.raw, FileMetaData)
     cipher = file.footer.chunk_cipher(1, 0)
@@ -343,7 +343,7 @@ def test_places_that_lie_in_metadata_that_is_genuine(field: int, value: int, tmp
     assert len(plan.errors) == (field == 15 or value >= 0)
 
 
-def test_whatever_happens_to_a_file_no_row_is_lost(tmp_path: Path) -> None:
+def test_random_changes_lose_no_row(tmp_path: Path) -> None:
     """A plan with the keys either fails, or keeps the row group of a value that was there; so it does without them."""
     generator = random.Random(7)
     for plaintext_footer in (False, True):

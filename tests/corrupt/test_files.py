@@ -42,7 +42,7 @@ def look(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
     ],
     ids=["empty", "magic only", "text", "no end", "huge footer", "no footer", "no schema", "noise"],
 )
-def test_what_is_no_parquet_file_is_told_so(
+def test_a_file_that_is_not_parquet_is_an_error(
     content: bytes, told: str, look: Callable[[Any], Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.parquet"
@@ -51,7 +51,7 @@ def test_what_is_no_parquet_file_is_told_so(
         look(path)
 
 
-def test_a_file_cut_short_is_told_so(look: Callable[[Any], Any], tmp_path: Path) -> None:
+def test_a_truncated_file_is_an_error(look: Callable[[Any], Any], tmp_path: Path) -> None:
     whole = Path(write(tmp_path / "x.parquet", {"x": list(range(1000))}, ["x"])).read_bytes()
     for kept in (len(whole) - 1, len(whole) - 20, len(whole) // 2, 100):
         (tmp_path / "cut.parquet").write_bytes(whole[:kept])
@@ -59,7 +59,7 @@ def test_a_file_cut_short_is_told_so(look: Callable[[Any], Any], tmp_path: Path)
             look(tmp_path / "cut.parquet")
 
 
-def test_a_file_whose_beginning_is_gone_is_told_so(tmp_path: Path) -> None:
+def test_a_file_without_its_beginning_is_an_error(tmp_path: Path) -> None:
     whole = Path(write(tmp_path / "x.parquet", {"x": list(range(1000))}, ["x"])).read_bytes()
     (tmp_path / "tail.parquet").write_bytes(whole[-500:])
     with pytest.raises(bp.BloomParquetError, match=r"tail\.parquet"):
@@ -75,7 +75,7 @@ def test_one_bad_file_among_good_ones_is_named(look: Callable[[Any], Any], tmp_p
         look(tmp_path)
 
 
-def test_a_missing_path_and_a_directory_without_data_are_told_so(look: Callable[[Any], Any], tmp_path: Path) -> None:
+def test_a_missing_path_and_an_empty_directory_are_errors(look: Callable[[Any], Any], tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="gone"):
         look(tmp_path / "gone.parquet")
     (tmp_path / "empty").mkdir()
@@ -86,9 +86,7 @@ def test_a_missing_path_and_a_directory_without_data_are_told_so(look: Callable[
 @pytest.mark.parametrize(
     "name", ["uniform_encryption", "encrypt_columns_and_footer_bloom_filter", "encrypt_columns_plaintext_footer"]
 )
-def test_a_file_without_its_keys_is_an_error_and_not_the_end_of_the_process(
-    name: str, parquet_testing_dir: Path
-) -> None:
+def test_an_encrypted_file_without_keys_is_an_error(name: str, parquet_testing_dir: Path) -> None:
     path = parquet_testing_dir / f"{name}.parquet.encrypted"
     code = f"""
 import bloomparquet as bp
@@ -111,7 +109,7 @@ print("survived")
     assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr
 
 
-def test_errors_are_ours(tmp_path: Path) -> None:
+def test_errors_have_our_base_class(tmp_path: Path) -> None:
     for kind in (bp.FormatError, bp.UnsupportedError, bp.LimitError, bp.EncryptionError, bp.PlanError, bp.OptionError):
         assert issubclass(kind, bp.BloomParquetError)
     assert issubclass(bp.OptionError, ValueError)

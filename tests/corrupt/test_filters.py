@@ -77,9 +77,7 @@ DAMAGE: dict[str, tuple[Callable[[str], str], type[bp.BloomParquetError], str]] 
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_filter_that_cannot_be_used_keeps_its_row_group(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unusable_filter_keeps_its_row_group(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     damage, error, told = DAMAGE[name]
     path = damage(fresh(tmp_path))
     with caplog.at_level(logging.WARNING, "bloomparquet"):
@@ -127,7 +125,7 @@ def test_a_header_that_claims_two_gibibytes_allocates_nothing(tmp_path: Path) ->
     assert peak < 2_000_000
 
 
-def test_a_header_that_claims_nearly_all_of_the_file_ends_before_the_footer(tmp_path: Path) -> None:
+def test_a_bitset_that_reaches_into_the_footer_keeps(tmp_path: Path) -> None:
     path = without_length(fresh(tmp_path))
     offset, _ = filter_offset(path)
     footer_at = Path(path).stat().st_size - 8 - int.from_bytes(Path(path).read_bytes()[-8:-4], "little")
@@ -137,7 +135,7 @@ def test_a_header_that_claims_nearly_all_of_the_file_ends_before_the_footer(tmp_
     assert len(bp.plan(with_header(path, header(room + 64)), "x = 31").errors) == 1
 
 
-def test_the_murmur3_layout_is_refused_by_name(tmp_path: Path, parquet_testing_dir: Path) -> None:
+def test_the_murmur3_layout_keeps(tmp_path: Path, parquet_testing_dir: Path) -> None:
     old = (parquet_testing_dir / "bloom_filter.bin").read_bytes()
     path = without_length(fresh(tmp_path))
     data = Path(path).read_bytes()
@@ -150,9 +148,7 @@ def test_the_murmur3_layout_is_refused_by_name(tmp_path: Path, parquet_testing_d
         raise plan.errors[0]
 
 
-def test_many_damaged_filters_are_told_once_per_file_and_quickly(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_filters_warn_once_per_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "x.parquet", {"x": list(range(0, 40_000, 2))}, ["x"], rows_per_group=20)
 
     def misplace(metadata: dict) -> None:  # type: ignore[type-arg]

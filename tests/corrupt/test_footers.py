@@ -64,7 +64,7 @@ def look(folder: Path, data: bytes) -> bp.ScanPlan | None:
 
 @settings(max_examples=250)
 @given(data=st.data())
-def test_changed_bytes_of_a_footer_are_an_error_or_a_plan(
+def test_changed_footer_bytes_give_an_error_or_a_plan(
     data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content = bytearray(Path(made).read_bytes())
@@ -77,7 +77,7 @@ def test_changed_bytes_of_a_footer_are_an_error_or_a_plan(
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_bytes_put_into_or_taken_from_a_footer_are_an_error_or_a_plan(
+def test_added_or_removed_bytes_give_an_error_or_a_plan(
     data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content, footer = Path(made).read_bytes(), read_footer(made)
@@ -91,7 +91,7 @@ def test_bytes_put_into_or_taken_from_a_footer_are_an_error_or_a_plan(
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_changed_bytes_of_a_filters_header_hide_nothing_unless_they_make_another_header(
+def test_changed_bytes_of_a_filter_header_keep(
     data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The size of a bitset is confirmed by the footer's length, so that no changed header is taken for a good one."""
@@ -106,7 +106,7 @@ def test_changed_bytes_of_a_filters_header_hide_nothing_unless_they_make_another
 
 @pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**69, -(2**63), -1])
 @pytest.mark.parametrize("field", ["num_values", "null_count", "offset", "length", "rows"])
-def test_numbers_beyond_their_type_are_an_error_or_keep(field: str, number: int, tmp_path: Path) -> None:
+def test_numbers_out_of_range_are_an_error_or_keep(field: str, number: int, tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", TABLE, ["x"])
 
     def spoil(metadata: dict[int, Field]) -> None:
@@ -124,7 +124,7 @@ def test_numbers_beyond_their_type_are_an_error_or_keep(field: str, number: int,
 
 
 @pytest.mark.parametrize("low", [b"", b"\x01", b"\0" * 9, b"\xff" * 8])
-def test_bounds_of_a_wrong_width_keep(low: bytes, tmp_path: Path) -> None:
+def test_bounds_of_a_wrong_width_are_not_used(low: bytes, tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", TABLE)
 
     def spoil(metadata: dict[int, Field]) -> None:
@@ -158,7 +158,7 @@ def test_bounds_without_a_defined_order_are_not_used(tmp_path: Path) -> None:
         assert bp.plan(path, where).kept == 1, where
 
 
-def test_bounds_in_an_order_of_the_writers_own_are_not_used(tmp_path: Path) -> None:
+def test_bounds_in_a_custom_order_are_not_used(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"s": ["a", "B", "c"]})
 
     def reorder(metadata: dict[int, Field]) -> None:
@@ -185,7 +185,7 @@ def test_deprecated_bounds_of_signed_numbers_are_used(tmp_path: Path) -> None:
     assert [bp.plan(path, where).kept for where in ("x = 3", "x = -1", "x = 6", "x < -1")] == [1, 1, 0, 0]
 
 
-def test_fields_that_nobody_knows_change_nothing(tmp_path: Path) -> None:
+def test_unknown_fields_change_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", TABLE, ["x"], rows_per_group=10)
 
     def add(metadata: dict[int, Field]) -> None:
@@ -199,7 +199,7 @@ def test_fields_that_nobody_knows_change_nothing(tmp_path: Path) -> None:
     assert [bp.plan(path, where).kept for where in WHERES] == before
 
 
-def test_a_footer_is_walked_alike_whatever_was_walked_before(made: str) -> None:
+def test_earlier_templates_do_not_change_what_is_read(made: str) -> None:
     """Chunks are recognised by templates that earlier files left behind."""
     footer = read_footer(made)
     again = encode(decode(footer))

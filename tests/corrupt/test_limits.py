@@ -60,7 +60,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_footer_of_very_many_values_is_kept_whole(name: str, path: str) -> None:
+def test_a_footer_of_too_many_values_keeps_its_file(name: str, path: str) -> None:
     write(Path(path).with_name("y.parquet"), VALUES, ["id"], rows_per_group=100)
     replace_footer(path, HOSTILE[name](read_footer(path)))
     for skip_corrupt in (False, True):
@@ -80,7 +80,7 @@ def test_a_footer_of_very_many_values_is_kept_whole(name: str, path: str) -> Non
         bp.plan(path, "id = 7", on_filter_error="fail")
 
 
-def test_as_many_pairs_of_metadata_as_real_files_have_are_read(path: str) -> None:
+def test_realistic_amounts_of_key_value_metadata_are_read(path: str) -> None:
     pairs = {f"key {i}": "value" * 20 for i in range(5_000)}
     table = pa.table(VALUES).replace_schema_metadata(pairs)
     write(Path(path), table, ["id"], rows_per_group=100)
@@ -88,7 +88,7 @@ def test_as_many_pairs_of_metadata_as_real_files_have_are_read(path: str) -> Non
     assert parse_footer(read_footer(path)).key_values["key 4999"] == "value" * 20
 
 
-def test_a_schema_of_very_many_columns_is_beyond_a_limit(path: str) -> None:
+def test_a_schema_of_too_many_columns_is_an_error(path: str) -> None:
     element = b"\x15\x02\x25\x02\x18\x00" + b"\xa5\x02" * 6 + b"\x00"
     elements = b"\x48\x00\x15" + varint(2 * MANY) + b"\x00" + element * MANY
     replace_footer(path, b"\x15\x02\x19\xfc" + varint(MANY + 1) + elements + b"\x16\x02\x19\x0c\x00")
@@ -120,7 +120,7 @@ def with_form(path: str, number: int) -> bytes:
     return read_footer(path)
 
 
-def test_chunks_of_many_forms_are_read_as_others(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_many_forms_are_read(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_MAX_LEARNED", 3)
     monkeypatch.setattr(chunks, "_CHUNKS_PER_TEMPLATE", 5)
     expected = [footer_of(path).read_chunk(group, 0) for group in range(11)]
@@ -130,7 +130,7 @@ def test_chunks_of_many_forms_are_read_as_others(path: str, monkeypatch: pytest.
         assert bp.plan(path, "id = 7").kept == 1
 
 
-def test_step_by_step_and_by_templates_the_same_is_found(path: str) -> None:
+def test_templates_and_full_decoding_agree(path: str) -> None:
     raw, starts = read_footer(path), [places[0] for places in footer_of(path).chunks]
     templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
     for start in starts:
@@ -142,7 +142,7 @@ def test_step_by_step_and_by_templates_the_same_is_found(path: str) -> None:
         assert stepwise == by_template
 
 
-def test_very_many_chunks_of_forms_of_their_own_are_beyond_a_limit(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_chunks_of_distinct_forms_are_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("_MAX_LEARNED", 0), ("_MAX_STEPWISE", 4), ("_STEPWISE_PER_COLUMN", 1)):
         monkeypatch.setattr(chunks, name, value)
     monkeypatch.setattr(chunks, "_CHUNKS_PER_TEMPLATE", sys.maxsize)
@@ -155,14 +155,14 @@ def test_very_many_chunks_of_forms_of_their_own_are_beyond_a_limit(path: str, mo
 
 
 @pytest.mark.parametrize("kind", [TRUE, 5, BINARY])
-def test_a_chunk_of_very_many_fields_is_beyond_a_limit(kind: int, path: str) -> None:
+def test_a_chunk_of_too_many_fields_is_an_error(kind: int, path: str) -> None:
     one = {TRUE: b"\x11", 5: b"\x15\x00", BINARY: b"\x18\x00"}[kind]
     raw = b"\x26\x08\x1c\x15\x02" + one * 100_000 + b"\x00\x00"
     with pytest.raises(bp.LimitError, match="more than 8,192 values"):
         ChunkTemplates(TemplatePool(fixed_width=True), ("id",)).read(raw, 0)
 
 
-def test_a_long_chunk_is_read_and_leaves_no_template() -> None:
+def test_a_long_chunk_makes_no_template() -> None:
     raw = b"\x26\x08\x1c\x15\x02\x19\xf5" + varint(2_000) + b"\x00" * 2_000 + b"\x36\x0e\x00\x00"
     templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
     for _ in range(3):
@@ -170,7 +170,7 @@ def test_a_long_chunk_is_read_and_leaves_no_template() -> None:
     assert templates._known == ()
 
 
-def test_a_tree_that_is_written_again_has_no_limit() -> None:
+def test_structs_to_rewrite_have_no_limit() -> None:
     raw = bytes([0x19, 0xF5]) + varint(MANY) + b"\x02" * MANY + b"\x00"
     assert write_struct(read_struct(raw, ThriftStruct)[0]) == raw
     with pytest.raises(bp.LimitError):

@@ -123,7 +123,7 @@ def spelled(case: Case, kinds: dict[Any, Any]) -> Any:
 
 
 @pytest.mark.parametrize("statistics", [True, False], ids=["statistics", "filters only"])
-def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
+def test_read_table_gives_exactly_the_matching_rows(statistics: bool) -> None:
     tally: Counter[str] = Counter()
 
     @examples(0.9)
@@ -145,7 +145,7 @@ def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_every_type_is_judged_by_its_own_rules(kind: str) -> None:
+def test_every_type(kind: str) -> None:
     """One column of one type, and small row groups."""
     tally: Counter[str] = Counter()
 
@@ -173,7 +173,7 @@ _WRITERS = {
 
 
 @pytest.mark.parametrize("writer", list(_WRITERS))
-def test_files_by_other_writers_are_judged_alike(writer: str) -> None:
+def test_files_by_other_writers(writer: str) -> None:
     pytest.importorskip(writer)
     write, names = _WRITERS[writer]
     tally: Counter[str] = Counter()
@@ -229,6 +229,6 @@ _RARE = {
 
 
 @pytest.mark.parametrize("name", list(_RARE))
-def test_rare_cases_are_right(name: str) -> None:
+def test_rare_cases(name: str) -> None:
     data, predicate = _RARE[name]
     check_cases(data, [Case(predicate, style) for style in range(3)], Counter())

@@ -219,7 +219,7 @@ def test_a_decimal_is_hashed_at_the_files_width(precision: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("wider", [4, 9, 16])
-def test_a_decimal_of_another_width_than_its_precision_needs_is_found(wider: int, tmp_path: Path) -> None:
+def test_a_decimal_wider_than_its_precision_is_found(wider: int, tmp_path: Path) -> None:
     """Writers may use more bytes than the precision needs: the file's type_length decides."""
     from bloomparquet.parquet.bloom_filter import xxh64 as hashing
     from bloomparquet.parquet.values.encoding import encode_values
@@ -331,7 +331,7 @@ def test_nan_is_never_pruned(statistics: bool, others: list[float], tmp_path: Pa
     assert bp.read_table(path, bp.Lt("x", math.nan)).num_rows == len(others)
 
 
-def test_a_nan_in_a_column_of_whole_numbers_keeps(tmp_path: Path) -> None:
+def test_a_nan_literal_for_an_integer_column_keeps(tmp_path: Path) -> None:
     for kind in (pa.int32(), pa.decimal128(5, 2)):
         path = write(tmp_path / "x.parquet", {"x": pa.array([1, 2], kind)}, ["x"])
         assert bp.read_table(path, bp.Eq("x", math.nan)).num_rows == 0
@@ -369,7 +369,7 @@ def test_a_boolean_is_never_pruned_by_a_filter(tmp_path: Path) -> None:
     assert bp.plan(path, bp.Eq("x", True)).kept == 1
 
 
-def test_a_naive_literal_is_read_in_the_given_zone_for_a_column_in_utc(tmp_path: Path) -> None:
+def test_a_naive_literal_is_in_the_session_zone(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 7, 1, 12, tzinfo=UTC)
     path = write(
         tmp_path / "x.parquet", {"x": pa.array([moment], pa.timestamp("us", "UTC"))}, ["x"], write_statistics=False
@@ -385,7 +385,7 @@ def test_a_naive_literal_is_read_in_the_given_zone_for_a_column_in_utc(tmp_path:
     assert bp.plan(path, bp.Eq("x", dt.datetime(2024, 7, 1, 3)), timezone=None).kept == 1
 
 
-def test_int96_is_judged_only_where_spark_itself_wrote_it(tmp_path: Path) -> None:
+def test_int96_is_pruned_only_in_files_by_spark(tmp_path: Path) -> None:
     """pyarrow hands Spark's footer keys on when it rewrites a file, but writes nanoseconds, which readers cut off."""
     stored = [np.datetime64("1969-12-30T13:00:00.000005001"), np.datetime64("2020-01-01T00:00:00.123456789")]
     table = pa.table({"x": pa.array(stored, pa.timestamp("ns"))})
@@ -397,7 +397,7 @@ def test_int96_is_judged_only_where_spark_itself_wrote_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("key", ["__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS"])
-def test_text_that_readers_compare_by_other_rules_is_never_pruned(key: str, tmp_path: Path) -> None:
+def test_char_and_collated_text_is_never_pruned(key: str, tmp_path: Path) -> None:
     table = pa.table({"x": ["abc  ", "abd  "], "n": [1, 2]}).replace_schema_metadata(
         {"org.apache.spark.sql.parquet.row.metadata": f'{{"{key}":"char(5)"}}'}
     )
@@ -443,7 +443,7 @@ def test_zeros_and_nans_of_another_writer_are_found(parquet_testing_dir: Path) -
 
 
 @pytest.mark.parametrize("column", list(_EVERY_KIND))
-def test_planner_and_row_filter_put_a_column_in_the_same_family(column: str, tmp_path: Path) -> None:
+def test_planner_and_row_filter_agree_on_the_family(column: str, tmp_path: Path) -> None:
     """They judge literals apart, by the Parquet type and by the Arrow type: were the families not the same, neither
     would the rows be."""
     pq.write_table(pa.table({column: _EVERY_KIND[column]}), tmp_path / "x.parquet", store_decimal_as_integer=True)

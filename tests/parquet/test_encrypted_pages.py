@@ -100,7 +100,7 @@ def page_v2(repetition: bytes, definition: bytes, data: bytes, values: int, *, c
     ],
     ids=["dictionary", "plain", "version 2", "checksums"],
 )
-def test_what_was_sealed_opens_to_what_it_was(options: dict[str, Any], algorithm: Algorithm, tmp_path: Path) -> None:
+def test_decrypting_reverses_encrypting(options: dict[str, Any], algorithm: Algorithm, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     lists = [None if i % 7 == 0 else [i % 40, None] for i in range(3000)]
     pq.write_table(pa.table({"x": pa.array(lists, pa.list_(pa.int64()))}), path, **options)
@@ -113,13 +113,13 @@ def test_what_was_sealed_opens_to_what_it_was(options: dict[str, Any], algorithm
     assert len(found.pages) == len(walked.data) >= (3 if "data_page_size" in options else 1)
 
 
-def test_fields_that_nobody_knows_survive() -> None:
+def test_unknown_header_fields_survive() -> None:
     plain = page(0, b"data", 3, more={77: Field(thrift.BINARY, b"new")})
     assert opened(encrypt_chunk(plain, CIPHER, GCM).data, 3, GCM) == plain
 
 
 @BOTH
-def test_a_sealed_chunk_says_where_its_pages_are(algorithm: Algorithm) -> None:
+def test_an_encrypted_chunk_has_the_offsets_of_its_pages(algorithm: Algorithm) -> None:
     found = encrypt_chunk(small_chunk(crc=True), CIPHER, algorithm)
     places = list(modules(found.data))
     bodies = [b"dictionary", b"first", b"\x03second"]
@@ -140,7 +140,7 @@ def test_a_sealed_chunk_says_where_its_pages_are(algorithm: Algorithm) -> None:
         assert header[4] % (1 << 32) == zlib.crc32(sealed)
 
 
-def test_nothing_of_a_page_is_left_in_plain_text() -> None:
+def test_an_encrypted_chunk_has_no_plain_bytes() -> None:
     plain = small_chunk()
     for algorithm in (GCM, CTR):
         sealed = encrypt_chunk(plain, CIPHER, algorithm).data
@@ -155,7 +155,7 @@ def test_no_nonce_is_used_twice(algorithm: Algorithm) -> None:
 
 
 @pytest.mark.parametrize("values", [4, 9])
-def test_every_flipped_byte_is_noticed(values: int) -> None:
+def test_every_flipped_byte_is_an_error(values: int) -> None:
     sealed = encrypt_chunk(small_chunk(), CIPHER, GCM).data
     end = [end for _, end in modules(sealed)][3 if values == 4 else 5]
     plain = opened(sealed, values, GCM)
@@ -165,7 +165,7 @@ def test_every_flipped_byte_is_noticed(values: int) -> None:
     assert opened(sealed[:end] + b"what follows", values, GCM) == plain
 
 
-def test_in_counter_mode_headers_and_lengths_are_bound() -> None:
+def test_counter_mode_authenticates_headers_and_lengths() -> None:
     sealed = encrypt_chunk(small_chunk(), CIPHER, CTR).data
     places = list(modules(sealed))
     bound = {at for start, end in places[0::2] for at in range(start, end)}
@@ -177,7 +177,7 @@ def test_in_counter_mode_headers_and_lengths_are_bound() -> None:
     assert passed == 3  # as the specification has it
 
 
-def test_in_counter_mode_a_checksum_notices_every_flipped_byte() -> None:
+def test_counter_mode_checks_checksums() -> None:
     sealed = encrypt_chunk(small_chunk(crc=True), CIPHER, CTR).data
     for at in range(len(sealed)):
         with pytest.raises(bp.EncryptionError):
@@ -195,7 +195,7 @@ def parts(chunk: EncryptedChunk) -> list[bytes]:
 
 
 @BOTH
-def test_pages_open_at_their_own_place_only(algorithm: Algorithm) -> None:
+def test_a_moved_page_is_an_error(algorithm: Algorithm) -> None:
     plain = page(2, b"dictionary", 3) + b"".join(page(0, data, 2, pages.RLE_DICTIONARY) for data in (b"one", b"two"))
     mine = encrypt_chunk(plain, CIPHER, algorithm)
     dictionary, one, two = parts(mine)
@@ -209,7 +209,7 @@ def test_pages_open_at_their_own_place_only(algorithm: Algorithm) -> None:
             opened(data, 4, algorithm)
 
 
-def test_a_page_does_not_open_behind_the_header_of_another() -> None:
+def test_a_page_behind_another_pages_header_is_an_error() -> None:
     plain = page(0, b"one", 2) + page(0, b"two", 2)
     sealed = encrypt_chunk(plain, CIPHER, GCM).data
     (a, b), (c, d), (e, f), (g, h) = modules(sealed)
@@ -218,7 +218,7 @@ def test_a_page_does_not_open_behind_the_header_of_another() -> None:
 
 
 @BOTH
-def test_pages_that_are_missing_are_noticed(algorithm: Algorithm) -> None:
+def test_missing_pages_are_an_error(algorithm: Algorithm) -> None:
     dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, algorithm))
     with pytest.raises(bp.EncryptionError, match="dictionary page header does not open"):
         opened(one + two, 9, algorithm, dictionary=True)
@@ -231,7 +231,7 @@ def test_pages_that_are_missing_are_noticed(algorithm: Algorithm) -> None:
 
 
 @BOTH
-def test_no_cut_ends_in_anything_but_an_error(algorithm: Algorithm) -> None:
+def test_a_truncated_chunk_is_an_error(algorithm: Algorithm) -> None:
     sealed = encrypt_chunk(small_chunk(), CIPHER, algorithm).data
     for size in range(len(sealed)):
         with pytest.raises(REFUSED):
@@ -239,7 +239,7 @@ def test_no_cut_ends_in_anything_but_an_error(algorithm: Algorithm) -> None:
 
 
 @BOTH
-def test_lengths_are_not_believed(algorithm: Algorithm) -> None:
+def test_wrong_lengths_are_an_error(algorithm: Algorithm) -> None:
     def chunk(header: bytes, *following: bytes) -> bytes:
         return CIPHER.encrypt(header, Module.DATA_PAGE_HEADER, 0) + b"".join(following)
 
@@ -291,7 +291,7 @@ def java_page(
 
 @BOTH
 @pytest.mark.parametrize("definition", [b"", b"\x02\x01", b"\x03" * 40])
-def test_version_2_pages_of_parquet_java_open(definition: bytes, algorithm: Algorithm) -> None:
+def test_version_2_pages_by_parquet_java_are_decrypted(definition: bytes, algorithm: Algorithm) -> None:
     first = java_page(algorithm, 0, b"\x06\x00", definition, b"values", 3)
     second = java_page(algorithm, 1, b"", definition, b"", 2)  # all of them null
     plain = page_v2(b"\x06\x00", definition, b"values", 3) + page_v2(b"", definition, b"", 2)
@@ -309,14 +309,14 @@ def bodies_of(chunk: bytes) -> Iterator[bytes]:
 
 
 @BOTH
-def test_a_checksum_guards_the_levels_that_parquet_java_leaves_in_plain_text(algorithm: Algorithm) -> None:
+def test_a_checksum_protects_plaintext_levels(algorithm: Algorithm) -> None:
     sealed = java_page(algorithm, 0, b"\x06\x00", b"\x02\x01\x03", b"values", 3)
     for at in range(len(sealed)):
         with pytest.raises(bp.EncryptionError):
             opened(flip(sealed, at), 3, algorithm)
 
 
-def test_levels_that_look_like_a_length_mislead_nobody() -> None:
+def test_levels_that_look_like_a_length_are_decrypted() -> None:
     """The first bytes of a page of parquet-java may be what the length of a page that is sealed whole would be."""
     definition = (4 + 6 + 28).to_bytes(4, "little")
     sealed = java_page(GCM, 0, b"", definition, b"values", 3)
@@ -326,7 +326,7 @@ def test_levels_that_look_like_a_length_mislead_nobody() -> None:
     assert next(bodies_of(opened(sealed, 3, CTR))) == definition + b"values"
 
 
-def test_index_pages_are_passed_over() -> None:
+def test_index_pages_are_left_out() -> None:
     def index(ordinal: int) -> bytes:
         return CIPHER.encrypt(page(1, size=7), Module.DATA_PAGE_HEADER, ordinal) + b"ignored"
 
@@ -335,7 +335,7 @@ def test_index_pages_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("algorithm", [GCM, CTR], ids=["gcm", "ctr"])
-def test_pages_beyond_the_last_ordinal_are_refused(algorithm: Algorithm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_pages_are_an_error(algorithm: Algorithm, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = page(0, b"x", 1) * 5
     sealed = encrypt_chunk(plain, CIPHER, algorithm).data
     monkeypatch.setattr(crypto, "MAX_ORDINAL", 3)
@@ -357,12 +357,12 @@ def test_pages_beyond_the_last_ordinal_are_refused(algorithm: Algorithm, monkeyp
         page(0, b"data", 1, size=-4),
     ],
 )
-def test_only_chunks_are_sealed(plain: bytes) -> None:
+def test_encrypting_other_bytes_is_an_error(plain: bytes) -> None:
     with pytest.raises(bp.FormatError):
         encrypt_chunk(plain, CIPHER, GCM)
 
 
-def test_random_bytes_are_refused() -> None:
+def test_decrypting_random_bytes_is_an_error() -> None:
     random = np.random.default_rng(5)
     seal: Callable[[bytes], bytes] = lambda data: CIPHER.encrypt(data, Module.DATA_PAGE_HEADER, 0)  # noqa: E731
     for _ in range(300):
@@ -372,7 +372,7 @@ def test_random_bytes_are_refused() -> None:
                 opened(data, 1, GCM)
 
 
-def test_keys_and_values_are_in_no_message() -> None:
+def test_messages_have_no_keys_and_no_values() -> None:
     sealed = encrypt_chunk(page(0, b"secret value", 1), CIPHER, GCM).data
     for at in range(len(sealed)):
         with pytest.raises(bp.EncryptionError) as caught:

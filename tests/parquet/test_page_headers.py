@@ -50,7 +50,7 @@ def chunk_of(path: Path, column: int = 0, row_group: int = 0) -> tuple[bytes, in
     return path.read_bytes()[start : start + chunk.total_compressed_size], chunk.num_values
 
 
-def test_places_sizes_and_encodings() -> None:
+def test_offsets_sizes_and_encodings() -> None:
     first = page(2, b"dictionary", 3, pages.PLAIN, crc=-5)
     second = page(0, b"data", 10, pages.RLE_DICTIONARY)
     third = page(3, b"", 2, pages.PLAIN)
@@ -81,7 +81,7 @@ def test_a_chunk_is_dictionary_encoded_when_every_page_is(encodings: list[int], 
     assert walk_pages(data, len(encodings)).is_dictionary_encoded is False
 
 
-def test_index_pages_and_pages_of_kinds_to_come_are_passed_over() -> None:
+def test_index_pages_and_unknown_pages_are_skipped() -> None:
     raw = page(1, b"index") + page(0, b"a", 1) + page(9, b"new") + page(0, b"b", 1)
     found = walk_pages(raw, 2)
     assert [each.type for each in found.data] == [0, 0]
@@ -106,13 +106,13 @@ def test_index_pages_and_pages_of_kinds_to_come_are_passed_over() -> None:
         (page(0, b"a", 1) + page(2, b"d", 1) + page(0, b"a", 1), 2, "unexpected dictionary page"),
     ],
 )
-def test_headers_that_cannot_be_right_are_an_error(raw: bytes, values: int, message: str) -> None:
+def test_wrong_headers_are_an_error(raw: bytes, values: int, message: str) -> None:
     with pytest.raises(bp.FormatError, match=message):
         walk_pages(raw, values)
 
 
 @given(raw=st.binary(max_size=80), values=st.integers(1, 20))
-def test_any_bytes_are_an_error_of_ours_or_pages_within_them(raw: bytes, values: int) -> None:
+def test_any_bytes_give_pages_or_an_error_of_ours(raw: bytes, values: int) -> None:
     try:
         found = walk_pages(raw, values)
     except bp.BloomParquetError:
@@ -123,7 +123,7 @@ def test_any_bytes_are_an_error_of_ours_or_pages_within_them(raw: bytes, values:
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
-def test_the_pages_of_arrow(tmp_path: Path, version: str, codec: str) -> None:
+def test_pages_by_arrow(tmp_path: Path, version: str, codec: str) -> None:
     rng = np.random.default_rng(1)
     table = pa.table({
         "few": pa.array(rng.integers(0, 9, 5_000)),
@@ -146,7 +146,7 @@ def test_the_pages_of_arrow(tmp_path: Path, version: str, codec: str) -> None:
         assert found.is_dictionary_encoded is (column == 0)
 
 
-def test_the_footer_of_arrow_cannot_tell_what_the_pages_tell(tmp_path: Path) -> None:
+def test_footer_encodings_do_not_tell_dictionary_encoding(tmp_path: Path) -> None:
     """PLAIN is among the encodings of either, as it is that of the dictionary."""
     for name, limit in [("all", 1 << 20), ("some", 1_000)]:
         pq.write_table(

@@ -285,8 +285,8 @@ class SplitBlockBloomFilter:
     def _insert_range(self, hashes: Hashes, first: int) -> None:
         """Insert hashes whose blocks are among the _INSERT_BLOCKS from `first` on.
 
-        Each bit gets a byte meanwhile, because numpy writes to repeated positions fast. bitwise_or.at needs no such copy
-        but takes four times as long for many hashes.
+        Each bit gets a byte meanwhile, because numpy writes to repeated positions fast. bitwise_or.at needs no
+        bytes, but takes four times as long for many hashes.
         """
         blocks = self._pairs.view("<u4").reshape(-1, _WORDS)[first : first + _INSERT_BLOCKS]
         is_set = np.zeros(blocks.size * 32, dtype=np.bool_)
