@@ -1,4 +1,4 @@
-"""Footers that were made to take long: the work is bounded by limits that errors name, and no row is lost to them."""
+"""Hostile footers: limits bound the work, errors name the limits, and no row is lost."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ def path(tmp_path: Path) -> str:
 
 
 def varint(number: int) -> bytes:
-    found = b""
+    encoded = b""
     while number >= 0x80:
-        found += bytes([number & 0x7F | 0x80])
+        encoded += bytes([number & 0x7F | 0x80])
         number >>= 7
-    return found + bytes([number])
+    return encoded + bytes([number])
 
 
-def at_end(value: bytes) -> Callable[[bytes], bytes]:
-    """A footer with a field 15 more, whose type and value these are."""
+def with_field_15(value: bytes) -> Callable[[bytes], bytes]:
+    """Adds a field 15 to a footer; `value` begins with its type."""
     return lambda footer: footer[:-1] + value[:1] + b"\x1e" + value[1:] + b"\x00"
 
 
-def many(kind: int, element: bytes) -> bytes:
-    """A list of very many elements, and its type."""
+def long_list(kind: int, element: bytes) -> bytes:
+    """A list of `MANY` elements, with its type before it."""
     return bytes([LIST, 0xF0 | kind]) + varint(MANY) + element * MANY
 
 
 HOSTILE = {
-    "structs": at_end(many(STRUCT, b"\x00")),
-    "texts": at_end(many(BINARY, b"\x00")),
-    "numbers": at_end(many(5, b"\x02")),
-    "booleans": at_end(many(TRUE, b"\x01")),
-    "lists": at_end(many(LIST, b"\x0c")),
-    "maps": at_end(many(11, b"\x00")),
-    "a map": at_end(bytes([11]) + varint(MANY) + b"\x55" + b"\x02\x02" * MANY),
-    "fields": at_end(bytes([STRUCT]) + b"\x11" * MANY + b"\x00"),
+    "structs": with_field_15(long_list(STRUCT, b"\x00")),
+    "texts": with_field_15(long_list(BINARY, b"\x00")),
+    "numbers": with_field_15(long_list(5, b"\x02")),
+    "booleans": with_field_15(long_list(TRUE, b"\x01")),
+    "lists": with_field_15(long_list(LIST, b"\x0c")),
+    "maps": with_field_15(long_list(11, b"\x00")),
+    "a map": with_field_15(bytes([11]) + varint(MANY) + b"\x55" + b"\x02\x02" * MANY),
+    "fields": with_field_15(bytes([STRUCT]) + b"\x11" * MANY + b"\x00"),
 }
 
 
@@ -69,7 +69,7 @@ def test_a_footer_of_too_many_values_keeps_its_file(name: str, path: str) -> Non
         assert isinstance(error, bp.LimitError)
         assert "x.parquet" in str(error)
         assert "more than 65,540 values" in str(error)
-        # The file that nothing is known of is kept whole, and the other one is pruned.
+        # The file with the unreadable footer is kept whole; the other one is pruned.
         assert [(Path(group.path).name, group.index) for group in plan.kept_row_groups()] == [
             ("y.parquet", VALUES["id"].index(7) // 100),
             ("x.parquet", None),
@@ -108,7 +108,7 @@ def footer_of(path: str) -> Footer:
 
 
 def with_form(path: str, number: int) -> bytes:
-    """The footer of a file whose chunks' metadata have unknown fields, other ones for each number."""
+    """The footer of a file whose column metadata has unknown fields of a form that depends on `number`."""
 
     def edit(metadata: dict[int, Field]) -> None:
         for group in metadata[4].value[1]:
@@ -131,15 +131,15 @@ def test_chunks_of_many_forms_are_read(path: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_templates_and_full_decoding_agree(path: str) -> None:
-    raw, starts = read_footer(path), [places[0] for places in footer_of(path).chunks]
+    raw, starts = read_footer(path), [offsets[0] for offsets in footer_of(path).chunks]
     templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
     for start in starts:
-        stepwise: list[object] = [None] * len(UNKNOWN_FIELDS)
-        end = chunks._decode(raw, start, stepwise)
+        decoded: list[object] = [None] * len(UNKNOWN_FIELDS)
+        end = chunks._decode(raw, start, decoded)
         assert end == templates.skip(raw, start, StepAllowance(1))
-        by_template: list[object] = [None] * len(UNKNOWN_FIELDS)
-        assert templates._match(raw, start, by_template) == end
-        assert stepwise == by_template
+        matched: list[object] = [None] * len(UNKNOWN_FIELDS)
+        assert templates._match(raw, start, matched) == end
+        assert decoded == matched
 
 
 def test_too_many_chunks_of_distinct_forms_are_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
