@@ -1,4 +1,4 @@
-"""The header in front of a filter: all that are legal, and what is refused by which error."""
+"""The Bloom filter header: all valid headers, and the error for each invalid one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ARROW_RS = bytes([21, 64, 28, 28, 0, 0, 28, 28, 0, 0, 28, 28, 0, 0, 0])
 
 
 def header(num_bytes: int = 32, algorithm: int = 1, hashing: int = 1, compression: int = 1, **more: Field) -> bytes:
-    """A BloomFilterHeader whose unions hold the members of these numbers; a union of number 0 holds none."""
+    """A BloomFilterHeader whose unions have the members of these ids; 0 is an empty union."""
     fields = {1: Field(5, num_bytes)}
     for number, member in ((2, algorithm), (3, hashing), (4, compression)):
         fields[number] = Field(12, {member: Field(12, {})} if member else {})

@@ -1,4 +1,4 @@
-"""Footers: one request each, shared schemas, and what they say of their writer."""
+"""Footers: requests, shared profiles, writer traits, and the fields of column chunks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def footers(paths: list[str], count: ReadCount | None = None, **options: bool) -
 def test_one_request_reads_a_footer_that_fits_in_the_first_guess(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{i}.parquet", {"id": list(range(5000))}) for i in range(5)]
     count = ReadCount()
-    found = footers(paths, count)
+    read = footers(paths, count)
     assert count.requests == 5
-    assert [rows for footer in found for rows in footer.rows] == [5000] * 5
+    assert [rows for footer in read for rows in footer.rows] == [5000] * 5
 
 
 def test_a_long_footer_takes_a_second_request(tmp_path: Path) -> None:
@@ -73,10 +73,10 @@ def test_many_schemas_are_distinguished(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize(("size", "told"), [(0, "empty"), (3, "too few"), (11, "too few")])
-def test_a_file_too_short_for_parquet_is_an_error(size: int, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "message"), [(0, "empty"), (3, "too few"), (11, "too few")])
+def test_a_file_too_short_for_parquet_is_an_error(size: int, message: str, tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1PAR1PAR1"[:size])
-    with pytest.raises(FormatError, match=rf"x\.parquet: .*{told}.*expected"):
+    with pytest.raises(FormatError, match=rf"x\.parquet: .*{message}.*expected"):
         footers([str(tmp_path / "x.parquet")])
 
 
@@ -148,7 +148,7 @@ def test_footers_equal_what_pyarrow_reads(parquet_testing_dir: Path, tmp_path: P
 
 
 def test_chunks_of_different_forms_are_read(tmp_path: Path) -> None:
-    """Chunks are recognised by their form: with and without statistics, lengths of one byte or five, in any order."""
+    """With and without statistics and filters, with lengths of one byte or five, in any order."""
     path = write(
         tmp_path / "x.parquet", {"x": [str(i) * (1 + 90 * (i % 3)) for i in range(12)]}, ["x"], rows_per_group=1
     )
@@ -168,12 +168,12 @@ def test_chunks_of_different_forms_are_read(tmp_path: Path) -> None:
     (footer,) = footers([path])
     for i in (*range(12), *reversed(range(12))):
         chunk = column_metadata(decode(read_footer(path)), i)
-        found = footer.read_chunk(i, 0)
+        fields = footer.read_chunk(i, 0)
         statistics = chunk[12].value if 12 in chunk else {}
-        assert found.values == chunk[5].value
-        assert found.bloom_offset == (chunk[BLOOM_OFFSET].value if BLOOM_OFFSET in chunk else None)
-        assert found.nulls == (statistics[3].value if 3 in statistics else None)
-        assert found.min_value == (statistics[6].value if 6 in statistics else None)
+        assert fields.values == chunk[5].value
+        assert fields.bloom_offset == (chunk[BLOOM_OFFSET].value if BLOOM_OFFSET in chunk else None)
+        assert fields.nulls == (statistics[3].value if 3 in statistics else None)
+        assert fields.min_value == (statistics[6].value if 6 in statistics else None)
 
 
 def test_the_extent_of_a_row_group_covers_its_pages(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ _CHOICES: list[list[Any]] = [
 
 
 def test_templates_read_what_full_decoding_reads(tmp_path: Path) -> None:
-    """Files of many shapes: bounds of 0 to 20,000 bytes, missing statistics and filters, pages of both versions."""
+    """Bounds of 0 to 20,000 bytes, missing statistics and filters, pages of both versions."""
     rng = random.Random(3)
     for number in range(60):
         rows = rng.randrange(2, 80)

@@ -1,4 +1,4 @@
-"""The schema tree, against what pyarrow says of the same files, and against hostile elements."""
+"""The schema tree: compared with pyarrow's, and parsed from hostile elements."""
 
 from __future__ import annotations
 
@@ -68,21 +68,21 @@ def test_a_dot_in_a_name_does_not_split_the_path(everything: str) -> None:
 
 
 def test_annotations(everything: str) -> None:
-    found = {leaf.path[0]: leaf.node.annotation for leaf in schema_of(everything).leaves}
-    assert found["i8"] == Annotation("INTEGER", bit_width=8, signed=True)
-    assert found["u64"] == Annotation("INTEGER", bit_width=64, signed=False)
-    assert found["i32"] is None
-    assert found["f16"] == Annotation("FLOAT16")
-    assert found["s"] == Annotation("STRING")
-    assert found["b"] is None
-    assert found["d"] == Annotation("DATE")
-    assert found["t"] == Annotation("TIME", "ns", found["t"].adjusted_to_utc)
-    assert found["ts"] == Annotation("TIMESTAMP", "ms", False)
-    assert found["tsz"] == Annotation("TIMESTAMP", "us", True)
-    assert found["dec"] == Annotation("DECIMAL", precision=12, scale=2)
-    assert found["u"] == Annotation("UUID")
-    assert found["j"] == Annotation("JSON")
-    assert found["n"] == Annotation("UNKNOWN")
+    annotations = {leaf.path[0]: leaf.node.annotation for leaf in schema_of(everything).leaves}
+    assert annotations["i8"] == Annotation("INTEGER", bit_width=8, signed=True)
+    assert annotations["u64"] == Annotation("INTEGER", bit_width=64, signed=False)
+    assert annotations["i32"] is None
+    assert annotations["f16"] == Annotation("FLOAT16")
+    assert annotations["s"] == Annotation("STRING")
+    assert annotations["b"] is None
+    assert annotations["d"] == Annotation("DATE")
+    assert annotations["t"] == Annotation("TIME", "ns", annotations["t"].adjusted_to_utc)
+    assert annotations["ts"] == Annotation("TIMESTAMP", "ms", False)
+    assert annotations["tsz"] == Annotation("TIMESTAMP", "us", True)
+    assert annotations["dec"] == Annotation("DECIMAL", precision=12, scale=2)
+    assert annotations["u"] == Annotation("UUID")
+    assert annotations["j"] == Annotation("JSON")
+    assert annotations["n"] == Annotation("UNKNOWN")
 
 
 def element(name: str, **fields: Any) -> dict[int, Field]:
@@ -142,7 +142,7 @@ def test_everything_below_a_repeated_node_is_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("elements", "told"),
+    ("elements", "message"),
     [
         ([], "no schema"),
         ([element("root", children=2), element("x", type=1)], "more children"),
@@ -153,8 +153,8 @@ def test_everything_below_a_repeated_node_is_repeated() -> None:
     ],
     ids=["none", "too few", "too many", "type", "repetition", "huge"],
 )
-def test_elements_that_form_no_tree_are_an_error(elements: list[dict[int, Field]], told: str) -> None:
-    with pytest.raises(FormatError, match=told):
+def test_elements_that_form_no_tree_are_an_error(elements: list[dict[int, Field]], message: str) -> None:
+    with pytest.raises(FormatError, match=message):
         parse_schema(footer(*elements))
 
 

@@ -1,4 +1,4 @@
-"""What a split-block Bloom filter promises: false is a proof; true is a maybe, and how likely it is to be wrong."""
+"""Split-block Bloom filters: false is a proof, true is a maybe with a known false positive probability."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import FormatError, LimitError, OptionError
-from bloomparquet.parquet.bloom_filter import split_block as sbbf
+from bloomparquet.parquet.bloom_filter import split_block
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter, block_index, block_mask, check_blocks
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_int64
 
@@ -23,7 +23,7 @@ SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B,
 # From the tests of arrow-rs: the values "a0" to "a9", written by parquet-java.
 A0_TO_A9 = bytes.fromhex("c80150144044086d062504439050602008842b21000563410200e02c404e6004")
 
-# Mostly few, and some on each side of where the method changes.
+# Mostly few, and some on each side of the limits of the insert methods.
 block_counts = st.one_of(st.integers(1, 70), st.sampled_from([1000, 1024, 4095, 4096, 4097, 5000, 8192, 12_289]))
 hash_lists = st.lists(st.integers(0, 2**64 - 1), max_size=200).map(lambda values: np.array(values, dtype=np.uint64))
 
@@ -34,18 +34,18 @@ class ReferenceFilter:
     def __init__(self, n_blocks: int) -> None:
         self.blocks = [[0] * 8 for _ in range(n_blocks)]
 
-    def place(self, value: int) -> tuple[list[int], list[int]]:
+    def block_and_mask(self, value: int) -> tuple[list[int], list[int]]:
         block = self.blocks[((value >> 32) * len(self.blocks)) >> 32]
         key = value & 0xFFFFFFFF
         return block, [1 << ((key * salt & 0xFFFFFFFF) >> 27) for salt in SALTS]
 
     def insert(self, value: int) -> None:
-        block, mask = self.place(value)
+        block, mask = self.block_and_mask(value)
         for word in range(8):
             block[word] |= mask[word]
 
     def check(self, value: int) -> bool:
-        block, mask = self.place(value)
+        block, mask = self.block_and_mask(value)
         return all(bits & bit for bits, bit in zip(block, mask))
 
     def to_bytes(self) -> bytes:
@@ -53,7 +53,7 @@ class ReferenceFilter:
 
 
 def values(start: int, count: int) -> Hashes:
-    """Hashes of `count` INT64 values from `start` on: two ranges that do not overlap have no value in common."""
+    """Hashes of the INT64 values from `start` to `start + count`."""
     return xxh64_int64(np.arange(start, start + count, dtype=np.int64))
 
 
@@ -235,7 +235,7 @@ def test_the_specifications_examples_hold(ndv: int, fpp: float) -> None:
     measured = measured_fpp(made, 4_000_000)
     assert measured == pytest.approx(fpp, rel=0.1)
     assert made.estimated_fpp == pytest.approx(measured, rel=0.05)
-    assert sbbf.expected_fpp(ndv, 1024) == pytest.approx(measured, rel=0.1)
+    assert split_block.expected_fpp(ndv, 1024) == pytest.approx(measured, rel=0.1)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 7, 1000, 1 << 14])
@@ -259,9 +259,9 @@ def test_the_fpp_is_the_mean_over_unequal_blocks() -> None:
 
 
 def test_expected_fpp_at_its_limits() -> None:
-    assert sbbf.expected_fpp(0, 1024) == 0.0
-    assert sbbf.expected_fpp(1, 1) == pytest.approx(2.0**-40, abs=1e-12)
-    assert sbbf.expected_fpp(10**9, 1) == 1.0
+    assert split_block.expected_fpp(0, 1024) == 0.0
+    assert split_block.expected_fpp(1, 1) == pytest.approx(2.0**-40, abs=1e-12)
+    assert split_block.expected_fpp(10**9, 1) == 1.0
 
 
 @pytest.mark.parametrize(("fpp", "ndv", "bits"), [
@@ -269,7 +269,7 @@ def test_expected_fpp_at_its_limits() -> None:
     (0.1, 1_000_000, 5_772_541), (0.01, 1_000_000, 9_681_526),
 ])  # fmt: skip
 def test_the_formula_gives_the_bits_that_arrow_rs_asserts(fpp: float, ndv: int, bits: int) -> None:
-    assert int(sbbf.bits_per_value(fpp) * ndv) == bits
+    assert int(split_block.bits_per_value(fpp) * ndv) == bits
 
 
 @pytest.mark.parametrize(("ndv", "fpp", "num_bytes"), [
@@ -280,13 +280,13 @@ def test_the_formula_gives_the_bits_that_arrow_rs_asserts(fpp: float, ndv: int, 
     (7, math.nextafter(1.0, 0.0), 32), (1, 5e-324, 128 << 20),
 ])  # fmt: skip
 def test_filters_are_as_large_as_other_writers_make_them(ndv: float, fpp: float, num_bytes: int) -> None:
-    assert sbbf.optimal_num_bytes(ndv, fpp) == num_bytes
+    assert split_block.optimal_num_bytes(ndv, fpp) == num_bytes
 
 
 @given(st.integers(0, 10**10), st.floats(0, 1, exclude_min=True, exclude_max=True))
 def test_sizes_are_the_least_power_of_two_by_the_formula(ndv: int, fpp: float) -> None:
-    size = sbbf.optimal_num_bytes(ndv, fpp)
-    needed = sbbf.bits_per_value(fpp) * ndv / 8
+    size = split_block.optimal_num_bytes(ndv, fpp)
+    needed = split_block.bits_per_value(fpp) * ndv / 8
     assert size.bit_count() == 1
     assert 32 <= size <= 128 << 20
     assert size >= needed or size == 128 << 20
@@ -388,7 +388,7 @@ def test_unhashed_values_are_an_error(wrong: Hashes) -> None:
 @pytest.mark.parametrize("fpp", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf])
 def test_an_impossible_fpp_is_an_error_with_advice(fpp: float) -> None:
     with pytest.raises(OptionError, match=r"such as 0\.01"):
-        sbbf.optimal_num_bytes(100, fpp)
+        split_block.optimal_num_bytes(100, fpp)
 
 
 @pytest.mark.parametrize("ndv", [-1, math.nan])
@@ -406,8 +406,8 @@ def test_fitted_equals_folding_step_by_step(n_blocks: int, values: int, fpp: flo
     bloom = SplitBlockBloomFilter.empty(n_blocks)
     bloom.insert(xxh64_int64(np.arange(values)))
     expected = bloom
-    while expected.n_blocks % 2 == 0 and expected.fold().estimated_fpp <= sbbf.TOLERANCE * fpp:
+    while expected.n_blocks % 2 == 0 and expected.fold().estimated_fpp <= split_block.TOLERANCE * fpp:
         expected = expected.fold()
-    found = bloom.fitted(fpp)
-    assert np.array_equal(found.blocks, expected.blocks)
-    assert (found is bloom) is (expected is bloom)
+    fitted = bloom.fitted(fpp)
+    assert np.array_equal(fitted.blocks, expected.blocks)
+    assert (fitted is bloom) is (expected is bloom)
