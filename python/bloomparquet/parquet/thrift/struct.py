@@ -19,8 +19,9 @@ FIXED_SIZES = {BYTE: 1, DOUBLE: 8, UUID: 16}
 
 _KIND_NAMES = {
     TRUE: "a boolean", BYTE: "a byte", I16: "an integer", I32: "an integer", I64: "an integer", BINARY: "bytes",
-    LIST: "a list", STRUCT: "a struct",
+    STRUCT: "a struct",
 }  # fmt: skip
+_LIST_NAMES = {I32: "a list of integers", BINARY: "a list of bytes", STRUCT: "a list of structs"}
 
 T = TypeVar("T")
 
@@ -75,7 +76,7 @@ class ThriftStruct(dict[int, Any]):
         return self
 
     def member(self) -> str:
-        """The name of a union's only member: the first field that is set. Empty if none is, or it is unknown."""
+        """The name of a union's member: the first field that is set. Empty if there is none, or if it is unknown."""
         first = next(iter(self), None)
         return next((name for name, field in self.fields.items() if field.id == first), "")
 
@@ -151,12 +152,11 @@ class Field(Generic[T]):
         value = struct.get(self.id)
         if value is None:
             return None
-        kind = struct.kinds[self.id]
-        if not _same(kind, self.kind) or (
-            self.kind == LIST and value and value.kind != self.element and not _same(value.kind, self.element)
-        ):
-            of = f" of {_KIND_NAMES[self.element].split()[-1]}s" if kind in LISTS and self.kind == LIST else ""
-            raise FormatError(f"{self} is {quoted(value)}; expected {_KIND_NAMES[self.kind]}{of}")
+        is_list = self.kind == LIST
+        expected = _same_kind(struct.kinds[self.id], self.kind)
+        if not expected or (is_list and value and not _same_kind(value.kind, self.element)):
+            name = _LIST_NAMES[self.element] if is_list else _KIND_NAMES[self.kind]
+            raise FormatError(f"{self} is {quoted(value)}; expected {name}")
         return cast("T", value)
 
     def __str__(self) -> str:
@@ -181,5 +181,6 @@ class RequiredField(Field[T]):
         return value
 
 
-def _same(kind: int, expected: int) -> bool:
+def _same_kind(kind: int, expected: int) -> bool:
+    """Whether both are one type, all integers being one, and lists and sets."""
     return kind == expected or (kind in INTEGERS and expected in INTEGERS) or (kind in LISTS and expected in LISTS)
