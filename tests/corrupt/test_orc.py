@@ -114,7 +114,7 @@ FILTERS: dict[str, Damage] = {
 
 
 @pytest.mark.parametrize("name", list(FILTERS))
-def test_filters_that_cannot_be_used_keep_their_stripe_and_are_counted(path: str, name: str) -> None:
+def test_unusable_filters_keep_their_stripe_and_are_counted(path: str, name: str) -> None:
     damage(path, BLOOM_FILTER_UTF8, FILTERS[name])
     for _ in range(2):  # the second plan remembers what the first has found
         plan = bp.plan(path, "x = 301")
@@ -156,7 +156,7 @@ ENTRIES: dict[str, Damage] = {
 
 
 @pytest.mark.parametrize("name", list(ENTRIES))
-def test_a_row_index_that_cannot_be_read_is_counted_and_filters_still_serve(path: str, name: str) -> None:
+def test_filters_work_without_a_readable_row_index(path: str, name: str) -> None:
     damage(path, ROW_INDEX, ENTRIES[name])
     plan = bp.plan(path, "x = 301")
     assert (plan.kept, plan.skipped, len(plan.errors)) == (0, {"bloom": 2}, 1)
@@ -176,7 +176,7 @@ def test_a_row_index_that_cannot_be_read_is_counted_and_filters_still_serve(path
     ],
     ids=["two streams of one kind", "a stream beyond the stripe", "a stream beyond everything", "too many columns"],
 )
-def test_stripe_footers_that_contradict_themselves_keep_their_stripe(path: str, how: Callable[[Any], None]) -> None:
+def test_contradictory_stripe_footers_keep_their_stripe(path: str, how: Callable[[Any], None]) -> None:
     done = []
 
     def once(footer: Any) -> None:
@@ -205,7 +205,7 @@ def test_stripe_footers_that_contradict_themselves_keep_their_stripe(path: str, 
     ],
     ids=["garbage", "cut short", "of three stripes", "of nine columns"],
 )
-def test_damaged_statistics_of_stripes_are_counted_and_row_groups_still_serve(path: str, statistics: bytes) -> None:
+def test_row_groups_work_without_readable_stripe_statistics(path: str, statistics: bytes) -> None:
     rewrite(path, statistics=lambda _: statistics)
     plan = bp.plan(path, "x = 301")
     assert (plan.kept, plan.skipped, len(plan.errors)) == (0, {"bloom": 2}, 1)
@@ -235,7 +235,7 @@ def test_streams_of_a_file_without_row_groups_exclude_nothing(path: str) -> None
 
 
 @pytest.mark.parametrize(("how", "kept"), [(absurd_rows, 0), (many_groups, 1)])
-def test_absurd_numbers_of_rows_are_errors_and_take_no_memory(path: str, how: Callable[[Any], None], kept: int) -> None:
+def test_absurd_row_counts_are_errors_and_take_no_memory(path: str, how: Callable[[Any], None], kept: int) -> None:
     """What is damaged may be passed over; what is beyond a limit is kept whole."""
     rewrite(path, footer=how)
     tracemalloc.start()
@@ -259,7 +259,7 @@ def zlib_file(postscript: Any) -> None:
     postscript.compression, postscript.compression_block_size = 1, 8_000_000
 
 
-def test_bombs_are_bounded(tmp_path: Path) -> None:
+def test_decompression_bombs_are_bounded(tmp_path: Path) -> None:
     """Filters of a few hundred KiB that would be gigabytes."""
     block = chunk(bytes(8_000_000))
     for number, (kind, count) in enumerate(((BLOOM_FILTER_UTF8, 60), (ROW_INDEX, 60), (BLOOM_FILTER_UTF8, 9))):
@@ -275,7 +275,7 @@ def test_bombs_are_bounded(tmp_path: Path) -> None:
             tracemalloc.stop()
 
 
-def test_a_filter_of_the_largest_size_takes_no_more_than_itself_a_few_times(tmp_path: Path) -> None:
+def test_the_largest_filter_takes_a_few_times_its_size(tmp_path: Path) -> None:
     found = messages.BloomFilterIndex()
     found.bloom_filter.add(num_hash_functions=3, utf8bitset=b"\xff" * 8_000_000)
     path = forge(tmp_path / "x.orc", {(BLOOM_FILTER_UTF8, 1): found.SerializeToString()})
@@ -323,7 +323,7 @@ def test_a_bound_of_a_million_digits_takes_no_time(tmp_path: Path) -> None:
 # -- any byte ---------------------------------------------------------------------------------------------------------
 
 
-def test_no_flipped_byte_makes_more_than_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_flipped_byte_raises_only_our_errors(tmp_path: Path) -> None:
     """One in twelve bytes of metadata and of indexes, one bit turned or all."""
     table = pa.table({"x": EVEN[:30], "t": pa.array(EVEN[:30], pa.timestamp("us")), "s": list(map(str, EVEN[:30]))})
     path = write(tmp_path / "x.orc", table, stripe=20, stride=10, bloom_filter_fpp=0.3)
@@ -356,7 +356,7 @@ def test_no_flipped_byte_makes_more_than_an_error_of_ours(tmp_path: Path) -> Non
     assert all(count > len(places) / 20 for count in outcomes.values()), outcomes
 
 
-def test_a_file_that_is_cut_short_is_an_error_or_whole(tmp_path: Path) -> None:
+def test_a_truncated_file_is_an_error_or_complete(tmp_path: Path) -> None:
     """Whole it is where what is left of the postscript happens to be one."""
     path = write(tmp_path / "x.orc", pa.table({"x": EVEN[:30]}), stripe=20, stride=10)
     file = Path(path).read_bytes()
@@ -371,7 +371,7 @@ def test_a_file_that_is_cut_short_is_an_error_or_whole(tmp_path: Path) -> None:
     assert errors > len(file) - 10
 
 
-def test_one_damaged_file_among_others_is_passed_over_only_when_asked(tmp_path: Path) -> None:
+def test_a_damaged_file_is_skipped_only_on_request(tmp_path: Path) -> None:
     for i in range(3):
         write(tmp_path / f"{i}.orc", pa.table({"x": EVEN}))
     broken = tmp_path / "1.orc"
@@ -382,7 +382,7 @@ def test_one_damaged_file_among_others_is_passed_over_only_when_asked(tmp_path: 
     assert {Path(found.path).name for found in plan.row_groups} == {"0.orc", "2.orc"}
 
 
-def test_filters_of_row_groups_that_hold_other_values_are_not_mixed_up(tmp_path: Path) -> None:
+def test_filters_of_different_row_groups_are_not_mixed_up(tmp_path: Path) -> None:
     """Filters of several sizes in one stripe, as no writer makes them."""
     first = messages.BloomFilterIndex.FromString(index(hash_longs(np.array([5]))))
     second = messages.BloomFilterIndex(

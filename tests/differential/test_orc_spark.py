@@ -32,7 +32,7 @@ JAVA = [
 CPP = [name for name in NAMES if KINDS[name].family not in ("timestamp", "ntz")]  # whose fractions before 1970 fail it
 
 
-def test_stripes_with_rows_that_spark_finds_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_stripes_with_matching_rows_in_spark_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
 
     @examples(0.05)
@@ -95,7 +95,7 @@ def write(spark: SparkSession, data: Data, home: Path) -> Path:
     return home / "table"
 
 
-def test_what_bounds_of_java_leave_out_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_values_outside_javas_bounds_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     """A row group that begins with NaN, and bytes that are no UTF-8, of which bounds are too narrow."""
     with conf(spark, {"spark.sql.orc.filterPushdown": "false"}):
         frame = spark.range(0, 3000, 1, 1).selectExpr(

@@ -69,7 +69,7 @@ def test_points_lists_ranges_and_nulls_over_several_files(readers: OrcReaders, l
         assert same(readers, lake, wheres[::5]) > 100
 
 
-def test_a_value_in_the_last_stripe_of_the_last_file_takes_one_stripe(readers: OrcReaders, lake: str) -> None:
+def test_a_value_in_the_last_stripe_keeps_one_stripe(readers: OrcReaders, lake: str) -> None:
     with conf(readers.spark, UNPUSHED):
         frame = readers.jar(lake).where(f"k = {119 * 7919 % 1009}").select("n")
         assert [row.n for row in frame.collect()] == [119]
@@ -114,7 +114,7 @@ def test_values_of_every_type(readers: OrcReaders, tmp_path: Path) -> None:
     assert same(readers, path, wheres) > len(wheres)
 
 
-def test_values_of_every_type_by_arrows_writer(readers: OrcReaders, tmp_path: Path) -> None:
+def test_values_of_every_type_written_by_arrow(readers: OrcReaders, tmp_path: Path) -> None:
     moments = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2026, 7, 1, 0, 0, 0, 1000), None]
     kinds: dict[str, tuple[pa.DataType, list[Any]]] = {
         "t": (pa.int8(), [5, -128, None]),
@@ -187,7 +187,7 @@ def test_a_column_that_is_missing_or_has_a_default(readers: OrcReaders, tmp_path
     assert same(readers, path, ["s IS NULL", "s = 'y'"], mergeSchema="true") == 5
 
 
-def test_columns_that_are_found_by_their_places(readers: OrcReaders, tmp_path: Path) -> None:
+def test_columns_that_are_found_by_position(readers: OrcReaders, tmp_path: Path) -> None:
     """Old files of Hive, whose columns have no names; and all files, where ORC is told so."""
     spark = readers.spark
     frame = spark.range(0, 8, 1, 1).selectExpr("id AS _col0", "id * 10 AS _col1")
@@ -206,7 +206,7 @@ def test_columns_that_are_found_by_their_places(readers: OrcReaders, tmp_path: P
 @pytest.mark.parametrize(
     "option", ["orc.include.columns=0", "hive.io.file.readcolumn.ids=0", "orc.max.file.length=1000000000"]
 )
-def test_settings_by_which_other_things_are_read_have_no_plan(readers: OrcReaders, lake: str, option: str) -> None:
+def test_settings_that_change_what_is_read_disable_planning(readers: OrcReaders, lake: str, option: str) -> None:
     key, value = option.split("=")
     (plan,) = last_plan(readers.jar(lake, **{key: value}).where("k = 5"))
     assert not plan.planned
@@ -226,7 +226,7 @@ def test_names_that_differ_by_case(readers: OrcReaders, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["CHAR(3)", "VARCHAR(3)"])
-def test_strings_of_a_table_that_pads_them(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
+def test_strings_of_a_table_that_pads_char_columns(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
     spark = readers.spark
     stripes_of(spark, tmp_path / "t", "STRING", ["'a'", "'a  '", "'b'", "'b '"])
     try:
@@ -255,7 +255,7 @@ MOMENTS += ["2026-03-08 02:30", "2026-11-01 01:30", "2026-10-25 02:30", "2026-07
         ("Europe/Zurich", "Asia/Kathmandu", "UTC"),
     ],
 )
-def test_timestamps_are_the_readings_of_the_readers_clock(
+def test_timestamps_are_what_the_readers_clock_shows(
     readers: OrcReaders, tmp_path: Path, written: str, shown: str, session: str
 ) -> None:
     spark = readers.spark

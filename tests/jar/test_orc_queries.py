@@ -87,7 +87,7 @@ def test_a_load_serves_several_queries(readers: OrcReaders, lake: str) -> None:
     assert Counter(plan.kept for plan in last_plan(both)) == {1: 2, 0: 1}
 
 
-def test_a_condition_of_the_load(readers: OrcReaders, lake: str) -> None:
+def test_the_where_option_of_a_load(readers: OrcReaders, lake: str) -> None:
     where = f"k IN ({key(readers, 1001)}, {key(readers, 2002)})"
     bound = readers.jar(lake, where=where)
     assert rows(bound.select("n", "p")) == [(1001, 1), (2002, 2)]
@@ -97,7 +97,7 @@ def test_a_condition_of_the_load(readers: OrcReaders, lake: str) -> None:
     assert (plan.total, plan.kept) == (60, 2)
 
 
-def test_a_join_prunes_by_what_it_brings(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
+def test_a_join_prunes_by_its_runtime_values(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
     tags = readers.spark.range(1000, 2060, 1, 1).selectExpr(
         "xxhash64(id) AS k", "concat('t', id) AS tag", "CAST(id % 2 + 1 AS INT) AS p"
     )
@@ -187,7 +187,7 @@ def test_a_plan_of_files_that_were_replaced_is_an_error(readers: OrcReaders, tmp
     assert rows(readers.jar(tmp_path / "t").where("id = 1950").select("id")) == [(1950,)]
 
 
-def test_files_that_are_not_understood_are_left_to_spark(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
+def test_unsupported_files_are_left_to_spark(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
     write_stripes(readers.spark.range(0, 8, 1, 1), tmp_path / "t", "id")
     (tmp_path / "t" / "no.orc").write_bytes(b"ORC" + b"no file of ORC" * 20)
     frame = readers.jar(tmp_path / "t", "id BIGINT", ignoreCorruptFiles="true").where("id = 5")
@@ -201,7 +201,7 @@ def test_files_that_are_not_understood_are_left_to_spark(readers: OrcReaders, la
     assert str(last_plan(frame)[0]) == "not planned: planning is off"
 
 
-def test_the_zone_of_executors_elsewhere_is_known_where_their_options_name_it(readers: OrcReaders) -> None:
+def test_the_zone_of_remote_executors_comes_from_their_options(readers: OrcReaders) -> None:
     jvm: Any = readers.spark._jvm
     loader = readers.spark._jsparkSession.sharedState().jarClassLoader()
     settings = jvm.org.apache.spark.SparkConf

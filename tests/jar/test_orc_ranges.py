@@ -46,7 +46,7 @@ def ask(planner: Planner, lake: list[Path], predicate: dict[str, Any], **more: A
     return head.get("plan", head), found
 
 
-def test_an_answer_is_the_extent_of_the_stripe_that_has_the_value(planner: Planner, lake: list[Path]) -> None:
+def test_an_answer_is_the_byte_range_of_the_stripe(planner: Planner, lake: list[Path]) -> None:
     files = [OrcFile.open(path) for path in lake]
     total = sum(len(file.tail.stripes) for file in files)
     assert total > 6
@@ -64,7 +64,7 @@ def test_an_answer_is_the_extent_of_the_stripe_that_has_the_value(planner: Plann
             assert excluded >= 18
 
 
-def test_a_column_that_is_shown_as_another_type_excludes_nothing(planner: Planner, lake: list[Path]) -> None:
+def test_a_column_read_as_another_type_excludes_nothing(planner: Planner, lake: list[Path]) -> None:
     wanted = {"op": "=", "column": ["id"], "type": "int64", "value": -5}
     plan, found = ask(planner, lake, wanted)
     assert (plan["numStripesRead"], found) == (0, [])
@@ -80,7 +80,7 @@ def test_files_of_the_other_format_are_read_whole(planner: Planner, lake: list[P
     assert found == [[i, 0, path.stat().st_size] for i, path in enumerate(lake)]
 
 
-def test_a_clock_is_believed_where_it_is_known_and_shows_what_the_readers_does() -> None:
+def test_only_a_known_clock_equal_to_the_readers_excludes() -> None:
     summer, winter = (
         (int(dt.datetime(2026, month, 1, tzinfo=dt.timezone.utc).timestamp()) * 10**6, hours * 3_600_000)
         for month, hours in ((7, 2), (1, 1))
@@ -96,7 +96,7 @@ _extents = st.tuples(st.integers(0, 60), st.integers(0, 40), st.booleans())
 
 
 @given(st.lists(st.lists(_extents, max_size=6), min_size=1, max_size=3))
-def test_no_stripe_is_lost_or_taken_along_whatever_a_footer_says(files: list[list[tuple[int, int, bool]]]) -> None:
+def test_ranges_match_one_stripe_whatever_the_footer_says(files: list[list[tuple[int, int, bool]]]) -> None:
     """Only stripes of one offset are taken together, for a reader cannot tell them apart."""
     file = np.array([i for i, stripes in enumerate(files) for _ in stripes], np.int64)
     start, length = (np.array([each[at] for stripes in files for each in stripes], np.int64) for at in (0, 1))

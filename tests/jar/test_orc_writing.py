@@ -10,11 +10,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from bloomparquet.orc.schema import fields
 from bloomparquet.orc.stripe_indexes import read_filters
 from bloomparquet.storage.files import ReadCount
 from pyspark_bloomparquet import last_plan
-from tests.support.orc import OrcFile, result
+from tests.support.orc import OrcFile, columns_by_path, result
 from tests.support.scenarios import _scans
 from tests.support.spark import conf, rows
 
@@ -50,7 +49,8 @@ def filtered(path: Path | str) -> set[str]:
     """The columns with filters, in each file alike."""
     files = [OrcFile.open(file) for file in Path(path).rglob("*.orc")]
     found = [
-        {".".join(name) for name, column in fields(file.tail.types) if _has_filters(file, column)} for file in files
+        {".".join(path) for path, column in columns_by_path(file.tail.types).items() if _has_filters(file, column)}
+        for file in files
     ]
     assert found
     assert all(each == found[0] for each in found)
@@ -73,12 +73,12 @@ def test_named_columns_have_filters_that_prune(session: SparkSession, mixed: Dat
     assert (plan.total, plan.kept, plan.skipped["bloom"]) == (3, 1, 2)
 
 
-def test_a_star_stands_for_the_columns_that_are_looked_up(mixed: DataFrame, tmp_path: Path) -> None:
+def test_a_star_selects_the_columns_worth_a_filter(mixed: DataFrame, tmp_path: Path) -> None:
     mixed.limit(10).write.format("bloomorc").option("bloomColumns", "*").save(str(tmp_path / "t"))
     assert filtered(tmp_path / "t") == {"UserId", "kind", "st.City", "amount", "day", "at", "p"}
 
 
-def test_orcs_own_options_pass_and_go_with_ours(mixed: DataFrame, tmp_path: Path) -> None:
+def test_orcs_own_options_combine_with_ours(mixed: DataFrame, tmp_path: Path) -> None:
     writer = mixed.limit(10).write.format("bloomorc").option("orc.bloom.filter.columns", "kind")
     writer.option("orc.bloom.filter.fpp", "0.2").save(str(tmp_path / "own"))
     assert filtered(tmp_path / "own") == {"kind"}
@@ -120,7 +120,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_done_is_told_before_anything_is_written(mixed: DataFrame, tmp_path: Path, case: str) -> None:
+def test_impossible_options_are_errors_before_writing(mixed: DataFrame, tmp_path: Path, case: str) -> None:
     options, message = WRONG[case]
     with pytest.raises(IllegalArgumentException) as told:
         mixed.write.format("bloomorc").options(**options).save(str(tmp_path / "t"))

@@ -13,12 +13,12 @@ import pytest
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.orc.file_tail import Tail, read_tails
 from bloomparquet.orc.stripe_indexes import (
-    Place,
     RowGroupFilters,
+    StripeId,
     StripeIndexes,
     read_filters,
     read_statistics,
-    read_stripes,
+    read_stripe_footers,
 )
 from bloomparquet.storage.files import ReadCount
 from tests.support.orc import listed
@@ -50,11 +50,11 @@ def outcomes(path: Path) -> list[object]:
     found: list[object] = []
     try:
         for stripe in range(min(len(tail.stripes), 4)):
-            found += tail.stripe_statistics(stripe, columns)
+            found += [tail.stripe_statistics(stripe, column) for column in columns]
     except BloomParquetError as error:
         found.append(error)
-    places = [Place(0, stripe) for stripe in range(min(len(tail.stripes), 4))]
-    stripes = read_stripes(storage, [tail], places, ReadCount())
+    places = [StripeId(0, stripe) for stripe in range(min(len(tail.stripes), 4))]
+    stripes = read_stripe_footers(storage, [tail], places, ReadCount())
     wanted = [(stripe, column) for stripe in stripes if isinstance(stripe, StripeIndexes) for column in columns]
     return [
         *found,
@@ -65,7 +65,7 @@ def outcomes(path: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
-def test_changed_bytes_give_errors_of_this_package_or_another_reading(tmp_path: Path, codec: str) -> None:
+def test_changed_bytes_raise_only_our_errors(tmp_path: Path, codec: str) -> None:
     path = tmp_path / "f.orc"
     raw = written(path, codec)
     assert not any(isinstance(each, Exception) for each in outcomes(path))
@@ -94,7 +94,7 @@ def test_changed_bytes_give_errors_of_this_package_or_another_reading(tmp_path: 
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib"])
-def test_a_file_cut_short_is_never_taken_for_a_whole_one(tmp_path: Path, codec: str) -> None:
+def test_a_truncated_file_is_never_taken_for_complete(tmp_path: Path, codec: str) -> None:
     path = tmp_path / "f.orc"
     raw = written(path, codec)
     for size in [*range(0, len(raw), 37), *range(len(raw) - 80, len(raw))]:
@@ -122,7 +122,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_a_format_error(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_noise_is_no_orc_file(tmp_path: Path, seed: int) -> None:
+def test_random_bytes_are_no_orc_file(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     for i in range(200):
         (tmp_path / f"{i:03}").write_bytes(rng.randbytes(rng.randrange(600)))

@@ -86,7 +86,7 @@ def test_columns_have_the_types_and_values_that_were_written(
     assert found["x"].to_pylist() == expected.to_pylist()
 
 
-def test_the_schema_is_known_before_anything_is_read(tmp_path: Path) -> None:
+def test_the_schema_needs_no_reading(tmp_path: Path) -> None:
     union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
     table = pa.table(
         {
@@ -102,7 +102,7 @@ def test_the_schema_is_known_before_anything_is_read(tmp_path: Path) -> None:
     assert read(path)["u"].to_pylist() == [1, "b"]
 
 
-def test_sparks_timestamps_without_a_zone_are_no_numbers(tmp_path: Path) -> None:
+def test_sparks_timestamp_ntz_is_a_timestamp(tmp_path: Path) -> None:
     micros = pa.array([1_715_940_000_000_001, -1, None])
     struct = pa.StructArray.from_arrays([micros], fields=[pa.field("t", pa.int64(), metadata=NTZ)])
     fields = [pa.field("t", pa.int64(), metadata=NTZ), pa.field("s", struct.type), pa.field("n", pa.int64())]
@@ -124,7 +124,7 @@ NAMES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("columns", NAMES, ids=",".join)
-def test_a_column_is_what_its_name_says_and_no_other_of_that_path(columns: dict[str, Any], tmp_path: Path) -> None:
+def test_a_name_selects_exactly_its_column(columns: dict[str, Any], tmp_path: Path) -> None:
     path = write(tmp_path / "x.orc", columns)
     everything = pa.table(columns)
     for name in columns:
@@ -135,7 +135,7 @@ def test_a_column_is_what_its_name_says_and_no_other_of_that_path(columns: dict[
             assert read(path, [right, left]).to_pydict() == everything.select(names).to_pydict()
 
 
-def test_columns_of_one_name_are_told_apart_by_their_places(tmp_path: Path) -> None:
+def test_columns_with_the_same_name_stay_distinct(tmp_path: Path) -> None:
     path = write(tmp_path / "x.orc", pa.table([[1], [2], [3]], names=["x", "y", "x"]))
     assert [column.to_pylist() for column in read(path, ["x"]).columns] == [[1], [3]]
     assert [column.to_pylist() for column in read(path).columns] == [[1], [2], [3]]
@@ -158,7 +158,7 @@ def striped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("orc") / "x.orc", columns, stripe_size=300_000, batch_size=1024)
 
 
-def test_only_the_stripes_that_are_asked_for_come_in_their_order(striped: Path) -> None:
+def test_only_the_wanted_stripes_are_read_in_order(striped: Path) -> None:
     _, tail = opened(striped)
     assert len(tail.stripes) > 3
     firsts = [sum(stripe.rows for stripe in tail.stripes[:i]) for i in range(len(tail.stripes))]
@@ -174,7 +174,7 @@ def test_batches_are_bounded_and_make_up_the_stripe(striped: Path) -> None:
     assert sum(batch.num_rows for batch in batches) == tail.stripes[1].rows
 
 
-def test_stripes_come_from_any_file_system(striped: Path) -> None:
+def test_stripes_are_read_from_any_file_system(striped: Path) -> None:
     memory = pyarrow.fs._MockFileSystem()
     with memory.open_output_stream("x.orc") as out:
         out.write(striped.read_bytes())
@@ -184,7 +184,7 @@ def test_stripes_come_from_any_file_system(striped: Path) -> None:
     assert first["id"].to_pylist()[:5] == read(striped, ["id"], [1])["id"].to_pylist()[:5]
 
 
-def test_a_damaged_stripe_is_an_error_that_names_the_file_and_never_less_rows(striped: Path, tmp_path: Path) -> None:
+def test_a_damaged_stripe_is_an_error_never_fewer_rows(striped: Path, tmp_path: Path) -> None:
     data = striped.read_bytes()
     _, tail = opened(striped)
     rng = random.Random(1)
@@ -205,7 +205,7 @@ def test_a_damaged_stripe_is_an_error_that_names_the_file_and_never_less_rows(st
     assert all(seen)
 
 
-def test_a_file_that_was_replaced_or_cut_is_no_other_files_rows(striped: Path, tmp_path: Path) -> None:
+def test_a_replaced_or_truncated_file_is_an_error(striped: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.orc"
     path.write_bytes(striped.read_bytes())
     storage, tail = opened(path)
@@ -220,7 +220,7 @@ def test_a_file_that_was_replaced_or_cut_is_no_other_files_rows(striped: Path, t
         list(read_stripes(storage, tail, [0], ["id"]))
 
 
-def test_a_stripe_of_other_rows_than_were_judged_is_an_error(striped: Path) -> None:
+def test_a_stripe_with_another_row_count_is_an_error(striped: Path) -> None:
     storage, tail = opened(striped)
     first, *others = tail.stripes
     fewer = replace(tail, stripes=(replace(first, rows=first.rows - 1), *others))
@@ -266,7 +266,7 @@ def watched(path: Path, threads: int) -> tuple[Storage, Tail, list[tuple[int, in
 
 
 @pytest.mark.parametrize("threads", [1, 16])
-def test_what_the_storage_says_is_not_taken_for_damage(threads: int, striped: Path) -> None:
+def test_errors_of_the_storage_are_not_taken_for_damage(threads: int, striped: Path) -> None:
     storage, tail, broken = watched(striped, threads)
     first, second = tail.stripes[:2]
     for part in ((second.offset, second.footer_offset), (second.footer_offset, second.footer_offset + 1)):
@@ -281,7 +281,7 @@ def test_what_the_storage_says_is_not_taken_for_damage(threads: int, striped: Pa
     assert first.rows
 
 
-def test_where_requests_are_dear_a_stripe_takes_few(tmp_path: Path) -> None:
+def test_a_remote_stripe_takes_few_requests(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     columns = {f"c{i}": rng.integers(0, 2**60, 200_000) for i in range(5)}
     nested = pa.array([{"x": int(x), "l": [int(x)]} for x in columns["c0"][:200_000]])
@@ -299,9 +299,7 @@ def test_where_requests_are_dear_a_stripe_takes_few(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
-def test_a_timestamp_that_nanoseconds_cannot_hold_is_an_error_and_not_another_time(
-    zone: str | None, tmp_path: Path
-) -> None:
+def test_a_timestamp_beyond_nanoseconds_is_an_error(zone: str | None, tmp_path: Path) -> None:
     for i, year in enumerate((1, 1600, 2300, 9999)):
         moments = pa.array([CLOCK, dt.datetime(year, 1, 1)], pa.timestamp("us", zone))
         path = write(
@@ -313,15 +311,15 @@ def test_a_timestamp_that_nanoseconds_cannot_hold_is_an_error_and_not_another_ti
         assert read(path, ["x"])["x"].to_pylist() == [1, 2]
 
 
-def test_a_pyarrow_that_would_show_other_times_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_WRAPS", True)
+def test_a_pyarrow_with_wrong_timestamps_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_WRAPS_TIMESTAMPS", True)
     path = write(tmp_path / "x.orc", {"t": pa.array([{"in": CLOCK}]), "x": [1]})
     with pytest.raises(UnsupportedError, match=r"25\.0"):
         read(path)
     assert read(path, ["x"])["x"].to_pylist() == [1]
 
 
-def test_what_pyarrow_does_not_read_is_named(tmp_path: Path) -> None:
+def test_types_that_pyarrow_does_not_read_are_named(tmp_path: Path) -> None:
     def root_is_a_long(footer: Any) -> None:
         del footer.types[:]
         footer.types.add(kind=Kind.LONG)
@@ -338,7 +336,7 @@ def test_what_pyarrow_does_not_read_is_named(tmp_path: Path) -> None:
         read(forge(tmp_path / "z.orc", {}, kinds=[Kind.DECIMAL], footer=absurd))
 
 
-def test_deep_types_are_no_deep_recursion(tmp_path: Path) -> None:
+def test_deep_types_need_no_deep_recursion(tmp_path: Path) -> None:
     def deep(footer: Any) -> None:
         del footer.types[1:]
         footer.types[0].subtypes[:] = [1]
@@ -351,7 +349,7 @@ def test_deep_types_are_no_deep_recursion(tmp_path: Path) -> None:
     assert pa.types.is_list(arrow_schema(tail).field("x").type)
 
 
-def test_moments_are_compared_with_clocks_as_these_show_them() -> None:
+def test_instants_compare_with_clocks_by_what_they_show() -> None:
     wall = (CLOCK - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1) * 1000
     aware = CLOCK.replace(tzinfo=UTC)
     hours = 3_600_000_000_000

@@ -89,7 +89,7 @@ def asked(column: str | tuple[str, ...], value: Any, other: Any, way: int) -> bp
 
 @pytest.mark.parametrize("brand", list(BRANDS))
 @pytest.mark.parametrize("leaf", LEAVES)
-def test_every_written_value_is_kept_and_most_others_are_skipped(roots: dict[str, Path], leaf: str, brand: str) -> None:
+def test_written_values_are_kept_and_most_others_skipped(roots: dict[str, Path], leaf: str, brand: str) -> None:
     column = tuple(leaf.split(".")) if leaf == "inner.x" else (leaf,)
     values, groups, total, n = values_of(leaf), 0, 0, 0
     for row in range(0, len(values), 47):
@@ -111,7 +111,7 @@ def test_every_written_value_is_kept_and_most_others_are_skipped(roots: dict[str
 
 
 @pytest.mark.parametrize("brand", list(BRANDS))
-def test_nulls_are_kept_and_only_they(roots: dict[str, Path], brand: str) -> None:
+def test_is_null_keeps_only_nulls(roots: dict[str, Path], brand: str) -> None:
     for leaf in LEAVES:
         column = tuple(leaf.split(".")) if leaf == "inner.x" else (leaf,)
         values = values_of(leaf)
@@ -142,7 +142,7 @@ def test_ranges_are_judged_right_at_their_edges(roots: dict[str, Path], leaf: st
             assert place(at) in kept(bp.plan(roots[brand], predicate)), predicate
 
 
-def test_a_stripe_says_where_it_is_and_how_many_rows_it_has(roots: dict[str, Path]) -> None:
+def test_a_stripe_has_its_byte_range_and_rows(roots: dict[str, Path]) -> None:
     plan = bp.plan(roots["statistics"], "i64 = 1")
     assert (plan.unit, plan.total, len(plan.row_groups)) == ("stripe", 6, 6)
     for i, found in enumerate(plan.row_groups):
@@ -159,7 +159,7 @@ def test_a_stripe_says_where_it_is_and_how_many_rows_it_has(roots: dict[str, Pat
     assert (everything.kept, everything.inside) == (6, None)
 
 
-def test_a_value_only_in_the_last_row_group_of_the_last_stripe_of_the_last_file_is_found(tmp_path: Path) -> None:
+def test_a_value_only_in_the_very_last_row_group_is_kept(tmp_path: Path) -> None:
     even = [i * 2 for i in range(900)]
     for i in range(4):
         values = [*even[:-1], 31] if i == 3 else even
@@ -200,7 +200,7 @@ def test_files_without_row_indexes_are_judged_by_their_stripes(tmp_path: Path, s
         assert not plan.errors
 
 
-def test_stripes_without_rows_and_files_without_stripes_are_no_matter(tmp_path: Path) -> None:
+def test_empty_stripes_and_files_are_planned(tmp_path: Path) -> None:
     def empty(tail: Any) -> None:
         tail.stripes[0].number_of_rows = 0
 
@@ -248,7 +248,7 @@ def spread(n: int, size: int = 600) -> pa.Table:
     return pa.table({"x": [(i * 7919 + n) % 100_003 for i in range(size)], "y": list(range(size))})
 
 
-def test_a_plan_that_was_made_before_reads_nothing(tmp_path: Path) -> None:
+def test_a_repeated_plan_reads_nothing(tmp_path: Path) -> None:
     for i in range(3):
         write(tmp_path / f"{i}.orc", spread(i))
     first = bp.plan(tmp_path, "x = 7919")
@@ -260,9 +260,7 @@ def test_a_plan_that_was_made_before_reads_nothing(tmp_path: Path) -> None:
     assert other.requests == 0
 
 
-def test_stripes_that_their_statistics_exclude_cost_no_footer_no_index_and_no_filter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stripes_excluded_by_statistics_cost_no_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "x.orc", spread(0, 3000))
     file = OrcFile.open(path)
     cache.clear()
@@ -303,7 +301,7 @@ def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 40, 400, 5000])
-def test_a_list_of_values_is_asked_as_one_value_after_another_would_be(tmp_path: Path, number: int) -> None:
+def test_a_list_of_values_answers_like_single_values(tmp_path: Path, number: int) -> None:
     path = write(tmp_path / "x.orc", pa.table({"x": [i * 2 for i in range(900)]}), bloom_filter_fpp=1e-5)
     drop_statistics(path)
     file = OrcFile.open(path)
@@ -345,7 +343,7 @@ def test_bounds_of_a_stripe_serve_row_groups_that_have_none(tmp_path: Path) -> N
     assert kept(bp.plan(path, "d = 599")) == {("x.orc", 1)}
 
 
-def test_one_row_group_without_statistics_hides_nothing(tmp_path: Path) -> None:
+def test_a_row_group_without_statistics_is_kept(tmp_path: Path) -> None:
     def gap(kind: int, column: int, data: bytes) -> bytes:
         if kind != ROW_INDEX:
             return data
@@ -368,7 +366,7 @@ def test_compressed_files_are_planned_like_others(tmp_path: Path, compression: s
     assert bp.plan(path, "x = 7918").kept == 0
 
 
-def test_strings_in_dictionaries_are_hashed_all_the_same(tmp_path: Path) -> None:
+def test_dictionary_encoded_strings_are_hashed_alike(tmp_path: Path) -> None:
     values = [f"v{i % 37}" for i in range(150)] + [f"w{i % 41}" for i in range(150)]
     path = tmp_path / "x.orc"
     write(
@@ -385,7 +383,7 @@ def sequence_of(plan: bp.ScanPlan) -> Sequence[tuple[int, list[int]]]:
     return list(plan.kept_by_file())
 
 
-def test_kept_stripes_by_file_are_those_that_are_kept(roots: dict[str, Path]) -> None:
+def test_kept_by_file_lists_the_kept_stripes(roots: dict[str, Path]) -> None:
     plan = bp.plan(roots["statistics"], bp.Eq("i64", TABLE["i64"][1400].as_py()))
     assert sequence_of(plan) == [(2, [1])]
     assert plan.table.paths[2].endswith("2.orc")

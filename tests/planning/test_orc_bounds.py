@@ -34,11 +34,11 @@ def test_nan_is_never_excluded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
-def test_a_row_group_that_begins_with_nan_hides_no_value_from_its_stripe(tmp_path: Path, kind: pa.DataType) -> None:
+def test_a_row_group_that_begins_with_nan_hides_no_value(tmp_path: Path, kind: pa.DataType) -> None:
     """Writers take over the bounds of the other row groups alone."""
     values = [float(i % 10 + 1) for i in range(100)] + [math.nan] + [100.0] * 98 + [-7.0] + [5.0] * 100
     path = write(tmp_path / "x.orc", pa.table({"x": pa.array(values, kind)}))
-    (whole,) = OrcFile.open(path).tail.stripe_statistics(0, [1])
+    whole = OrcFile.open(path).tail.stripe_statistics(0, 1)
     assert whole is not None
     assert (whole.minimum, whole.maximum) == (1.0, 10.0)  # if writers have learnt it, there is nothing to test here
     for where in ("x = 100D", "x = -7D", "x < 0D", "x BETWEEN 99D AND 101D", "x IN (-7D, 1000D)"):
@@ -47,7 +47,7 @@ def test_a_row_group_that_begins_with_nan_hides_no_value_from_its_stripe(tmp_pat
     assert inside(bp.plan(path, "x = 100D")) == (3 if kind == pa.float32() else 1)
 
 
-def test_strings_with_nul_may_lie_outside_the_bounds_of_cpp(tmp_path: Path) -> None:
+def test_strings_with_nul_may_exceed_cpps_bounds(tmp_path: Path) -> None:
     """It compares them no further than to the NUL."""
     groups = [["a\0m", "a\0z", "a\0a"], ["a\0bbb", "a\0z", "b"], ["\0m", "\0\0", "\0z\0"], ["c", "a\0", "a\0\0", "a"]]
     for i, values in enumerate(groups):
@@ -77,7 +77,7 @@ def test_strings_with_nul_may_lie_outside_the_bounds_of_cpp(tmp_path: Path) -> N
          ["x" * 1024, "x" * 2000, "x" * 1023 + "y"], ["x" * 1023, "y", "x" * 1023 + "ya"]),
     ],
 )  # fmt: skip
-def test_bounds_hold_their_own_ends(
+def test_bounds_include_their_ends(
     tmp_path: Path, level: str, kind: int, statistics: dict[str, Any], held: Sequence[Any], absent: Sequence[Any]
 ) -> None:
     more = {"precision": 9, "scale": 2} if kind == Kind.DECIMAL else {}
@@ -97,7 +97,7 @@ def test_bounds_hold_their_own_ends(
         ("a", "k\ufffd", ["c0 = 'k\U0010ffff'"]),
     ],
 )
-def test_bytes_that_are_no_text_may_lie_outside_the_bounds_of_java(
+def test_bytes_that_are_not_utf8_may_exceed_javas_bounds(
     tmp_path: Path, minimum: str, maximum: str, kept_where: list[str]
 ) -> None:
     """It notes a replacement character for them, and for a code point that it made and that there is not."""
@@ -107,7 +107,7 @@ def test_bytes_that_are_no_text_may_lie_outside_the_bounds_of_java(
     assert minimum == "\ufffd" or bp.plan(path, "c0 < 'a'").kept == bp.plan(path, "c0 > 'l'").kept == 0
 
 
-def test_integers_beyond_their_type_are_shown_as_what_fits_into_it(tmp_path: Path) -> None:
+def test_integers_beyond_their_type_are_read_truncated(tmp_path: Path) -> None:
     """Java notes and hashes 70000 in a SMALLINT, of which readers show 4464."""
     path = noted(tmp_path / "x.orc", Kind.SHORT, bound(70_000, 70_000))
     assert bp.plan(path, "c0 = 4464").kept == bp.plan(path, "c0 <> 70000").kept == 1
@@ -131,23 +131,21 @@ def test_integers_beyond_their_type_are_shown_as_what_fits_into_it(tmp_path: Pat
         ({"number_of_values": 10, "has_null": True}, 1, 1),
     ],
 )
-def test_null_counts_are_believed_where_they_agree(
-    tmp_path: Path, statistics: dict[str, Any], null: int, some: int
-) -> None:
+def test_consistent_null_counts_are_believed(tmp_path: Path, statistics: dict[str, Any], null: int, some: int) -> None:
     path = noted(tmp_path / "x.orc", Kind.LONG, statistics)
     assert bp.plan(path, "c0 IS NULL").kept == bp.plan(path, "c0 <=> NULL").kept == null
     assert bp.plan(path, "c0 IS NOT NULL").kept == bp.plan(path, "c0 = 7").kept == bp.plan(path, "c0 <> 7").kept == some
     assert bp.plan(path, "NOT c0 <=> 7").kept == 1
 
 
-def test_statistics_that_say_no_count_prove_nothing_of_nulls(tmp_path: Path) -> None:
+def test_statistics_without_counts_prove_nothing_about_nulls(tmp_path: Path) -> None:
     indexes = messages.RowIndex()
     indexes.entry.add(statistics=messages.ColumnStatistics(has_null=False).SerializeToString())
     path = forge(tmp_path / "x.orc", {(ROW_INDEX, 1): indexes.SerializeToString()})
     assert bp.plan(path, "c0 IS NULL").kept == bp.plan(path, "c0 IS NOT NULL").kept == 1
 
 
-def test_bounds_the_wrong_way_round_or_of_another_type_prove_nothing(tmp_path: Path) -> None:
+def test_swapped_or_mistyped_bounds_prove_nothing(tmp_path: Path) -> None:
     for number, (kind, statistics) in enumerate(
         [
             (Kind.LONG, bound(9, 1)), (Kind.LONG, bound(b"a", b"b", "string")), (Kind.STRING, bound(1, 2)),
@@ -160,7 +158,7 @@ def test_bounds_the_wrong_way_round_or_of_another_type_prove_nothing(tmp_path: P
         assert bp.plan(path, f"c0 = {literal}").kept == bp.plan(path, f"c0 > {literal}").kept == 1
 
 
-def test_bounds_of_floats_hold_what_the_numbers_were_rounded_to(tmp_path: Path) -> None:
+def test_bounds_of_floats_include_the_rounded_values(tmp_path: Path) -> None:
     given = {"double_statistics": {"minimum": 0.7, "maximum": 1.1, "sum": 9.0}}  # as they were handed over
     path = noted(tmp_path / "x.orc", Kind.FLOAT, given, writer=1, software_version=b"2.2.2")
     for value in (float(np.float32(0.7)), float(np.float32(1.1))):

@@ -55,7 +55,7 @@ JAVA: dict[str, tuple[int, dict[str, Any], Sequence[Any], Sequence[Hashes], Any]
 
 
 @pytest.mark.parametrize("name", list(JAVA))
-def test_what_java_hashes_is_found_in_its_row_group_and_nowhere_else(tmp_path: Path, name: str) -> None:
+def test_a_value_hashed_by_java_keeps_only_its_row_group(tmp_path: Path, name: str) -> None:
     kind, attributes, values, hashes, absent = JAVA[name]
     path = java(tmp_path / "x.orc", kind, *hashes, **attributes)
     for value in values:
@@ -79,14 +79,14 @@ def test_a_decimal_has_one_text_however_it_is_written(tmp_path: Path) -> None:
         assert inside(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 0, value
 
 
-def test_both_zeros_are_asked_for(tmp_path: Path) -> None:
+def test_both_zeros_are_probed(tmp_path: Path) -> None:
     for kind in (Kind.DOUBLE, Kind.FLOAT):
         path = java(tmp_path / "x.orc", kind, doubles(0.0), doubles(-0.0), doubles(1.0))
         for zero in (0.0, -0.0, 0, Decimal("0.0")):
             assert inside(bp.plan(path, bp.Eq("c0", zero))) == 2
 
 
-def test_chars_are_the_same_with_and_without_blanks(tmp_path: Path) -> None:
+def test_chars_match_with_and_without_blanks(tmp_path: Path) -> None:
     path = java(tmp_path / "x.orc", Kind.CHAR, texts("ab   "), texts("käse "), maximum_length=5)
     for value in ("ab", "ab ", "ab   ", "ab      "):
         assert inside(bp.plan(path, bp.Eq("c0", value))) >= 1, value
@@ -106,7 +106,7 @@ def test_chars_are_the_same_with_and_without_blanks(tmp_path: Path) -> None:
         (0, None, True),
     ],
 )  # fmt: skip
-def test_filters_are_used_only_of_writers_that_set_the_right_bits(
+def test_filters_with_wrong_bits_are_not_used(
     tmp_path: Path, writer: int, version: bytes | None, is_usable: bool
 ) -> None:
     def footer(tail: Any) -> None:
@@ -125,7 +125,7 @@ def test_filters_are_used_only_of_writers_that_set_the_right_bits(
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.bool_(), pa.float32()])
-def test_filters_of_columns_that_cpp_hashes_otherwise_are_not_read(tmp_path: Path, kind: pa.DataType) -> None:
+def test_filters_that_cpp_hashes_otherwise_are_not_read(tmp_path: Path, kind: pa.DataType) -> None:
     path = write(tmp_path / "x.orc", pa.table({"x": pa.array([5] + [100] * 299).cast(kind)}), bloom_filter_fpp=1e-6)
     drop_statistics(path)
     plan = bp.plan(path, bp.Eq("x", True if kind == pa.bool_() else 5))
@@ -135,7 +135,7 @@ def test_filters_of_columns_that_cpp_hashes_otherwise_are_not_read(tmp_path: Pat
 @pytest.mark.parametrize(
     "kind", [Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.DECIMAL, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT]
 )
-def test_streams_that_are_not_utf8_prove_nothing_of_texts_decimals_and_timestamps(tmp_path: Path, kind: int) -> None:
+def test_old_streams_prove_nothing_about_text_and_timestamps(tmp_path: Path, kind: int) -> None:
     path = old_stream(tmp_path / "x.orc", kind, longs(1))
     literal: Any = {Kind.DECIMAL: Decimal(1)}.get(kind, "a")  # type: ignore[call-overload]
     if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
@@ -143,13 +143,13 @@ def test_streams_that_are_not_utf8_prove_nothing_of_texts_decimals_and_timestamp
     assert bp.plan(path, bp.Eq("c0", literal)).kept == 1
 
 
-def test_streams_that_are_not_utf8_serve_numbers(tmp_path: Path) -> None:
+def test_old_streams_serve_numbers(tmp_path: Path) -> None:
     path = old_stream(tmp_path / "x.orc", Kind.LONG, longs(18_000_000_000))
     assert bp.plan(path, "c0 = 18000000000").kept == 1
     assert bp.plan(path, "c0 = 18000000001").kept == 0
 
 
-def test_where_both_streams_are_the_utf8_one_is_asked(tmp_path: Path) -> None:
+def test_of_both_streams_the_utf8_one_is_used(tmp_path: Path) -> None:
     old = old_stream(tmp_path / "old.orc", Kind.STRING, texts("b"))
     file = OrcFile.open(old)
     offset, length = file.stripes[0].streams[BLOOM_FILTER, 1]

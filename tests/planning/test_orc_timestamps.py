@@ -18,7 +18,7 @@ from tests.support.orc_rewriting import drop_statistics, rewrite, write
 UTC = dt.timezone.utc
 
 
-def test_old_dates_are_of_a_calendar_that_is_not_known(tmp_path: Path) -> None:
+def test_old_dates_are_in_an_unknown_calendar(tmp_path: Path) -> None:
     path = java(tmp_path / "x.orc", Kind.DATE, longs(0))
     for text in ("1582-10-25", "1582-10-14", "1500-01-01", "0001-01-01"):
         assert inside(bp.plan(path, f"c0 = DATE '{text}'")) == 1
@@ -42,7 +42,7 @@ BERLIN, KOLKATA = "Europe/Berlin", "Asia/Kolkata"
         dt.datetime(1945, 5, 8, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), dt.datetime(1900, 1, 1, 5),
     ],
 )  # fmt: skip
-def test_a_timestamp_is_found_by_what_the_clock_showed(
+def test_a_timestamp_is_kept_by_what_the_clock_showed(
     tmp_path: Path, writer: str, reader: str, clock: dt.datetime
 ) -> None:
     path = java(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(clock)), zone=writer)
@@ -52,7 +52,7 @@ def test_a_timestamp_is_found_by_what_the_clock_showed(
     assert inside(bp.plan(path, bp.Eq("c0", far), timezone=reader)) == 0
 
 
-def test_clocks_before_1970_are_known_only_where_they_never_changed(tmp_path: Path) -> None:
+def test_before_1970_only_fixed_zones_are_certain(tmp_path: Path) -> None:
     """Of the others readers know different rules: Berlin's was two hours ahead in 1945."""
     path = java(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(dt.datetime(1945, 6, 1, 12))), zone=BERLIN)
     other = bp.Eq("c0", dt.datetime(1945, 6, 1, 14))
@@ -62,7 +62,7 @@ def test_clocks_before_1970_are_known_only_where_they_never_changed(tmp_path: Pa
     assert inside(bp.plan(fixed, other, timezone="UTC")) == 0
 
 
-def test_ranges_of_clocks_are_as_wide_as_what_is_known_of_their_zones(tmp_path: Path) -> None:
+def test_ranges_allow_for_unknown_zone_rules(tmp_path: Path) -> None:
     clock = dt.datetime(2024, 7, 1, 12)
     given = {"timestamp_statistics": {"minimum_utc": millis(clock), "maximum_utc": millis(clock)}}
     path, half = noted(tmp_path / "x.orc", Kind.TIMESTAMP, given), dt.timedelta(minutes=30)
@@ -73,7 +73,7 @@ def test_ranges_of_clocks_are_as_wide_as_what_is_known_of_their_zones(tmp_path: 
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_zones_may_be_known_by_an_hour_less_or_more(tmp_path: Path, hours: int) -> None:
+def test_zone_rules_may_differ_by_an_hour(tmp_path: Path, hours: int) -> None:
     """Rules change, and a program knows those of its own year."""
     clock = dt.datetime(2024, 7, 1, 12)
     path = java(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(clock)), zone=BERLIN)
@@ -81,7 +81,7 @@ def test_zones_may_be_known_by_an_hour_less_or_more(tmp_path: Path, hours: int) 
     assert inside(bp.plan(path, bp.Eq("c0", clock + dt.timedelta(hours=hours, minutes=1)), timezone=BERLIN)) == 0
 
 
-def test_a_moment_is_found_in_the_zone_of_the_reader_and_in_that_of_the_writer(tmp_path: Path) -> None:
+def test_an_instant_is_kept_in_the_zones_of_reader_and_writer(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 7, 1, 12, tzinfo=UTC)
     clocks = {
         "UTC": dt.datetime(2024, 7, 1, 12),
@@ -112,7 +112,7 @@ def test_timestamps_of_unknown_clocks_are_kept(tmp_path: Path) -> None:
     assert inside(bp.plan(fine, bp.Eq("c0", clock))) == 0
 
 
-def test_bounds_of_timestamps_are_of_the_writers_clock(tmp_path: Path) -> None:
+def test_bounds_of_timestamps_use_the_writers_clock(tmp_path: Path) -> None:
     low, high = millis(dt.datetime(2024, 7, 1)), millis(dt.datetime(2024, 7, 2))
     given = {"timestamp_statistics": {"minimum_utc": low, "maximum_utc": high}}
     path = noted(tmp_path / "x.orc", Kind.TIMESTAMP, given)
@@ -134,7 +134,7 @@ FRACTIONS = [-1, -1_000, -999_999, -1_000_000, -1_500_000, -999_999_999, -1_000_
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
 @pytest.mark.parametrize("keep_bounds", [True, False])
-def test_fractions_of_seconds_before_1970_are_found(tmp_path: Path, zone: str | None, keep_bounds: bool) -> None:
+def test_fractions_of_seconds_before_1970_are_kept(tmp_path: Path, zone: str | None, keep_bounds: bool) -> None:
     path = write(tmp_path / "x.orc", pa.table({"x": pa.array(FRACTIONS, pa.timestamp("ns", zone))}))
     if not keep_bounds:
         drop_statistics(path)
@@ -147,7 +147,7 @@ def test_fractions_of_seconds_before_1970_are_found(tmp_path: Path, zone: str | 
 
 
 @pytest.mark.parametrize("nanos", [-315_619_200_000_001_500, 1_700_000_000_000_001_500])
-def test_bounds_hold_what_readers_of_microseconds_make_of_them(tmp_path: Path, nanos: int) -> None:
+def test_bounds_include_what_microsecond_readers_see(tmp_path: Path, nanos: int) -> None:
     """Some cut the rest off towards 1970, and some towards the past."""
     below = nanos % 10**6 + 1
     given = {
@@ -163,7 +163,7 @@ def test_bounds_hold_what_readers_of_microseconds_make_of_them(tmp_path: Path, n
 
 
 @pytest.mark.parametrize("kind", [Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT])
-def test_what_comes_back_a_second_later_is_found(tmp_path: Path, kind: int) -> None:
+def test_a_value_read_back_a_second_later_is_kept(tmp_path: Path, kind: int) -> None:
     """Of less than a second before 1970 the sign is lost; C++ hashes and notes what it was given."""
     path = java(tmp_path / "x.orc", kind, longs(-2), longs(998))
     noted_as = {"timestamp_statistics": {"minimum_utc": -500, "maximum_utc": -2}}

@@ -47,7 +47,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> st
     return folder
 
 
-def test_every_column_shows_what_spark_shows(spark: SparkSession, written: str) -> None:
+def test_every_column_has_the_values_that_spark_reads(spark: SparkSession, written: str) -> None:
     """A moment, which Spark collects as its own machine's clock shows it, and wrote so."""
     found = bp.read_table(written).sort_by("id")
     assert found.schema.field("clock").type == pa.timestamp("us")
@@ -72,7 +72,7 @@ PREDICATES = [
 ]  # fmt: skip
 
 
-def test_rows_are_those_of_spark_without_pruning(spark: SparkSession, written: str) -> None:
+def test_rows_equal_sparks_without_pruning(spark: SparkSession, written: str) -> None:
     skipped = 0
     with conf(spark, {"spark.sql.orc.filterPushdown": "false"}):
         for where in PREDICATES:

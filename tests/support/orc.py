@@ -13,18 +13,18 @@ import pyarrow.orc as orc
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc import protobuf as messages
-from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter, bit_positions, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.compression import Compression
 from bloomparquet.orc.file_tail import MAX_SECTION, Tail, read_tails
-from bloomparquet.orc.schema import Kind, fields
+from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics
 from bloomparquet.orc.stripe_indexes import (
-    Place,
     RowGroupFilters,
+    StripeId,
     StripeIndexes,
     read_filters,
     read_statistics,
-    read_stripes,
+    read_stripe_footers,
 )
 from bloomparquet.orc.writer_quirks import decimal_text, timestamp_millis
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, open_storage
@@ -66,11 +66,12 @@ class OrcFile:
     def open(cls, path: Path | str) -> OrcFile:
         storage, files = listed(path)
         (tail,) = map(result, read_tails(storage, files, ReadCount()))
-        places = [Place(0, stripe) for stripe in range(len(tail.stripes))]
-        return cls(str(path), storage, tail, list(map(result, read_stripes(storage, [tail], places, ReadCount()))))
+        ids = [StripeId(0, stripe) for stripe in range(len(tail.stripes))]
+        stripes = map(result, read_stripe_footers(storage, [tail], ids, ReadCount()))
+        return cls(str(path), storage, tail, list(stripes))
 
     def column(self, name: str) -> int:
-        return dict(fields(self.tail.types))[tuple(name.split("."))]
+        return columns_by_path(self.tail.types)[tuple(name.split("."))]
 
     def filters(self, name: str, stripe: int = 0) -> RowGroupFilters | None:
         wanted = [(self.stripes[stripe], self.column(name))]
@@ -90,6 +91,19 @@ class OrcFile:
         stride = self.tail.row_index_stride
         parts = [values[at : at + stride] for at in range(0, len(values), stride)]
         return [[value for value in part if value is not None] for part in parts]
+
+
+def columns_by_path(types: Sequence[OrcType]) -> dict[tuple[str, ...], int]:
+    """The number of every column below the root that is in structs only, structs included."""
+    columns: dict[tuple[str, ...], int] = {}
+    pending: list[tuple[tuple[str, ...], int]] = [((), 0)]
+    while pending:
+        path, column = pending.pop()
+        if types[column].kind == Kind.STRUCT:
+            children = {(*path, name): i for name, i in zip(types[column].names, types[column].children, strict=True)}
+            columns |= children
+            pending += children.items()
+    return columns
 
 
 def plain_values(column: pa.Array, kind: int) -> list[Any]:
@@ -134,6 +148,14 @@ def footer_message(data: bytes, compression: Compression) -> Any:
     end = len(data) - 1 - data[-1]
     size = messages.PostScript.FromString(data[end:-1]).footer_length
     return messages.Footer.FromString(compression.decompress(data[end - size : end], MAX_SECTION))
+
+
+def filter_of(hashes: Hashes, *, k: int = 30, words: int = 1024) -> OrcBloomFilter:
+    """A filter of so many 64-bit `words` that holds `hashes`."""
+    positions = bit_positions(hashes, k, words * 64).reshape(-1)
+    bits = np.zeros(words, np.uint64)
+    np.bitwise_or.at(bits, positions >> 6, np.uint64(1) << (positions & 63).astype(np.uint64))
+    return OrcBloomFilter(k, bits)
 
 
 def bloom_message(bloom: OrcBloomFilter, *, utf8: bool = True) -> Any:
