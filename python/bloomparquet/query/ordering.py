@@ -1,7 +1,7 @@
 """Converts literals to keys in the order of a file's column, which are compared with its statistics.
 
 Keys are exact. A literal that the column cannot hold (2**40 among 32-bit integers, 1.005 among decimals of scale 2) has
-no key: no row of the file equals it. If the key of a literal is not certain, the answer is None, and nothing is skipped.
+no key: no row of the file equals it. If the key of a literal is uncertain, the answer is None, and nothing is skipped.
 
 The *file's* column decides, by its range, unit and scale, never the type of the query or of the table. Each format
 describes its columns as :class:`ValueOrder`.
@@ -31,8 +31,8 @@ MAX_DIGITS = 76
 BYTES_FAMILIES = frozenset[Family]({"string", "binary", "uuid"})
 """Families whose keys are bytes."""
 
-# Older values may be stored in the hybrid Julian calendar or in local mean time, and readers shift them. Timestamps have
-# a day's margin for time zones.
+# Older values may be stored in the hybrid Julian calendar or in local mean time, and readers shift them. A day's margin
+# allows for time zones.
 _OLDEST_DATE = dt.date(1582, 10, 15)
 OLDEST_TIMESTAMP = (dt.date(1900, 1, 2).toordinal() - EPOCH_ORDINAL) * DAY_NANOSECONDS
 
