@@ -11,7 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata import column_chunks as chunks
-from bloomparquet.parquet.metadata.column_chunks import NOTHING, ChunkTemplates, StepAllowance, TemplatePool
+from bloomparquet.parquet.metadata.column_chunks import UNKNOWN_FIELDS, ChunkTemplates, StepAllowance, TemplatePool
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.struct import ThriftStruct
@@ -134,10 +134,10 @@ def test_step_by_step_and_by_templates_the_same_is_found(path: str) -> None:
     raw, starts = read_footer(path), [places[0] for places in footer_of(path).chunks]
     templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
     for start in starts:
-        stepwise: list[object] = [None] * len(NOTHING)
+        stepwise: list[object] = [None] * len(UNKNOWN_FIELDS)
         end = chunks._decode(raw, start, stepwise)
         assert end == templates.skip(raw, start, StepAllowance(1))
-        by_template: list[object] = [None] * len(NOTHING)
+        by_template: list[object] = [None] * len(UNKNOWN_FIELDS)
         assert templates._find(raw, start, by_template) == end
         assert stepwise == by_template
 

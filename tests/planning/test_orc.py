@@ -100,12 +100,12 @@ def test_written_values_are_kept_and_most_others_skipped(roots: dict[str, Path],
         plan = bp.plan(roots[brand], asked(column, value, values[row - 1], n % 6))
         assert not plan.errors
         assert place(row) in kept(plan), (value, plan)
-        assert plan.inside is not None
-        assert plan.inside.total == FILES * ROWS // STRIDE
+        assert plan.row_group_counts is not None
+        assert plan.row_group_counts.total == FILES * ROWS // STRIDE
         if n % 6 in (0, 2, 3, 5) and not (isinstance(value, float) and math.isnan(value)):
             held = sum(value in values[at : at + STRIDE] for at in range(0, len(values), STRIDE))
-            groups += plan.inside.kept - held
-            total += plan.inside.total - held
+            groups += plan.row_group_counts.kept - held
+            total += plan.row_group_counts.total - held
     assert n > 15
     assert leaf in ("near", *UNSURE) or groups <= total * 0.1
 
@@ -154,9 +154,9 @@ def test_a_stripe_has_its_byte_range_and_rows(roots: dict[str, Path]) -> None:
             stripe.offset,
             stripe.length,
         )
-    assert plan.inside == (15, 0, 15, 0) or sum(plan.inside[1:]) == 15  # type: ignore[index]
+    assert plan.row_group_counts == (15, 0, 15, 0) or sum(plan.row_group_counts[1:]) == 15  # type: ignore[index]
     everything = bp.plan(roots["statistics"])
-    assert (everything.kept, everything.inside) == (6, None)
+    assert (everything.kept, everything.row_group_counts) == (6, None)
 
 
 def test_a_value_only_in_the_very_last_row_group_is_kept(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_value_only_in_the_very_last_row_group_is_kept(tmp_path: Path) -> None
         drop_statistics(write(tmp_path / f"{i}.orc", pa.table({"x": values}), bloom_filter_fpp=1e-6))
     plan = bp.plan(tmp_path, "x = 31")
     assert kept(plan) == {("3.orc", 2)}
-    assert (plan.skipped, plan.inside) == ({"bloom": 11}, (36, 1, 0, 35))
+    assert (plan.skipped, plan.row_group_counts) == ({"bloom": 11}, (36, 1, 0, 35))
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def test_every_shape_of_stripes_is_right(tmp_path: Path, stripe: int, stride: in
             plan = bp.plan(path, bp.Eq("x", values[row]))
             at = int(np.searchsorted(np.cumsum(stripes), row, "right"))
             assert ("x.orc", at) in kept(plan)
-            assert plan.inside is not None
-            assert plan.inside.total == sum(-(-rows // stride) for rows in stripes)
-            assert brand == "filters" or plan.inside.kept <= plan.inside.total / 2 + 1
+            assert plan.row_group_counts is not None
+            assert plan.row_group_counts.total == sum(-(-rows // stride) for rows in stripes)
+            assert brand == "filters" or plan.row_group_counts.kept <= plan.row_group_counts.total / 2 + 1
         drop_statistics(path)
 
 
@@ -195,8 +195,8 @@ def test_files_without_row_indexes_are_judged_by_their_stripes(tmp_path: Path, s
     for where, stripes, groups in (("x = 299", {0}, 1), ("x = 300", {1}, 1), ("x > 600", set(), 0), ("y = 1", {1}, 1)):
         plan = bp.plan(path, where)
         assert {index for _, index in kept(plan)} == stripes
-        assert plan.inside is not None
-        assert plan.inside[:2] == ((6, groups * 3) if stride else (2, groups))
+        assert plan.row_group_counts is not None
+        assert plan.row_group_counts[:2] == ((6, groups * 3) if stride else (2, groups))
         assert not plan.errors
 
 
@@ -310,8 +310,8 @@ def test_a_list_of_values_answers_like_single_values(tmp_path: Path, number: int
     for values in (absent, np.append(absent, 1798), np.insert(absent, 0, 0)):
         held = [bool(each.check(hash_longs(values)).any()) for each in filters]
         plan = bp.plan(path, bp.In("x", values.tolist()))
-        assert plan.inside is not None
-        assert plan.inside.kept == sum(held)
+        assert plan.row_group_counts is not None
+        assert plan.row_group_counts.kept == sum(held)
         assert {index for _, index in kept(plan)} == {i // 3 for i, each in enumerate(held) if each}
 
 
@@ -337,8 +337,8 @@ def test_bounds_of_a_stripe_serve_row_groups_that_have_none(tmp_path: Path) -> N
     drop_statistics(path, stripes=False)
     plan = bp.plan(path, "x = 700")
     assert kept(plan) == {("x.orc", 1)}
-    assert plan.inside is not None
-    assert plan.inside.by_statistics == 3
+    assert plan.row_group_counts is not None
+    assert plan.row_group_counts.by_statistics == 3
     assert bp.plan(path, "x IS NULL").kept == 0
     assert kept(bp.plan(path, "d = 599")) == {("x.orc", 1)}
 
@@ -355,8 +355,8 @@ def test_a_row_group_without_statistics_is_kept(tmp_path: Path) -> None:
     rewrite(path, stream=gap, statistics=lambda _: b"")
     for value, count in ((50, 2), (150, 1), (250, 2), (999, 1)):
         plan = bp.plan(path, bp.Eq("x", value))
-        assert plan.inside is not None
-        assert (plan.kept, plan.inside.kept) == (1, count)
+        assert plan.row_group_counts is not None
+        assert (plan.kept, plan.row_group_counts.kept) == (1, count)
 
 
 @pytest.mark.parametrize("compression", ["zlib", "snappy", "lz4", "zstd"])
@@ -375,8 +375,8 @@ def test_dictionary_encoded_strings_are_hashed_alike(tmp_path: Path) -> None:
     drop_statistics(path)
     for value, groups in (("v36", 3), ("w40", 3), ("v37", 0)):
         plan = bp.plan(path, bp.Eq("s", value))
-        assert plan.inside is not None
-        assert plan.inside.kept == groups
+        assert plan.row_group_counts is not None
+        assert plan.row_group_counts.kept == groups
 
 
 def sequence_of(plan: bp.ScanPlan) -> Sequence[tuple[int, list[int]]]:

@@ -77,7 +77,7 @@ class ChunkFields(NamedTuple):
     """What planning needs of a column chunk; None where the footer does not say. The bounds are raw bytes.
 
     Of a chunk that is encrypted `crypto` is not None but empty, and so is `footer_key` or `column_key`, by the key that
-    it is under; `sealed_metadata` is the module with its metadata, where that is encrypted by itself.
+    it is under; `encrypted_metadata` is the module with its metadata, where that is encrypted by itself.
     """
 
     values: int | None  # nulls included
@@ -95,19 +95,19 @@ class ChunkFields(NamedTuple):
     footer_key: bytes | None
     column_key: bytes | None
     key_metadata: bytes | None
-    sealed_metadata: bytes | None
+    encrypted_metadata: bytes | None
 
     @property
     def is_encrypted(self) -> bool:
         """Whether anything says so."""
-        return self.crypto is not None or self.sealed_metadata is not None
+        return self.crypto is not None or self.encrypted_metadata is not None
 
     def __repr__(self) -> str:
         """Without the bounds, which may be those of an encrypted column."""
         return f"ChunkFields({', '.join(f'{name}={self[i]!r}' for i, name in enumerate(self._fields[:_NUMBERS]))})"
 
 
-NOTHING = ChunkFields(*[None] * len(_FIELDS))
+UNKNOWN_FIELDS = ChunkFields(*[None] * len(_FIELDS))
 """Of a chunk that cannot be looked into."""
 
 

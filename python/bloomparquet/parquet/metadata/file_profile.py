@@ -37,7 +37,7 @@ class WriterTraits:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class FileProfile:
     """What files of one writer and schema share; compared by identity, shared between footers.
 
     `skeleton` is a serialised FileMetaData without row groups, and without what is about one file only, from which
@@ -60,8 +60,8 @@ class Signing(NamedTuple):
 
 _schemas_lock = threading.Lock()
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
-_layouts: dict[tuple[int, bool, WriterTraits], Layout] = {}
-_tails: dict[tuple[int, bool, bytes], tuple[Layout, dict[str, str], Signing | None]] = {}
+_layouts: dict[tuple[int, bool, WriterTraits], FileProfile] = {}
+_tails: dict[tuple[int, bool, bytes], tuple[FileProfile, dict[str, str], Signing | None]] = {}
 _KEPT_SCHEMAS = 512
 _MOST_VALUES = 1 << 16  # behind the row groups: three in each pair of the key-value metadata,
 _COLUMN_ORDER_VALUES = 4  # and at most so many for each column
@@ -89,9 +89,9 @@ def schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], in
     return schema, templates, size
 
 
-def layout_of(
+def profile_of(
     schema: FileSchema, templates: tuple[ChunkTemplates, ...], head: bytes, tail: bytes, *, secret: bool
-) -> tuple[Layout, dict[str, str], Signing | None]:
+) -> tuple[FileProfile, dict[str, str], Signing | None]:
     """The layout and the key-value metadata of a file whose footer has `head`, with the schema, before its row groups
     and `tail` behind them, and how it is signed; most files of a data set have the same. Files with `secret` footers
     share none with others, of which it may be stored."""
@@ -101,7 +101,7 @@ def layout_of(
         key = (id(schema), secret, traits)
         layout = _layouts.get(key)
         if layout is None or layout.schema is not schema:
-            layout = Layout(schema, traits, templates, _skeleton_of(head, tail))
+            layout = FileProfile(schema, traits, templates, _skeleton_of(head, tail))
         for cache in (_tails, _layouts):
             if len(cache) >= 4 * _KEPT_SCHEMAS:
                 cache.clear()

@@ -41,11 +41,11 @@ class OrcFiles:
         return bool(self.table.files) or any(not isinstance(error, NotOrcError) for error in self.errors.values())
 
     def require(
-        self, skip_corrupt: bool, locked: dict[FileInfo, BloomParquetError] | None, is_declared: bool
+        self, skip_corrupt: bool, unreadable: dict[FileInfo, BloomParquetError] | None, is_declared: bool
     ) -> Stripes:
         """The table. Raises the first error of a file that may not be left out.
 
-        `skip_corrupt` leaves out files that are damaged or of an unknown compression. `locked` collects files with
+        `skip_corrupt` leaves out files that are damaged or of an unknown compression. `unreadable` collects files with
         encrypted columns and files beyond the limits of reading. Unless the user declared the format (`is_declared`), a
         Parquet file beside ORC files is a PlanError.
         """
@@ -56,8 +56,8 @@ class OrcFiles:
                 "format: query them separately"
             )
         for file, error in self.errors.items():
-            if isinstance(error, EncryptionError | LimitError) and locked is not None:
-                locked[file] = error
+            if isinstance(error, EncryptionError | LimitError) and unreadable is not None:
+                unreadable[file] = error
             elif isinstance(error, LimitError) or not skip_corrupt:
                 raise error
         return self.table
@@ -103,7 +103,7 @@ class StripeCache:
             self._tables[key] = opened
             while len(self._tables) > 1 and (
                 len(self._tables) > _MAX_TABLES
-                or sum(each.table.kept_bytes for each in self._tables.values()) > self._max_bytes
+                or sum(each.table.cached_bytes for each in self._tables.values()) > self._max_bytes
             ):
                 self._tables.popitem(last=False)
 

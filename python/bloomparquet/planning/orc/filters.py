@@ -99,7 +99,7 @@ class OrcFilters(FilterStore):
         self._matrices: dict[int, _FilterMatrix] = {}
         self._next_key = 0
         self.filled = np.zeros(n, np.bool_)
-        self.kept_bytes = 0
+        self.cached_bytes = 0
         super().__init__({})
 
     def present(self, stripes: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -122,9 +122,9 @@ class OrcFilters(FilterStore):
             self._row[groups] = other._row[theirs]
             for key in np.unique(keys[keys >= 0]).tolist():
                 matrix = other._matrices[key]
-                if self.kept_bytes + matrix.words.nbytes <= RESIDENT_BYTES:
+                if self.cached_bytes + matrix.words.nbytes <= RESIDENT_BYTES:
                     self._key[groups[keys == key]] = self._add(matrix)
-                    self.kept_bytes += matrix.words.nbytes
+                    self.cached_bytes += matrix.words.nbytes
 
     def _add(self, matrix: _FilterMatrix) -> int:
         key = self._next_key
@@ -199,8 +199,8 @@ class OrcFilters(FilterStore):
         kept = []
         for key in keys:
             size = self._matrices[key].words.nbytes
-            if self.kept_bytes + size <= RESIDENT_BYTES:
-                self.kept_bytes += size
+            if self.cached_bytes + size <= RESIDENT_BYTES:
+                self.cached_bytes += size
                 kept.append(key)
             else:
                 self._key[self._key == key] = _UNREAD

@@ -197,12 +197,12 @@ class Stripes:
         return bool(common)
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """The approximate size of this table in memory."""
         tails = sum(len(tail.stored_metadata) for tail in self.tails)
         with self._lock:
             columns = list(self._row_group_columns.values())
-        indexes = sum(8 * 5 * len(column.statistics.nulls) + column.filters.kept_bytes for column in columns)
+        indexes = sum(8 * 5 * len(column.statistics.nulls) + column.filters.cached_bytes for column in columns)
         return tails + indexes + 8 * 8 * len(self)
 
     def _in_other_tables(
