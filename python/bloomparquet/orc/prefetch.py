@@ -19,7 +19,8 @@ import pyarrow as pa
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import INDEX_STREAMS, MAX_STREAM, Stream, parse_stripe_footer
-from bloomparquet.storage.files import ReadCount, Storage, read_ranges
+from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 
 class PrefetchedFile(io.RawIOBase):

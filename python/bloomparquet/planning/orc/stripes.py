@@ -29,7 +29,7 @@ from bloomparquet.planning.orc.columns import UNKNOWN, ColumnStatistics, OrcChun
 from bloomparquet.planning.orc.file_profile import find_profiles
 from bloomparquet.planning.orc.filters import NoFilters, OrcFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
@@ -182,7 +182,7 @@ class Stripes:
         named_zones = frozenset(zone for zone in zones or () if zone is not None)
         orc_type = self.type_of(layout, leaf)
         return OrcChunks(
-            shown(leaf.path), orc_type, members, bounds, statistics.nulls, rows, filters, errors, named_zones
+            dotted_name(leaf.path), orc_type, members, bounds, statistics.nulls, rows, filters, errors, named_zones
         )
 
     def share(self, other: Stripes) -> bool:
@@ -266,7 +266,7 @@ class Stripes:
         nulls[all_null] = row_groups.rows[all_null]
         statistics.nulls[row_groups.at] = nulls
         filters = OrcFilters(
-            self.storage, column, shown(leaf.path), self.first_group, self._footers,
+            self.storage, column, dotted_name(leaf.path), self.first_group, self._footers,
             lambda loaded: why_filters_unusable(tail, column, loaded),
         )  # fmt: skip
         return _RowGroupColumn(statistics, filters, np.zeros(len(self), np.bool_))
