@@ -1,4 +1,4 @@
-"""What queries over ORC files do through the jar: joins, partitions, metadata, streams, settings; and what is told."""
+"""Queries over ORC files through the jar: joins, partitions, metadata, streams, settings, metrics and messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def readers(jar_spark: SparkSession) -> OrcReaders:
 
 @pytest.fixture(scope="module")
 def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two partitions of three files with ten stripes of two rows; statistics say nothing of `k`."""
+    """Two partitions of three files with ten stripes of two rows. Statistics of `k` exclude nothing."""
     root = tmp_path_factory.mktemp("orc") / "a b%20c"
     for p in (1, 2):
         frame = readers.spark.range(p * 1000, p * 1000 + 60, 1, 3).selectExpr(
@@ -38,8 +38,8 @@ def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def key(readers: OrcReaders, n: int) -> int:
-    found: int = readers.spark.range(n, n + 1).selectExpr("xxhash64(id)").first()[0]  # type: ignore[index]
-    return found
+    hashed: int = readers.spark.range(n, n + 1).selectExpr("xxhash64(id)").first()[0]  # type: ignore[index]
+    return hashed
 
 
 def test_explain_metrics_and_summary_count_stripes(readers: OrcReaders, lake: str) -> None:
@@ -162,9 +162,9 @@ def test_a_path_query_and_a_stream_read_plain_orc(readers: OrcReaders, lake: str
     query = stream.writeStream.format("bloomorc").option("bloomColumns", "k").partitionBy("p")
     query = query.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True)
     query.start(str(tmp_path / "out")).awaitTermination(60)
-    found = readers.jar(tmp_path / "out").where(f"k = {key(readers, 2001)}").select("n", "p")
-    assert rows(found) == [(2001, 2)]
-    (plan,) = last_plan(found)
+    frame = readers.jar(tmp_path / "out").where(f"k = {key(readers, 2001)}").select("n", "p")
+    assert rows(frame) == [(2001, 2)]
+    (plan,) = last_plan(frame)
     assert plan.skipped["bloom"] > 0
     with pytest.raises(REFUSALS, match="where is not for streams and path queries, which are read as plain ORC"):
         spark.readStream.format("bloomorc").schema("n BIGINT").option("where", "n = 1").load(lake).writeStream.format(
@@ -216,8 +216,8 @@ def test_the_zone_of_remote_executors_comes_from_their_options(readers: OrcReade
             given.set(f"spark.executor.{name}JavaOptions", value)
         values = readers.spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 1)  # type: ignore[union-attr]
         values[0] = given
-        found = method.invoke(None, values)
-        return None if found is None else found.getID()
+        executor_zone = method.invoke(None, values)
+        return None if executor_zone is None else executor_zone.getID()
 
     assert zone() is None
     assert zone(extra="-Xmx1g -Dmy.user.timezone=UTC") is None

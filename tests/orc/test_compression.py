@@ -1,4 +1,4 @@
-"""Compressed streams: every codec, original chunks, and that no stream makes more than it may."""
+"""Compressed streams: every codec, uncompressed chunks, and the limits of decompression."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ def test_a_truncated_stream_is_an_error_or_a_prefix(codec: Codec) -> None:
     raw = stream(codec, PLAIN)
     for cut in range(1, len(raw), 7):
         try:
-            found = Compression(codec, BLOCK).decompress(raw[:cut], 10**6)
+            plain = Compression(codec, BLOCK).decompress(raw[:cut], 10**6)
         except FormatError:
             continue
-        assert PLAIN.startswith(found)
-        assert len(found) % BLOCK == 0  # between two chunks a stream may end
+        assert PLAIN.startswith(plain)
+        assert len(plain) % BLOCK == 0  # a stream may end between two chunks
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -115,7 +115,7 @@ def test_damaged_streams_raise_only_our_errors(codec: Codec) -> None:
         for _ in range(rng.randint(1, 4)):
             bad[rng.randrange(len(bad))] = rng.randrange(256)
         try:
-            found = Compression(codec, BLOCK).decompress(bytes(bad), 10**5)
+            plain = Compression(codec, BLOCK).decompress(bytes(bad), 10**5)
         except BloomParquetError:
             continue
-        assert len(found) <= 10**5
+        assert len(plain) <= 10**5

@@ -1,4 +1,4 @@
-"""Tails and stripe footers as they are forged here: what is said of a file, and what is refused by which error."""
+"""Forged tails and stripe footers: what is read from them, and which errors they raise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bloomparquet.orc.statistics import Statistics, StatisticsKind, parse_statis
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.storage.files import ReadCount
-from tests.support.orc import OrcFile, bloom_message, filter_of, forge, listed, tail_of
+from tests.support.orc import OrcFile, bloom_message, filter_of, forge, list_files, tail_of
 
 
 def row_index(groups: int = 1, values: int = 10) -> bytes:
@@ -32,9 +32,9 @@ def row_index(groups: int = 1, values: int = 10) -> bytes:
     return data
 
 
-def filters(*made: OrcBloomFilter, utf8: bool = True) -> bytes:
+def filters(*blooms: OrcBloomFilter, utf8: bool = True) -> bytes:
     data: bytes = messages.BloomFilterIndex(
-        bloom_filter=[bloom_message(each, utf8=utf8) for each in made]
+        bloom_filter=[bloom_message(each, utf8=utf8) for each in blooms]
     ).SerializeToString()
     return data
 
@@ -49,20 +49,20 @@ def test_both_kinds_of_streams_are_read(tmp_path: Path, utf8: bool) -> None:
     file = OrcFile.open(
         forge(tmp_path / "f", {(ROW_INDEX, 1): row_index(), (kind, 1): filters(filled(1, 2), utf8=utf8)})
     )
-    found = file.filters("c0")
-    assert found is not None
-    assert (found.utf8, found.encoding, len(found.filters)) == (utf8, 1, 1)
-    assert found.filters[0].check(hash_longs(np.array([1, 2, 3]))).tolist() == [True, True, False]
+    filters_read = file.filters("c0")
+    assert filters_read is not None
+    assert (filters_read.utf8, filters_read.encoding, len(filters_read.filters)) == (utf8, 1, 1)
+    assert filters_read.filters[0].check(hash_longs(np.array([1, 2, 3]))).tolist() == [True, True, False]
     assert file.statistics("c0") == (Statistics(StatisticsKind.INTEGER, 10, False, -3, 7),)
-    assert why_filters_unusable(file.tail, 1, found) is None
+    assert why_filters_unusable(file.tail, 1, filters_read) is None
 
 
 def test_the_utf8_stream_is_preferred(tmp_path: Path) -> None:
     streams = {(BLOOM_FILTER, 1): filters(filled(1), utf8=False), (BLOOM_FILTER_UTF8, 1): filters(filled(2))}
-    found = OrcFile.open(forge(tmp_path / "f", streams)).filters("c0")
-    assert found is not None
-    assert found.utf8
-    assert found.filters[0].check(hash_longs(np.array([1, 2]))).tolist() == [False, True]
+    filters_read = OrcFile.open(forge(tmp_path / "f", streams)).filters("c0")
+    assert filters_read is not None
+    assert filters_read.utf8
+    assert filters_read.filters[0].check(hash_longs(np.array([1, 2]))).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_wrong_postscript_is_an_error(
 def test_a_file_that_is_not_orc_is_named_and_others_are_read(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
     forge(tmp_path / "b", {})
-    storage, files = listed(tmp_path)
+    storage, files = list_files(tmp_path)
     bad, good = read_tails(storage, files, ReadCount())
     assert isinstance(bad, FormatError)
     assert str(tmp_path / "a") in str(bad)
@@ -233,7 +233,7 @@ def test_a_tail_beyond_the_first_read_is_read_again(tmp_path: Path) -> None:
         footer.metadata.add(name=b"note", value=b"x" * 100_000)
 
     path = forge(tmp_path / "f", {}, footer=change)
-    storage, files = listed(path)
+    storage, files = list_files(path)
     count = ReadCount()
     (tail,) = read_tails(storage, files, count)
     assert isinstance(tail, Tail)
@@ -304,9 +304,9 @@ def test_stripe_statistics_must_match_stripes_and_columns(tmp_path: Path) -> Non
     ],
 )
 def test_missing_statistics_are_none(message: Any, expected: tuple[Any, ...]) -> None:
-    found = parse_statistics(message.SerializeToString(), "it")
-    assert (found.kind, found.minimum, found.maximum) == expected
-    assert (found.values, found.has_null) == (None, None)
+    statistics = parse_statistics(message.SerializeToString(), "it")
+    assert (statistics.kind, statistics.minimum, statistics.maximum) == expected
+    assert (statistics.values, statistics.has_null) == (None, None)
 
 
 @pytest.mark.parametrize("text", [b"", b"abc", b"NaN", b"Infinity", b"\xff"])
@@ -326,15 +326,15 @@ def test_a_stream_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pyte
     file = OrcFile.open(forge(tmp_path / "f", {(ROW_INDEX, 1): row_index()}))
     monkeypatch.setattr(indexes, "MAX_STREAM", 5)
     count = ReadCount()
-    (found,) = indexes.read_statistics(file.storage, [(file.stripes[0], 1)], count)
-    assert isinstance(found, LimitError)
+    (result,) = indexes.read_statistics(file.storage, [(file.stripes[0], 1)], count)
+    assert isinstance(result, LimitError)
     assert count.requests == 0
 
 
 def test_an_error_in_one_column_does_not_affect_another(tmp_path: Path) -> None:
     streams = {(ROW_INDEX, 1): b"\xff", (ROW_INDEX, 2): row_index()}
     file = OrcFile.open(forge(tmp_path / "f", streams, kinds=[Kind.LONG, Kind.LONG]))
-    found = indexes.read_statistics(file.storage, [(file.stripes[0], column) for column in (1, 2, 1)], ReadCount())
-    assert isinstance(found[0], BloomParquetError)
-    assert found[1] == (Statistics(StatisticsKind.INTEGER, 10, False, -3, 7),)
-    assert isinstance(found[2], BloomParquetError)
+    results = indexes.read_statistics(file.storage, [(file.stripes[0], column) for column in (1, 2, 1)], ReadCount())
+    assert isinstance(results[0], BloomParquetError)
+    assert results[1] == (Statistics(StatisticsKind.INTEGER, 10, False, -3, 7),)
+    assert isinstance(results[2], BloomParquetError)

@@ -1,4 +1,4 @@
-"""Files that ORC C++ wrote through pyarrow, and those of apache/orc: what is in them is found."""
+"""ORC files written by ORC C++ through pyarrow, and the example files of apache/orc."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from bloomparquet.orc.writer_quirks import (
     why_filters_unusable,
 )
 from bloomparquet.storage.files import ReadCount
-from tests.support.orc import OrcFile, listed, tally
+from tests.support.orc import OrcFile, count_held, list_files
 
 ROWS, STRIDE, FPP = 1500, 500, 0.05
 DAY = 86_400_000_000
@@ -84,10 +84,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> OrcFile:
 @pytest.mark.parametrize("name", TABLE.column_names)
 def test_written_values_are_held_and_absent_ones_denied(written: OrcFile, name: str) -> None:
     assert why_filters_unusable(written.tail, written.column(name), written.filters(name)) is None
-    held, values, taken, absent = tally(written, name)
+    held, values, taken, absent = count_held(written, name)
     assert (held, values) == (ROWS - TABLE[name].null_count, ROWS - TABLE[name].null_count)
     assert absent > ROWS
-    # Of a timestamp several hashes are asked for, and near 1970 other values have the same ones.
+    # A timestamp has several possible hashes, and near 1970 other values share them.
     assert name == "near" or taken <= absent * 0.1
 
 
@@ -95,9 +95,9 @@ def test_written_values_are_held_and_absent_ones_denied(written: OrcFile, name: 
 def test_bounds_and_null_counts_of_row_groups_fit_the_values(written: OrcFile, name: str) -> None:
     column = written.column(name)
     kind = written.tail.types[column].kind
-    found = written.statistics(name)
-    assert len(found) == ROWS // STRIDE == len(written.row_groups(name, 0))
-    for group, each in zip(written.row_groups(name, 0), found, strict=True):
+    statistics = written.statistics(name)
+    assert len(statistics) == ROWS // STRIDE == len(written.row_groups(name, 0))
+    for group, each in zip(written.row_groups(name, 0), statistics, strict=True):
         assert each is not None
         assert (each.values, each.has_null) == (len(group), True)
         minimum, maximum = usable_bounds(written.tail, column, each)
@@ -127,7 +127,7 @@ def test_every_compression_that_pyarrow_writes_is_read(tmp_path: Path, name: str
     file = write(tmp_path / name, TABLE.select(["i64", "text"]), compression=name, compression_block_size=64 * 1024)
     assert file.tail.compression.codec.name == ("NONE" if name == "uncompressed" else name.upper())
     for column in ("i64", "text"):
-        held, values, taken, absent = tally(file, column)
+        held, values, taken, absent = count_held(file, column)
         assert held == values
         assert taken <= absent * 0.1
 
@@ -138,7 +138,7 @@ def test_stripes_have_their_own_indexes(tmp_path: Path) -> None:
     file = write(tmp_path / "f.orc", table, stripe_size=2**20, compression="uncompressed", row_index_stride=1000)
     assert len(file.tail.stripes) > 1
     assert sum(stripe.rows for stripe in file.tail.stripes) == rows == file.tail.rows
-    assert tally(file, "a")[0] == rows
+    assert count_held(file, "a")[0] == rows
     first = [file.statistics("a", stripe)[0] for stripe in range(len(file.stripes))]
     assert [each.minimum for each in first if each] == np.cumsum([0, *(s.rows for s in file.tail.stripes)])[
         :-1
@@ -170,7 +170,7 @@ def test_columns_that_cpp_does_not_hash_are_not_asked(tmp_path: Path) -> None:
     )
     filters = file.filters("tiny")
     assert filters is not None
-    assert not filters.filters[0].check(hash_longs(np.array([5]))).any()  # though row 0 holds it
+    assert not filters.filters[0].check(hash_longs(np.array([5]))).any()  # although row 0 holds it
     for name in ("tiny", "flag", "real"):
         assert why_filters_unusable(file.tail, file.column(name)) is not None
     assert file.statistics("tiny")[0].minimum == 5  # type: ignore[union-attr]
@@ -187,11 +187,11 @@ def test_nan_and_negative_zero_have_bits_of_their_own(tmp_path: Path) -> None:
         True,
         False,
     ]
-    (found,) = file.statistics("a")
-    assert found is not None
-    assert (found.minimum, found.maximum) == (None, None)
-    assert found.total is not None
-    assert np.isnan(found.total)
+    (statistics,) = file.statistics("a")
+    assert statistics is not None
+    assert (statistics.minimum, statistics.maximum) == (None, None)
+    assert statistics.total is not None
+    assert np.isnan(statistics.total)
 
 
 @pytest.mark.parametrize(
@@ -231,17 +231,17 @@ def test_a_timestamp_may_have_been_rounded_either_way(first: int, last: int, exp
 def test_a_tail_and_its_last_stripe_footer_take_one_request(tmp_path: Path) -> None:
     for i in range(40):
         orc.write_table(pa.table({"a": [i, None]}), tmp_path / f"{i:02}.orc")
-    storage, files = listed(tmp_path)
+    storage, files = list_files(tmp_path)
     count = ReadCount()
     tails = read_tails(storage, files, count)
     assert count.requests == 40
     assert [tail.stripe_statistics(0, 1).minimum for tail in tails] == list(range(40))  # type: ignore[union-attr]
-    places = [StripeId(i, 0) for i in range(40)]
-    assert len(read_stripe_footers(storage, tails, places, count)) == 40  # type: ignore[arg-type]
+    ids = [StripeId(i, 0) for i in range(40)]
+    assert len(read_stripe_footers(storage, tails, ids, count)) == 40  # type: ignore[arg-type]
     assert count.requests == 40
     for tail in tails:
         object.__setattr__(tail, "last_stripe_footer", None)
-    assert len(read_stripe_footers(storage, tails, places, count)) == 40  # type: ignore[arg-type]
+    assert len(read_stripe_footers(storage, tails, ids, count)) == 40  # type: ignore[arg-type]
     assert count.requests == 80
 
 
@@ -281,14 +281,14 @@ def test_filters_before_the_first_release_are_refused(orc_examples_dir: Path) ->
         for stripe in file.stripes:
             assert stripe.filter_kind(column) == BLOOM_FILTER
             assert (BLOOM_FILTER_UTF8, column) not in stripe.streams
-            (found,) = read_filters(file.storage, [(stripe, column)], ReadCount())
-            assert isinstance(found, UnsupportedError)
-            assert file.path in str(found)
+            (error,) = read_filters(file.storage, [(stripe, column)], ReadCount())
+            assert isinstance(error, UnsupportedError)
+            assert file.path in str(error)
     for stripe in range(2):
         for name in ("_col0", "_col3", "_col5", "_col7"):
-            (group,), (found,) = file.row_groups(name, stripe), file.statistics(name, stripe)
-            assert found is not None
-            assert (found.values, found.minimum, found.maximum) == (
+            (group,), (statistics,) = file.row_groups(name, stripe), file.statistics(name, stripe)
+            assert statistics is not None
+            assert (statistics.values, statistics.minimum, statistics.maximum) == (
                 len(group),
                 min(group, default=None),
                 max(group, default=None),
@@ -302,10 +302,10 @@ def test_timestamps_just_before_1970_are_within_the_bounds(tmp_path: Path) -> No
     micros = [-1_500_001, -999_999, -500_500, -1]
     for value in micros:
         file = write(tmp_path / "f.orc", pa.table({"a": pa.array([value], pa.timestamp("us"))}), 1e-6)
-        (found,) = file.statistics("a")
-        assert found is not None
-        assert found.kind is StatisticsKind.TIMESTAMP
-        assert found.minimum <= value * 1000 <= found.maximum
-        if value > -1_000_000:  # what readers of other writers' files make of it
-            assert found.maximum >= (value + 1_000_000) * 1000
+        (statistics,) = file.statistics("a")
+        assert statistics is not None
+        assert statistics.kind is StatisticsKind.TIMESTAMP
+        assert statistics.minimum <= value * 1000 <= statistics.maximum
+        if value > -1_000_000:  # as it is read back from files of other writers
+            assert statistics.maximum >= (value + 1_000_000) * 1000
     assert orc.read_table(tmp_path / "f.orc")["a"].to_pylist() == [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)]

@@ -1,4 +1,4 @@
-"""What was read of ORC files serves every set of files that they are in."""
+"""Tails and indexes of ORC files are cached, and shared by all sets of files that hold them."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def test_files_of_two_formats_are_an_error_even_if_cached(files: list[str], tmp_
             with pytest.raises(bp.PlanError, match="expected files of one format"):
                 bp.plan(some, WHERE, skip_corrupt=skip_corrupt)
         bp.plan(files, WHERE)
-    told = replace(Dataset.open(tmp_path), format=FileFormat.ORC)
+    declared = replace(Dataset.open(tmp_path), format=FileFormat.ORC)
     if skip_corrupt:
-        assert kept(bp.plan(told, WHERE, skip_corrupt=True)) == kept(bp.plan(files, WHERE))
+        assert kept(bp.plan(declared, WHERE, skip_corrupt=True)) == kept(bp.plan(files, WHERE))
     else:
         with pytest.raises(bp.FormatError, match=r"z\.parquet: not an ORC file"):
-            bp.plan(told, WHERE)
+            bp.plan(declared, WHERE)
 
 
 def test_keys_without_plaintext_files_refuse_cached_files(files: list[str]) -> None:

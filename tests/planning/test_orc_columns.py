@@ -1,4 +1,4 @@
-"""Which column of an ORC file a predicate means, and whether a reader shows it as it is stored."""
+"""Which column of an ORC file a predicate means, and which reader types are lossless."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_dotted_names_and_struct_fields_stay_distinct(tmp_path: Path) -> None:
         bp.plan(path, "`a.b` = 1").kept == bp.plan(path, "a.c.d = 7").kept == bp.plan(path, "a.c.d IS NULL").kept == 1
     )
     assert bp.plan(path, "a.c.d = 8").kept == 0
-    assert bp.plan(path, bp.IsNull(("a",))).kept == 1  # of a struct nothing is known
+    assert bp.plan(path, bp.IsNull(("a",))).kept == 1  # nothing is known about a struct
 
 
 def test_leaves_of_null_structs_are_null(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_only_lossless_reader_types_are_judged(kind: Kind, attributes: dict[str,
         "timestamp_ntz", "decimal(9,2)", "decimal(10,2)", "decimal(9,3)", "char(5)", "varchar(5)", "void", "",
         "interval day to second", "string collate UTF8_LCASE",
     }  # fmt: skip
-    found = OrcType(kind, maximum_length=5, precision=9, scale=2, attributes=attributes)
-    assert {name for name in every if is_lossless(found, name)} == same
+    orc_type = OrcType(kind, maximum_length=5, precision=9, scale=2, attributes=attributes)
+    assert {name for name in every if is_lossless(orc_type, name)} == same
 
 
 def test_a_column_read_as_another_type_excludes_nothing(tmp_path: Path) -> None:
