@@ -129,7 +129,7 @@ def parse(message: Any, data: bytes | memoryview, what: str) -> Any:
 
 
 def parse_uncounted(message: Any, data: bytes | memoryview, what: str) -> Any:
-    """As :func:`parse`, without the limit: for a message without repeated fields, or whose fields were counted."""
+    """:func:`parse` without the limit: for a message without repeated fields, or whose fields were counted."""
     parsed = message()
     try:
         parsed.ParseFromString(bytes(data))

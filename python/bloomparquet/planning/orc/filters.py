@@ -112,14 +112,14 @@ class OrcFilters(FilterStore):
                 self._present[stripe] = False
         return self._present[stripes] > 0
 
-    def copy_from(self, groups: NDArray[np.int64], other: OrcFilters, theirs: NDArray[np.int64]) -> None:
-        """Copy what another store knows: ``theirs[i]`` there is ``groups[i]`` here. The matrices are shared."""
+    def copy_from(self, groups: NDArray[np.int64], other: OrcFilters, there: NDArray[np.int64]) -> None:
+        """Copy what another store knows: its row group ``there[i]`` is ``groups[i]`` here. The matrices are shared."""
         with other._lock, self._lock:
-            keys = other._key[theirs]
+            keys = other._key[there]
             self._key[groups[keys == _NO_FILTER]] = _NO_FILTER
-            self.errors |= {i: other.errors[j] for i, j in zip(groups.tolist(), theirs.tolist()) if j in other.errors}
+            self.errors |= {i: other.errors[j] for i, j in zip(groups.tolist(), there.tolist()) if j in other.errors}
             self._warned |= other._warned
-            self._row[groups] = other._row[theirs]
+            self._row[groups] = other._row[there]
             for key in np.unique(keys[keys >= 0]).tolist():
                 matrix = other._matrices[key]
                 if self.cached_bytes + matrix.words.nbytes <= RESIDENT_BYTES:

@@ -127,8 +127,8 @@ class Stripes:
         """The footers of `stripes`; None for a damaged one."""
         with self._lock:
             missing = [i for i in stripes.tolist() if i not in self._footers and i not in self._footer_errors]
-            for other, mine, theirs in self._in_other_tables(np.array(missing, np.int64)) if missing else ():
-                for i, j in zip(mine.tolist(), theirs.tolist(), strict=True):
+            for other, here, there in self._in_other_tables(np.array(missing, np.int64)) if missing else ():
+                for i, j in zip(here.tolist(), there.tolist(), strict=True):
                     if j in other._footers:
                         self._footers[i] = other._footers[j]
                     elif j in other._footer_errors:
@@ -191,9 +191,9 @@ class Stripes:
         positions = {file: i for i, file in enumerate(other.files) if file.mtime_ns}
         common = [(i, positions[file]) for i, file in enumerate(self.files) if file in positions]
         if common:
-            mine = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i, _ in common])
-            theirs = np.concatenate([np.arange(other.first[j], other.first[j + 1]) for _, j in common])
-            self._shared.append((weakref.ref(other), mine, theirs))
+            here = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i, _ in common])
+            there = np.concatenate([np.arange(other.first[j], other.first[j + 1]) for _, j in common])
+            self._shared.append((weakref.ref(other), here, there))
         return bool(common)
 
     @property
@@ -209,12 +209,12 @@ class Stripes:
         self, stripes: NDArray[np.int64]
     ) -> Iterator[tuple[Stripes, NDArray[np.int64], NDArray[np.int64]]]:
         """Every other table that has some of `stripes`, with their numbers here and there."""
-        for reference, mine, theirs in self._shared:
+        for reference, here, there in self._shared:
             other = reference()
-            at = np.minimum(np.searchsorted(mine, stripes), len(mine) - 1)
-            is_shared = mine[at] == stripes if len(mine) else np.zeros(len(stripes), np.bool_)
+            at = np.minimum(np.searchsorted(here, stripes), len(here) - 1)
+            is_shared = here[at] == stripes if len(here) else np.zeros(len(stripes), np.bool_)
             if other is not None and is_shared.any():
-                yield other, stripes[is_shared], theirs[at[is_shared]]
+                yield other, stripes[is_shared], there[at[is_shared]]
 
     def _stripe_column(self, layout: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
         """The statistics of the stripes with a layout, and the errors of the others."""
@@ -229,12 +229,12 @@ class Stripes:
         statistics = ColumnStatistics.unknown(self.type_of(layout, leaf), len(members))
         errors: dict[int, BloomParquetError] = {}
         is_copied = np.zeros(len(members), np.bool_)
-        for other, mine, theirs in self._in_other_tables(members):
-            their_layout = int(other._layout[theirs[0]])
-            copied, their_errors = other._columns.get((their_layout, leaf.index), (None, []))
-            if copied is not None and not their_errors:
-                at = np.searchsorted(members, mine)
-                statistics.set(at, copied.take(np.searchsorted(other.members(their_layout), theirs)))
+        for other, here, there in self._in_other_tables(members):
+            other_layout = int(other._layout[there[0]])
+            copied, other_errors = other._columns.get((other_layout, leaf.index), (None, []))
+            if copied is not None and not other_errors:
+                at = np.searchsorted(members, here)
+                statistics.set(at, copied.take(np.searchsorted(other.members(other_layout), there)))
                 is_copied[at] = True
         for i in np.flatnonzero(~is_copied).tolist():
             stripe = int(members[i])
@@ -273,19 +273,19 @@ class Stripes:
 
     def _copy_row_groups(self, column: _RowGroupColumn, leaf: LeafColumn, stripes: NDArray[np.int64]) -> None:
         """Copy what other tables have of a column in `stripes`, which share a layout."""
-        for other, mine, theirs in self._in_other_tables(stripes):
+        for other, here, there in self._in_other_tables(stripes):
             with other._lock:
-                theirs_column = other._row_group_columns.get((int(other._layout[theirs[0]]), leaf.index))
-                if theirs_column is None:
+                other_column = other._row_group_columns.get((int(other._layout[there[0]]), leaf.index))
+                if other_column is None:
                     continue
-                is_new = theirs_column.loaded[theirs] & ~column.loaded[mine]
-                mine, theirs = mine[is_new], theirs[is_new]
-                at, their_at = self.within(mine).at, other.within(theirs).at
-                column.statistics.set(at, theirs_column.statistics.take(their_at))
-                column.loaded[mine] = True
-                pairs = zip(mine.tolist(), theirs.tolist(), strict=True)
-                column.errors |= {i: theirs_column.errors[j] for i, j in pairs if j in theirs_column.errors}
-                column.filters.copy_from(at, theirs_column.filters, their_at)
+                is_new = other_column.loaded[there] & ~column.loaded[here]
+                here, there = here[is_new], there[is_new]
+                at, other_at = self.within(here).at, other.within(there).at
+                column.statistics.set(at, other_column.statistics.take(other_at))
+                column.loaded[here] = True
+                pairs = zip(here.tolist(), there.tolist(), strict=True)
+                column.errors |= {i: other_column.errors[j] for i, j in pairs if j in other_column.errors}
+                column.filters.copy_from(at, other_column.filters, other_at)
 
     def _load_row_groups(
         self, column: _RowGroupColumn, layout: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
