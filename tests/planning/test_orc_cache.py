@@ -95,6 +95,6 @@ def test_files_of_two_formats_are_an_error_even_if_cached(files: list[str], tmp_
 def test_keys_without_plaintext_files_refuse_cached_files(files: list[str]) -> None:
     keys = bp.Keys(footer=bytes(16), allow_plaintext_files=False)
     for _ in range(2):
-        with pytest.raises(bp.EncryptionError, match=r"0\.orc: the file is not encrypted, but the keys allow only"):
+        with pytest.raises(bp.EncryptionError, match=r"0\.orc: the file is not encrypted, but the keys have"):
             bp.plan(files, WHERE, keys=keys)
         bp.plan(files, WHERE)

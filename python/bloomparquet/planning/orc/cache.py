@@ -52,8 +52,8 @@ class OrcFiles:
         if self.parquet is not None and self.is_orc and not is_declared:
             first = next((file for file in self.table.files), self.parquet)
             raise PlanError(
-                f"{self.parquet.path} is a Parquet file, but {first.path} is an ORC file; expected files of one "
-                "format: query them separately"
+                f"{self.parquet.path} is a Parquet file, but {first.path} is an ORC file; "
+                "expected files of one format: read each format separately"
             )
         for file, error in self.errors.items():
             if isinstance(error, EncryptionError | LimitError) and unreadable is not None:
@@ -88,8 +88,8 @@ class StripeCache:
                 self._keep(key, opened)
         if opened.table.files and keys is not None and not keys.allow_plaintext_files:
             raise EncryptionError(
-                f"{opened.table.files[0].path}: the file is not encrypted, but the keys allow only encrypted files; is "
-                "it the right file?"
+                f"{opened.table.files[0].path}: the file is not encrypted, "
+                "but the keys have allow_plaintext_files=False"
             )
         return opened
 
