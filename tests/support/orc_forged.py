@@ -12,8 +12,7 @@ import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, ROW_INDEX
-from tests.reading.test_inspect_orc import index
-from tests.support.orc import forge
+from tests.support.orc import bloom_message, filter_of, forge
 
 
 def longs(*values: int) -> Hashes:
@@ -78,11 +77,8 @@ def bounds(low: Any, high: Any, name: str = "int") -> dict[str, Any]:
 
 
 def with_old_stream(path: Path, kind: int, hashes: Hashes) -> Path:
-    old_index = messages.BloomFilterIndex.FromString(index(hashes))
-    for each in old_index.bloom_filter:
-        words = np.frombuffer(each.utf8bitset, "<u8")
-        each.ClearField("utf8bitset")
-        each.bitset.extend(words.tolist())
+    """A file of one column and row group, with a BLOOM_FILTER stream that holds `hashes`."""
+    old_index = messages.BloomFilterIndex(bloom_filter=[bloom_message(filter_of(hashes), utf8=False)])
 
     def footer(tail: Any) -> None:
         tail.types[1].maximum_length, tail.types[1].precision, tail.types[1].scale = 5, 9, 2
