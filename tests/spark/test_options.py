@@ -121,7 +121,7 @@ def test_the_planner_takes_what_the_jar_sends() -> None:
 
 @pytest.mark.parametrize("name", ["cacheDirectory", "cacheMaxBytes", "CACHEDIRECTORY"])
 def test_where_the_cache_lies_is_said_by_no_load(name: str) -> None:
-    with pytest.raises(OptionError, match=r"is taken from no load, table or session; .* set spark.bloomparquet.cache"):
+    with pytest.raises(OptionError, match=r"is not for a load, table or session; .* set spark.bloomparquet.cache"):
         parse(**{name: "/tmp"})
 
 

@@ -45,7 +45,7 @@ from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage
 from pyspark_bloomparquet.jar.protocol import COUNTED, read_frame, to_clock, to_predicate, to_reader_types, write_frame
-from pyspark_bloomparquet.options.key_provider import doubt, provided_keys
+from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
 VERSION = 3
@@ -154,7 +154,7 @@ class Worker:
             dataset = replace(dataset.with_keys(keys), format=_FORMATS[request["format"]])
             found = planner.plan_dataset(dataset, to_predicate(request["predicate"]), plan_options)
             if any(isinstance(error, EncryptionError) for error in found.errors):
-                doubt(options.key_provider)
+                invalidate(options.key_provider)
             return *summarize(found, []), cache
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))

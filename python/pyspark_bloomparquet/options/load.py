@@ -66,7 +66,8 @@ class Options:
         if not paths:
             raise OptionError(
                 'no path was given; expected one, as in spark.read.format("bloomparquet").load("/data/events"). '
-                "Without the jar, Spark tells no path of a table of the catalog: load its directory, or attach(spark)"
+                "Without the jar, Spark does not pass the path of a catalog table: load its directory, or call "
+                "pyspark_bloomparquet.attach(spark)"
             )
         values["basePath"] = None if values["basePath"] is None else absolute("basePath", values["basePath"])
         return cls(paths=tuple(absolute("path", path) for path in paths), **_as_fields(values))
@@ -123,13 +124,13 @@ def _find_option(key: str) -> Option:
     folded = name.lower()
     if folded.startswith(_ENCRYPTION):
         raise OptionError(
-            f"option {key} is for Spark's own reader; the Python data source takes keys by keyProvider, and the jar "
-            "(pyspark_bloomparquet.attach) both"
+            f"option {key} is for Spark's own reader; the Python data source takes keys from keyProvider only, and the "
+            "jar (pyspark_bloomparquet.attach) takes both"
         )
     for setting in _DRIVER_SETTINGS:
         if folded == setting.lower():
             raise OptionError(
-                f"option {setting} is taken from no load, table or session; it is for the jar: set "
+                f"option {setting} is not for a load, table or session; it is a setting of the jar: set "
                 f"spark.bloomparquet.{setting} when the application starts (spark-defaults.conf, --conf, or "
                 "SparkSession.builder.config)"
             )

@@ -20,7 +20,7 @@ from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.partitions import infer_type
 from bloomparquet.query.literals import find_zone
 from bloomparquet.storage.files import FileInfo, ReadCount
-from pyspark_bloomparquet.options.key_provider import doubted, provided_keys
+from pyspark_bloomparquet.options.key_provider import invalidating, provided_keys
 from pyspark_bloomparquet.read import spark_schema as types
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Table:
         files = sorted(self.dataset.files, key=lambda file: file.path)
         distinct: dict[object, tuple[FileInfo, Footer]] = {}
         for some in [files] if self.options.merge_schema else ([file] for file in files):
-            with doubted(self.options.key_provider):
+            with invalidating(self.options.key_provider):
                 footers = read_footers(
                     self.dataset.storage,
                     some,

@@ -29,7 +29,7 @@ from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.resolve import NoLeaf, bind, partition_of
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo, LocalStorage
-from pyspark_bloomparquet.options.key_provider import doubt
+from pyspark_bloomparquet.options.key_provider import invalidate
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema
 from pyspark_bloomparquet.read.listing import Table
 from pyspark_bloomparquet.read.pushed_filters import filters_stay_in_their_scan, to_predicate
@@ -91,7 +91,7 @@ class BloomParquetReader(DataSourceReader):
         table = Table(self.options)
         found = self._plan(table)
         if any(isinstance(error, EncryptionError) for error in found.errors):
-            doubt(self.options.key_provider)
+            invalidate(self.options.key_provider)
         if found.locked:  # their rows may match, and nobody here can read them
             raise found.errors[0]
         if (

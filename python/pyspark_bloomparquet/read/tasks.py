@@ -22,7 +22,7 @@ from bloomparquet.reading.arrow_schema import cast, readable
 from bloomparquet.reading.parquet import read_row_groups
 from bloomparquet.storage.files import ReadCount, open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged
-from pyspark_bloomparquet.options.key_provider import doubted, provided_keys
+from pyspark_bloomparquet.options.key_provider import invalidating, provided_keys
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema, to_spark_batch
 from pyspark_bloomparquet.read.spark_schema import legacy_calendar_columns, resolve
 
@@ -41,7 +41,7 @@ _SESSION_ZONE = "spark.sql.session.timeZone"
 def read_split(split: Split, schema: StructType, options: Options) -> Iterator[pa.RecordBatch]:
     """The rows of `split` for which its `where` is TRUE, with the columns of `schema`. Errors name the file."""
     storage, keys = open_storage(options.paths[0])[0], provided_keys(options.key_provider)
-    with doubted(options.key_provider):
+    with invalidating(options.key_provider):
         for part in split.files:
             yield from _read_part(storage, keys, part, split, schema, options)
     for file in split.skipped.files() if split.skipped is not None else ():
