@@ -46,14 +46,14 @@ def read_split(split: Split, schema: StructType, options: Options) -> Iterator[p
             yield from _read_part(storage, keys, part, split, schema, options)
     for file in split.skipped.files() if split.skipped is not None else ():
         if not (options.ignore_missing_files and not os.path.exists(file.path)):
-            require_unchanged(storage, split.planned(file))
+            require_unchanged(storage, split.comparable(file))
 
 
 def _read_part(
     storage: Storage, keys: Keys | None, part: FilePart, split: Split, schema: StructType, options: Options
 ) -> Iterator[pa.RecordBatch]:
     try:
-        yield from checked(storage, split.planned(part.file), _read_file(storage, keys, part, split, schema, options))
+        yield from checked(storage, split.comparable(part.file), _read_file(storage, keys, part, split, schema, options))
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise
