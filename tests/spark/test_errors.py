@@ -41,7 +41,7 @@ def test_a_directory_without_parquet(spark: SparkSession, tmp_path: Path) -> Non
     with pytest.raises(Exception, match="no data files here"):
         load(spark, tmp_path)
     files.write(tmp_path / "a.parquet", {"id": [1]})
-    with pytest.raises(Exception, match="none of the 1 files is left by pathGlobFilter"):
+    with pytest.raises(Exception, match="pathGlobFilter, modifiedBefore and modifiedAfter exclude all 1 files"):
         load(spark, tmp_path, pathGlobFilter="*.pq")
 
 

@@ -1,7 +1,6 @@
-"""One split → Arrow batches as Spark expects them. Runs on executors.
+"""Reads one split as Arrow batches for Spark. Runs on executors.
 
-A file is read batch by batch, and each batch is cast and handed over before the next is decoded: memory holds part of
-one row group.
+Each batch is converted and handed to Spark before the next one is decoded, so memory holds part of one row group.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _SESSION_ZONE = "spark.sql.session.timeZone"
 
 
 def read_split(split: Split, schema: StructType, options: Options) -> Iterator[pa.RecordBatch]:
-    """The rows of `split` for which its `where` is TRUE, with the columns of `schema`. Errors name the file."""
+    """The rows of `split` for which its `where` is true, with the columns of `schema`. Errors name the file."""
     storage, keys = open_storage(options.paths[0])[0], provided_keys(options.key_provider)
     with invalidating(options.key_provider):
         for part in split.files:
@@ -53,12 +52,14 @@ def _read_part(
     storage: Storage, keys: Keys | None, part: FilePart, split: Split, schema: StructType, options: Options
 ) -> Iterator[pa.RecordBatch]:
     try:
-        yield from checked(storage, split.comparable(part.file), _read_file(storage, keys, part, split, schema, options))
+        yield from checked(
+            storage, split.comparable(part.file), _read_file(storage, keys, part, split, schema, options)
+        )
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise
     except (PermissionError, FileChangedError):
-        raise  # a file that may not be read, or of which rows may be missing, is no damaged one
+        raise  # not a damaged file: ignoreCorruptFiles must not hide it
     except (FormatError, pa.ArrowInvalid, OSError):
         if not options.ignore_corrupt_files:
             raise
@@ -71,7 +72,7 @@ def _read_file(
 
 
 class _FileReader:
-    """One file of a split."""
+    """Reads the row groups of one file."""
 
     def __init__(
         self,
@@ -90,12 +91,11 @@ class _FileReader:
         self._footer = footer
         self._nodes = {node.name: node for node in footer.layout.schema.root.children}
         self._constants = self._typed_constants()
-        self._tested = self._find_tested(split.partition_types)
+        self._where_columns = self._find_where_columns(split.partition_types)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        names = list(
-            dict.fromkeys([*self._stored_names(), *(found for _, found in self._tested if isinstance(found, str))])
-        )
+        tested = (source for _, source in self._where_columns if isinstance(source, str))
+        names = list(dict.fromkeys([*self._stored_names(), *tested]))
         legacy_calendar = legacy_calendar_columns(self._footer)
         for batch in read_row_groups(self._storage, self._part.path, self._footer, self._part.row_groups, names):
             matching = None if self._where is None else self._matching(batch)
@@ -109,17 +109,17 @@ class _FileReader:
                 legacy_calendar=legacy_calendar,
                 path=self._part.path,
             )
-            # Filtered last: Arrow filters every type that Spark has, but not every one that a file may have.
+            # Filter after the conversion: Arrow can filter all types of Spark, but not all types of files.
             yield converted if matching is None else _filter(converted, matching)
 
     def _partition(self, name: str) -> str | None:
-        """The partition column that `name` is, as the directories call it; None where it is none."""
+        """The name in the directories of the partition column `name`; None if it is not a partition column."""
         names = list(self._raw)
         at = resolve(names, name, case_sensitive=self._options.case_sensitive)
         return None if at is None else names[at]
 
     def _stored_names(self) -> Iterator[str]:
-        """The file's columns that the schema asks for."""
+        """The columns of the file that are in the schema."""
         names = list(self._nodes)
         for field in self._schema.fields:
             if self._partition(field.name) is None:
@@ -128,9 +128,9 @@ class _FileReader:
                     yield names[at]
 
     def _typed_constants(self) -> dict[str, pa.Scalar]:
-        """The partition columns that the schema asks for, each as the type that it has there."""
-        found = ((self._partition(field.name), field.type) for field in arrow_schema(self._schema))
-        return {name: self._constant(name, kind) for name, kind in found if name is not None}
+        """The values of the partition columns in the schema, by name in the directories, in the schema's types."""
+        columns = ((self._partition(field.name), field.type) for field in arrow_schema(self._schema))
+        return {name: self._constant(name, kind) for name, kind in columns if name is not None}
 
     def _constant(self, name: str, kind: pa.DataType) -> pa.Scalar:
         zone = "UTC"
@@ -138,34 +138,33 @@ class _FileReader:
             zone = self._options.time_zone or _session_zone(name)
         return to_array([self._raw[name]], kind, zone)[0]
 
-    def _find_tested(self, partition_types: dict[str, pa.DataType]) -> list[tuple[str, pa.Scalar | str]]:
-        """What `where` looks at: the name it is tested by, with a constant, or with the file's column of that name."""
-        found: dict[str, pa.Scalar | str] = {}
+    def _find_where_columns(self, partition_types: dict[str, pa.DataType]) -> list[tuple[str, pa.Scalar | str]]:
+        """The columns of `where` by name, each as a partition value or as the name of a column of the file."""
+        sources: dict[str, pa.Scalar | str] = {}
         names = list(self._nodes)
         for column in columns(self._where) if self._where is not None else ():
             top = column[0]
             constant = self._partition(top)
             at = resolve(names, top, case_sensitive=self._options.case_sensitive)
             if constant is not None:
-                found[constant] = self._constant(constant, partition_types[constant])
+                sources[constant] = self._constant(constant, partition_types[constant])
             elif at is not None:
-                found[names[at]] = names[at]
-            else:  # null here, and not a field of a struct that the name with its dots would find instead
-                found[top] = pa.scalar(None)
-        return list(found.items())
+                sources[names[at]] = names[at]
+            else:  # null: resolved here, so that a name with dots does not find a field of a struct instead
+                sources[top] = pa.scalar(None)
+        return list(sources.items())
 
     def _matching(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Which rows match, judged on what the file holds, whatever types the schema asks for."""
+        """Which rows match `where`, by the file's own types, not by those of the schema."""
         arrays = []
-        for _, source in self._tested:
+        for _, source in self._where_columns:
             if isinstance(source, str):
                 column = batch.column(source)
                 arrays.append(cast(column, _planned_type(column.type, self._nodes[source])))
             else:
                 arrays.append(pa.repeat(source, batch.num_rows))
-        tested = (
-            pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self._tested]) if arrays else batch.select([])
-        )
+        names = [name for name, _ in self._where_columns]
+        tested = pa.RecordBatch.from_arrays(arrays, names=names) if arrays else batch.select([])
         assert self._where is not None
         zone = self._options.time_zone or "UTC"
         return mask(self._where, tested, timezone=zone, case_sensitive=self._options.case_sensitive)
@@ -189,7 +188,7 @@ def _session_zone(name: str) -> str:
     zone = context.getLocalProperty(_SESSION_ZONE) if context is not None else None
     if zone is None:
         raise OptionError(
-            f"the directories of partition column {name} hold times without a zone, and the session's zone cannot be "
-            "seen from Python; give the option timeZone (what spark.sql.session.timeZone is)"
+            f"partition column {name} has timestamps without a zone, and a Python data source cannot see the session's "
+            "zone; set the option timeZone to the value of spark.sql.session.timeZone"
         )
     return zone
