@@ -102,7 +102,7 @@ def test_change_between_plan_and_read(path: Path, kind: str, reader: str) -> Non
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_of_a_skipped_file_behind_the_plan(path: Path, kind: str) -> None:
+def test_change_of_a_skipped_file_after_the_plan(path: Path, kind: str) -> None:
     changes.write(path, SKIPPED, "a")
     worker = Worker(path, where=WHERE)
     assert len(worker.splits) == 1, "one split without row groups, to check the files"
@@ -147,7 +147,7 @@ def test_inodes_of_another_machine_are_not_compared(path: Path) -> None:
         list(worker.batches())
 
 
-def test_skipped_files_are_packed_as_they_are() -> None:
+def test_skipped_files_are_packed_without_loss() -> None:
     files = [FileInfo(f"/t/{i}.parquet", i, -i, (1 << 64) - 1 - i, 10**18 + i) for i in range(1000)]
     packed = SkippedFiles.of(files)
     assert packed.files() == files

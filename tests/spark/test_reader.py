@@ -1,4 +1,4 @@
-"""Planning and reading without Spark around them: splits, the warning, memory, what is imported and pickled."""
+"""Planning and reading without a Spark session: splits, the warning, memory, imports, pickling."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def piece(file: int, group: int, length: int) -> Piece:
     return Piece(FileInfo(f"{file}.parquet", 1, 0), group, length, ())
 
 
-def test_every_row_group_is_in_exactly_one_split_and_in_order() -> None:
+def test_every_row_group_is_in_one_split_in_order() -> None:
     pieces = [piece(file, group, (file * 7 + group * 3) % 11 * MB) for file in range(50) for group in range(3)]
     found = splits_of(pieces)
     assert [(part.path, group) for split in found for part in split.files for group in part.row_groups] == [
@@ -70,13 +70,13 @@ def test_splits_are_few_and_balanced(pieces: list[Piece], expected: int) -> None
     )
 
 
-def test_a_split_pickles_small() -> None:
+def test_a_pickled_split_is_small() -> None:
     (found,) = splits_of([piece(0, group, 1) for group in range(1000)], cores=1)
     assert len(pickle.dumps(found)) < 6000
 
 
 def with_row_groups(reader: BloomParquetReader) -> list[Split]:
-    """The splits of a plan that have something to read."""
+    """The splits that have row groups."""
     return [split for split in reader.partitions() if isinstance(split, Split) and split.files]
 
 
@@ -88,7 +88,7 @@ def test_a_plan_that_keeps_nothing_reads_nothing(tmp_path: Path) -> None:
         assert list(reader.read(split)) == []
 
 
-def test_what_is_pickled_to_executors_has_neither_listings_nor_filters(tmp_path: Path) -> None:
+def test_a_pickled_reader_has_no_listing_and_no_filters(tmp_path: Path) -> None:
     for i in range(50):
         files.write(tmp_path / f"{i}.parquet", {"id": [i]})
     reader = PushingReader(options(str(tmp_path)), ID)
@@ -97,21 +97,21 @@ def test_what_is_pickled_to_executors_has_neither_listings_nor_filters(tmp_path:
     assert len(pickle.dumps(reader)) < 3000
 
 
-def test_filters_are_all_given_back(tmp_path: Path) -> None:
+def test_all_filters_are_returned_to_spark(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1, 2]}, ["id"])
     pushed: list[ds.Filter] = [ds.EqualTo(("id",), 1), ds.StringContains(("id",), "x")]
     reader = PushingReader(options(path), ID)
     assert list(reader.pushFilters(pushed)) == pushed
 
 
-def test_a_filter_that_does_not_fit_the_file_excludes_nothing(tmp_path: Path) -> None:
+def test_a_filter_of_another_type_skips_nothing(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": ["1", "2"]}, ["id"])
     reader = PushingReader(options(path), ID)  # the user says BIGINT, the file has text
     reader.pushFilters([ds.EqualTo(("id",), 77)])
     assert len(reader.partitions()) == 1
 
 
-def test_filters_on_a_retyped_partition_column_exclude_nothing(tmp_path: Path) -> None:
+def test_a_filter_on_a_retyped_partition_skips_nothing(tmp_path: Path) -> None:
     path = files.hive(tmp_path / "t", {"p=01": {"id": [1]}, "p=1": {"id": [2]}})
     schema = T.StructType([*ID.fields, T.StructField("p", T.StringType())])
     reader = PushingReader(options(path, maxPartitionBytes="1", openCostInBytes="1"), schema)
@@ -133,7 +133,7 @@ def test_a_missing_column_with_a_dot_is_not_taken_for_a_field(tmp_path: Path) ->
         assert len(with_row_groups(reader)) == kept
 
 
-def test_the_reader_that_has_push_filters_is_made_only_where_it_is_safe_or_wished_for(
+def test_push_filters_exists_only_where_safe_or_requested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def made(mode: str) -> type:
@@ -146,7 +146,7 @@ def test_the_reader_that_has_push_filters_is_made_only_where_it_is_safe_or_wishe
     assert [made(mode) for mode in ("auto", "on", "off")] == [PushingReader, PushingReader, BloomParquetReader]
 
 
-def test_one_warning_says_how_to_get_pruning(tmp_path: Path) -> None:
+def test_one_warning_says_how_to_skip_row_groups(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": range(10)}, rows_per_group=5)
     with pytest.warns(UserWarning, match=r"\.option\(\"where\", \"id = 1\"\).*pushFilters") as caught:
         make_reader(options(path), ID).partitions()
@@ -169,7 +169,7 @@ def run(code: str, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_the_source_is_light() -> None:
+def test_importing_the_source_imports_little() -> None:
     # Every Spark session that looks for data sources imports it.
     code = """
         import sys, pyspark.sql.datasource
@@ -180,7 +180,7 @@ def test_importing_the_source_is_light() -> None:
     assert run(code) == "[]"
 
 
-def test_reading_holds_less_than_three_row_groups_columns_in_memory(tmp_path: Path) -> None:
+def test_memory_stays_below_three_row_groups(tmp_path: Path) -> None:
     rows = 400_000
     text = [f"{i * 2654435761 % 2**32:020d}" for i in range(rows)]
     path = files.write(
