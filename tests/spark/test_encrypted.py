@@ -63,8 +63,8 @@ def test_where_skips_by_encrypted_filters(shipped: SparkSession, table: str) -> 
     assert {("0.parquet", 1), ("1.parquet", GROUPS - 1)} <= set(kept)
     assert len(kept) < 2 * GROUPS - 1
     source = shipped.read.format("bloomparquet").option("keyProvider", PROVIDER)
-    loaded, found = source.load(table), source.option("where", where).load(table)
-    everything = loaded.unionAll(found)
+    loaded, filtered = source.load(table), source.option("where", where).load(table)
+    everything = loaded.unionAll(filtered)
     expected = [(i, f"o{i}") for i in (*IDS, IDS[at], IDS[150])]
     assert rows(everything) == sorted(expected, key=repr)
 

@@ -87,8 +87,8 @@ class Worker:
 
 
 def as_rows(batches: Any) -> list[Row]:
-    found = (row for batch in batches for row in zip(*batch.select(["id", "v"]).to_pydict().values(), strict=True))
-    return [row for row in changes.shown(found) if row[0] + BASE >= FIRST]
+    pairs = (row for batch in batches for row in zip(*batch.select(["id", "v"]).to_pydict().values(), strict=True))
+    return [row for row in changes.shown(pairs) if row[0] + BASE >= FIRST]
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -39,8 +39,8 @@ def piece(file: int, group: int, length: int) -> Piece:
 
 def test_every_row_group_is_in_one_split_in_order() -> None:
     pieces = [piece(file, group, (file * 7 + group * 3) % 11 * MB) for file in range(50) for group in range(3)]
-    found = splits_of(pieces)
-    assert [(part.path, group) for split in found for part in split.files for group in part.row_groups] == [
+    splits = splits_of(pieces)
+    assert [(part.path, group) for split in splits for part in split.files for group in part.row_groups] == [
         (each.file.path, each.row_group) for each in pieces
     ]
 
@@ -60,19 +60,19 @@ def test_every_row_group_is_in_one_split_in_order() -> None:
     ],
 )
 def test_splits_are_few_and_balanced(pieces: list[Piece], expected: int) -> None:
-    found = splits_of(pieces)
-    assert len(found) == expected
+    splits = splits_of(pieces)
+    assert len(splits) == expected
     lengths = {(each.file.path, each.row_group): each.length for each in pieces}
-    sizes = [sum(lengths[part.path, group] for part in split.files for group in part.row_groups) for split in found]
+    sizes = [sum(lengths[part.path, group] for part in split.files for group in part.row_groups) for split in splits]
     assert all(
         size <= 128 * MB or sum(len(part.row_groups) for part in split.files) == 1
-        for size, split in zip(sizes, found, strict=True)
+        for size, split in zip(sizes, splits, strict=True)
     )
 
 
 def test_a_pickled_split_is_small() -> None:
-    (found,) = splits_of([piece(0, group, 1) for group in range(1000)], cores=1)
-    assert len(pickle.dumps(found)) < 6000
+    (split,) = splits_of([piece(0, group, 1) for group in range(1000)], cores=1)
+    assert len(pickle.dumps(split)) < 6000
 
 
 def with_row_groups(reader: BloomParquetReader) -> list[Split]:
@@ -84,7 +84,7 @@ def test_a_plan_that_keeps_nothing_reads_nothing(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1, 2]}, ["id"])
     reader = make_reader(options(path, where="id = 77"), ID)
     assert with_row_groups(reader) == []
-    for split in (*reader.partitions(), ds.InputPartition(None)):  # the last is Spark's stand-in for no partition
+    for split in (*reader.partitions(), ds.InputPartition(None)):  # the last is Spark's placeholder for no splits
         assert list(reader.read(split)) == []
 
 
@@ -207,6 +207,6 @@ def test_memory_stays_below_three_row_groups(tmp_path: Path) -> None:
     """
     row_group = rows * (8 + 20 + 4)
     for where, expected in (("id >= 0", 2 * rows), ("id < 1000", 2000)):
-        found, peak = map(int, run(code, path, where).split())
-        assert found == expected
+        count, peak = map(int, run(code, path, where).split())
+        assert count == expected
         assert peak < 3 * row_group, f"{peak} bytes at the peak, {row_group} in the columns of one row group"

@@ -59,8 +59,8 @@ def test_self_join(frame: DataFrame) -> None:
 
 def test_a_view_used_twice(frame: DataFrame, spark: SparkSession) -> None:
     frame.createOrReplaceTempView("reused")
-    found = spark.sql("SELECT id FROM reused WHERE id = 1 UNION ALL SELECT id FROM reused WHERE id = 2")
-    assert ids(found) == [1, 2]
+    union = spark.sql("SELECT id FROM reused WHERE id = 1 UNION ALL SELECT id FROM reused WHERE id = 2")
+    assert ids(union) == [1, 2]
     assert ids(spark.sql("SELECT id FROM reused WHERE id IN (SELECT id + 1 FROM reused WHERE name = 'n2')")) == [3]
     assert spark.sql("SELECT count(*) AS n FROM reused").first()["n"] == 4  # type: ignore[index]
 
@@ -101,9 +101,9 @@ def test_push_filters_on_is_right_for_one_query(
 ) -> None:
     small = {"maxPartitionBytes": "1", "openCostInBytes": "1"}  # a task for each row group
     with conf(spark, {ENABLED: "true"}):
-        found = load(spark, data, pushFilters="on", **small).where(predicate)
-        assert ids(found) == expected
-        assert partitions(found) == max(1, len(expected))
+        frame = load(spark, data, pushFilters="on", **small).where(predicate)
+        assert ids(frame) == expected
+        assert partitions(frame) == max(1, len(expected))
         either = load(spark, data, pushFilters="on", **small).where("id = 1 OR id = 2")
         assert ids(either) == [1, 2]  # Spark pushes no OR
     assert partitions(load(spark, data, **small)) == 4

@@ -131,8 +131,8 @@ def test_a_type_that_spark_refuses_is_an_error(spark: SparkSession, tmp_path: Pa
 def test_a_uuid_is_read_as_binary_by_a_users_schema(spark: SparkSession, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", pa.table({"u": pa.array([bytes(range(16))], pa.uuid())}), ["u"])
     assert rows(load(spark, path, "u BINARY")) == rows(parquet(spark, path, "u BINARY"))
-    found = load(spark, path, "u BINARY", where="u = '00010203-0405-0607-0809-0a0b0c0d0e0f'")
-    assert found.count() == 1
+    frame = load(spark, path, "u BINARY", where="u = '00010203-0405-0607-0809-0a0b0c0d0e0f'")
+    assert frame.count() == 1
 
 
 def test_files_of_parquet_testing(spark: SparkSession, parquet_testing_dir: Path) -> None:
@@ -143,9 +143,9 @@ def test_files_of_parquet_testing(spark: SparkSession, parquet_testing_dir: Path
             theirs = rows(as_numbers(expected))
         except (PySparkException, Py4JError):  # a type, or data, that Spark cannot read
             continue
-        found = load(spark, path)
-        assert (path.name, found.schema) == (path.name, expected.schema)
-        assert (path.name, rows(as_numbers(found))) == (path.name, theirs)
+        frame = load(spark, path)
+        assert (path.name, frame.schema) == (path.name, expected.schema)
+        assert (path.name, rows(as_numbers(frame))) == (path.name, theirs)
         compared += 1
     assert compared >= 4
 
@@ -167,8 +167,8 @@ def test_hive_partitions(spark: SparkSession, tmp_path: Path) -> None:
         " DATE'2024-01-01' + CAST(id % 2 AS INT) AS p_date FROM range(12)"
     )
     frame.write.partitionBy("p_int", "p_text", "p_date").parquet(str(tmp_path / "t"))
-    found = assert_same(spark, tmp_path / "t")
-    assert found.schema.simpleString() == "struct<id:bigint,p_int:int,p_text:string,p_date:date>"
+    frame = assert_same(spark, tmp_path / "t")
+    assert frame.schema.simpleString() == "struct<id:bigint,p_int:int,p_text:string,p_date:date>"
     assert_same(spark, tmp_path / "t" / "p_int=1")
     assert_same(spark, tmp_path / "t" / "p_int=1", basePath=str(tmp_path / "t"))
     assert_same(spark, str(tmp_path / "t" / "p_int=*"), basePath=str(tmp_path / "t"))
@@ -292,14 +292,14 @@ def test_recursive_lookup_has_no_partition_columns(spark: SparkSession, tmp_path
     for name in ("a=1", "b=2"):
         (tmp_path / name).mkdir()
         pq.write_table(pa.table({"id": [1]}), tmp_path / name / "x.parquet")
-    found = load(spark, tmp_path, recursiveFileLookup="true")
-    assert found.columns == ["id"]
-    assert found.count() == 2
+    frame = load(spark, tmp_path, recursiveFileLookup="true")
+    assert frame.columns == ["id"]
+    assert frame.count() == 2
 
 
 def test_partition_values_kept_as_text_compare_as_text(spark: SparkSession, tmp_path: Path) -> None:
     for day in ("2024-01-05", "2024-01-10"):
         (tmp_path / f"day={day}").mkdir()
         pq.write_table(pa.table({"id": [1]}), tmp_path / f"day={day}" / "x.parquet")
-    found = load(spark, tmp_path, inferPartitionTypes="false", where="day < '2024-1-5'")
-    assert sorted(row["day"] for row in found.collect()) == ["2024-01-05", "2024-01-10"]
+    frame = load(spark, tmp_path, inferPartitionTypes="false", where="day < '2024-1-5'")
+    assert sorted(row["day"] for row in frame.collect()) == ["2024-01-05", "2024-01-10"]

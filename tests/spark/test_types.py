@@ -110,10 +110,10 @@ def test_a_column_without_a_spark_type_is_an_error(node: SchemaNode) -> None:
 
 def test_the_schema_in_the_footer_wins_and_is_nullable() -> None:
     written = T.StructType([T.StructField("x", T.ArrayType(T.ShortType(), False), False, {"comment": "kept"})])
-    found = file_schema(
+    schema = file_schema(
         group("root", leaf("x", "INT32")), {"org.apache.spark.sql.parquet.row.metadata": written.json()}
     )
-    assert found == T.StructType([T.StructField("x", T.ArrayType(T.ShortType(), True), True, {"comment": "kept"})])
+    assert schema == T.StructType([T.StructField("x", T.ArrayType(T.ShortType(), True), True, {"comment": "kept"})])
     assert (
         file_schema(
             group("root", leaf("x", "INT32")), {"org.apache.spark.sql.parquet.row.metadata": "{"}
@@ -207,8 +207,10 @@ def test_arrow_types_are_converted_to_sparks(array: pa.Array, kind: T.DataType, 
 
 
 def test_strings_that_are_not_utf8_keep_their_bytes() -> None:
-    found = to_spark_batch(pa.RecordBatch.from_arrays([pa.array([b"\xff"])], names=["c"]), struct(c=TEXT), {}).column(0)
-    assert found.cast(pa.binary(), safe=False).to_pylist() == [b"\xff"]
+    column = to_spark_batch(pa.RecordBatch.from_arrays([pa.array([b"\xff"])], names=["c"]), struct(c=TEXT), {}).column(
+        0
+    )
+    assert column.cast(pa.binary(), safe=False).to_pylist() == [b"\xff"]
 
 
 @pytest.mark.parametrize(
@@ -237,8 +239,8 @@ def test_a_conversion_that_spark_lacks_is_an_error(array: pa.Array, kind: T.Data
 
 def test_missing_columns_and_partition_values_are_filled_in() -> None:
     batch = pa.RecordBatch.from_pydict({"a": [1, 2], "day": ["in the file", "as well"]})
-    found = to_spark_batch(batch, struct(day=TEXT, b=INT, A=LONG), {"DAY": pa.scalar("2026-01-01")})
-    assert found.to_pylist() == [{"day": "2026-01-01", "b": None, "A": 1}, {"day": "2026-01-01", "b": None, "A": 2}]
+    converted = to_spark_batch(batch, struct(day=TEXT, b=INT, A=LONG), {"DAY": pa.scalar("2026-01-01")})
+    assert converted.to_pylist() == [{"day": "2026-01-01", "b": None, "A": 1}, {"day": "2026-01-01", "b": None, "A": 2}]
     assert to_spark_batch(batch, struct(), {}).num_rows == 2
 
 

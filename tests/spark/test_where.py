@@ -55,10 +55,10 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str
 )
 def test_rows_equal_sparks_and_few_row_groups_are_read(spark: SparkSession, events: str, where: str, most: int) -> None:
     expected = parquet(spark, events).where(where)
-    found = load(spark, events, where=where, **ONE_TASK_EACH)
-    assert found.schema == expected.schema
-    assert rows(found) == rows(expected)
-    assert partitions(found) <= most
+    frame = load(spark, events, where=where, **ONE_TASK_EACH)
+    assert frame.schema == expected.schema
+    assert rows(frame) == rows(expected)
+    assert partitions(frame) <= most
 
 
 def test_where_may_use_columns_outside_the_schema(spark: SparkSession, events: str) -> None:
@@ -89,8 +89,8 @@ def test_where_in_sql_options(spark: SparkSession, events: str) -> None:
         "CREATE OR REPLACE TEMPORARY VIEW picked USING bloomparquet"
         f" OPTIONS (path '{events}', where 'id IN (5, 7999)', pushFilters 'off')"
     )
-    found = spark.sql("SELECT id, CAST(day AS STRING) AS day FROM picked")
-    assert rows(found) == ["(5, '2026-01-01')", "(7999, '2026-01-02')"]
+    picked = spark.sql("SELECT id, CAST(day AS STRING) AS day FROM picked")
+    assert rows(picked) == ["(5, '2026-01-01')", "(7999, '2026-01-02')"]
     assert spark.sql("SELECT count(*) AS n FROM picked p JOIN picked q ON p.id = q.id").first()["n"] == 2  # type: ignore[index]
 
 
@@ -105,9 +105,9 @@ def test_a_time_without_a_zone_needs_the_option_time_zone(spark: SparkSession, e
     zone = "America/New_York"
     with conf(spark, {"spark.sql.session.timeZone": zone}):
         where = "at = TIMESTAMP'2025-12-31 19:00:05'"
-        found = load(spark, events, where=where, timeZone=zone)
-        assert rows(found) == rows(parquet(spark, events).where(where))
-        assert found.count() == 2
+        frame = load(spark, events, where=where, timeZone=zone)
+        assert rows(frame) == rows(parquet(spark, events).where(where))
+        assert frame.count() == 2
 
 
 def test_a_partition_time_needs_the_option_time_zone(spark: SparkSession, tmp_path: Path) -> None:
