@@ -44,7 +44,7 @@ from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage
-from pyspark_bloomparquet.jar.protocol import COUNTED, read_frame, to_clock, to_predicate, to_reader_types, write_frame
+from pyspark_bloomparquet.jar.protocol import COUNT_PREFIX, read_frame, to_clock, to_predicate, to_reader_types, write_frame
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
@@ -259,12 +259,12 @@ def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], byt
             "What is encrypted" if isinstance(found.errors[0], EncryptionError) else "Bloom filters that cannot be used"
         )
         warnings = [*warnings, f"{what}: " + "; ".join(errors[:_SHOWN_ERRORS]) + more]
-    counted = COUNTED[found.unit]
+    prefix = COUNT_PREFIX[found.unit]
     plan = {
-        f"{counted}Total": len(found.table),
-        f"{counted}SkippedByStatistics": skipped["statistics"],
-        f"{counted}SkippedByBloomFilter": skipped["bloom"],
-        f"{counted}Read": found.kept - len(found.locked),
+        f"{prefix}Total": len(found.table),
+        f"{prefix}SkippedByStatistics": skipped["statistics"],
+        f"{prefix}SkippedByBloomFilter": skipped["bloom"],
+        f"{prefix}Read": found.kept - len(found.locked),
         "bloomFilterBytes": found.bloom_bytes_read,
         "planningTimeMs": round(found.seconds * 1000),
         "numFilterErrors": len(errors),

@@ -29,7 +29,7 @@ from bloomparquet.query import predicate as p
 from bloomparquet.query.literals import EPOCH, EPOCH_ORDINAL, EPOCH_UTC, find_zone
 from bloomparquet.query.predicate import Column
 
-COUNTED = {"row group": "numRowGroups", "stripe": "numStripes"}
+COUNT_PREFIX = {"row group": "numRowGroups", "stripe": "numStripes"}
 """The prefix of a plan's counts, by its unit: ``numStripesTotal``."""
 
 _LARGEST = 1 << 30

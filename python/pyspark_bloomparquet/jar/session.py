@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import UnsupportedError
-from pyspark_bloomparquet.jar.protocol import COUNTED
+from pyspark_bloomparquet.jar.protocol import COUNT_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -136,17 +136,17 @@ def last_plan(frame: DataFrame) -> list[ScanSummary]:
 
 def _summary(plan: dict[str, Any]) -> ScanSummary:
     unit: Unit = plan["unit"]
-    counted = COUNTED[unit]
+    prefix = COUNT_PREFIX[unit]
     return ScanSummary(
         paths=tuple(plan["paths"]),
         where=plan["where"],
         planned=plan["planned"],
         reason=plan.get("reason"),
-        total=plan.get(f"{counted}Total", 0),
-        kept=plan.get(f"{counted}Read", 0),
+        total=plan.get(f"{prefix}Total", 0),
+        kept=plan.get(f"{prefix}Read", 0),
         skipped=Counter(
-            statistics=plan.get(f"{counted}SkippedByStatistics", 0),
-            bloom=plan.get(f"{counted}SkippedByBloomFilter", 0),
+            statistics=plan.get(f"{prefix}SkippedByStatistics", 0),
+            bloom=plan.get(f"{prefix}SkippedByBloomFilter", 0),
         ),
         bloom_bytes_read=plan.get("bloomFilterBytes", 0),
         requests=plan.get("requests", 0),
