@@ -3,7 +3,7 @@
 Spark hands options over as a case-insensitive map of strings, and ignores names that a source does not know. A misspelt
 ``where`` would then read everything, so an unknown name is an error that suggests the nearest one.
 
-``python -m pyspark_bloomparquet.options.load`` prints the README's table.
+``python -m pyspark_bloomparquet.options.load`` prints the tables of ``docs/options.md``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bloomparquet.errors import OptionError, PlanError, nearest, quoted
 from pyspark_bloomparquet.options.key_provider import check_allowed
 from pyspark_bloomparquet.options.option import BOTH, JAR, ORC, PARQUET, Option
-from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER
+from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER, WRITING
 from pyspark_bloomparquet.options.working_directory import absolute
 
 if TYPE_CHECKING:
@@ -104,11 +104,21 @@ class PlannerOptions:
 
 
 def markdown() -> str:
-    """The table of all options for the README."""
-    rows = [
+    """The tables of all options, for ``docs/options.md``."""
+    sections: dict[str, list[Option]] = {
+        "Reading": [option for option in LOADING if option.reader != JAR],
+        "Planning": [option for option in LOADING if option.reader == JAR],
+        "Writing": [option for option in WRITING if option.source != ORC],
+        "Writing ORC": [option for option in WRITING if option.source == ORC],
+    }
+    return "\n\n".join(f"## {title}\n\n{_table(options)}" for title, options in sections.items())
+
+
+def _table(options: Iterable[Option]) -> str:
+    rows = (
         f"| `{each.name}` | {'' if each.default is None else f'`{each.default}`'} | {_readers(each)} | {each.doc} |"
-        for each in OPTIONS
-    ]
+        for each in options
+    )
     return "\n".join(["| option | default | reader | |", "| --- | --- | --- | --- |", *rows])
 
 

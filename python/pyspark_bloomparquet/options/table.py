@@ -25,7 +25,7 @@ from pyspark_bloomparquet.options.option import (
 
 
 def _writing(
-    name: str, default: str | None, doc: str, *, per_column: bool = False, source: Source | None = None
+    name: str, default: str | None, doc: str, source: Source | None = None, *, per_column: bool = False
 ) -> Option:
     return Option(name, default, TEXT, doc, JAR, per_column, source)
 
@@ -171,25 +171,21 @@ WRITING: tuple[Option, ...] = (
     _writing(
         "bloomColumns",
         None,
-        "When writing: the columns that get a Bloom filter in every row group, such as `user_id,address.city`. `*`: "
-        "all columns for which min/max and dictionaries skip little (for ORC: all that can have a filter).",
+        "The columns that get a Bloom filter in every row group, such as `user_id,address.city`. `*`: all columns for "
+        "which min/max and dictionaries skip little (for ORC: all that can have a filter).",
     ),
-    _writing(
-        "bloomFpp",
-        "0.01",
-        "When writing: the false positive probability (FPP) of these filters.",
-    ),
+    _writing("bloomFpp", "0.01", "The false positive probability (FPP) of these filters."),
     _writing(
         "bloomMaxBytes",
         "16m",
-        "When writing: the size limit of a filter. A warning says where this makes the FPP worse than `bloomFpp`.",
-        source=PARQUET,
+        "The size limit of a filter. A warning says where this makes the FPP worse than `bloomFpp`.",
+        PARQUET,
     ),
     _writing(
         "compression",
         None,
-        "When writing: `none`, `snappy`, `gzip`, `zstd`, `brotli` or `lz4_raw`; for ORC `none`, `snappy`, `zlib`, "
-        "`zstd` or `lz4`. The default is `parquet.compression` or `orc.compress`, else the setting "
+        "`none`, `snappy`, `gzip`, `zstd`, `brotli` or `lz4_raw`; for ORC `none`, `snappy`, `zlib`, `zstd` or `lz4`. "
+        "The default is `parquet.compression` or `orc.compress`, else the setting "
         "`spark.sql.parquet.compression.codec` or `spark.sql.orc.compression.codec`.",
     ),
     _writing(
@@ -201,76 +197,42 @@ WRITING: tuple[Option, ...] = (
     _writing(
         "parquet.bloom.filter.enabled",
         None,
-        "When writing, an option of parquet-java: `parquet.bloom.filter.enabled#user_id` for one column, without `#` "
-        "for all columns.",
+        "An option of parquet-java: `parquet.bloom.filter.enabled#user_id` for one column, without `#` for all columns.",
+        PARQUET,
         per_column=True,
-        source=PARQUET,
     ),
     _writing(
         "parquet.bloom.filter.expected.ndv",
         None,
-        "When writing: the number of distinct values that parquet-java sizes the filter for.",
+        "The number of distinct values that parquet-java sizes the filter for.",
+        PARQUET,
         per_column=True,
-        source=PARQUET,
     ),
+    _writing("parquet.bloom.filter.fpp", None, "The FPP of parquet-java's filter.", PARQUET, per_column=True),
+    _writing("parquet.bloom.filter.max.bytes", None, "The size limit of parquet-java's filters.", PARQUET),
+    _writing("parquet.block.size", "128m", "The size of a row group in memory.", PARQUET),
+    _writing("parquet.block.row.count.limit", None, "The most rows in a row group.", PARQUET),
+    _writing("parquet.page.size", "1m", "The size of a data page.", PARQUET),
+    _writing("parquet.dictionary.page.size", "1m", "The size limit of a dictionary.", PARQUET),
+    _writing("parquet.enable.dictionary", "true", "Whether to use dictionary encoding.", PARQUET, per_column=True),
+    _writing("parquet.compression", None, "See `compression`.", PARQUET),
+    _writing("parquet.compression.codec.zstd.level", None, "The compression level of `zstd`.", PARQUET),
     _writing(
-        "parquet.bloom.filter.fpp",
-        None,
-        "When writing: the FPP of parquet-java's filter.",
-        per_column=True,
-        source=PARQUET,
-    ),
-    _writing(
-        "parquet.bloom.filter.max.bytes",
-        None,
-        "When writing: the size limit of parquet-java's filters.",
-        source=PARQUET,
-    ),
-    _writing(
-        "parquet.block.size",
-        "128m",
-        "When writing: the size of a row group in memory.",
-        source=PARQUET,
-    ),
-    _writing(
-        "parquet.block.row.count.limit",
-        None,
-        "When writing: the most rows in a row group.",
-        source=PARQUET,
-    ),
-    _writing("parquet.page.size", "1m", "When writing: the size of a data page.", source=PARQUET),
-    _writing("parquet.dictionary.page.size", "1m", "When writing: the size limit of a dictionary.", source=PARQUET),
-    _writing(
-        "parquet.enable.dictionary",
-        "true",
-        "When writing: whether to use dictionary encoding.",
-        per_column=True,
-        source=PARQUET,
-    ),
-    _writing("parquet.compression", None, "See `compression`.", source=PARQUET),
-    _writing(
-        "parquet.compression.codec.zstd.level", None, "When writing: the compression level of `zstd`.", source=PARQUET
-    ),
-    _writing(
-        "parquet.bloom.filter.adaptive.enabled",
-        None,
-        "When writing: whether parquet-java chooses the size of filters.",
-        source=PARQUET,
+        "parquet.bloom.filter.adaptive.enabled", None, "Whether parquet-java chooses the size of filters.", PARQUET
     ),
     _writing(
         "parquet.bloom.filter.candidates.number",
         None,
-        "When writing: how many sizes parquet-java tries for a column's filter.",
+        "How many sizes parquet-java tries for a column's filter.",
+        PARQUET,
         per_column=True,
-        source=PARQUET,
     ),
-    _writing("orc.bloom.filter.columns", None, "When writing: ORC's own name of `bloomColumns`.", source=ORC),
-    _writing("orc.bloom.filter.fpp", None, "When writing: ORC's own name of `bloomFpp`.", source=ORC),
-    _writing("orc.stripe.size", "64m", "When writing: the size of a stripe in memory.", source=ORC),
-    _writing("orc.row.index.stride", "10000", "When writing: the rows of a row group in a stripe.", source=ORC),
-    _writing("orc.compress", None, "See `compression`.", source=ORC),
+    _writing("orc.bloom.filter.columns", None, "ORC's own name of `bloomColumns`.", ORC),
+    _writing("orc.bloom.filter.fpp", None, "ORC's own name of `bloomFpp`.", ORC),
+    _writing("orc.stripe.size", "64m", "The size of a stripe in memory.", ORC),
+    _writing("orc.row.index.stride", "10000", "The rows of a row group in a stripe.", ORC),
+    _writing("orc.compress", None, "See `compression`.", ORC),
 )
-
 OPTIONS = (*LOADING, *WRITING)
 
 PLANNER = (
