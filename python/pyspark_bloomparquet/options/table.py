@@ -197,7 +197,7 @@ WRITING: tuple[Option, ...] = (
     _writing(
         "parquet.bloom.filter.enabled",
         None,
-        "An option of parquet-java: `parquet.bloom.filter.enabled#user_id` for one column, without `#` for all columns.",
+        "An option of parquet-java: `parquet.bloom.filter.enabled#user_id` for one column, without `#` for all.",
         PARQUET,
         per_column=True,
     ),
