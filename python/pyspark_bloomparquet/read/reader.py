@@ -23,8 +23,7 @@ from bloomparquet.errors import EncryptionError, OptionError, PlanError, Unsuppo
 from bloomparquet.planning.plan import KEPT
 from bloomparquet.planning.planner import PlanOptions, plan_dataset
 from bloomparquet.query.literals import coerce
-from bloomparquet.query.predicate import And, Comparison, Membership, Not, Or, Predicate
-from bloomparquet.query.predicate import columns as columns_of
+from bloomparquet.query.predicate import Comparison, Membership, Predicate, columns, leaves
 from bloomparquet.query.resolve import NoLeaf, bind, partition_of
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo, LocalStorage
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from bloomparquet.query.predicate import Column
     from pyspark_bloomparquet.options.load import Options
 
-_INSTANTS = ("INT96", "TIMESTAMP", "TIMESTAMP_INSTANT")  # of ORC and Parquet; Spark reads them as TIMESTAMP
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -185,7 +183,9 @@ def _skipped_files(plan: ScanPlan) -> list[FileInfo]:
 
 def _require_zone(where: Predicate, plan: ScanPlan, listing: Listing) -> None:
     """OptionError if `where` compares a TIMESTAMP column with a time without a zone."""
-    for leaf in _leaves(where):
+    for leaf in leaves(where):
+        if not isinstance(leaf, Comparison | Membership):
+            continue
         values = leaf.values if isinstance(leaf, Membership) else (leaf.value,)
         if any(map(_lacks_zone, values)) and _is_timestamp(leaf.column, plan, listing):
             raise OptionError(
@@ -193,16 +193,6 @@ def _require_zone(where: Predicate, plan: ScanPlan, listing: Listing) -> None:
                 "option timeZone to the value of spark.sql.session.timeZone, or write the offset: "
                 "TIMESTAMP '2026-01-31 12:00:00Z'"
             )
-
-
-def _leaves(where: Predicate) -> Iterator[Comparison | Membership]:
-    if isinstance(where, And | Or):
-        for child in where.children:
-            yield from _leaves(child)
-    elif isinstance(where, Not):
-        yield from _leaves(where.child)
-    elif isinstance(where, Comparison | Membership):
-        yield where
 
 
 def _is_timestamp(column: tuple[str, ...], plan: ScanPlan, listing: Listing) -> bool:
@@ -214,9 +204,8 @@ def _is_timestamp(column: tuple[str, ...], plan: ScanPlan, listing: Listing) -> 
         leaf = bind(schema, column, case_sensitive=False)
         if not isinstance(leaf, NoLeaf):
             annotation = leaf.node.annotation
-            if leaf.node.physical_type in _INSTANTS:
-                return True
-            if annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc:
+            is_instant = annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc
+            if is_instant or leaf.node.physical_type == "INT96":
                 return True
     return False
 
@@ -224,7 +213,7 @@ def _is_timestamp(column: tuple[str, ...], plan: ScanPlan, listing: Listing) -> 
 def _reader_types(where: Predicate, schema: StructType) -> dict[Column, str]:
     """The types of the columns of `where` in `schema`."""
     types: dict[Column, str] = {}
-    for column in columns_of(where):
+    for column in columns(where):
         kind: DataType | None = schema
         for name in column:
             fields = kind.fields if isinstance(kind, StructType) else []
