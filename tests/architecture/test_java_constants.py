@@ -31,7 +31,7 @@ CONSTANTS = {
     "DEFAULT_MAX_BYTES": default("bloomMaxBytes"),
     "DEFAULT_CACHE_MAX_BYTES": default("cacheMaxBytes"),
     "VERSION": planner_worker.VERSION,
-    "MAX_FRAME_BYTES": protocol._LARGEST,
+    "MAX_FRAME_BYTES": protocol._MAX_FRAME_BYTES,
 }
 
 

@@ -32,7 +32,7 @@ from bloomparquet.query.predicate import Column
 COUNT_PREFIX = {"row group": "numRowGroups", "stripe": "numStripes"}
 """The prefix of a plan's counts, by its unit: ``numStripesTotal``."""
 
-_LARGEST = 1 << 30
+_MAX_FRAME_BYTES = 1 << 30
 
 
 def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
@@ -100,8 +100,8 @@ def _read_part(stream: IO[bytes], *, at_end: bool) -> bytes | None:
     if not size and at_end:
         return None
     length = int.from_bytes(size, "big")
-    if length > _LARGEST:
-        raise LimitError(f"a frame of {length} bytes; expected at most {_LARGEST}")
+    if length > _MAX_FRAME_BYTES:
+        raise LimitError(f"a frame of {length} bytes; expected at most {_MAX_FRAME_BYTES}")
     data = stream.read(length)
     if len(size) < 4 or len(data) < length:
         raise FormatError("the stream ends within a frame")
