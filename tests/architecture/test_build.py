@@ -23,7 +23,7 @@ def build(*arguments: object, **environment: str) -> subprocess.CompletedProcess
 
 
 def without_javac(folder: Path) -> dict[str, str]:
-    """The environment of a machine with a Java runtime: JAVA_HOME is one, and no other is on the PATH."""
+    """The environment of a machine with a Java runtime in JAVA_HOME, and no JDK."""
     (folder / "jre" / "bin").mkdir(parents=True)
     return {"JAVA_HOME": str(folder / "jre"), "PATH": str(folder / "jre" / "bin")}
 

@@ -28,7 +28,7 @@ Provider = Callable[[str], str]
 
 @pytest.fixture
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provider:
-    """Makes a module with a function `keys` of the given body, and returns the name of the function."""
+    """Makes a module whose function `keys` has the given body, and returns the function's name."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(key_provider, "_calls", {})
 

@@ -67,7 +67,7 @@ def test_an_empty_file(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"a\.parquet: the file is empty"):
         load(spark, tmp_path / "a.parquet")
     files.write(tmp_path / "b.parquet", {"id": [1]})
-    assert rows(load(spark, tmp_path)) == ["(1,)"]  # beside others, it is nothing
+    assert rows(load(spark, tmp_path)) == ["(1,)"]  # beside other files, an empty file is skipped
 
 
 def test_a_file_with_damaged_pages(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A file that changes after it was listed, without the jar: the rows of one version or an error; never fewer rows."""
+"""Files that change after they were listed, without the jar: rows of one version, or an error, but never fewer rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def outcome(frame: DataFrame, kind: str, units: tuple[int, ...]) -> str:
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_change_between_load_and_action(spark: SparkSession, path: Path, kind: str, reader: str) -> None:
-    """The source lists files when a query runs: what is gone is not listed."""
+    """The source lists files when a query runs, so it reads the new files."""
     changes.write(path, KEPT, "a")
     frame = load(spark, path, reader)
     changes.change(path, kind, KEPT)
@@ -74,7 +74,7 @@ def test_change_between_two_actions(
 
 
 class Worker:
-    """What Spark does with a reader: plan, pickle the splits, read each of them."""
+    """Uses a reader as Spark does: plan, pickle the splits, read each of them."""
 
     def __init__(self, path: Path, **options: str) -> None:
         given = Options.parse({"path": str(path.parent), "pushFilters": "off", **options})

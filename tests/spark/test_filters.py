@@ -71,7 +71,7 @@ def test_a_filter_of_certain_meaning_is_translated(pushed: ds.Filter, expected: 
         ds.EqualTo(("char",), "x"),
         ds.EqualTo(("c",), "x"),
         ds.EqualTo(("v",), "x"),
-        ds.EqualTo(("s",), "\ufffd"),  # what bytes that are no UTF-8 arrive as
+        ds.EqualTo(("s",), "\ufffd"),  # bytes that are not UTF-8 arrive as this
         ds.StringStartsWith(("s",), "a\ufffd"),
         ds.In(("s",), ["a", "\ufffd"]),
         ds.EqualTo(("iv",), dt.timedelta(1)),
@@ -83,7 +83,7 @@ def test_a_filter_of_certain_meaning_is_translated(pushed: ds.Filter, expected: 
         ds.EqualTo(("i",), "1"),
         ds.EqualTo(("bo",), 1),
         ds.EqualTo(("date",), NOON),
-        ds.EqualTo(("ts",), NOON.replace(tzinfo=None)),  # whose zone?
+        ds.EqualTo(("ts",), NOON.replace(tzinfo=None)),  # unknown zone
         ds.EqualTo(("ntz",), NOON),
         ds.StringContains(("s",), "x"),
         ds.StringEndsWith(("s",), "x"),

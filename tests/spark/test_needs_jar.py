@@ -57,7 +57,7 @@ def test_bloomorc_needs_the_jar(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=ATTACH.format("writes files")):
         spark.range(9).write.format("bloomorc").mode("append").save(str(tmp_path / "u"))
     assert not (tmp_path / "u").exists()
-    assert bp.read_table(path, "id = 2").num_rows == 1  # plain Python needs no jar
+    assert bp.read_table(path, "id = 2").num_rows == 1  # without Spark, no jar is needed
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_every_row_group_is_in_one_split_in_order() -> None:
         ([], 0),
         ([piece(0, 0, 1)], 1),
         ([piece(0, group, 10_000) for group in range(1000)], 2),  # one file of tiny row groups, 10 MB, on two cores
-        ([piece(file, 0, 10_000) for file in range(60)], 2),  # tiny files: opening them is what costs
+        ([piece(file, 0, 10_000) for file in range(60)], 2),  # tiny files, of which opening is the main cost
         ([piece(0, group, 128 * MB) for group in range(10)], 10),
         ([piece(0, group, 500 * MB) for group in range(3)], 3),  # a row group is never split
         ([piece(0, group, MB) for group in range(1280)], 11),
@@ -91,7 +91,7 @@ def test_a_plan_that_keeps_nothing_reads_nothing(tmp_path: Path) -> None:
 def test_a_pickled_reader_has_no_listing_and_no_filters(tmp_path: Path) -> None:
     for i in range(50):
         files.write(tmp_path / f"{i}.parquet", {"id": [i]})
-    reader = PushingReader(options(str(tmp_path)), ID)
+    reader = PushingReader(options(str(tmp_path), pushFilters="on"), ID)
     reader.pushFilters([ds.In(("id",), list(range(10000)))])
     reader.partitions()
     assert len(pickle.dumps(reader)) < 3000
@@ -114,11 +114,12 @@ def test_a_filter_of_another_type_skips_nothing(tmp_path: Path) -> None:
 def test_a_filter_on_a_retyped_partition_skips_nothing(tmp_path: Path) -> None:
     path = files.hive(tmp_path / "t", {"p=01": {"id": [1]}, "p=1": {"id": [2]}})
     schema = T.StructType([*ID.fields, T.StructField("p", T.StringType())])
-    reader = PushingReader(options(path, maxPartitionBytes="1", openCostInBytes="1"), schema)
+    reader = PushingReader(options(path, pushFilters="on", maxPartitionBytes="1", openCostInBytes="1"), schema)
     reader.pushFilters([ds.EqualTo(("p",), "01")])
     assert len(reader.partitions()) == 2
     typed = PushingReader(
-        options(path, maxPartitionBytes="1", openCostInBytes="1"), T.StructType([T.StructField("p", T.IntegerType())])
+        options(path, pushFilters="on", maxPartitionBytes="1", openCostInBytes="1"),
+        T.StructType([T.StructField("p", T.IntegerType())]),
     )
     typed.pushFilters([ds.EqualTo(("p",), 2)])
     assert with_row_groups(typed) == []
@@ -141,7 +142,7 @@ def test_push_filters_exists_only_where_safe_or_requested(
 
     assert [made(mode) for mode in ("auto", "on", "off")] == [BloomParquetReader, PushingReader, BloomParquetReader]
     monkeypatch.setattr(reader_module, "filters_stay_in_their_scan", lambda: True)
-    assert made("auto") is BloomParquetReader  # not in the worker that pushes filters: nothing will be pushed
+    assert made("auto") is BloomParquetReader  # in other workers Spark pushes nothing
     monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", sys)
     assert [made(mode) for mode in ("auto", "on", "off")] == [PushingReader, PushingReader, BloomParquetReader]
 
@@ -170,7 +171,7 @@ def run(code: str, *arguments: str) -> str:
 
 
 def test_importing_the_source_imports_little() -> None:
-    # Every Spark session that looks for data sources imports it.
+    # Every Spark session that looks for data sources imports the package.
     code = """
         import sys, pyspark.sql.datasource
         before = set(sys.modules)

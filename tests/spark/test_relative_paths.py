@@ -68,7 +68,7 @@ def run(program: str, cwd: Path, **environment: str) -> Any:
 def test_workers_in_another_directory_read_the_same_files(tmp_path: Path) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     write_days(home)
-    files.write(elsewhere / "t" / "day=9" / "a.parquet", {"id": [9]})  # what would be read by mistake
+    files.write(elsewhere / "t" / "day=9" / "a.parquet", {"id": [9]})  # must not be read
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\ncd "{elsewhere}" && exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
@@ -84,8 +84,7 @@ def test_spark_connect_reads_relative_to_its_server(tmp_path: Path) -> None:
 
 
 def parsed_below(java: Path, home: Path, worker: Path, **environment: str) -> dict[str, Any]:
-    """The paths of a load as a Python worker in the directory `worker` parses them, below a process `java` in
-    `home`."""
+    """Parse the paths of a load in a Python worker in the directory `worker`, below a process `java` in `home`."""
     inner = (
         "import json\n"
         "from bloomparquet.errors import OptionError\n"
@@ -125,7 +124,7 @@ def test_connect_sessions_without_a_jvm_need_absolute_paths(tmp_path: Path) -> N
     answer = parsed_below(python, home, session, SPARK_JOB_ARTIFACT_UUID="f00d")
     assert "option basePath is '.', a relative path" in answer["error"]
     assert "expected an absolute path" in answer["error"]
-    # Without a session of Spark Connect the JVM starts workers in its own directory.
+    # Outside of Spark Connect, the JVM starts workers in its own directory.
     assert parsed_below(python, home, session)["paths"] == [f"{session}/t", f"{session}/a*/b", "/x"]
 
 

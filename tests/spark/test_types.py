@@ -202,7 +202,7 @@ def cast(array: pa.Array, kind: T.DataType, **keywords: Any) -> pa.Array:
 def test_arrow_types_are_converted_to_sparks(array: pa.Array, kind: T.DataType, expected: list[Any]) -> None:
     assert cast(array, kind).to_pylist() == expected
     doubled = pa.concat_arrays([array, array]) if not isinstance(array, pa.ExtensionArray) else None
-    if doubled is not None:  # a slice: its children begin before it does
+    if doubled is not None:  # a slice, whose child arrays start before it
         assert cast(doubled.slice(1, len(array)), kind).to_pylist() == (expected + expected)[1 : 1 + len(array)]
 
 
