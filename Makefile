@@ -21,7 +21,7 @@ BUILD_STAMP := $(VENV)/.build-stamp
 BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jar demo test test-matrix lint bench wheel verify-wheel clean java
+.PHONY: help setup jar demo test test-core test-all test-matrix lint bench wheel verify-wheel clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -61,7 +61,13 @@ demo: IF_POSSIBLE := --optional # without a JDK, the demo shows the Python data 
 demo: $(STAMP) java $(JAR) ## Look up rows in an event log by Spark and by pyarrow, and compare with spark.read.parquet
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(STAMP) java $(JAR) ## Run the tests; ARGS go to pytest: make test ARGS="-k timestamp"
+test: $(STAMP) java $(JAR) ## Run the tests that are not slow; ARGS go to pytest: make test ARGS="-k timestamp"
+	@$(BIN)/python $(PYTEST) -m "not slow" $(ARGS)
+
+test-core: $(STAMP) ## Run the tests that need no Java
+	@$(BIN)/python $(PYTEST) -m "not spark and not jar" $(ARGS)
+
+test-all: $(STAMP) java $(JAR) ## Run all tests
 	@$(BIN)/python $(PYTEST) $(ARGS)
 
 test-matrix: $(MATRIX:%=test-on-%) ## Run the tests of the jar, unchanged, on PySpark 4.1 and 4.2
