@@ -158,7 +158,7 @@ def test_a_partition_column_keeps_its_position_in_the_file() -> None:
 
 
 def test_names_that_differ_only_by_case_are_ambiguous() -> None:
-    assert resolve(["a", "A"], "A", case_sensitive=True) == 1
+    assert resolve(["a", "A"], "A", case_sensitive=True) == "A"
     with pytest.raises(UnsupportedError, match="'a', 'A'"):
         resolve(["a", "A"], "a", case_sensitive=False)
 

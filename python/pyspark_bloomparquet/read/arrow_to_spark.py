@@ -51,20 +51,18 @@ def to_spark_batch(
     with `path`.
     """
     target = arrow_schema(schema)
-    constants = list(partition_values)
     columns = []
     for field, arrow_field in zip(schema.fields, target, strict=True):
-        constant = resolve(constants, field.name, case_sensitive=case_sensitive)
-        at = None if constant is not None else resolve(batch.schema.names, field.name, case_sensitive=case_sensitive)
+        partition = resolve(partition_values, field.name, case_sensitive=case_sensitive)
         label = f"{path}: column {field.name}" if path else f"column {field.name}"
-        if constant is not None:
-            column = _repeat(partition_values[constants[constant]], arrow_field.type, batch.num_rows)
-        elif at is None:
-            column = pa.nulls(batch.num_rows, arrow_field.type)
-        else:
-            column = convert(batch.column(at), field.dataType, arrow_field.type, label, case_sensitive)
-            if batch.schema.names[at] in legacy_calendar:
+        if partition is not None:
+            column = _repeat(partition_values[partition], arrow_field.type, batch.num_rows)
+        elif (name := resolve(batch.schema.names, field.name, case_sensitive=case_sensitive)) is not None:
+            column = convert(batch.column(name), field.dataType, arrow_field.type, label, case_sensitive)
+            if name in legacy_calendar:
                 _require_gregorian(column, label)
+        else:
+            column = pa.nulls(batch.num_rows, arrow_field.type)
         if not arrow_field.nullable and column.null_count:
             raise UnsupportedError(f"{label} has nulls, but the schema declares it NOT NULL; make the field nullable")
         columns.append(column)
@@ -162,12 +160,12 @@ def _convert_struct(
     names = [field.name for field in array.type]
     children = []
     for field, arrow_field in zip(kind.fields, target, strict=True):
-        at = resolve(names, field.name, case_sensitive=case_sensitive)
+        name = resolve(names, field.name, case_sensitive=case_sensitive)
         inner = f"{label}.{field.name}"
         child = (
             pa.nulls(len(array), arrow_field.type)
-            if at is None
-            else convert(array.field(at), field.dataType, arrow_field.type, inner, case_sensitive)
+            if name is None
+            else convert(array.field(name), field.dataType, arrow_field.type, inner, case_sensitive)
         )
         if not arrow_field.nullable and pc.any(pc.and_(array.is_valid(), child.is_null())).as_py():
             raise UnsupportedError(f"{inner} has nulls, but the schema declares it NOT NULL; make the field nullable")

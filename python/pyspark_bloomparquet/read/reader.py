@@ -142,12 +142,11 @@ class BloomParquetReader(DataSourceReader):
         for a field of a struct, if the first file has no column of that name.
         """
         inferred = {field.name: field.dataType for field in listing.partition_fields}
-        partitions, stored = list(inferred), listing.column_names
         kept = []
         for field in self.schema.fields:
-            at = resolve(partitions, field.name, case_sensitive=self.options.case_sensitive)
-            is_retyped = at is not None and inferred[partitions[at]] != field.dataType
-            if not is_retyped and ("." not in field.name or field.name in stored):
+            partition = resolve(inferred, field.name, case_sensitive=self.options.case_sensitive)
+            is_retyped = partition is not None and inferred[partition] != field.dataType
+            if not is_retyped and ("." not in field.name or field.name in listing.column_names):
                 kept.append(field)
         return StructType(kept)
 

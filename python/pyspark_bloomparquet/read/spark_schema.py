@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
@@ -111,15 +111,14 @@ def partition_field(name: str, kind: pa.DataType) -> T.StructField:
     return T.StructField(name, from_arrow_type(kind), True)
 
 
-def resolve(names: Sequence[str], name: str, *, case_sensitive: bool) -> int | None:
-    """The position in `names` of the one that Spark means by `name`; None if there is none. UnsupportedError if there
-    are several, which differ only by case."""
-    wanted = fold(name, case_sensitive)
-    positions = [i for i, candidate in enumerate(names) if fold(candidate, case_sensitive) == wanted]
-    if len(positions) > 1:
-        several = listed(repr(names[i]) for i in positions)
+def resolve(names: Iterable[str], name: str, *, case_sensitive: bool) -> str | None:
+    """The one of `names` that Spark finds by `name`, or None. UnsupportedError if there are several that differ only by
+    case."""
+    matches = [each for each in names if fold(each, case_sensitive) == fold(name, case_sensitive)]
+    if len(matches) > 1:
+        several = listed(map(repr, matches))
         raise UnsupportedError(f"column {quoted(name)} is ambiguous: there are {several}; set the option caseSensitive")
-    return positions[0] if positions else None
+    return matches[0] if matches else None
 
 
 def _nullable(kind: T.DataType) -> T.DataType:

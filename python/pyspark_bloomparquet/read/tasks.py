@@ -120,9 +120,7 @@ class _File:
         return mask(self._where, tested, timezone=zone, case_sensitive=self._options.case_sensitive)
 
     def _find(self, names: Iterable[str], name: str) -> str | None:
-        candidates = list(names)
-        i = resolve(candidates, name, case_sensitive=self._options.case_sensitive)
-        return None if i is None else candidates[i]
+        return resolve(names, name, case_sensitive=self._options.case_sensitive)
 
     def _partition(self, name: str) -> str | None:
         """The name in the directories of the partition column `name`; None if it is not a partition column."""
