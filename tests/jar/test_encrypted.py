@@ -284,6 +284,6 @@ def test_nothing_that_spark_tells_of_a_query_has_a_key_in_it(
     text = text_below(tmp_path) + "".join(told)
     assert "PlannedBy" in text
     assert "numRowGroupsSkippedByBloomFilter" in text or "row groups skipped by Bloom filter" in text
-    assert "What is encrypted: " in text, "what did not open was warned of"
+    assert "Encrypted data: " in text, "a warning says what could not be decrypted"
     assert reveals(text, *keys, spark_kms.WRONG_KEY, SECRET.encode()) == []
     assert reveals(f"{keys[0].hex()} {keys[1]!r}", *keys[:2]), "the search finds what there is"

@@ -24,7 +24,7 @@ from bloomparquet.planning import planner
 from bloomparquet.query import predicate as p
 from bloomparquet.storage.files import open_storage
 from pyspark_bloomparquet.jar import planner_worker
-from pyspark_bloomparquet.jar.planner_worker import parse_listing, present, ranges, summarize
+from pyspark_bloomparquet.jar.planner_worker import parse_listing, ranges, refresh, summarize
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_reader_types, write_frame
 from tests.support import files
 from tests.support.core import Field, edit_footer
@@ -213,7 +213,7 @@ def test_a_footer_with_odd_extents_loses_no_row_group_that_spark_would_read(
     shift(path, group, offset, size)
     for wanted in range(4):
         found = plan_of(path, p.Eq("id", 10 * wanted))
-        answer, body = summarize(found, [])
+        answer, body = summarize(found)
         assert answer["plan"]["numRowGroupsTotal"] == answer["plan"]["numRowGroupsRead"] + 3 or found.kept > 1
         if answer["plan"]["numFilesNotUnderstood"]:
             file, start, length = ranges_in(answer, body)
@@ -240,13 +240,12 @@ def test_a_file_that_is_not_understood_is_read_whole(tmp_path: Path) -> None:
     bad = tmp_path / "b.parquet"
     bad.write_bytes(b"PAR1" + b"\xff" * 50 + b"PAR1")
     dataset = parse_listing(listing_of(good, bad, tmp_path / "a.parquet"), 3)
-    answer, body = summarize(planner.plan_dataset(dataset, p.Eq("id", 3), LENIENT), ["beware"])
+    answer, body = summarize(planner.plan_dataset(dataset, p.Eq("id", 3), LENIENT))
     file, start, length = ranges_in(answer, body)
     assert file == [0, 1, 2]
     assert (start[1], length[1]) == (0, bad.stat().st_size)
     assert answer["plan"]["numFilesNotUnderstood"] == 1
     assert answer["plan"]["rows"] == -1, "nobody knows how many rows such a file has"
-    assert "beware" in answer["plan"]["warnings"]
 
 
 def test_the_planner_starts_without_spark() -> None:
@@ -299,9 +298,9 @@ def test_paths_of_other_storages_are_taken_as_they_are_written(
 def test_files_are_planned_as_they_are_and_not_as_they_were_listed(tmp_path: Path) -> None:
     paths = [files.write(tmp_path / name, {"id": [1, 2, 3]}, ["id"]) for name in ("a.parquet", "b.parquet")]
     listed = parse_listing(listing_of(*paths), 2)
-    assert planner.plan(present(listed), p.Eq("id", 9)).kept == 0
+    assert planner.plan(refresh(listed), p.Eq("id", 9)).kept == 0
     files.write(tmp_path / "b.parquet", {"id": [9, 10, 11, 12]}, ["id"])
-    answer, body = summarize(planner.plan(present(listed), p.Eq("id", 9)), [])
+    answer, body = summarize(planner.plan(refresh(listed), p.Eq("id", 9)))
     file, _, _ = ranges_in(answer, body)
     assert (file, answer["plan"]["numFilesNotUnderstood"], answer["plan"]["rows"]) == ([1], 0, 4)
     assert answer["versions"] == 2
@@ -314,4 +313,4 @@ def test_files_are_planned_as_they_are_and_not_as_they_were_listed(tmp_path: Pat
     ]
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.parquet"):
-        present(listed)
+        refresh(listed)

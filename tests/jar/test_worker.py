@@ -123,8 +123,8 @@ def test_requests_at_once_are_each_answered(planner: Planner, lake: list[Path]) 
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"version": 1}, "speaks version 1"),
-        ({"version": None}, "speaks version None"),
+        ({"version": 1}, "has version 1"),
+        ({"version": None}, "has version None"),
         ({"predicate": None}, ""),
         ({"format": "csv"}, "format 'csv'"),
         ({"predicate": {"op": "like", "column": ["id"]}}, "does not know"),
