@@ -23,17 +23,17 @@ def default(name: str) -> object:
 
 
 CONSTANTS = {
-    "NEARLY": TOLERANCE,
-    "USELESS": ShrinkFilters().drop_above,
-    "LEAST_BYTES": BYTES_PER_BLOCK,
-    "MOST_BYTES": MAX_BLOCKS * BYTES_PER_BLOCK,
+    "FPP_TOLERANCE": TOLERANCE,
+    "USELESS_FPP": ShrinkFilters().drop_above,
+    "MIN_BYTES": BYTES_PER_BLOCK,
+    "MAX_BYTES": MAX_BLOCKS * BYTES_PER_BLOCK,
     "DEFAULT_FPP": default("bloomFpp"),
     "DEFAULT_MAX_BYTES": default("bloomMaxBytes"),
     "DEFAULT_CACHE_MAX_BYTES": default("cacheMaxBytes"),
     "DEFAULT_TIMEOUT": default("planningTimeout"),
     "DEFAULT_MAX_FILES": int(str(default("maxFilesPlannedOnDriver"))),
     "VERSION": planner_worker.VERSION,
-    "LARGEST_FRAME": protocol._LARGEST,
+    "MAX_FRAME_BYTES": protocol._LARGEST,
 }
 
 
