@@ -1,4 +1,4 @@
-"""A file whose footer is beyond the planner's limits is read whole, by Spark itself."""
+"""A file whose footer exceeds the planner's limits is read whole by Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IDS = [i * 7919 % 1009 for i in range(1009)]
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """Two files of the same rows; the second has far more pairs of metadata than any real file."""
+    """Two files with equal rows. The second has far more key-value metadata than any real file."""
     pairs = {f"key {i}": "x" for i in range(60_000)}
     files.write(tmp_path / "t" / "a.parquet", {"id": IDS}, ["id"], rows_per_group=100)
     table = pa.table({"id": IDS}).replace_schema_metadata(pairs)
@@ -24,13 +24,13 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-def test_its_rows_are_found_and_other_files_are_pruned(readers: Readers, lake: Path) -> None:
+def test_a_huge_footer_is_read_whole_and_others_pruned(readers: Readers, lake: Path) -> None:
     ran = run(readers.jar(lake).where("id = 7"))
     assert ran.rows == ["(7,)", "(7,)"]
     assert (ran.plan.planned, ran.plan.total, ran.plan.kept, ran.plan.whole_files) == (True, 11, 1, 1)
 
 
-def test_without_the_jar_it_is_an_error_and_never_passed_over(jar_spark: SparkSession, lake: Path) -> None:
+def test_without_the_jar_a_huge_footer_is_an_error(jar_spark: SparkSession, lake: Path) -> None:
     for ignore in ("false", "true"):
         reader = jar_spark.read.format("bloomparquet_python").option("ignoreCorruptFiles", ignore).schema("id BIGINT")
         with pytest.raises(Exception, match=r"b\.parquet: the footer .* more than 65,540 values"):

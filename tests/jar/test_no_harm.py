@@ -1,4 +1,4 @@
-"""Whatever happens to the planner, rows are those of ``spark.read.parquet``, and it is said once what happened."""
+"""Whatever happens to the planner, rows equal those of ``spark.read.parquet``, and one warning says what happened."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _names = itertools.count()
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Four files of one row group each; only filters tell them apart."""
+    """Four files of one row group each. Only filters can tell them apart."""
     root = tmp_path_factory.mktemp("harm")
     for i in range(4):
         files.write(root / f"{i}.parquet", {"id": [i + 4 * (row * 7 % 20) for row in range(20)]}, ["id"], fpp=1e-4)
@@ -35,7 +35,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @contextmanager
 def warnings(readers: Readers) -> Iterator[list[str]]:
-    """What is logged as `bloomparquet` meanwhile; filled when the block ends."""
+    """The lines logged as `bloomparquet` in the block; filled when it ends."""
     jvm: Any = readers.spark._jvm
     log4j = jvm.org.apache.logging.log4j
     stream = jvm.java.io.StringWriter()
@@ -47,17 +47,17 @@ def warnings(readers: Readers) -> Iterator[list[str]]:
     before = logger.getLevel()
     log4j.core.config.Configurator.setLevel("bloomparquet", log4j.Level.WARN)
     logger.addAppender(appender)
-    found: list[str] = []
+    lines: list[str] = []
     try:
-        yield found
+        yield lines
     finally:
         logger.removeAppender(appender)
         log4j.core.config.Configurator.setLevel("bloomparquet", before)
-        found += stream.toString().splitlines()
+        lines += stream.toString().splitlines()
 
 
 def unplanned(readers: Readers, path: str | Path, **options: Any) -> tuple[ScanSummary, list[int]]:
-    """Ask for a row twice: right rows, nothing skipped. What was planned for the last, and its metric of failures."""
+    """Look for a row twice, and assert that nothing is skipped. Returns the last plan and its failure metric."""
     for _ in range(2):
         frame = readers.jar(path, **options).where("id = 6")
         ran = run(frame)
@@ -95,33 +95,33 @@ BROKEN = {
 def test_a_program_that_is_no_planner(readers: Readers, path: str, tmp_path: Path, case: str) -> None:
     text, message = BROKEN[case]
     program = str(tmp_path / "missing") if text is None else script(tmp_path, text)
-    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: program}):
+    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: program}):
         plan, failures = unplanned(readers, path, planningTimeout="20s")
     assert message in plan.reason
     assert failures == [1]
-    assert len(said) == 1, said
-    assert program in said[0]
-    assert "everything is read, as by spark.read.parquet" in said[0]
+    assert len(lines) == 1, lines
+    assert program in lines[0]
+    assert "everything is read, as by spark.read.parquet" in lines[0]
 
 
 def test_a_python_without_this_package(readers: Readers, path: str, tmp_path: Path) -> None:
     program = script(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
-    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: program, PATH: ""}):
+    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: program, PATH: ""}):
         plan, _ = unplanned(readers, path)
     assert (
         "check that this Python can import pyspark_bloomparquet, or name another in spark.bloomparquet.python"
         in plan.reason
     )
-    assert len(said) == 1
+    assert len(lines) == 1
 
 
 @pytest.mark.parametrize(
     ("text", "values"),
     [
         ("exec sleep 60", 1),
-        ("exec sleep 60", 20_000),  # more than a pipe holds, and nobody reads it
+        ("exec sleep 60", 20_000),  # larger than a pipe's buffer
         ("printf 12; exec sleep 60", 1),
-        ("echo 1234; exec sleep 60", 1),  # a length of 800 MiB
+        ("echo 1234; exec sleep 60", 1),  # parsed as a length of 800 MiB
     ],
 )
 def test_a_program_that_never_answers(readers: Readers, path: str, tmp_path: Path, text: str, values: int) -> None:
@@ -135,13 +135,13 @@ def test_a_program_that_never_answers(readers: Readers, path: str, tmp_path: Pat
         assert "took longer than planningTimeout, 300 ms" in str(run(frame).plan.reason)
 
 
-def test_a_plan_that_comes_too_late_is_ready_for_the_next_query(readers: Readers, path: str, tmp_path: Path) -> None:
+def test_a_late_plan_serves_the_next_query(readers: Readers, path: str, tmp_path: Path) -> None:
     program = script(tmp_path, f'sleep 1.5; exec "{sys.executable}" "$@"')
-    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: program}):
+    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: program}):
         unplanned(readers, path, planningTimeout="200ms")
         plan = run(readers.jar(path, planningTimeout="30s").where("id = 6")).plan
     assert (plan.planned, plan.kept) == (True, 1)
-    assert len(said) == 1
+    assert len(lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -154,12 +154,14 @@ def test_a_plan_that_comes_too_late_is_ready_for_the_next_query(readers: Readers
     ],
     ids=str,
 )
-def test_what_was_not_wanted_is_no_failure(readers: Readers, path: str, options: dict[str, str], reason: str) -> None:
-    with warnings(readers) as said:
+def test_planning_that_was_not_wanted_is_no_failure(
+    readers: Readers, path: str, options: dict[str, str], reason: str
+) -> None:
+    with warnings(readers) as lines:
         plan, failures = unplanned(readers, path, **options)
     assert reason in plan.reason
     assert failures == [0]
-    assert said == []
+    assert lines == []
     for allowed in ({"maxFilesPlannedOnDriver": "4"}, {"maxFilesPlannedOnDriver": "3", "planning": "driver"}):
         assert run(readers.jar(path, **allowed).where("id = 6")).plan.kept == 1
 
@@ -168,21 +170,19 @@ def test_what_was_not_wanted_is_no_failure(readers: Readers, path: str, options:
     ("option", "value", "expected"),
     [*WRONG_VALUES, *(("planningTimeout", text, "a duration as Spark writes them") for text in ("soon", "0s"))],
 )
-def test_a_wrong_value_of_an_option_is_an_error_that_names_it(
-    readers: Readers, path: str, option: str, value: str, expected: str
-) -> None:
+def test_a_wrong_option_value_is_an_error(readers: Readers, path: str, option: str, value: str, expected: str) -> None:
     with pytest.raises(Exception, match=rf"option {option} is '{value}'; expected {expected}"):
         readers.jar(path, **{option: value}).where("id = 6").collect()
 
 
 def test_storage_that_the_planner_cannot_open(readers: Readers, path: str) -> None:
-    with warnings(readers) as said:
+    with warnings(readers) as lines:
         hadoop = readers.spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
         hadoop.set("fs.viewfs.mounttable.harm.link./data", Path(path).as_uri())
         plan, failures = unplanned(readers, "viewfs://harm/data")
     assert failures == [1]
     assert "viewfs" in plan.reason
-    assert len(said) == 1
+    assert len(lines) == 1
 
 
 def test_a_damaged_file_among_good_ones(readers: Readers, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_damaged_file_among_good_ones(readers: Readers, tmp_path: Path) -> Non
         assert texts(ours) == texts(theirs)
 
 
-def test_files_that_go_away_after_they_were_listed(readers: Readers, tmp_path: Path) -> None:
+def test_files_deleted_after_listing(readers: Readers, tmp_path: Path) -> None:
     for ignore in ("true", "false"):
         for i in range(3):
             files.write(tmp_path / f"{i}.parquet", {"id": [i, 7]}, ["id"], fpp=1e-4)

@@ -1,4 +1,4 @@
-"""A planner that is killed, stopped, slow or cannot start: every query has its rows, and the next one a plan."""
+"""A planner that is killed, stopped, slow or cannot start: every query has its rows, and a later one a plan."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.support import files
 from tests.support.scenarios import Readers, run
 from tests.support.spark import application_conf
 
-PATIENT = "10min"  # a query that waits for so long fails its test by taking that long
+PATIENT = "10min"  # a query that waits this long fails its test
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Four files of one row group each; only filters tell them apart."""
+    """Four files of one row group each. Only filters can tell them apart."""
     root = tmp_path_factory.mktemp("life")
     for i in range(4):
         files.write(root / f"{i}.parquet", {"id": [i + 4 * (row * 7 % 20) for row in range(20)]}, ["id"], fpp=1e-4)
@@ -28,7 +28,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Interpreter:
-    """A program that notes its process id each time it is started, and then is what `text` says of that start."""
+    """A program that records its process id at each start, and then runs the text for that start."""
 
     def __init__(self, folder: Path, text: str = "") -> None:
         self._noted = folder / "started"
@@ -54,17 +54,17 @@ def reasons(readers: Readers, path: str) -> str:
 
 def test_a_planner_killed_while_it_starts_is_replaced(readers: Readers, path: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, "[ $n -gt 1 ] || kill -KILL $$")
-    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: interpreter.program}):
+    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: interpreter.program}):
         reason = reasons(readers, path)
         assert "was killed by signal 9" in reason
         assert f"process {interpreter.started()[0]})" in reason
         assert "import" not in reason
         planned(readers, path)
     assert len(interpreter.started()) == 2
-    assert len(said) == 1, said
+    assert len(lines) == 1, lines
 
 
-def test_planners_that_are_always_killed_are_not_always_started(readers: Readers, path: str, tmp_path: Path) -> None:
+def test_a_planner_killed_twice_is_not_restarted_at_once(readers: Readers, path: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, "kill -SEGV $$")
     with application_conf(readers.spark, {PYTHON: interpreter.program}):
         for _ in range(3):
@@ -73,13 +73,13 @@ def test_planners_that_are_always_killed_are_not_always_started(readers: Readers
     assert len(interpreter.started()) == 2
 
 
-def test_a_failing_import_is_shown_and_not_tried_again(readers: Readers, path: str, tmp_path: Path) -> None:
+def test_a_failed_import_is_reported_and_not_retried(readers: Readers, path: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
-    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: interpreter.program, PATH: ""}):
+    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: interpreter.program, PATH: ""}):
         plan, failures = unplanned(readers, path, planningTimeout=PATIENT)
     assert "exited with code 1: ModuleNotFoundError: No module named 'pyspark_bloomparquet'" in str(plan.reason)
     assert failures == [1]
-    assert len(said) == len(interpreter.started()) == 1
+    assert len(lines) == len(interpreter.started()) == 1
 
 
 def test_the_last_line_of_stderr_is_bounded(readers: Readers, path: str, tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_the_last_line_of_stderr_is_bounded(readers: Readers, path: str, tmp_pat
     assert "exited with code 7: the é end; can that Python" in str(plan.reason)
 
 
-def test_a_program_that_does_not_read(readers: Readers, path: str, tmp_path: Path) -> None:
-    among = ", ".join(map(str, range(1000, 21_000)))  # more than a pipe holds
+def test_a_program_that_does_not_read_requests(readers: Readers, path: str, tmp_path: Path) -> None:
+    among = ", ".join(map(str, range(1000, 21_000)))  # larger than a pipe's buffer
     with application_conf(readers.spark, {PYTHON: script(tmp_path, "exec <&-; exec sleep 60")}):
         ran = run(readers.jar(path, planningTimeout=PATIENT).where(f"id IN (6, {among})"))
     assert ran.rows == ["(6,)"]
@@ -100,19 +100,19 @@ def test_a_program_that_does_not_read(readers: Readers, path: str, tmp_path: Pat
 
 
 def test_queries_do_not_wait_for_a_stopped_planner(readers: Readers, path: str, tmp_path: Path) -> None:
-    """It is ended after a few seconds; what the queries wait for otherwise is their planningTimeout."""
+    """The watchdog kills it after a few seconds, long before planningTimeout."""
     interpreter = Interpreter(tmp_path)
-    with warnings(readers) as said, application_conf(readers.spark, {PYTHON: interpreter.program}):
+    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: interpreter.program}):
         planned(readers, path)
         (first,) = interpreter.started()
         os.kill(first, signal.SIGSTOP)
         with ThreadPoolExecutor(4) as threads:
-            told = list(threads.map(lambda _: reasons(readers, path), range(4)))
-        assert all("gave no sign of life for" in each for each in told), told
-        assert all("was it stopped?" in each for each in told), told
+            reasons_of_all = list(threads.map(lambda _: reasons(readers, path), range(4)))
+        assert all("gave no sign of life for" in each for each in reasons_of_all), reasons_of_all
+        assert all("was it stopped?" in each for each in reasons_of_all), reasons_of_all
         planned(readers, path)
     assert len(interpreter.started()) == 2
-    assert len(said) == 1, said
+    assert len(lines) == 1, lines
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
 
@@ -129,14 +129,14 @@ planner_worker.main()
 """
 BUSY = """
     began = time.monotonic()
-    sum(itertools.repeat(1, 10 ** 7))  # one call holds Python's global lock until it returns
+    sum(itertools.repeat(1, 10 ** 7))  # one call that holds Python's global lock
     sum(itertools.repeat(1, int(10 ** 7 * 13 / (time.monotonic() - began))))
 """
 
 
 @pytest.mark.parametrize("how", ["waits", "holds the global lock", "starts slowly"])
-def test_a_slow_planner_is_not_ended(readers: Readers, path: str, tmp_path: Path, how: str) -> None:
-    """Each is slower than a stopped planner may be silent."""
+def test_a_slow_planner_is_not_killed(readers: Readers, path: str, tmp_path: Path, how: str) -> None:
+    """Each planner is slower than the limit for a stopped one."""
     text = "sleep 10"
     if how != "starts slowly":
         program = tmp_path / "slow.py"

@@ -1,4 +1,4 @@
-"""Row groups are read where parquet-java takes them to be, whatever footers say that nobody needs for decoding."""
+"""Row groups are read at parquet-java's offsets, whatever the optional offsets in the footer say."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from bloomparquet.parquet.metadata.file_tail import MAGIC, TRAILER
-from bloomparquet.parquet.thrift import struct as thrift
-from bloomparquet.parquet.thrift.definitions import FileMetaData
+from bloomparquet.parquet.thrift.definitions import FileMetaData, RowGroup
 from bloomparquet.parquet.thrift.reader import read_struct
-from bloomparquet.parquet.thrift.struct import ThriftStruct
 from bloomparquet.parquet.thrift.writer import write_struct
 from pyspark_bloomparquet import last_plan
 from tests.support.scenarios import Readers
@@ -23,25 +21,26 @@ from tests.support.spark import conf, rows
 GROUPS, ROWS = 4, 100
 
 
-def dictionaries_at(group: ThriftStruct, offset: int) -> None:
-    for chunk in group[1]:
-        chunk[3].put(11, thrift.I64, offset)
+def set_dictionaries(group: RowGroup, offset: int) -> None:
+    for chunk in group.columns:
+        assert chunk.meta_data is not None
+        chunk.meta_data.dictionary_page_offset = offset
 
 
-ODD: dict[str, Callable[[int, ThriftStruct], None]] = {
-    "dictionaries at byte 0, where there are none": lambda i, group: dictionaries_at(group, 0),
-    "the same in one row group": lambda i, group: dictionaries_at(group, 0) if i == 2 else None,
-    "dictionaries behind the data": lambda i, group: dictionaries_at(group, 1 << 40),
-    "no sizes": lambda i, group: group.drop(6),
-    "sizes of 0": lambda i, group: group.put(6, thrift.I64, 0),
-    "sizes of 1": lambda i, group: group.put(6, thrift.I64, 1),
-    "other places": lambda i, group: group.put(5, thrift.I64, 1 << 20),
-    "no places": lambda i, group: group.drop(5),
+ODD: dict[str, Callable[[int, RowGroup], None]] = {
+    "dictionaries at byte 0, where there are none": lambda i, group: set_dictionaries(group, 0),
+    "one row group with dictionaries at byte 0": lambda i, group: set_dictionaries(group, 0) if i == 2 else None,
+    "dictionaries behind the data": lambda i, group: set_dictionaries(group, 1 << 40),
+    "no sizes": lambda i, group: setattr(group, "total_compressed_size", None),
+    "sizes of 0": lambda i, group: setattr(group, "total_compressed_size", 0),
+    "sizes of 1": lambda i, group: setattr(group, "total_compressed_size", 1),
+    "other offsets": lambda i, group: setattr(group, "file_offset", 1 << 20),
+    "no offsets": lambda i, group: setattr(group, "file_offset", None),
 }
-"""What is done to the metadata of each row group."""
+"""How the metadata of each row group is edited."""
 
 
-def write(path: Path, file: int, change: Callable[[int, ThriftStruct], None]) -> None:
+def write(path: Path, file: int, change: Callable[[int, RowGroup], None]) -> None:
     ids = range(1_000 * file, 1_000 * file + GROUPS * ROWS)
     pq.write_table(
         pa.table({"id": ids, "text": [f"t{i}" for i in ids]}), path, row_group_size=ROWS, use_dictionary=False
@@ -49,7 +48,7 @@ def write(path: Path, file: int, change: Callable[[int, ThriftStruct], None]) ->
     data = path.read_bytes()
     size = int.from_bytes(data[-TRAILER:-4], "little") + TRAILER
     footer, _ = read_struct(data[-size:-TRAILER], FileMetaData)
-    for i, group in enumerate(footer[4]):
+    for i, group in enumerate(footer.row_groups):
         change(i, group)
     raw = write_struct(footer)
     path.write_bytes(data[:-size] + raw + len(raw).to_bytes(4, "little") + MAGIC)
@@ -64,7 +63,7 @@ def test_row_groups_of_odd_footers_are_read_one_by_one(readers: Readers, tmp_pat
         assert len(rows(readers.oracle(tmp_path))) == GROUPS * ROWS * len(ODD)
         wheres = [f"id IN ({', '.join(str(i) for (i,) in ids)})" for ids in expected]
         frame = reduce(DataFrame.unionAll, [readers.jar(tmp_path).where(where).select("id") for where in wheres])
-        found = {i for (i,) in rows(frame)}
-        assert [i for ids in expected for (i,) in ids if i not in found] == []
+        returned = {i for (i,) in rows(frame)}
+        assert [i for ids in expected for (i,) in ids if i not in returned] == []
     for plan in last_plan(frame):
         assert plan.skipped.total() == (GROUPS - 1) * len(ODD)
