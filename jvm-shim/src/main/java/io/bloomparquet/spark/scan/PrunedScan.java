@@ -12,7 +12,6 @@ import io.bloomparquet.spark.planner.PredicateText;
 import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
@@ -20,6 +19,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalLong;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.FieldReference$;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -111,19 +111,14 @@ public final class PrunedScan
     if (runtime.length == 0) {
       return planned();
     }
-    List<Predicate> onPartitions = new ArrayList<>();
     JsonNode translated = predicates.ofAll(runtime);
-    for (Predicate each : runtime) {
-      if (RuntimePartitionFilter.concerns(each, files.readPartitionSchema())) {
-        onPartitions.add(each);
-      }
-    }
+    List<Expression> onPartitions = RuntimePartitionFilter.translate(runtime, files.fileIndex().partitionSchema());
     if (translated == null && onPartitions.isEmpty()) {
       return planned();
     }
-    // Not by way of `latest`, which another execution may set.
-    PlannedFiles plan =
-        PlannedFiles.plan(files, session, options, predicates, PlannerPredicate.and(predicate, translated), onPartitions);
+    JsonNode both = PlannerPredicate.and(predicate, translated);
+    // Does not return `latest`, which another execution may set.
+    PlannedFiles plan = PlannedFiles.plan(files, session, options, predicates, both, onPartitions);
     latest = plan;
     return plan;
   }

@@ -68,14 +68,14 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   PrunedTable(TableDefinition definition) {
     super(
         definition.session(),
-        TablePaths.without(definition.options()),
-        Scala.seq(TablePaths.of(definition.options())),
+        TableDefinition.withoutPaths(definition.options()),
+        Scala.seq(definition.paths()),
         Option.apply(definition.schema()));
     this.definition = definition;
     session = definition.session();
-    properties = TablePaths.without(definition.properties()).asCaseSensitiveMap();
-    options = TablePaths.without(definition.options());
-    paths = TablePaths.of(definition.options());
+    properties = TableDefinition.withoutPaths(definition.properties()).asCaseSensitiveMap();
+    options = TableDefinition.withoutPaths(definition.options());
+    paths = definition.paths();
     given = definition.schema();
     declared = definition.partitioning();
     scanOptions =
@@ -235,7 +235,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
 
   /** @param merged the options of the table and of the query */
   private ScanOptions scanOptions(CaseInsensitiveStringMap merged) {
-    if (TablePaths.without(merged).equals(options)) {
+    if (TableDefinition.withoutPaths(merged).equals(options)) {
       return scanOptions;
     }
     if (!Objects.equals(merged.get(WHERE), options.get(WHERE))) {
@@ -307,9 +307,8 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     throwDeferredError();
     OptionNames.check(format(), info.options().asCaseSensitiveMap());
-    Map<String, String> merged =
-        OptionLayers.of(
-            options.asCaseSensitiveMap(), TablePaths.without(info.options()).asCaseSensitiveMap());
+    Map<String, String> added = TableDefinition.withoutPaths(info.options()).asCaseSensitiveMap();
+    Map<String, String> merged = OptionLayers.of(options.asCaseSensitiveMap(), added);
     return new FileWrite(format().source(), paths, partitioning(), merged);
   }
 
