@@ -41,8 +41,8 @@ import scala.Option;
  * A data source that Spark finds by a name such as {@code bloomparquet}. It creates tables whose scans are planned.
  *
  * <p>It is also one of Spark's file formats: Spark's own code writes, streams, and runs {@code SELECT … FROM
- * bloomparquet.`path`}. It is deliberately no {@code FileDataSourceV2}: Spark replaces the catalog tables of such a provider
- * by plain ones, which would not be planned.
+ * bloomparquet.`path`}. It is deliberately no {@code FileDataSourceV2}: Spark replaces the catalog tables of such a
+ * provider by plain ones, which would not be planned.
  */
 interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, StreamSinkProvider {
 

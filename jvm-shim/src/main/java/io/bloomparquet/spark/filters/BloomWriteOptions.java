@@ -11,12 +11,13 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
 
 /**
- * The Bloom filters of a Parquet write: {@code bloomColumns="user_id,address.city"} or {@code *}, {@code bloomFpp=0.01},
- * {@code bloomMaxBytes=16m}. We make the filters, each of the right size for its row group ({@link BloomWriteSupport}).
+ * The Bloom filters of a Parquet write: {@code bloomColumns="user_id,address.city"} or {@code *}, {@code
+ * bloomFpp=0.01}, {@code bloomMaxBytes=16m}. We make the filters, each of the right size for its row group ({@link
+ * BloomWriteSupport}).
  *
- * <p>parquet-java's options take precedence: with {@code parquet.bloom.filter.adaptive.enabled}, or for one column {@code
- * expected.ndv#user_id} or {@code candidates.number#user_id}, parquet-java makes the filters. It leaves them out where all
- * pages are dictionary encoded, so these columns are written without a dictionary.
+ * <p>parquet-java's options take precedence: with {@code parquet.bloom.filter.adaptive.enabled}, or for one column
+ * {@code expected.ndv#user_id} or {@code candidates.number#user_id}, parquet-java makes the filters. It leaves them out
+ * where all pages are dictionary encoded, so these columns are written without a dictionary.
  */
 public final class BloomWriteOptions implements FilterOptions {
   private static final String ENABLED = "parquet.bloom.filter.enabled";

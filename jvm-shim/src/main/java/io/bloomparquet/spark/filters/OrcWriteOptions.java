@@ -16,11 +16,12 @@ import org.apache.orc.TypeDescription;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The Bloom filters of an ORC write: {@code bloomColumns="user_id,address.city"} or {@code *}, and {@code bloomFpp=0.01}.
- * ORC's own writer makes them, one for each row group and column, sized for {@code orc.row.index.stride} distinct values.
+ * The Bloom filters of an ORC write: {@code bloomColumns="user_id,address.city"} or {@code *}, and {@code
+ * bloomFpp=0.01}. ORC's own writer makes them, one for each row group and column, sized for {@code
+ * orc.row.index.stride} distinct values.
  *
- * <p>ORC's options {@code orc.bloom.filter.columns} and {@code orc.bloom.filter.fpp} work too. Setting one thing in both
- * ways is an error.
+ * <p>ORC's options {@code orc.bloom.filter.columns} and {@code orc.bloom.filter.fpp} work too. Setting one thing in
+ * both ways is an error.
  */
 public final class OrcWriteOptions implements FilterOptions {
   private static final String COLUMNS = OrcConf.BLOOM_FILTER_COLUMNS.getAttribute();

@@ -24,19 +24,19 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 
 /**
- * A Python process that plans. There is one for each interpreter. It lives as long as this JVM, so that its cache serves
- * all sessions and queries. Spark's own Python workers would not do: they end after an idle minute, and serve one query at
- * a time.
+ * A Python process that plans. There is one for each interpreter. It lives as long as this JVM, so that its cache
+ * serves all sessions and queries. Spark's own Python workers would not do: they end after an idle minute, and serve
+ * one query at a time.
  *
- * <p>Requests and answers are frames on its standard input and output: the length of some JSON (int, big-endian), the JSON,
- * the length of some data, the data. An answer has the {@code id} of its request. Answers come in any order. While the
- * process works it also sends an empty frame every two seconds, as a sign of life. It ends with its input, so it cannot
- * outlive the JVM.
+ * <p>Requests and answers are frames on its standard input and output: the length of some JSON (int, big-endian), the
+ * JSON, the length of some data, the data. An answer has the {@code id} of its request. Answers come in any order.
+ * While the process works it also sends an empty frame every two seconds, as a sign of life. It ends with its input, so
+ * it cannot outlive the JVM.
  *
  * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process.
  * There are two exceptions. A process that exits before its first answer would do so again, for example for a missing
- * package: the next one starts 30 s later at the earliest. A process that was killed from outside says nothing about the
- * next one: the first two are replaced at once.
+ * package: the next one starts 30 s later at the earliest. A process that was killed from outside says nothing about
+ * the next one: the first two are replaced at once.
  */
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -203,8 +203,8 @@ final class PlannerProcess {
   }
 
   /**
-   * Ends the process when it hangs. Counts its own seconds instead of reading a clock: a pause of this JVM is no silence of
-   * the planner.
+   * Ends the process when it hangs. Counts its own seconds instead of reading a clock: a pause of this JVM is no
+   * silence of the planner.
    */
   private void watch() {
     long framesBefore = 0;

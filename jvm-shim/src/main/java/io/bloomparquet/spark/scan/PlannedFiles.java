@@ -190,8 +190,8 @@ final class PlannedFiles {
   }
 
   /**
-   * Adds the kept ranges of one file. Adjacent ranges are merged up to a task's size. Each split reads the footer again, so
-   * in a file with many ranges those with a small gap between them are merged too.
+   * Adds the kept ranges of one file. Adjacent ranges are merged up to a task's size. Each split reads the footer
+   * again, so in a file with many ranges those with a small gap between them are merged too.
    */
   private void addKept(
       FileStatusWithMetadata file, int first, int end, InternalRow values, long maxBytes, List<PartitionedFile> splits) {

@@ -40,8 +40,8 @@ import org.apache.spark.sql.types.StructType;
  * A scan that reads only what the planner keeps.
  *
  * <p>The plan by the query's own predicate is made when Spark first asks for sizes or partitions, and kept. Runtime
- * predicates belong to one {@link PrunedBatch}: Spark may execute a scan several times, and the predicates of one execution
- * must not prune another.
+ * predicates belong to one {@link PrunedBatch}: Spark may execute a scan several times, and the predicates of one
+ * execution must not prune another.
  */
 public final class PrunedScan
     implements SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {

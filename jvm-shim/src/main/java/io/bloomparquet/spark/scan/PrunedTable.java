@@ -42,8 +42,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 
 /**
- * A table of files whose scans are planned. Listing, partitions and schemas are those of Spark's {@link FileTable}, which
- * does nothing before it is used.
+ * A table of files whose scans are planned. Listing, partitions and schemas are those of Spark's {@link FileTable},
+ * which does nothing before it is used.
  */
 public abstract class PrunedTable extends FileTable implements SupportsMetadataColumns {
   private static final String WHERE = "where";
@@ -87,8 +87,8 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   }
 
   /**
-   * Returns what {@code check} returns. For a catalog table an error is deferred until rows are read or written, and null is
-   * returned: ALTER and DROP must be able to load the table.
+   * Returns what {@code check} returns. For a catalog table an error is deferred until rows are read or written, and
+   * null is returned: ALTER and DROP must be able to load the table.
    */
   private <T> T checked(Supplier<T> check) {
     try {
@@ -152,7 +152,9 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     TableLog.refuseReading(fileIndex(), options.asCaseSensitiveMap(), hadoopConf());
   }
 
-  /** Also resolves the option {@code where}: Spark asks for the schema at the load, so later settings do not affect it. */
+  /**
+   * Also resolves the option {@code where}: Spark asks for the schema at the load, so later settings do not affect it.
+   */
   @Override
   public synchronized StructType schema() {
     if (columns == null) {
@@ -168,8 +170,8 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   }
 
   /**
-   * The catalog's schema for a partitioned table; else the inferred one, with the metadata of the given columns, which Spark
-   * drops for partition columns.
+   * The catalog's schema for a partitioned table; else the inferred one, with the metadata of the given columns, which
+   * Spark drops for partition columns.
    */
   private StructType resolvedColumns() {
     if (!declaredPartitions().isEmpty()) {
