@@ -95,7 +95,7 @@ PRUNED = {
     "IN of a subquery": ("SELECT payload, id FROM f WHERE id IN (SELECT k FROM d WHERE name = 'n44')", 1),
     "EXISTS": ("SELECT id FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.id AND d.name = 'n44')", 1),
     "two keys": ("SELECT f.id FROM f JOIN d ON f.id = d.k AND f.other = d.o WHERE d.name = 'n44'", 1),
-    "two keys of which no row has both": (
+    "two keys that no row has together": (
         "SELECT f.id FROM f JOIN d ON f.id = d.k AND f.s = d.name WHERE d.name = 'n44'",
         0,
     ),

@@ -38,7 +38,7 @@ ROUTES: dict[str, Callable[[SparkSession, Path], None]] = {
     "the same path": lambda spark, lake: (
         read(spark, lake / "events").write.format("bloomparquet").mode("overwrite").save(str(lake / "events"))
     ),
-    "the same path, spelt otherwise": lambda spark, lake: (
+    "the path in another spelling": lambda spark, lake: (
         read(spark, lake / "events").write.format("bloomparquet").mode("overwrite").save(f"file://{lake}/x/../events/")
     ),
     "read here, written as parquet": lambda spark, lake: (
@@ -48,7 +48,7 @@ ROUTES: dict[str, Callable[[SparkSession, Path], None]] = {
         read(spark, lake / "events").write.mode("overwrite").json(str(lake / "events"))
     ),
     "a directory above": lambda spark, lake: read(spark, lake / "events").write.mode("overwrite").parquet(str(lake)),
-    "a partition of what is read": lambda spark, lake: (
+    "a partition of the table being read": lambda spark, lake: (
         read(spark, lake / "events").where("id > 3").write.mode("overwrite").parquet(str(lake / "events" / "p=1"))
     ),
     "one of several paths": lambda spark, lake: (
@@ -60,7 +60,7 @@ ROUTES: dict[str, Callable[[SparkSession, Path], None]] = {
     "paths by a glob": lambda spark, lake: (
         read(spark, lake / "event*2").write.mode("overwrite").parquet(str(lake / "events2"))
     ),
-    "rows that are none": lambda spark, lake: (
+    "no rows": lambda spark, lake: (
         read(spark, lake / "events").where("p = 7").write.mode("overwrite").parquet(str(lake / "events"))
     ),
     "an aggregate": lambda spark, lake: (
@@ -87,13 +87,13 @@ ROUTES: dict[str, Callable[[SparkSession, Path], None]] = {
         .write.mode("overwrite")
         .parquet(str(lake / "events")),
     )[0],
-    "what is cached and not yet computed": lambda spark, lake: (
+    "a cached frame that is not computed yet": lambda spark, lake: (
         read(spark, lake / "events").cache().write.mode("overwrite").parquet(str(lake / "events"))
     ),
-    "a session of its own": lambda spark, lake: (
+    "another session": lambda spark, lake: (
         read(spark.newSession(), lake / "events").write.mode("overwrite").parquet(str(lake / "events"))
     ),
-    "an INSERT into several": lambda spark, lake: (
+    "an INSERT into several tables": lambda spark, lake: (
         read(spark, lake / "events2").createOrReplaceTempView("ev"),
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW target USING bloomparquet OPTIONS (path '{lake}/events2')"),
         spark.sql("FROM ev INSERT OVERWRITE target SELECT id, p INSERT INTO target SELECT id, p"),
@@ -241,8 +241,8 @@ LINKS: dict[str, Callable[[Path], tuple[Path, Path]]] = {
     "two links": lambda lake: (link(lake, "a", "real"), link(lake, "b", "real")),
     "a link to a link": lambda lake: (link(lake, "b", link(lake, "a", "real").name), lake / "real"),
     "the link itself": lambda lake: (link(lake, "link", "real"), lake / "link"),
-    "a link above what is read": lambda lake: (link(lake, "x/up", "..") / "real", lake / "real"),
-    "a link above what is written": lambda lake: (lake / "real", link(lake, "x/up", "..") / "real"),
+    "a link above the source": lambda lake: (link(lake, "x/up", "..") / "real", lake / "real"),
+    "a link above the target": lambda lake: (lake / "real", link(lake, "x/up", "..") / "real"),
     "a link to the parent is written": lambda lake: (lake / "real", link(lake.parent, "link", "lake")),
     "a link to a file": lambda lake: (
         link(lake, "one" + Path(a_file(lake)).suffix, f"real/{a_file(lake)}"),

@@ -20,7 +20,7 @@ KEYS = {"parquet.encryption.column.keys": "k1:id", "parquet.encryption.footer.ke
 HOW = {
     "": KEYS,
     "plaintext footer": {**KEYS, "parquet.encryption.plaintext.footer": "true"},
-    "key material beside": {**KEYS, "parquet.encryption.key.material.store.internally": "false"},
+    "external key material": {**KEYS, "parquet.encryption.key.material.store.internally": "false"},
     "uniform": {"parquet.encryption.uniform.key": "k2", "parquet.encryption.algorithm": "AES_GCM_CTR_V1"},
 }
 

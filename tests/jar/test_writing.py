@@ -170,7 +170,7 @@ def test_parquet_javas_options_win_in_any_case(jar_spark: SparkSession, frame: D
 
 
 WRONG = {
-    "a name that is none": ("UserIdd", r"names 'UserIdd', and there is no such column in the files"),
+    "an unknown name": ("UserIdd", r"names 'UserIdd', and there is no such column in the files"),
     "nothing": ("", "names ''"),
     "nothing at the end": ("kind,", "names ''"),
     "a struct": ("st", "is a struct; name its fields"),

@@ -1,4 +1,4 @@
-"""Row groups are read at parquet-java's offsets, whatever the optional offsets in the footer say."""
+"""Footers with wrong optional offsets lose no row; footers beyond the planner's limits are read whole by Spark."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from bloomparquet.parquet.metadata.file_tail import MAGIC, TRAILER
 from bloomparquet.parquet.thrift.definitions import FileMetaData, RowGroup
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from pyspark_bloomparquet import last_plan
-from tests.support.scenarios import Readers
+from tests.support import files
+from tests.support.scenarios import Readers, run
 from tests.support.spark import conf, rows
 
 GROUPS, ROWS = 4, 100
@@ -67,3 +69,29 @@ def test_row_groups_of_odd_footers_are_read_one_by_one(readers: Readers, tmp_pat
         assert [i for ids in expected for (i,) in ids if i not in returned] == []
     for plan in last_plan(frame):
         assert plan.skipped.total() == (GROUPS - 1) * len(ODD)
+
+
+IDS = [i * 7919 % 1009 for i in range(1009)]
+
+
+@pytest.fixture
+def huge(tmp_path: Path) -> Path:
+    """Two files with equal rows. The second has far more key-value metadata than any real file."""
+    pairs = {f"key {i}": "x" for i in range(60_000)}
+    files.write(tmp_path / "t" / "a.parquet", {"id": IDS}, ["id"], rows_per_group=100)
+    table = pa.table({"id": IDS}).replace_schema_metadata(pairs)
+    files.write(tmp_path / "t" / "b.parquet", table, ["id"], rows_per_group=100)
+    return tmp_path / "t"
+
+
+def test_a_huge_footer_is_read_whole_and_others_pruned(readers: Readers, huge: Path) -> None:
+    ran = run(readers.jar(huge).where("id = 7"))
+    assert ran.rows == ["(7,)", "(7,)"]
+    assert (ran.plan.planned, ran.plan.total, ran.plan.kept, ran.plan.whole_files) == (True, 11, 1, 1)
+
+
+def test_without_the_jar_a_huge_footer_is_an_error(jar_spark: SparkSession, huge: Path) -> None:
+    for ignore in ("false", "true"):
+        reader = jar_spark.read.format("bloomparquet_python").option("ignoreCorruptFiles", ignore).schema("id BIGINT")
+        with pytest.raises(Exception, match=r"b\.parquet: the footer .* more than 65,540 values"):
+            reader.option("where", "id = 7").load(str(huge)).collect()
