@@ -170,7 +170,7 @@ def test_partitions_of_a_directory_are_found(session: SparkSession, tmp_path: Pa
     assert session.table("declared").count() == 13
 
     session.sql(f"CREATE TABLE wrong (p INT, id BIGINT) USING bloomparquet PARTITIONED BY (id) LOCATION '{path}'")
-    with pytest.raises(IllegalArgumentException, match="the table is partitioned by id, and its directories by p"):
+    with pytest.raises(IllegalArgumentException, match="the table is partitioned by id, but its directories by p"):
         session.table("wrong").collect()
 
 

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.filters;
 
+import io.bloomparquet.spark.support.OptionLayers;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -34,7 +35,7 @@ public final class BloomWriteOptions implements FilterOptions {
   private static final String DEFAULT_FPP = "0.01";
   private static final String DEFAULT_MAX_BYTES = "16m";
 
-  private final Map<String, String> given = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+  private final Map<String, String> given;
   private final WrittenColumns columns;
 
   /** Settings for parquet-java. */
@@ -53,7 +54,7 @@ public final class BloomWriteOptions implements FilterOptions {
    * @param schema of the files
    */
   public BloomWriteOptions(Map<String, String> options, StructType schema) {
-    given.putAll(options);
+    given = OptionLayers.of(options);
     columns = WrittenColumns.of(schema);
     String fpp = given.get("bloomFpp");
     if (fpp != null) {
@@ -68,6 +69,7 @@ public final class BloomWriteOptions implements FilterOptions {
       columns.choose(given.get("bloomColumns"), this::mayProfit, (leaf, optional) -> add(leaf.path(), optional));
     }
     restoreCase();
+    planned.keySet().forEach(path -> settings.put(ENABLED + "#" + path, "false")); // parquet-java makes none beside ours
     boolean ofParquetJava = given.containsKey(MAX_BYTES) && !planned.isEmpty();
     plan =
         new FilterPlan(
@@ -137,7 +139,6 @@ public final class BloomWriteOptions implements FilterOptions {
                 .forEach(leaf -> settings.put(setting + "#" + leaf.path(), value));
           }
         });
-    planned.keySet().forEach(path -> settings.put(ENABLED + "#" + path, "false"));
   }
 
   private boolean hasUniquePath(WrittenColumns.Leaf leaf) {
