@@ -6,8 +6,6 @@ import io.bloomparquet.spark.files.RealPaths;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
-import io.bloomparquet.spark.planner.PlannerPredicate;
-import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.Scala;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -71,19 +69,14 @@ final class PlannedFiles {
    *
    * @param onPartitions runtime predicates on partition columns
    */
-  static PlannedFiles plan(
-      FileScan scan,
-      SparkSession session,
-      ScanOptions options,
-      PlannerPredicate predicates,
-      JsonNode predicate,
-      List<Expression> onPartitions) {
+  static PlannedFiles plan(LoadContext context, FileScan scan, JsonNode predicate, List<Expression> onPartitions) {
     List<Expression> filters = new ArrayList<>(Scala.list(scan.partitionFilters()));
     filters.addAll(onPartitions);
     List<PartitionDirectory> directories =
         Scala.list(scan.fileIndex().listFiles(Scala.seq(filters), scan.dataFilters()));
-    PlanResult result = Planner.plan(session, directories, predicates, predicate, options);
-    return new PlannedFiles(scan, session, predicate, directories, result);
+    PlanResult result =
+        Planner.plan(context.session(), directories, context.predicates(), predicate, context.options());
+    return new PlannedFiles(scan, context.session(), predicate, directories, result);
   }
 
   JsonNode predicate() {

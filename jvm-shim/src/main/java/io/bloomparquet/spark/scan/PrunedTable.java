@@ -231,8 +231,8 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     PlannerPredicate predicates =
         new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), noPlanReason(merged));
     OptionNames.check(format(), given.asCaseSensitiveMap());
-    return new PrunedScanBuilder(
-        session, newFileScanBuilder(merged), schema, predicates, scanOptions(merged), where);
+    LoadContext context = new LoadContext(session, scanOptions(merged), where, predicates);
+    return new PrunedScanBuilder(context, newFileScanBuilder(merged), schema);
   }
 
   /** @param merged the options of the table and of the query */
