@@ -108,7 +108,7 @@ def test_a_column_added_with_a_default(readers: Readers, tmp_path: Path) -> None
     assert len(readers.jar(path, schema).where("s = 'x'").collect()) == 4
 
 
-MOMENTS = [
+TIMESTAMPS = [
     dt.datetime(1, 1, 4, 12),  # an earlier time would leave Python's range in some zones
     dt.datetime(1500, 1, 1),
     dt.datetime(1582, 10, 10),
@@ -126,7 +126,7 @@ MOMENTS = [
 def test_every_timestamp_type_read_as_every_other(
     readers: Readers, tmp_path: Path, zone: str, stored: str, read_as: str
 ) -> None:
-    values = MOMENTS[3:7] if stored == "int96" else MOMENTS
+    values = TIMESTAMPS[3:7] if stored == "int96" else TIMESTAMPS
     options = {"use_deprecated_int96_timestamps": True} if stored == "int96" else {}
     path = groups(tmp_path, "t", values, pa.timestamp("us", "UTC" if stored == "utc" else None), **options)
     schema = f"t {read_as}" if read_as.startswith("TIMESTAMP") else None
@@ -369,27 +369,6 @@ def test_a_replaced_file_is_planned_again(readers: Readers, tmp_path: Path) -> N
         spark.sql("REFRESH TABLE replaced")
         assert texts(spark.sql(f"SELECT * FROM replaced WHERE id = {value}").collect()) == [f"({value},)"]
         assert texts(readers.jar(path.parent).where("id = 1").collect()) == []
-
-
-def test_a_stale_plan_is_an_error(readers: Readers, tmp_path: Path) -> None:
-    path = tmp_path / "t" / "a.parquet"
-    files.write(path, {"id": [*range(2_000)], "text": ["x" * 50] * 2_000}, ["id"], rows_per_group=100)
-    frame = readers.jar(path.parent).where("id = 1950")
-    assert len(frame.collect()) == 1  # Spark keeps its plan
-    # the same rows, but row groups at other offsets
-    files.write(path, {"text": ["x"] * 2_000, "id": [*range(2_000)]}, ["id"], rows_per_group=400)
-    for _ in range(2):
-        with pytest.raises(REFUSALS, match=r"a\.parquet changed after this query was planned"):
-            frame.collect()
-    assert len(readers.jar(path.parent).where("id = 1950").collect()) == 1
-
-
-def test_files_replaced_before_planning_are_read(readers: Readers, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        files.write(tmp_path / "t" / f"{name}.parquet", {"id": [*range(2_000)]}, ["id"], rows_per_group=100)
-    listed = readers.jar(tmp_path / "t")
-    files.write(tmp_path / "t" / "a.parquet", {"id": [*range(1_000, 3_000)]}, ["id"], rows_per_group=100)
-    assert len(listed.where("id = 1950").collect()) == 2
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,7 @@ WIDER: dict[str, tuple[list[tuple[pa.DataType, list[Any]]], str, list[str]]] = {
         "TIMESTAMP_NTZ",
         ["c = TIMESTAMP_NTZ'2024-01-19 00:00:00'", "c = TIMESTAMP_NTZ'2024-01-20 00:00:00'"],
     ),
-    "moments": (
+    "timestamps": (
         [
             (pa.timestamp("ms", "UTC"), [dt.datetime(2024, 1, 1 + v // 2) for v in EVEN]),
             (pa.timestamp("us", "UTC"), [dt.datetime(2024, 1, 1 + v // 2, 0, 0, 0, 1) for v in EVEN]),
@@ -496,9 +496,9 @@ def test_files_of_other_writers(readers: Readers, parquet_testing_dir: Path) -> 
 
 
 def test_pyarrows_int96_is_never_pruned(readers: Readers, tmp_path: Path) -> None:
-    moments = pa.array([dt.datetime(2024, 1, 1, 0, 0, v) for v in EVEN], pa.timestamp("us"))
+    timestamps = pa.array([dt.datetime(2024, 1, 1, 0, 0, v) for v in EVEN], pa.timestamp("us"))
     path = files.write(
-        tmp_path / "t.parquet", pa.table({"c": moments}), rows_per_group=5, use_deprecated_int96_timestamps=True
+        tmp_path / "t.parquet", pa.table({"c": timestamps}), rows_per_group=5, use_deprecated_int96_timestamps=True
     )
     for second, count in ((18, 1), (19, 0)):
         ran = readers.ask(path, f"c = TIMESTAMP'2024-01-01 00:00:{second}'", rows_per_group=5)
