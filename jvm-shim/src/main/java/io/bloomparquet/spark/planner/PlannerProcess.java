@@ -13,6 +13,7 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -63,9 +64,9 @@ final class PlannerProcess {
   private static final int MAX_SILENT = 60;
 
   static final int MAX_FRAME_BYTES = 1 << 30;
-  private static final Map<DriverSettings.Python, PlannerProcess> RUNNING = new ConcurrentHashMap<>();
+  private static final Map<DriverSettings.Python, PlannerProcess> RUNNING = new HashMap<>();
 
-  private final DriverSettings.Python command;
+  private final DriverSettings.Python python;
   private final int killedBefore;
   private final Process process;
   private final ErrorOutput errors;
@@ -79,13 +80,13 @@ final class PlannerProcess {
   private volatile String ended;
 
   /** @param killedBefore how many processes in a row were killed from outside before their first answer */
-  private PlannerProcess(DriverSettings.Python command, int killedBefore) throws IOException {
-    this.command = command;
+  private PlannerProcess(DriverSettings.Python python, int killedBefore) throws IOException {
+    this.python = python;
     this.killedBefore = killedBefore;
-    ProcessBuilder builder = new ProcessBuilder(command.interpreter(), "-c", MAIN);
+    ProcessBuilder builder = new ProcessBuilder(python.interpreter(), "-c", MAIN);
     Map<String, String> environment = builder.environment();
-    if (!command.path().isEmpty()) {
-      environment.merge("PYTHONPATH", command.path(), (old, more) -> more + File.pathSeparator + old);
+    if (!python.path().isEmpty()) {
+      environment.merge("PYTHONPATH", python.path(), (old, more) -> more + File.pathSeparator + old);
     }
     process = builder.start();
     errors = new ErrorOutput(process.getErrorStream());
@@ -101,33 +102,28 @@ final class PlannerProcess {
   }
 
   /** The process of an interpreter. Starts one if need be, and does not wait for its imports. */
-  static PlannerProcess of(DriverSettings.Python command) throws PlannerException {
-    PlannerProcess running = RUNNING.get(command);
+  static synchronized PlannerProcess of(DriverSettings.Python python) throws PlannerException {
+    PlannerProcess running = RUNNING.get(python);
     if (running == null || running.ended != null) {
-      synchronized (RUNNING) {
-        running = RUNNING.get(command);
-        try {
-          if (running == null || running.ended != null) {
-            running = running == null ? new PlannerProcess(command, 0) : running.successor();
-            RUNNING.put(command, running);
-          }
-        } catch (IOException error) {
-          throw new PlannerException("cannot start the planner: " + error.getMessage());
-        }
+      try {
+        running = running == null ? new PlannerProcess(python, 0) : running.successor();
+      } catch (IOException error) {
+        throw new PlannerException("cannot start the planner: " + error.getMessage());
       }
+      RUNNING.put(python, running);
     }
     return running;
   }
 
   private PlannerProcess successor() throws PlannerException, IOException {
     if (frames.get() > 0) {
-      return new PlannerProcess(command, 0);
+      return new PlannerProcess(python, 0);
     }
     boolean again = killed && killedBefore + 1 < MAX_KILLED;
     if (!again && System.nanoTime() - endedAt < RETRY_NANOS) {
       throw new PlannerException(ended);
     }
-    return new PlannerProcess(command, killed ? killedBefore + 1 : 0);
+    return new PlannerProcess(python, killed ? killedBefore + 1 : 0);
   }
 
   CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing) throws PlannerException {
@@ -282,7 +278,7 @@ final class PlannerProcess {
     boolean hint = frames.get() == 0 && hung == null && !killed;
     return String.format(
         "the planner (%s%s) %s%s",
-        command.interpreter(),
+        python.interpreter(),
         which,
         how,
         hint
