@@ -33,7 +33,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(root)
 
 
-def asked(frame: Any, value: int) -> tuple[list[str], int]:
+def look_up(frame: Any, value: int) -> tuple[list[str], int]:
     query = frame.where(f"id = {value}")
     rows = texts(query.collect())
     (plan,) = last_plan(query)
@@ -43,14 +43,14 @@ def asked(frame: Any, value: int) -> tuple[list[str], int]:
 def test_one_dataframe_in_many_threads(readers: Readers, path: str) -> None:
     frame = readers.jar(path)
     with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(lambda value: asked(frame, value), range(24)))
+        answers = list(threads.map(lambda value: look_up(frame, value), range(24)))
     assert answers == [([f"({value},)"], 1) for value in range(24)]
 
 
 def test_many_threads_with_a_load_each(readers: Readers, path: str) -> None:
     """Each new thread of the JVM has its own class loader, which must find the jar's classes."""
     with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(lambda value: asked(readers.jar(path), value), range(16)))
+        answers = list(threads.map(lambda value: look_up(readers.jar(path), value), range(16)))
     assert answers == [([f"({value},)"], 1) for value in range(16)]
 
 
@@ -58,11 +58,11 @@ def test_two_sessions_with_different_settings(readers: Readers, path: str) -> No
     other = attach(readers.spark.newSession())
     other.conf.set("spark.datasource.bloomparquet.planning", "off")
     other.conf.set("spark.datasource.bloomparquet.cache", "false")
-    assert asked(readers.jar(path), 3) == (["(3,)"], 1)
+    assert look_up(readers.jar(path), 3) == (["(3,)"], 1)
     off = read(other, "bloomparquet", path).where("id = 3")
     assert texts(off.collect()) == ["(3,)"]
     assert [plan.reason for plan in last_plan(off)] == ["planning is off"]
-    assert asked(readers.jar(path), 3) == (["(3,)"], 1)
+    assert look_up(readers.jar(path), 3) == (["(3,)"], 1)
 
 
 class Interpreter:
@@ -85,17 +85,17 @@ def interpreter(readers: Readers, tmp_path: Path) -> Iterator[Interpreter]:
 
 
 def test_a_planner_killed_between_queries_is_restarted(readers: Readers, path: str, interpreter: Interpreter) -> None:
-    assert asked(readers.jar(path), 1) == (["(1,)"], 1)
+    assert look_up(readers.jar(path), 1) == (["(1,)"], 1)
     (first,) = interpreter.started()
     os.kill(first, signal.SIGKILL)
     for _ in range(2):  # a query that meets the dead planner may have no plan
         assert texts(readers.jar(path).where("id = 2").collect()) == ["(2,)"]
-    assert asked(readers.jar(path), 3) == (["(3,)"], 1)
+    assert look_up(readers.jar(path), 3) == (["(3,)"], 1)
     assert len(interpreter.started()) == 2
 
 
 def test_a_planner_killed_while_it_plans(readers: Readers, path: str, interpreter: Interpreter) -> None:
-    assert asked(readers.jar(path), 1) == (["(1,)"], 1)
+    assert look_up(readers.jar(path), 1) == (["(1,)"], 1)
     (first,) = interpreter.started()
     os.kill(first, signal.SIGSTOP)
     with ThreadPoolExecutor(4) as threads:
@@ -104,7 +104,7 @@ def test_a_planner_killed_while_it_plans(readers: Readers, path: str, interprete
         assert not any(query.done() for query in queries)
         os.kill(first, signal.SIGKILL)
         assert [query.result(60) for query in queries] == [[f"({v},)"] for v in range(4)]
-    assert asked(readers.jar(path), 5) == (["(5,)"], 1)
+    assert look_up(readers.jar(path), 5) == (["(5,)"], 1)
     assert len(interpreter.started()) == 2
 
 

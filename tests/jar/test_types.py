@@ -52,7 +52,7 @@ def at(expression: str, v: Any) -> str:
     return expression.format(v=v)
 
 
-def looked_for(readers: Readers, path: str, column: str, expression: str) -> list[Ran]:
+def look_up(readers: Readers, path: str, column: str, expression: str) -> list[Ran]:
     """Look up by =, by IN and in vain, by a query and by the load's where, and check the rows."""
     last, first, nowhere = (at(expression, v) for v in (LAST, FIRST, NOWHERE))
     runs = [
@@ -64,7 +64,7 @@ def looked_for(readers: Readers, path: str, column: str, expression: str) -> lis
     return runs
 
 
-def all_by_filter(runs: list[Ran]) -> None:
+def assert_pruned_by_filters(runs: list[Ran]) -> None:
     assert [(ran.plan.total, ran.plan.kept, ran.plan.skipped["bloom"], ran.scanned > 0) for ran in runs] == [
         (6, 1, 5, True),
         (6, 2, 4, True),
@@ -113,7 +113,7 @@ WRITTEN = [
 def test_values_written_by_spark_are_found(
     readers: Readers, by_spark: Callable[[str], str], how: str, column: str
 ) -> None:
-    all_by_filter(looked_for(readers, by_spark(how), column, BY_SPARK[column]))
+    assert_pruned_by_filters(look_up(readers, by_spark(how), column, BY_SPARK[column]))
 
 
 @pytest.mark.parametrize("how", sorted({how for how, _ in WRITTEN}))
@@ -216,7 +216,7 @@ def by_pyarrow(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], str
 def test_values_written_by_pyarrow_are_found(
     readers: Readers, by_pyarrow: Callable[[bool], str], as_integers: bool, column: str
 ) -> None:
-    all_by_filter(looked_for(readers, by_pyarrow(as_integers), column, BY_PYARROW[column][1]))
+    assert_pruned_by_filters(look_up(readers, by_pyarrow(as_integers), column, BY_PYARROW[column][1]))
 
 
 @pytest.mark.parametrize("as_integers", [False, True])

@@ -30,7 +30,7 @@ KILLS = int(os.environ.get("BLOOMPARQUET_KILLS", "2"))
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def everything(path: Path) -> dict[str, bytes]:
+def all_files(path: Path) -> dict[str, bytes]:
     """Every file below `path`, also hidden ones, without _SUCCESS and checksums."""
     files = (file for file in path.rglob("*") if file.is_file() and file.suffix != ".crc" and file.name != "_SUCCESS")
     return {str(file.relative_to(path)): file.read_bytes() for file in files}
@@ -61,7 +61,7 @@ def table(jar_spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("mode", ["overwrite", "append"])
 @pytest.mark.parametrize("how", ["save", "partitions", "dynamic", "INSERT"])
 def test_a_failed_job_leaves_the_old_files_only(jar_spark: SparkSession, table: Path, mode: str, how: str) -> None:
-    before = everything(table)
+    before = all_files(table)
     bad = failing(jar_spark)
     bad.createOrReplaceTempView("bad")
     writer = bad.write.format("bloomparquet").mode(mode)
@@ -77,7 +77,7 @@ def test_a_failed_job_leaves_the_old_files_only(jar_spark: SparkSession, table: 
         pytest.raises(PythonException, match="this value is bad"),
     ):
         routes[how]()
-    assert everything(table) == before
+    assert all_files(table) == before
     assert rows(jar_spark.read.parquet(str(table))) == [(i, i % 3) for i in range(10)]
     jar_spark.sql("REFRESH TABLE committed")
     assert rows(jar_spark.table("committed")) == [(i, i % 3) for i in range(10)]
@@ -95,11 +95,11 @@ def test_an_overwrite_deletes_everything_else(jar_spark: SparkSession, table: Pa
     ):
         (table / name).parent.mkdir(parents=True, exist_ok=True)
         (table / name).write_bytes(b"x")
-    old = everything(table)
+    old = all_files(table)
     jar_spark.range(3).selectExpr("id", "1L AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
         str(table)
     )
-    new = everything(table)
+    new = all_files(table)
     assert not new.keys() & old.keys()
     assert {Path(name).parent.as_posix() for name in new} == {"p=1"}
     assert sorted(each.name for each in table.iterdir() if each.suffix != ".crc") == ["_SUCCESS", "p=1"]
@@ -117,11 +117,11 @@ def test_the_success_file_is_the_new_jobs(jar_spark: SparkSession, table: Path) 
 
 
 def test_dynamic_mode_keeps_other_partitions(jar_spark: SparkSession, table: Path) -> None:
-    before = everything(table)
+    before = all_files(table)
     frame = jar_spark.sql("SELECT 100L AS id, 1L AS p UNION ALL SELECT 101L, 7L")
     with conf(jar_spark, DYNAMIC):
         frame.write.format("bloomparquet").mode("overwrite").partitionBy("p").save(str(table))
-    after = everything(table)
+    after = all_files(table)
     kept = {name for name in before if not name.startswith("p=1/")}
     assert kept <= after.keys()
     assert not (before.keys() - kept) & after.keys()
@@ -141,12 +141,12 @@ def test_partitions_of_any_name_are_overwritten(jar_spark: SparkSession, tmp_pat
 
 
 def test_a_partition_without_new_rows_keeps_its_rows(jar_spark: SparkSession, table: Path) -> None:
-    before = everything(table)
+    before = all_files(table)
     with conf(jar_spark, DYNAMIC):
         jar_spark.table("committed").limit(0).write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
             str(table)
         )
-    assert everything(table) == before
+    assert all_files(table) == before
 
 
 def test_a_file_at_the_output_path_is_overwritten(jar_spark: SparkSession, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_two_concurrent_jobs_keep_their_rows_apart(
 def test_a_job_whose_files_were_removed_fails(jar_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     jar_spark.range(5).write.format("bloomparquet").save(str(path))
-    before = everything(path)
+    before = all_files(path)
 
     @udf("long")
     def removing(value):  # type: ignore[no-untyped-def]
@@ -212,7 +212,7 @@ def test_a_job_whose_files_were_removed_fails(jar_spark: SparkSession, tmp_path:
     frame = jar_spark.range(0, 2_000, 1, 4).repartition(1).select(removing("id").alias("id"))
     with pytest.raises((Py4JJavaError, PySparkException), match="has removed the temporary files of this job"):
         frame.write.format("bloomparquet").mode("overwrite").save(str(path))
-    assert everything(path) == before
+    assert all_files(path) == before
 
 
 def test_insert_into_a_null_partition_overwrites_only_it(jar_spark: SparkSession, tmp_path: Path) -> None:
@@ -240,11 +240,11 @@ def test_links_are_deleted_and_their_targets_stay(jar_spark: SparkSession, table
     linked = tmp_path / "linked.parquet"
     next((table / "p=2").glob("*.parquet")).rename(linked)
     (table / "p=2" / "link.parquet").symlink_to(linked)
-    before = everything(outside)
+    before = all_files(outside)
     jar_spark.range(3).selectExpr("id", "0 AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
         str(table)
     )
-    assert everything(outside) == before
+    assert all_files(outside) == before
     assert linked.exists()
     assert len(rows(jar_spark.read.parquet(str(table)))) == 3
 
@@ -264,17 +264,17 @@ def test_the_users_committer_is_used(jar_spark: SparkSession, table: Path, chose
     with conf(jar_spark, chosen):
         jar_spark.range(3).write.format("bloomparquet").mode("overwrite").save(str(table))
         assert rows(jar_spark.read.parquet(str(table))) == [(0,), (1,), (2,)]
-        before = everything(table)
+        before = all_files(table)
         with pytest.raises(PythonException):
             failing(jar_spark).write.format("bloomparquet").mode("overwrite").save(str(table))
         # algorithm 2 of Hadoop's committer moves the files of each finished task at once
-        left = everything(table)
+        left = all_files(table)
         assert bool(left) == ("2" in chosen.values())
         assert not left.keys() & before.keys()
 
 
 def test_internal_options_set_by_a_user_delete_nothing(jar_spark: SparkSession, table: Path, tmp_path: Path) -> None:
-    before = everything(table)
+    before = all_files(table)
     options = {
         "bloomparquet.overwritten": str(table),
         "bloomparquet.overwritten.path": str(table),
@@ -282,7 +282,7 @@ def test_internal_options_set_by_a_user_delete_nothing(jar_spark: SparkSession, 
     }
     for mode in ("append", "overwrite"):
         jar_spark.range(3).write.format("bloomparquet").mode(mode).options(**options).save(str(tmp_path / "other"))
-    assert everything(table) == before
+    assert all_files(table) == before
 
 
 WRITER = """

@@ -50,7 +50,7 @@ def filters(path: Path | str) -> dict[tuple[int, str], bp.SplitBlockBloomFilter]
     return blooms
 
 
-def named(path: Path | str) -> set[str]:
+def filtered_columns(path: Path | str) -> set[str]:
     """The columns with a filter. Asserts that each has one in every row group."""
     blooms = filters(path)
     groups = {group for group, _ in blooms}
@@ -139,7 +139,7 @@ def test_dictionary_encoded_chunks_have_filters(jar_spark: SparkSession, tmp_pat
     (file,) = Path(path).glob("*.parquet")
     assert pq.read_metadata(file).row_group(0).column(0).has_dictionary_page
     assert file.stat().st_size < 30_000
-    assert named(path) == {"city"}
+    assert filtered_columns(path) == {"city"}
     loaded = jar_spark.read.format("bloomparquet").load(path).where("city = 'city-500'")
     assert [(plan.total, plan.kept) for plan in last_plan(loaded)] == [(1, 0)]
 
@@ -196,7 +196,7 @@ def test_timestamps_of_every_storage_are_found(jar_spark: SparkSession, tmp_path
     )
     with conf(jar_spark, {"spark.sql.parquet.outputTimestampType": kind}):
         path = save(frame, tmp_path / "t", bloomColumns="t")
-    assert named(path) == {"t"}
+    assert filtered_columns(path) == {"t"}
     for value in ("2026-01-02 03:04:05.678", "1999-12-31 23:59:59"):
         for reader in ("parquet", "bloomparquet"):
             assert jar_spark.read.format(reader).load(path).where(f"t = timestamp'{value}'").count() == 1
@@ -259,11 +259,11 @@ def mixed(jar_spark: SparkSession) -> DataFrame:
 
 def test_a_star_selects_the_columns_that_profit(jar_spark: SparkSession, mixed: DataFrame, tmp_path: Path) -> None:
     """Not selected: dense numbers and dates, few values, fractions, lists, maps, strings with a collation."""
-    assert named(save(mixed, tmp_path / "t", bloomColumns="*")) == {"user", "name", "st.code", "amount"}
+    assert filtered_columns(save(mixed, tmp_path / "t", bloomColumns="*")) == {"user", "name", "st.code", "amount"}
     with_named = save(mixed, tmp_path / "t", bloomColumns="*, price,kind")
-    assert named(with_named) == {"user", "name", "st.code", "amount", "price", "kind"}
+    assert filtered_columns(with_named) == {"user", "name", "st.code", "amount", "price", "kind"}
     without = save(mixed, tmp_path / "t", bloomColumns="*", **{"parquet.bloom.filter.enabled#name": "false"})
-    assert named(without) == {"user", "st.code", "amount"}
+    assert filtered_columns(without) == {"user", "st.code", "amount"}
     assert rows(jar_spark.read.parquet(without)) == rows(mixed)
 
 
@@ -277,7 +277,7 @@ def test_columns_with_the_same_path_have_no_filter(jar_spark: SparkSession, tmp_
     frame = jar_spark.range(2_000).selectExpr(
         "named_struct('b', id * 2) AS a", "id * 2 + 1 AS `a.b`", "xxhash64(id) AS c"
     )
-    assert named(save(frame, tmp_path / "star", bloomColumns="*")) == {"c"}
+    assert filtered_columns(save(frame, tmp_path / "star", bloomColumns="*")) == {"c"}
     own = {"parquet.bloom.filter.enabled#a.b": "true", "parquet.enable.dictionary": "false"}
     assert filters(save(frame, tmp_path / "own", **own)) == {}
     assert filters(save(frame, tmp_path / "all", **{**own, "parquet.bloom.filter.enabled": "true"})).keys() == {
@@ -351,7 +351,7 @@ def test_a_variant_column_costs_no_other_filter(jar_spark: SparkSession, tmp_pat
     """Spark has a special writer for such files."""
     frame = jar_spark.range(2_000).selectExpr("xxhash64(id) AS a", "parse_json(concat('{\"x\": ', id, '}')) AS v")
     path = save(frame, tmp_path / "t", bloomColumns="a")
-    assert named(path) == {"a"}
+    assert filtered_columns(path) == {"a"}
     assert jar_spark.read.parquet(path).where("variant_get(v, '$.x', 'INT') = 77").count() == 1
 
 
