@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -63,49 +60,6 @@ def test_two_sessions_with_different_settings(readers: Readers, path: str) -> No
     assert texts(off.collect()) == ["(3,)"]
     assert [plan.reason for plan in last_plan(off)] == ["planning is off"]
     assert look_up(readers.jar(path), 3) == (["(3,)"], 1)
-
-
-class Interpreter:
-    """This Python under another path, so that its planner serves one test only. It records its process ids."""
-
-    def __init__(self, folder: Path) -> None:
-        self.program, self._noted = folder / "python", folder / "started"
-        self.program.write_text(f'#!/bin/sh\necho $$ >> "{self._noted}"\nexec "{sys.executable}" "$@"\n')
-        self.program.chmod(0o755)
-
-    def started(self) -> list[int]:
-        return [int(line) for line in self._noted.read_text().splitlines()]
-
-
-@pytest.fixture
-def interpreter(readers: Readers, tmp_path: Path) -> Iterator[Interpreter]:
-    interpreter = Interpreter(tmp_path)
-    with application_conf(readers.spark, {"spark.bloomparquet.python": str(interpreter.program)}):
-        yield interpreter
-
-
-def test_a_planner_killed_between_queries_is_restarted(readers: Readers, path: str, interpreter: Interpreter) -> None:
-    assert look_up(readers.jar(path), 1) == (["(1,)"], 1)
-    (first,) = interpreter.started()
-    os.kill(first, signal.SIGKILL)
-    for _ in range(2):  # a query that meets the dead planner may have no plan
-        assert texts(readers.jar(path).where("id = 2").collect()) == ["(2,)"]
-    assert look_up(readers.jar(path), 3) == (["(3,)"], 1)
-    assert len(interpreter.started()) == 2
-
-
-def test_a_planner_killed_while_it_plans(readers: Readers, path: str, interpreter: Interpreter) -> None:
-    assert look_up(readers.jar(path), 1) == (["(1,)"], 1)
-    (first,) = interpreter.started()
-    os.kill(first, signal.SIGSTOP)
-    with ThreadPoolExecutor(4) as threads:
-        queries = [threads.submit(lambda v: texts(readers.jar(path).where(f"id = {v}").collect()), v) for v in range(4)]
-        time.sleep(1)  # the queries wait for their plans
-        assert not any(query.done() for query in queries)
-        os.kill(first, signal.SIGKILL)
-        assert [query.result(60) for query in queries] == [[f"({v},)"] for v in range(4)]
-    assert look_up(readers.jar(path), 5) == (["(5,)"], 1)
-    assert len(interpreter.started()) == 2
 
 
 QUERIES = """
