@@ -11,11 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from bloomparquet.parquet.metadata.file_tail import MAGIC, TRAILER
-from bloomparquet.parquet.thrift.definitions import FileMetaData, RowGroup
-from bloomparquet.parquet.thrift.reader import read_struct
-from bloomparquet.parquet.thrift.writer import write_struct
+from bloomparquet.parquet.thrift.definitions import RowGroup
 from pyspark_bloomparquet import last_plan
+from tests.jar.test_protocol import edit_row_groups
 from tests.support import files
 from tests.support.scenarios import Readers, run
 from tests.support.spark import conf, rows
@@ -47,13 +45,7 @@ def write(path: Path, file: int, change: Callable[[int, RowGroup], None]) -> Non
     pq.write_table(
         pa.table({"id": ids, "text": [f"t{i}" for i in ids]}), path, row_group_size=ROWS, use_dictionary=False
     )
-    data = path.read_bytes()
-    size = int.from_bytes(data[-TRAILER:-4], "little") + TRAILER
-    footer, _ = read_struct(data[-size:-TRAILER], FileMetaData)
-    for i, group in enumerate(footer.row_groups):
-        change(i, group)
-    raw = write_struct(footer)
-    path.write_bytes(data[:-size] + raw + len(raw).to_bytes(4, "little") + MAGIC)
+    edit_row_groups(path, change)
 
 
 def test_row_groups_of_odd_footers_are_read_one_by_one(readers: Readers, tmp_path: Path) -> None:

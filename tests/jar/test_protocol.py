@@ -8,6 +8,7 @@ import json
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.errors import FormatError, LimitError, PlanError
+from bloomparquet.parquet.metadata.file_tail import MAGIC, TRAILER
+from bloomparquet.parquet.thrift.definitions import FileMetaData, RowGroup
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.planning import planner
 from bloomparquet.query import predicate as p
 from bloomparquet.storage.files import open_storage
@@ -27,9 +32,7 @@ from pyspark_bloomparquet.jar import planner_worker
 from pyspark_bloomparquet.jar.planner_worker import parse_listing, present, ranges, summarize
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_reader_types, write_frame
 from tests.support import files
-from tests.support.core import Field, edit_footer
 
-_I64 = 6
 UTC = dt.timezone.utc
 
 
@@ -186,20 +189,29 @@ def test_ranges_hold_the_midpoints_of_kept_row_groups(tmp_path: Path, wanted: li
     assert all(0 <= a < b <= Path(path).stat().st_size for a, b in spans)
 
 
-def shift(path: str, group: int, offset: int | None = None, size: int | None = None) -> str:
-    """An edit of a footer: another start, or another length, of a row group."""
+def edit_row_groups(path: Path, change: Callable[[int, RowGroup], None]) -> None:
+    """Rewrite the footer of a file, after `change` of each row group."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[-TRAILER:-4], "little") + TRAILER
+    footer, _ = read_struct(data[-size:-TRAILER], FileMetaData)
+    for i, group in enumerate(footer.row_groups):
+        change(i, group)
+    raw = write_struct(footer)
+    path.write_bytes(data[:-size] + raw + len(raw).to_bytes(4, "little") + MAGIC)
 
-    def edit(metadata: dict[int, Field]) -> None:
-        row_group = metadata[4].value.values[group]
-        chunk = row_group[1].value.values[0][3].value
-        if offset is not None:
-            chunk[9] = Field(_I64, offset)
-            chunk.pop(11, None)
-        if size is not None:
-            chunk[7] = Field(_I64, size)
-            row_group[6] = Field(_I64, size)
 
-    return edit_footer(path, edit)
+def shift(path: str, group: int, offset: int | None = None, size: int | None = None) -> None:
+    """Give a row group another start or another length."""
+
+    def change(i: int, row_group: RowGroup) -> None:
+        chunk = row_group.columns[0].meta_data
+        assert chunk is not None
+        if i == group and offset is not None:
+            chunk.data_page_offset, chunk.dictionary_page_offset = offset, None
+        if i == group and size is not None:
+            chunk.total_compressed_size = row_group.total_compressed_size = size
+
+    edit_row_groups(Path(path), change)
 
 
 @pytest.mark.parametrize(
