@@ -123,7 +123,7 @@ def edit_offsets(path: Path, edit: Callable[[int, int], tuple[int | None, int]])
     data = path.read_bytes()
     before, tail = data[: -footer.size], data[-footer.size : -TRAILER]
     *_, end = parse_file_crypto(tail)
-    tail = tail[:end] + footer.crypto.footer().seal(write_struct(metadata), Module.FOOTER)
+    tail = tail[:end] + footer.crypto.footer().encrypt(write_struct(metadata), Module.FOOTER)
     path.write_bytes(before + tail + len(tail).to_bytes(4, "little") + ENCRYPTED_MAGIC)
 
 
