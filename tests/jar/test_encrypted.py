@@ -211,7 +211,7 @@ def test_without_keys_the_planner_leaves_to_spark_what_it_cannot_look_into(
     assert ran.rows == texts([wanted])
     assert (ran.plan.total, ran.plan.skipped["statistics"]) == (GROUPS * len(plaintext), GROUPS * len(told) - 1)
     assert ran.plan.errors == FILES - len(plaintext) + GROUPS * (len(plaintext) - len(told))
-    with pytest.raises(Py4JJavaError, match="the footer key is not given; give it in keys"):
+    with pytest.raises(Py4JJavaError, match="the footer key is not given; pass it in keys"):
         readers.jar(str(lake), recursiveFileLookup="true", onFilterError="fail").where("id = 1").collect()
 
 

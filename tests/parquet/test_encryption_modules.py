@@ -92,14 +92,16 @@ def test_another_key_file_or_place_opens_nothing(key: bytes, aad: bytes, place: 
 def test_a_wrong_key_a_wrong_prefix_and_a_moved_module_are_told_apart() -> None:
     sealed = Cipher(KEY, AAD).encrypt(header_bytes(64), Module.BLOOM_FILTER_HEADER, 1, 2)
     place = Module.BLOOM_FILTER_HEADER, 1, 2
-    with pytest.raises(EncryptionError, match="bloom filter header does not open: the key is wrong"):
+    with pytest.raises(EncryptionError, match="bloom filter header cannot be decrypted: the key is wrong"):
         Cipher(bytes(16), AAD).decrypt(sealed, *place)
-    with pytest.raises(EncryptionError, match="though the key fits: the AAD prefix that was given is wrong"):
+    with pytest.raises(EncryptionError, match="though the key is right: aad_prefix is wrong"):
         Cipher(KEY, b"other" + b"unique", supplied=True).decrypt(sealed, *place)
-    with pytest.raises(EncryptionError, match="though the key fits: it was altered, or moved here"):
+    with pytest.raises(EncryptionError, match="though the key is right: it was altered, or moved here"):
         Cipher(KEY, AAD).decrypt(sealed, Module.BLOOM_FILTER_HEADER, 1, 3)
     bitset = Cipher(KEY, AAD).encrypt(bytes(64), Module.BLOOM_FILTER_BITSET, 1, 2)
-    with pytest.raises(EncryptionError, match="bloom filter bitset does not open: its bytes were altered, or moved"):
+    with pytest.raises(
+        EncryptionError, match="bloom filter bitset cannot be decrypted: its bytes were altered, or moved"
+    ):
         Cipher(KEY, AAD).decrypt(bitset, Module.BLOOM_FILTER_BITSET, 2, 2)
 
 
@@ -127,12 +129,12 @@ def test_a_signature_is_of_every_byte() -> None:
     assert sealed[-16:] == signature[12:]
     cipher.verify(footer, signature)
     for altered in (footer[:-1], footer + b"\0", bytes([footer[0] ^ 1]) + footer[1:]):
-        with pytest.raises(EncryptionError, match="signature does not fit"):
+        with pytest.raises(EncryptionError, match="signature is wrong"):
             cipher.verify(altered, signature)
     for at in range(28):
         forged = bytearray(signature)
         forged[at] ^= 1
-        with pytest.raises(EncryptionError, match="signature does not fit"):
+        with pytest.raises(EncryptionError, match="signature is wrong"):
             cipher.verify(footer, bytes(forged))
 
 
@@ -151,11 +153,11 @@ def test_an_aad_prefix_is_the_files_or_an_error() -> None:
     supplied = Algorithm(b"u", supply_aad_prefix=True)
     assert held.file_aad(None) == held.file_aad(b"p") == b"pu"
     assert supplied.file_aad(b"p") == b"pu"
-    with pytest.raises(EncryptionError, match="not the one that the file holds"):
+    with pytest.raises(EncryptionError, match="aad_prefix differs from the AAD prefix in the file"):
         held.file_aad(b"q")
-    with pytest.raises(EncryptionError, match="that it does not hold; give Keys its aad_prefix"):
+    with pytest.raises(EncryptionError, match="does not store it; set Keys"):
         supplied.file_aad(None)
-    with pytest.raises(EncryptionError, match="the file was written with none"):
+    with pytest.raises(EncryptionError, match="the file was written without one"):
         none.file_aad(b"p")
 
 

@@ -24,7 +24,7 @@ _OTHER = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="  # 44 by
 
 
 DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "not JSON": (lambda it: b"kf", "the key metadata is not JSON; expected what a KMS's tools write"),
+    "not JSON": (lambda it: b"kf", "the key metadata is not JSON; expected the output of a KMS's tools"),
     "empty": (lambda it: b"", "the key metadata is not JSON"),
     "no UTF-8": (lambda it: b'{"keyMaterialType":"\xff"}', "the key metadata is not JSON"),
     "cut": (lambda it: json.dumps(it)[:-1].encode(), "the key metadata is not JSON"),
@@ -34,18 +34,27 @@ DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no type": (lambda it: {**it, "keyMaterialType": None}, "has the keyMaterialType none; expected PKMT1"),
     "another type": (lambda it: {**it, "keyMaterialType": "PKMT2"}, "has the keyMaterialType 'PKMT2'; expected PKMT1"),
     "a long type": (lambda it: {**it, "keyMaterialType": "x" * 9999}, "keyMaterialType 'x{100}…'; expected PKMT1"),
-    "no key": (lambda it: {**it, "wrappedDEK": None}, "should have wrappedDEK, a str; it has none"),
-    "a number": (lambda it: {**it, "masterKeyID": 7}, "should have masterKeyID, a str; it has a int"),
-    "no truth": (lambda it: {**it, "doubleWrapping": "yes"}, "should have doubleWrapping, a bool; it has a str"),
-    "nowhere": (lambda it: {**it, "internalStorage": None}, "should have internalStorage, a bool; it has none"),
+    "no key": (lambda it: {**it, "wrappedDEK": None}, "wrappedDEK of the key material is missing; expected a str"),
+    "a number": (lambda it: {**it, "masterKeyID": 7}, "masterKeyID of the key material is a int; expected a str"),
+    "no truth": (
+        lambda it: {**it, "doubleWrapping": "yes"},
+        "doubleWrapping of the key material is a str; expected a bool",
+    ),
+    "nowhere": (
+        lambda it: {**it, "internalStorage": None},
+        "internalStorage of the key material is missing; expected a bool",
+    ),
     "no base64": (lambda it: {**it, "wrappedDEK": "!" * 60}, "wrappedDEK in the key material is not base64"),
     "no ASCII": (lambda it: {**it, "wrappedDEK": "\udc80" * 60}, "wrappedDEK in the key material is not base64"),
     "no ID": (lambda it: {**it, "keyEncryptionKeyID": "*"}, "keyEncryptionKeyID in the key material is not base64"),
-    "short": (lambda it: {**it, "wrappedDEK": "AAAA"}, "wrappedDEK has 3 bytes; expected those of a wrapped key"),
-    "replaced": (lambda it: {**it, "wrappedDEK": _OTHER}, "wrappedDEK does not open by the key-encryption key"),
-    "another ID": (lambda it: {**it, "keyEncryptionKeyID": "AAAA"}, "wrappedDEK does not open by the key-encryption"),
-    "another KEK": (lambda it: {**it, "wrappedKEK": _OTHER}, "the KMS did not unwrap a key by master key 'footer'"),
-    "another master": (lambda it: {**it, "masterKeyID": "m\n"}, r"the KMS did not unwrap a key by master key 'm\\n'"),
+    "short": (lambda it: {**it, "wrappedDEK": "AAAA"}, "wrappedDEK has 3 bytes; a wrapped key has 44"),
+    "replaced": (lambda it: {**it, "wrappedDEK": _OTHER}, "wrappedDEK cannot be decrypted with the key-encryption key"),
+    "another ID": (
+        lambda it: {**it, "keyEncryptionKeyID": "AAAA"},
+        "wrappedDEK cannot be decrypted with the key-encryption",
+    ),
+    "another KEK": (lambda it: {**it, "wrappedKEK": _OTHER}, "the KMS did not unwrap a key with master key 'footer'"),
+    "another master": (lambda it: {**it, "masterKeyID": "m\n"}, r"the KMS did not unwrap a key with master key 'm\\n'"),
 }
 
 
@@ -122,16 +131,16 @@ def test_keys_are_those_of_the_file_that_is_there_now(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda place: place.unlink(), "its key material is not in the file, and there is no {place}"),
+        (lambda place: place.unlink(), "the file's key material should be in {place}, which is missing"),
         (lambda place: place.write_bytes(b""), "{place} is not JSON"),
         (lambda place: place.write_bytes(b"{"), "{place} is not JSON"),
         (lambda place: place.write_bytes(b"7"), "{place} is not a JSON object"),
-        (lambda place: place.write_bytes(b"{}"), "the key material beside {path} has nothing for 'footerKey'"),
-        (lambda place: place.write_bytes(b'{"footerKey":{}}'), "beside {path} has nothing for 'footerKey'"),
-        (lambda place: place.write_bytes(b'{"footerKey":"{"}'), "the key material beside {path} is not JSON"),
-        (lambda place: place.write_bytes(b'{"footerKey":"{}"}'), "beside {path} has the keyMaterialType none"),
-        (lambda place: (place.unlink(), place.mkdir()), "{place} is no file"),
-        (lambda place: (place.unlink(), place.mkdir(), (place / "a").touch()), "{place} is no file"),
+        (lambda place: place.write_bytes(b"{}"), "the key material file of {path} has no 'footerKey'"),
+        (lambda place: place.write_bytes(b'{"footerKey":{}}'), "file of {path} has no 'footerKey'"),
+        (lambda place: place.write_bytes(b'{"footerKey":"{"}'), "the key material file of {path} is not JSON"),
+        (lambda place: place.write_bytes(b'{"footerKey":"{}"}'), "file of {path} has the keyMaterialType none"),
+        (lambda place: (place.unlink(), place.mkdir()), "{place} is not a file"),
+        (lambda place: (place.unlink(), place.mkdir(), (place / "a").touch()), "{place} is not a file"),
     ],
 )
 def test_damaged_material_beside_a_file_is_named(tmp_path: Path, change: Callable[[Path], Any], message: str) -> None:
@@ -161,7 +170,9 @@ def test_material_is_found_beside_a_file_on_any_storage(tmp_path: Path, memory: 
     assert bp.plan("memory://data", "id = 500", keys=keys(kms)).total == 1  # it is no data file
     memory.rm(f"/data/{beside(path).name}")
     storage, inner = open_storage("memory://data/a b.parquet")
-    with pytest.raises(EncryptionError, match=r"there is no /?data/_KEY_MATERIAL_FOR_a b\.parquet\.json"):
+    with pytest.raises(
+        EncryptionError, match=r"should be in /?data/_KEY_MATERIAL_FOR_a b\.parquet\.json, which is missing"
+    ):
         key_material.read_external(storage, inner)
 
 

@@ -70,7 +70,7 @@ def test_the_name_that_is_nearest_to_the_column_has_its_key(columns: Any, column
     [("a", ("ab",)), ("a", ("b", "a")), ("a.b", ("a",)), ("a.b", ("a", "bc")), ("A", ("a",)), (("a.b",), ("a", "b"))],
 )
 def test_a_name_that_is_only_part_of_another_opens_nothing(name: Any, column: Any) -> None:
-    with pytest.raises(EncryptionError, match=rf"the key of column {'.'.join(column)} is not given; give it in keys"):
+    with pytest.raises(EncryptionError, match=rf"the key of column {'.'.join(column)} is not given; pass it in keys"):
         of_a_file(columns={name: ONE}).column_key(column, b"metadata")
 
 
@@ -101,9 +101,9 @@ def test_any_bytes_of_a_keys_size_are_a_key(kind: Callable[[bytes], bytes]) -> N
         ({"footer": memoryview(THREE * 2).cast("I")}, "the footer key has 64 bytes"),
         ({"columns": {"a": ONE * 3}}, "the key of column a has 48 bytes; expected 16, 24 or 32"),
         ({"columns": {("a", "b"): None}}, "the key of column a.b is a NoneType; expected bytes"),
-        ({"columns": {ONE: "a"}}, "columns has the key of a bytes; expected a column's name, or its path"),
-        ({"columns": {(): ONE}}, "columns has the key of a tuple; expected a column's name, or its path"),
-        ({"columns": {(ONE,): ONE}}, "columns has the key of a tuple"),
+        ({"columns": {ONE: "a"}}, "columns has a key for a bytes; expected a column's name, or its path"),
+        ({"columns": {(): ONE}}, "columns has a key for a tuple; expected a column's name, or its path"),
+        ({"columns": {(ONE,): ONE}}, "columns has a key for a tuple"),
         ({"columns": [("a", ONE)]}, "columns is a list; expected a mapping of column names to keys"),
         ({"retriever": ONE}, "retriever is a bytes; expected a function of key metadata to key"),
         ({"aad_prefix": "a"}, "aad_prefix is a str; expected bytes"),
@@ -118,7 +118,7 @@ def test_what_is_no_key_is_refused_without_being_shown(arguments: dict[str, Any]
 @pytest.mark.parametrize(
     ("retrieve", "message"),
     [
-        (lambda metadata: None, "what the retriever gave for the footer key is a NoneType; expected bytes"),
+        (lambda metadata: None, "what the retriever returned for the footer key is a NoneType; expected bytes"),
         (lambda metadata: ONE.decode(), "is a str; expected bytes"),
         (lambda metadata: ONE + b"!", "has 17 bytes; expected 16, 24 or 32"),
         (lambda metadata: {b"": b""}[ONE], "the footer key could not be retrieved: the retriever raised KeyError"),

@@ -115,7 +115,7 @@ def test_a_key_that_is_refused_keeps_its_row_groups_and_is_not_asked_for_again_a
     plan = bp.plan(str(tmp_path), "id = 1000", keys=keys(kms))
     assert (plan.kept, plan.total) == (40, 40)
     assert kms.calls["unwrap", "of_ids"] == 1
-    refused = "the key of column id could not be retrieved: the KMS did not unwrap a key by master key 'of_ids': "
+    refused = "the key of column id could not be retrieved: the KMS did not unwrap a key with master key 'of_ids': "
     with pytest.raises(EncryptionError, match=refused + "_Client.unwrap_key raised PermissionError") as caught:
         bp.read_table(str(tmp_path), "id = 1000", keys=keys(kms))
     assert SECRET not in whole_text(caught.value)
@@ -172,7 +172,7 @@ def test_a_column_alone_says_no_instance(tmp_path: Path) -> None:
     path = Writer(kms).write(TABLE, tmp_path / "a.parquet", configuration(COLUMNS))
     unwrapper = keys(kms).for_file(LocalStorage(), path)
     metadata = json.dumps(material(KeyWrapper(None, kms.client, configuration()), "of_ids")).encode()
-    with pytest.raises(EncryptionError, match="neither the file nor the configuration says which KMS instance has it"):
+    with pytest.raises(EncryptionError, match="neither the file nor the configuration names the KMS instance"):
         unwrapper.column_key(("id",), metadata)
     assert (
         Keys.from_kms(pe.KmsConnectionConfig(kms_instance_id="x"), kms.client)
@@ -261,7 +261,7 @@ def no_client(config: Any) -> Any:
         (partial(answering, None), "Strange.unwrap_key returned a NoneType; expected bytes"),
         (
             partial(answering, b"short"),
-            "what the KMS unwrapped by master key 'm' has 5 bytes; expected 16, 24 or 32",
+            "what the KMS unwrapped with master key 'm' has 5 bytes; expected 16, 24 or 32",
         ),
         (partial(answering, "\udc80" * 16), "Strange.unwrap_key raised UnicodeEncodeError"),
     ],

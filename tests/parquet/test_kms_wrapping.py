@@ -107,13 +107,13 @@ def test_a_service_that_refuses_to_wrap_is_named_without_its_text() -> None:
     kms = Kms(denied={"a"})
     for double in (False, True):
         wrapping = KeyWrapper(None, kms.client, configuration(double_wrapping=double))
-        with pytest.raises(EncryptionError, match=r"did not wrap a key by master key 'a': .* PermissionE") as caught:
+        with pytest.raises(EncryptionError, match=r"did not wrap a key with master key 'a': .* PermissionE") as caught:
             wrapping.new_key("a", is_footer=False)
         assert SECRET not in whole_text(caught.value)
         kms.denied.clear()
         assert wrapping.new_key("a", is_footer=False)  # at once: it was the user who asked
         kms.denied.add("a")
-    for answer, message in ((b"\xff", "is no text"), (None, "returned a NoneType; expected bytes")):
+    for answer, message in ((b"\xff", "is not text"), (None, "returned a NoneType; expected bytes")):
         with pytest.raises(EncryptionError, match=message):
             KeyWrapper(None, partial(answering, answer), configuration()).new_key("a", is_footer=True)
 
@@ -121,10 +121,10 @@ def test_a_service_that_refuses_to_wrap_is_named_without_its_text() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"internal_key_material": False}, UnsupportedError, "key material in files of its own is read, but not writt"),
+        ({"internal_key_material": False}, UnsupportedError, "key material in other files is read, but not written"),
         ({"data_key_length_bits": 100}, OptionError, "data_key_length_bits is 100; expected 128, 192 or 256"),
         ({"column_keys": {"k": ["a"]}}, OptionError, "column_keys and uniform_encryption exclude each other"),
-        ({"uniform_encryption": False}, OptionError, "column_keys names no columns"),
+        ({"uniform_encryption": False}, OptionError, "column_keys names no column"),
         ({"uniform_encryption": False, "column_keys": {"k": ["a:b"]}}, OptionError, "or one with a comma, colon"),
         ({"uniform_encryption": False, "column_keys": {"k": ["a;b"]}}, OptionError, "or one with a comma, colon"),
         ({"uniform_encryption": False, "column_keys": {"k": []}}, OptionError, "column_keys has an empty name"),
@@ -166,7 +166,7 @@ def test_columns_have_the_master_keys_that_name_them() -> None:
 def test_a_column_that_is_not_there_is_not_passed_over() -> None:
     wrapping = KeyWrapper(None, Kms().client, configuration({"k": ["id", "nmae"]}))
     with pytest.raises(
-        OptionError, match="column_keys names nmae, which is no column of the file; did you mean 'name'"
+        OptionError, match="column_keys names nmae, which is not a column of the file; did you mean 'name'"
     ):
         wrapping.master_keys([("id",), ("name",)])
 

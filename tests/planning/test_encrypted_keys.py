@@ -137,7 +137,7 @@ def test_strict_keys_want_a_column_under_its_own_key(tmp_path: Path) -> None:
     plan = bp.plan(path, "id = 7", keys=strict)
     assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS)
     assert bp.plan(path, "text = 't7'", keys=strict).kept == 0
-    with pytest.raises(bp.EncryptionError, match="the column is not under the key that is given for it"):
+    with pytest.raises(bp.EncryptionError, match="the column is not encrypted with the key given for it"):
         bp.read_table(path, "id = 8", keys=strict)
     assert bp.read_table(path, "id = 8", keys=bp.Keys(FOOTER, {"id": OWN})).num_rows == 1
     with pytest.raises(AttributeError):

@@ -70,7 +70,7 @@ def test_where_prunes_by_encrypted_filters_and_the_rows_are_read(shipped: SparkS
 
 
 def test_without_the_keys_a_load_is_an_error_that_says_how_to_give_them(shipped: SparkSession, table: str) -> None:
-    match = "0.parquet: .*the footer key is not given; give it in keys .in Spark keyProvider"
+    match = "0.parquet: .*the footer key is not given; pass it in keys .in Spark keyProvider"
     with pytest.raises(PySparkException, match=match):
         shipped.read.format("bloomparquet").load(table)
     with pytest.raises(EncryptionError, match=match):
