@@ -24,8 +24,8 @@ from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics
 from bloomparquet.orc.stripe_indexes import Place, StripeIndexes, read_statistics, read_stripes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ChunkFilters, Question
-from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.orc.columns import UNKNOWN, ColumnArrays, OrcChunks
 from bloomparquet.planning.orc.file_profile import find_layouts
 from bloomparquet.planning.orc.filters import NoFilters, OrcFilters

@@ -33,7 +33,7 @@ from bloomparquet.parquet.metadata.file_profile import Layout
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
 from bloomparquet.parquet.values.bounds import bounds_of
 from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.parquet.filter_index import Learnt
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
