@@ -109,7 +109,10 @@ def test_copies_that_come_in_parts_are_put_together(tmp_path: Path, monkeypatch:
 
 def test_a_source_that_ends_early_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"short")
-    with pytest.raises(bp.FormatError, match="changed meanwhile"), replacing(LOCAL, str(tmp_path / "a")) as output:
+    with (
+        pytest.raises(bp.FormatError, match="changed while it was read"),
+        replacing(LOCAL, str(tmp_path / "a")) as output,
+    ):
         output.copy(LOCAL, str(tmp_path / "source"), 0, 6)
     assert names(tmp_path / "a") == ["source"]
 
@@ -465,7 +468,7 @@ def test_what_stands_at_the_hidden_name_is_an_error_that_names_it(tmp_path: Path
             target.write_bytes(b"precious")
         hidden.symlink_to(target)
     before = parquet.read_bytes()
-    with pytest.raises(bp.BloomParquetError, match=r"this is no plain file.*remove it"):
+    with pytest.raises(bp.BloomParquetError, match=r"this is not a regular file.*remove it"):
         bp.add_filters(parquet, bloom="a")
     assert parquet.read_bytes() == before
     if kind == "a link":
@@ -512,7 +515,7 @@ def test_where_a_copy_is_no_one_step_nothing_is_written(tmp_path: Path, parquet:
     below = pyarrow.fs.SubTreeFileSystem(str(parquet.parent), pyarrow.fs.LocalFileSystem())
     directory = fsspec.filesystem("dir", path=str(parquet.parent), fs=fsspec.filesystem("file"))
     for filesystem in (below, directory):
-        with pytest.raises(bp.UnsupportedError, match="replaces a file in one step, so nothing is written"):
+        with pytest.raises(bp.UnsupportedError, match="not known to replace a file in one step, so nothing is written"):
             add_filters("a.parquet", bloom="a", filesystem=filesystem)
         with pytest.raises(bp.UnsupportedError, match="so nothing is written"):
             bp.write_table(pa.table({"v": [1]}), "a.parquet", filesystem=filesystem)
