@@ -256,11 +256,11 @@ def test_a_layout_has_nothing_of_the_files_that_it_was_first_seen_in(tmp_path: P
     secret, plain = read_footers(storage, storage.list_files(str(tmp_path), recursive=False), ReadCount(), keys=KEYS)
     assert secret is not None
     assert plain is not None
-    assert secret.layout.schema is plain.layout.schema
+    assert secret.profile.schema is plain.profile.schema
     assert secret.key_values["who"] == "nobody may know"
     for footer in (secret, plain):
-        assert footer.layout.skeleton.startswith(plain.raw[:80])
-        assert b"nobody may know" not in footer.layout.skeleton
+        assert footer.profile.skeleton.startswith(plain.raw[:80])
+        assert b"nobody may know" not in footer.profile.skeleton
 
 
 def test_no_process_ends_over_a_column_without_its_key(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ class FooterCache:
                     superseded += other.entries
         unread = [i for i in range(len(files)) if i not in origin]
         footers = read_footers(
-            storage, [files[i] for i in unread], count, keys=keys, skip_corrupt=skip_corrupt, locked=locked
+            storage, [files[i] for i in unread], count, keys=keys, skip_corrupt=skip_corrupt, undecryptable=locked
         )
         read = {i: footer for i, footer in zip(unread, footers, strict=True) if footer is not None}
         lasting = {i for i, same in zip(read, are_unchanged(storage, [files[i] for i in read]), strict=True) if same}

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
-from bloomparquet.parquet.bloom_filter.encrypted import Seals
+from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers, any_set, as_blocks
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES
-from bloomparquet.parquet.bloom_filter.ranges import any_set, as_blocks
 from bloomparquet.parquet.bloom_filter.split_block import (
     BYTES_PER_BLOCK,
     SplitBlockBloomFilter,
@@ -60,7 +59,7 @@ class ParquetFilters(FilterStore):
         learnt: Learnt | None = None,
         ciphers: Sequence[ChunkCipher | None] | None = None,
     ) -> None:
-        self._seals = Seals(ciphers, len(offset))
+        self._seals = FilterCiphers(ciphers, len(offset))
         self._paths, self._file, self._row_group, self._column = paths, file, row_group, column
         self.offset, self.length, self._limit, self.filled = offset, length, limit, filled
         known = Learnt.nothing(offset) if learnt is None else learnt
