@@ -32,7 +32,7 @@ from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files, spark_kms
-from tests.support.kms import reveals, whole_text
+from tests.support.kms import full_text, reveals
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf, write
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, every_key
@@ -280,7 +280,7 @@ def test_nothing_that_spark_tells_of_a_query_has_a_key_in_it(
                 run(frame)
                 told.append(explained(frame))
             except (Py4JJavaError, PySparkException) as error:
-                told.append(whole_text(error))
+                told.append(full_text(error))
     text = text_below(tmp_path) + "".join(told)
     assert "PlannedBy" in text
     assert "numRowGroupsSkippedByBloomFilter" in text or "row groups skipped by Bloom filter" in text
