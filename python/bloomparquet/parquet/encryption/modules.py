@@ -85,12 +85,12 @@ class Algorithm:
         """Parse an EncryptionAlgorithm. Raises EncryptionError if it is unknown."""
         if len(union) != 1:
             raise FormatError(f"the file's encryption algorithm has {len(union)} values; expected one")
-        fields = union.AES_GCM_CTR_V1 if union.has(EncryptionAlgorithm.AES_GCM_CTR_V1) else union.AES_GCM_V1
+        counter_mode_pages = union.has(EncryptionAlgorithm.AES_GCM_CTR_V1)
+        fields = union.AES_GCM_CTR_V1 if counter_mode_pages else union.AES_GCM_V1
         if fields is None:
             raise EncryptionError(
                 f"the file is encrypted with algorithm {next(iter(union))}; known are AES_GCM_V1 and AES_GCM_CTR_V1"
             )
-        counter_mode_pages = union.has(EncryptionAlgorithm.AES_GCM_CTR_V1)
         return cls(
             fields.aad_file_unique or b"",
             counter_mode_pages,
