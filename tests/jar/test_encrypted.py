@@ -31,7 +31,7 @@ from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files, spark_kms
-from tests.support.kms import reveals, whole_text
+from tests.support.kms import full_text, reveals
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf, write
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, every_key
@@ -206,7 +206,7 @@ def test_without_keys_encrypted_files_are_read_whole(kms: SparkSession, readers:
     assert ran.rows == texts([wanted])
     assert (ran.plan.total, ran.plan.skipped["statistics"]) == (GROUPS * len(plaintext), GROUPS * len(readable) - 1)
     assert ran.plan.errors == FILES - len(plaintext) + GROUPS * (len(plaintext) - len(readable))
-    with pytest.raises(Py4JJavaError, match="the footer key is not given; give it in keys"):
+    with pytest.raises(Py4JJavaError, match="the footer key is not given; pass it in keys"):
         readers.jar(str(lake), recursiveFileLookup="true", onFilterError="fail").where("id = 1").collect()
 
 
@@ -271,7 +271,7 @@ def test_no_key_appears_in_plans_logs_and_metrics(
                 run(frame)
                 outputs.append(explained(frame))
             except (Py4JJavaError, PySparkException) as error:
-                outputs.append(whole_text(error))
+                outputs.append(full_text(error))
     text = text_below(tmp_path) + "".join(outputs)
     assert "PlannedBy" in text
     assert "numRowGroupsSkippedByBloomFilter" in text or "row groups skipped by Bloom filter" in text

@@ -128,7 +128,7 @@ def test_an_upload_that_fails_leaves_the_old_object_or_the_new_one(
     monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(failing))
     monkeypatch.setattr("bloomparquet.writing.retrofit.retrofit.open_storage", _with(failing))
     if call == "delete_file":  # the new one is in its place by then
-        with pytest.warns(UserWarning, match=r"is of no use any more, and could not be deleted: .*no network"):
+        with pytest.warns(UserWarning, match=r"the temporary file .* could not be deleted: .*no network"):
             assert add_filters(place.url("a.parquet"), bloom="b")[0].action == "added"
     else:
         with pytest.raises(OSError, match="no network"):
@@ -229,7 +229,7 @@ def test_hdfs_is_refused_as_it_replaces_nothing_in_one_step(content: bytes, monk
         type_name = "hdfs"
 
     monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Hdfs(storage.filesystem, "")))
-    with pytest.raises(bp.UnsupportedError, match="it is not known that hdfs replaces a file in one step"):
+    with pytest.raises(bp.UnsupportedError, match="hdfs is not known to replace a file in one step"):
         add_filters("memory://hdfs/a.parquet", bloom="b")
     assert memory.find("/hdfs") == ["/hdfs/a.parquet"]
     memory.rm("/hdfs", recursive=True)
@@ -243,6 +243,6 @@ def test_what_somebody_else_has_put_at_the_hidden_name_is_not_taken(place: Place
             output.write(b"A" * 1_000)
             output._stream.close()  # type: ignore[attr-defined]
             place.put(temporary_name("a.parquet"), theirs)
-            with pytest.raises(bp.BloomParquetError, match="somebody else is writing this file"):
+            with pytest.raises(bp.BloomParquetError, match="another process is writing this file"):
                 output.commit()
         assert place.get("a.parquet") == content

@@ -12,7 +12,7 @@ import pyarrow.fs
 
 from bloomparquet.errors import OptionError, PlanError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
 from bloomparquet.storage.files import FileInfo, ListingNotes, LocalStorage, Storage, is_glob, is_hidden, open_storage
 from bloomparquet.storage.table_formats import (

@@ -32,7 +32,7 @@ from bloomparquet.parquet.metadata.column_chunks import UNKNOWN_FIELDS, ChunkFie
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
 from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, family_of
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.parquet.filter_index import Learnt
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
