@@ -104,7 +104,7 @@ def test_a_footer_that_is_locked_keeps_the_whole_file(tmp_path: Path) -> None:
     assert (group.path, group.index, group.start, group.length) == (str(locked), None, 0, locked.stat().st_size)
     assert plan.row_groups[GROUPS] == group
     assert plan.row_groups[0].path == str(plain)
-    assert "1 files did not open, and are kept whole" in repr(plan)
+    assert "1 files with an unreadable footer kept whole" in repr(plan)
     with pytest.raises(bp.EncryptionError, match=r"a\.parquet: encrypted, and the footer key is not given"):
         bp.read_table(tmp_path, "id = 7")
     with pytest.raises(bp.EncryptionError, match=r"a\.parquet"):
