@@ -149,9 +149,9 @@ def test_two_halves_that_are_known_make_a_whole(tmp_path: Path, directory: Path)
 
 
 def test_a_part_of_a_known_data_set_holds_no_more_than_its_own_bitsets(data: Path, directory: Path) -> None:
-    whole = bp.plan(data, "x = 31").table.known()[0, 0].filters
-    part = bp.plan(f"{data}/[0-3].parquet", "x = 31").table.known()[0, 0].filters
-    assert 0.35 < len(part.learnt().resident) / len(whole.learnt().resident) < 0.45
+    whole = bp.plan(data, "x = 31").table.cached_columns()[0, 0].filters
+    part = bp.plan(f"{data}/[0-3].parquet", "x = 31").table.cached_columns()[0, 0].filters
+    assert 0.35 < len(part.filter_index().resident) / len(whole.filter_index().resident) < 0.45
 
 
 def test_bitsets_beyond_the_bound_of_memory_are_read_where_they_lie(
@@ -164,7 +164,7 @@ def test_bitsets_beyond_the_bound_of_memory_are_read_where_they_lie(
     found = bp.plan(data, "x = 31")
     assert told(found) == expected
     assert found.filter_reads.requests > 0
-    assert found.table.known()[0, 0].filters.learnt().resident.nbytes <= 4 * 1024
+    assert found.table.cached_columns()[0, 0].filters.filter_index().resident.nbytes <= 4 * 1024
 
 
 def test_layouts_that_were_told_apart_may_be_one_to_another_process(tmp_path: Path, directory: Path) -> None:
@@ -174,7 +174,7 @@ def test_layouts_that_were_told_apart_may_be_one_to_another_process(tmp_path: Pa
             bp.plan(tmp_path / "data", "x = 4")
             layout_module._layouts.clear()
             layout_module._tails.clear()
-    assert len(bp.plan(tmp_path / "data", "x = 4").table.layouts) == 3
+    assert len(bp.plan(tmp_path / "data", "x = 4").table.profiles) == 3
     restart()
     write(tmp_path / "data" / "6.parquet", {"x": [4]}, ["x"])
     for _ in range(2):

@@ -256,7 +256,7 @@ def test_the_process_counts_what_it_holds(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
     restart()
     table = bp.plan(data, "x = 31").table
-    bitsets = 40 * int(table.known()[0, 0].filters.num_bytes[0])
+    bitsets = 40 * int(table.cached_columns()[0, 0].filters.num_bytes[0])
     assert bitsets < table.cached_bytes < bitsets + 64 * 1024
     small = FooterCache(cached_bytes=1)
     for path in ("0.parquet", "1.parquet"):

@@ -168,7 +168,7 @@ def test_no_representation_shows_what_is_encrypted(tmp_path: Path) -> None:
                 footer.read_chunk_with_cipher(0, 0),
                 footer.read_chunk_with_cipher(0, 1),
                 plan,
-                plan.table.known(),
+                plan.table.cached_columns(),
                 plan.dataset,
             ),
         )

@@ -326,7 +326,7 @@ def test_files_with_metadata_of_their_own_cost_no_more(tmp_path: Path) -> None:
         write(tmp_path / f"{i}.parquet", table, ["x"])
     plan = bp.plan(tmp_path, "x = 31")
     assert plan.kept == 0
-    assert len(plan.table.layouts) == 1
+    assert len(plan.table.profiles) == 1
 
 
 def test_a_plan_may_be_made_of_an_open_data_set(tmp_path: Path) -> None:
