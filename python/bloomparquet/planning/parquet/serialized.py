@@ -56,8 +56,8 @@ class Listing:
 
     @property
     def storable(self) -> bool:
-        """Whether these names mean the same files in another process, which knows no file system that was passed as
-        an object."""
+        """Whether the names mean the same files in another process. A file system that was passed as an object is
+        unknown there."""
         return self._unique and isinstance(self._storage.key, str)
 
     @property
@@ -139,10 +139,10 @@ def to_units(table: RowGroups, listing: Listing) -> dict[str, Unit]:
 def read_table(
     entry: Entry, storage: Storage, keys: Keys | None, files: Sequence[FileInfo] | None, listing: Listing | None
 ) -> RowGroups:
-    """The table that `entry` holds: that of `files`, whose listing is given, or whichever it is of on this storage.
-    Footers that have to be read again are decrypted with `keys`.
+    """The table in `entry`: of `files`, with their `listing`; or if they are None, of any files on `storage`.
 
-    Raises :class:`DamagedEntryError` when it is damaged, or not of these files.
+    The table decrypts footers that it reads with `keys`. Raises :class:`DamagedEntryError` if the entry is damaged, or
+    of other files.
     """
     try:
         unit = entry.unit(_TABLE)
