@@ -23,7 +23,7 @@ NAMES = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
     ],
     ids=str,
 )  # fmt: skip
-def test_a_file_is_judged_where_the_type_holds_all_its_values(
+def test_file_is_judged_if_the_reader_type_holds_all_values(
     tmp_path: Path, stored: pa.DataType, bits: int, judged: bool
 ) -> None:
     path = tmp_path / "numbers.parquet"

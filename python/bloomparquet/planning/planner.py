@@ -205,7 +205,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
         dataset,
         predicate,
         seconds,
-        tuple(errors.found),
+        tuple(errors.errors),
         table,
         codes,
         tuple(excluded),
@@ -284,14 +284,14 @@ class _Errors:
     """Why evidence could not be used: each error once, in order. With ``on_error="fail"`` the first is raised."""
 
     def __init__(self, on_error: OnFilterError) -> None:
-        self.found: dict[BloomParquetError, None] = {}
+        self.errors: dict[BloomParquetError, None] = {}
         self._on_error = on_error
 
     def add(self, errors: Iterable[BloomParquetError]) -> None:
         for error in errors:
             if self._on_error == "fail":
                 raise error
-            self.found[error] = None
+            self.errors[error] = None
 
 
 @dataclass(frozen=True, slots=True)
