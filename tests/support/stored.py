@@ -1,5 +1,5 @@
-"""An independent check of filters: the XXH64 of every stored value, by pyarrow, `struct` and `xxhash`; and which of them
-a filter lacks, by the format's description."""
+"""An independent check of filters: the XXH64 of every stored value, by pyarrow, `struct` and `xxhash`; and which of
+them a filter lacks, by the description of the format."""
 
 from __future__ import annotations
 
