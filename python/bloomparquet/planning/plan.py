@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import NamedTuple, overload
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -144,10 +145,10 @@ class ScanPlan:
     def bloom_bytes_read(self) -> int:
         return self.filter_reads.bytes
 
-    @property
-    def row_groups(self) -> Sequence[RowGroup]:
+    @cached_property
+    def row_groups(self) -> tuple[RowGroup, ...]:
         """All row groups in file order, then the files skipped by partition values, then the unreadable files."""
-        return _RowGroupList(self)
+        return tuple(self._row_group(i) for i in range(self.total))
 
     def kept_row_groups(self) -> list[RowGroup]:
         """The row groups to read, in file order, then the unreadable files."""
@@ -199,31 +200,3 @@ class ScanPlan:
         if unusable := len(self.errors) - len(self.unreadable) - chunks:
             parts.append(f"{unusable} Bloom filters could not be used")
         return "; ".join(parts)
-
-
-class _RowGroupList(Sequence[RowGroup]):
-    """The row groups of a plan; each object is made when it is asked for."""
-
-    def __init__(self, plan: ScanPlan) -> None:
-        self._plan = plan
-
-    def __len__(self) -> int:
-        return self._plan.total
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @overload
-    def __getitem__(self, at: int) -> RowGroup: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[RowGroup]: ...
-    def __getitem__(self, at: int | slice) -> RowGroup | list[RowGroup]:
-        if isinstance(at, slice):
-            return [self._plan._row_group(i) for i in range(*at.indices(len(self)))]
-        if not -len(self) <= at < len(self):
-            raise IndexError(f"the plan has {len(self)} row groups; there is no row group {at}")
-        return self._plan._row_group(at % len(self))

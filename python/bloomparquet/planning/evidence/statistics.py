@@ -81,9 +81,9 @@ def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdic
             differs, _ = judge(NotEq(inner.column, inner.value), chunks, timezone)
             return (chunks.nulls != 0) | differs, None
         assert isinstance(inner, StartsWith)
-        return has_values & _outside_prefix(inner, chunks, timezone), None
+        return has_values & _starts_with(inner, chunks, timezone, negated=True), None
     if isinstance(leaf, StartsWith):
-        return has_values & _prefix(leaf, chunks, timezone), None
+        return has_values & _starts_with(leaf, chunks, timezone), None
     values = equality_values(leaf)
     if values is not None or isinstance(leaf, NotIn | NotEq):
         encoded = chunks.encode(_compared_values(leaf), timezone)
@@ -143,29 +143,20 @@ def _operator(leaf: Lt | LtEq | Gt | GtEq, point: Point) -> _Compare:
     return operator.ge if inclusive else operator.gt
 
 
-def _prefix_bounds(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> tuple[Bounds, bytes] | None:
-    if chunks.bounds is None or chunks.family not in ("string", "binary"):
-        return None
+def _starts_with(leaf: StartsWith, chunks: Chunks, timezone: str | None, *, negated: bool = False) -> Verdicts:
+    """Verdicts on LIKE and NOT LIKE. Where both bounds begin with the prefix, all values between them do."""
+    keep = np.ones(len(chunks.members), np.bool_)
+    bounds = chunks.bounds
+    if bounds is None or chunks.family not in ("string", "binary"):
+        return keep
     point = chunks.point(leaf.prefix, timezone, upwards=True)
-    return (chunks.bounds, point.key) if point is not None and isinstance(point.key, bytes) else None
-
-
-def _prefix(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> Verdicts:
-    keep = np.ones(len(chunks.members), np.bool_)
-    prefix_bounds = _prefix_bounds(leaf, chunks, timezone)
-    if prefix_bounds is not None:
-        bounds, prefix = prefix_bounds
-        for i in np.flatnonzero(bounds.known).tolist():
-            keep[i] = bounds.lower[i][: len(prefix)] <= prefix <= bounds.upper[i]
-    return keep
-
-
-def _outside_prefix(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> Verdicts:
-    """Verdicts on NOT LIKE: excluded if both bounds begin with the prefix, because then all values between them do."""
-    keep = np.ones(len(chunks.members), np.bool_)
-    prefix_bounds = _prefix_bounds(leaf, chunks, timezone)
-    if prefix_bounds is not None:
-        bounds, prefix = prefix_bounds
-        for i in np.flatnonzero(bounds.known).tolist():
-            keep[i] = not (bounds.lower[i].startswith(prefix) and bounds.upper[i].startswith(prefix))
+    if point is None or not isinstance(point.key, bytes):
+        return keep
+    prefix = point.key
+    for i in np.flatnonzero(bounds.known).tolist():
+        lower, upper = bounds.lower[i], bounds.upper[i]
+        if negated:
+            keep[i] = not (lower.startswith(prefix) and upper.startswith(prefix))
+        else:
+            keep[i] = lower[: len(prefix)] <= prefix <= upper
     return keep
