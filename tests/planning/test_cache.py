@@ -239,7 +239,7 @@ def test_bounds_of_all_types_survive_the_cache(tmp_path: Path, directory: Path) 
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> bp.Dataset:
-    """Files of three schemas, with filters of several sizes, some broken, one over nulls, one never filled."""
+    """Files of three schemas. Filters have several sizes; one is damaged, one over nulls, one never filled."""
     root = tmp_path_factory.mktemp("mixed")
     rng = np.random.default_rng(3)
     for i in range(12):

@@ -1,4 +1,4 @@
-"""Which columns can be compared: planning and reading refuse the same predicates with the same error."""
+"""Nested columns in predicates: planning and reading refuse the same comparisons with the same error."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_structs_lists_and_maps_are_not_compared(
 ) -> None:
     with pytest.raises(bp.PlanError, match=message):
         function(path, where)
-    assert plan_with(path, where, strict=False).kept == 1  # Spark's own rules decide there
+    assert plan_with(path, where, strict=False).kept == 1  # not strict: Spark decides
 
 
 @pytest.mark.parametrize("function", [bp.plan, bp.read_table])

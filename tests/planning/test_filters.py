@@ -20,7 +20,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 def large(path: Path, groups: int = 4) -> str:
-    """Row groups of even numbers whose filters take 1 MiB each, as parquet-java writes them; their ranges overlap."""
+    """Row groups of even numbers with overlapping bounds, and filters of 1 MiB each as parquet-java writes them."""
     rows = np.arange(groups * 100) * 2
     table = pa.table({"x": np.random.default_rng(1).permutation(rows), "y": rows})
     return graft_filters(write(path, table, rows_per_group=100), 2**20)

@@ -1,4 +1,4 @@
-"""Directory names to typed columns, as Spark's PartitioningUtils has it."""
+"""Partition values: typed as in Spark's PartitioningUtils, and used like columns."""
 
 from __future__ import annotations
 

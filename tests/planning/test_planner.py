@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from tests.support.core import Field, column_metadata, edit_footer, kept, kept_indexes, plan_with
+from tests.support.core import Field, column_metadata, edit_footer, kept, plan_with
 from tests.support.files import hive, write, write_groups
 
 EVEN = list(range(0, 100, 2))
@@ -22,7 +22,7 @@ EVEN = list(range(0, 100, 2))
 
 @pytest.fixture
 def two_columns(tmp_path: Path) -> str:
-    """In `a` 31 is excluded by the filter and 500 by bounds; in `b` 33 by the filter and 700 by bounds."""
+    """The filter of `a` excludes 31, its bounds exclude 500; the filter of `b` excludes 33, its bounds 700."""
     return write(
         tmp_path / "x.parquet", {"a": EVEN, "b": EVEN, "n": pa.array([None] * 50, pa.int64())}, ["a", "b", "n"]
     )
@@ -323,13 +323,6 @@ def test_files_with_different_key_values_share_a_profile(tmp_path: Path) -> None
     plan = bp.plan(tmp_path, "x = 31")
     assert plan.kept == 0
     assert len(plan.table.profiles) == 1
-
-
-def test_open_data_set_is_planned(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"x": EVEN}, ["x"])
-    dataset = bp.Dataset.open(path)
-    assert bp.plan(dataset, "x = 30").kept == 1
-    assert kept_indexes(bp.plan(dataset, "x = 31")) == set()
 
 
 def test_files_of_alternating_schemas_keep_their_evidence(tmp_path: Path) -> None:

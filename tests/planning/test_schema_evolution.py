@@ -1,4 +1,4 @@
-"""Rows of files whose schemas differ: columns come and go and are widened, and no value is changed to fit."""
+"""Files whose schemas differ from each other or from the reader's: missing and widened columns, unchanged values."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.query.evaluate import mask
+from tests.support.core import plan_with
 from tests.support.files import write
 
 field = pc.field
@@ -130,7 +131,7 @@ def test_incompatible_types_are_an_error(tmp_path: Path) -> None:
 def test_values_never_change_to_fit_another_type(
     first: pa.Array, second: pa.Array, asked: Any, merge: bool, tmp_path: Path
 ) -> None:
-    """A plan judges each file by its own values; were they changed on the way, it would skip rows that then match."""
+    """A plan judges each file by its stored values. Rows with changed values could match and yet be skipped."""
     write(tmp_path / "1.parquet", {"x": first})
     write(tmp_path / "2.parquet", {"x": second})
     try:
@@ -174,3 +175,27 @@ def test_literal_that_rounds_in_the_scan_type_skips_nothing(
     write(tmp_path / "2.parquet", {"x": [value]}, ["x"])
     for predicate in (bp.Eq("x", literal), bp.In("x", [literal, 7]), bp.GtEq("x", literal), bp.LtEq("x", literal)):
         assert bp.read_table(tmp_path, predicate)["x"].to_pylist() == [value]
+
+
+INTEGERS = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "bits", "judged"),
+    [
+        (pa.int8(), 8, True), (pa.int8(), 16, True), (pa.int16(), 8, False), (pa.int32(), 8, False),
+        (pa.int32(), 16, False), (pa.int32(), 32, True), (pa.int32(), 64, True), (pa.int64(), 32, False),
+        (pa.int64(), 64, True), (pa.uint8(), 8, False), (pa.uint8(), 16, True), (pa.uint16(), 32, True),
+        (pa.uint32(), 32, False), (pa.uint32(), 64, True), (pa.uint64(), 64, False),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_file_is_judged_if_the_reader_type_holds_all_values(
+    tmp_path: Path, stored: pa.DataType, bits: int, judged: bool
+) -> None:
+    """A reader that gives an integer a narrower type shows only its low bits, so such a file must not be skipped."""
+    path = tmp_path / "numbers.parquet"
+    pq.write_table(pa.table({"n": pa.array([3, 5], stored)}), path, bloom_filter_options={"n": {"ndv": 2}})
+    for where in ("n = 4", "n > 5", "n IN (4, 6)"):
+        assert plan_with(path, where, reader_types={("n",): INTEGERS[bits]}).kept == (0 if judged else 1)
+    assert plan_with(path, "n = 3", reader_types={("n",): INTEGERS[bits]}).kept == 1

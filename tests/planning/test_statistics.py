@@ -1,4 +1,4 @@
-"""Min, max and null counts: what they prove, and what they must not."""
+"""Min, max and null counts: what they exclude, and what they must not exclude."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_strings_with_truncated_bounds_are_found(tmp_path: Path) -> None:
 
 
 def test_truncated_bounds_exclude_no_match(tmp_path: Path) -> None:
-    """Writers may cut text bounds: the lower one to a prefix, the upper one to a prefix with a higher last byte."""
+    """Writers may truncate bounds: the lower one to a prefix, the upper one to a prefix with a higher last byte."""
     path = write(tmp_path / "x.parquet", {"s": ["abcdef", "abczzz", "abd"]})
 
     def cut(metadata: dict[int, Field]) -> None:
@@ -224,7 +224,7 @@ MAKERS = [bp.Eq, bp.NotEq, bp.EqNullSafe, bp.Lt, bp.LtEq, bp.Gt, bp.GtEq]
 def test_rows_are_equal_with_and_without_evidence(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Random row groups and predicates: what `read_table` gives is what the row filter alone gives on everything."""
+    """For random row groups and predicates, `read_table` gives the rows that the row filter alone gives."""
     kind, values = COLUMNS[name]
     groups = data.draw(st.lists(st.lists(st.none() | values, min_size=1, max_size=4), min_size=1, max_size=4))
     leaves = [
