@@ -169,34 +169,17 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
     codes = np.full(len(table), KEPT, np.uint8)
     row_group_counts: RowGroupCounts | None = None
     if conditions:
-        names = columns(predicate) if predicate is not None else set()
-        all_names = names | (columns(options.pushed) if options.pushed is not None else set())
-        schemas: Sequence[FileSchema] = table.schemas
-        resolved = _resolve(all_names, schemas, dataset, options)
-        # An unreadable file may have the column.
-        if options.strict and not unreadable and not names.isdisjoint(resolved.unknown):
-            schemas = [*schemas, *_schemas(dataset, excluded, footer_reads, options.cache)]
-            resolved = _resolve(all_names, schemas, dataset, options)
-            for name in names.intersection(resolved.unknown):
-                raise unknown_column(name, schemas, dataset.partition_names)
+        unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
+        resolved = _resolve(dataset, predicate, table, excluded, options, footer_reads, unknown_allowed)
         if predicate is not None:
             predicate = rename(predicate, resolved.paths)
-            if options.strict:
-                require_comparable(predicate, schemas, dataset.partition_names, case_sensitive=options.case_sensitive)
         conditions = [
             _Condition(gather(rename(condition.predicate, resolved.paths)), condition.strict)
             for condition in conditions
         ]
-        request = _Request(
-            dataset,
-            options,
-            partitions,
-            file_positions,
-            frozenset(resolved.unknown),
-            footer_reads,
-            filter_reads,
-            errors,
-        )
+        unknown = frozenset(resolved.unknown)
+        reads = (footer_reads, filter_reads)
+        request = _Request(dataset, options, partitions, file_positions, unknown, *reads, errors)
         codes, row_group_counts = _judge(table, conditions, request)
         if footer_reads.requests or filter_reads.requests:
             _keep_changed_files(dataset.storage, table, codes)
@@ -225,17 +208,39 @@ def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]
     codes[np.isin(table.file, changed)] = KEPT
 
 
-def _schemas(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, cache: FooterCache) -> Sequence[FileSchema]:
-    """The distinct schemas of the readable ones of `files`."""
-    return open_table(dataset, files, reads, skip_corrupt=True, unreadable={}, cache=cache).schemas if files else ()
-
-
 def _resolve(
-    names: Iterable[Column], schemas: Sequence[FileSchema], dataset: Dataset, options: PlanOptions
+    dataset: Dataset,
+    predicate: Predicate | None,
+    table: Table,
+    excluded: Sequence[FileInfo],
+    options: PlanOptions,
+    reads: ReadCount,
+    unknown_allowed: bool,
 ) -> Resolved:
-    return resolve_names(
-        names, schemas, dataset.partition_names, case_sensitive=options.case_sensitive, exact=options.exact_names
-    )
+    """What the columns of `predicate` and of ``options.pushed`` mean in the files.
+
+    Raises PlanError for a column of `predicate` that no file has, and with ``options.strict`` for a comparison with a
+    struct, a list or a map. To be sure of the former, reads the footers of `excluded` files.
+    """
+    partitions, case_sensitive = dataset.partition_names, options.case_sensitive
+    names, pushed = (set() if each is None else columns(each) for each in (predicate, options.pushed))
+
+    def resolve(schemas: Sequence[FileSchema]) -> Resolved:
+        exact = options.exact_names
+        return resolve_names(names | pushed, schemas, partitions, case_sensitive=case_sensitive, exact=exact)
+
+    schemas = list(table.schemas)
+    resolved = resolve(schemas)
+    if not unknown_allowed and not names.isdisjoint(resolved.unknown):
+        if excluded:
+            others = open_table(dataset, excluded, reads, skip_corrupt=True, unreadable={}, cache=options.cache)
+            schemas += others.schemas
+            resolved = resolve(schemas)
+        for name in names.intersection(resolved.unknown):
+            raise unknown_column(name, schemas, partitions)
+    if options.strict and predicate is not None:
+        require_comparable(rename(predicate, resolved.paths), schemas, partitions, case_sensitive=case_sensitive)
+    return resolved
 
 
 @dataclass(frozen=True, slots=True)
