@@ -102,7 +102,7 @@ def test_a_footer_without_its_key_keeps_the_whole_file(tmp_path: Path) -> None:
     assert (group.path, group.index, group.start, group.length) == (str(encrypted), None, 0, encrypted.stat().st_size)
     assert plan.row_groups[GROUPS] == group
     assert plan.row_groups[0].path == str(plain)
-    assert "1 files did not open, and are kept whole" in repr(plan)
+    assert "1 files with an unreadable footer kept whole" in repr(plan)
     with pytest.raises(bp.EncryptionError, match=r"a\.parquet: encrypted, but the footer key is not given"):
         bp.read_table(tmp_path, "id = 7")
     with pytest.raises(bp.EncryptionError, match=r"a\.parquet"):

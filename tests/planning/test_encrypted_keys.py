@@ -172,7 +172,7 @@ def test_no_repr_reveals_encrypted_values(tmp_path: Path) -> None:
                 footer.read_chunk_with_cipher(0, 0),
                 footer.read_chunk_with_cipher(0, 1),
                 plan,
-                plan.table.known(),
+                plan.table.cached_columns(),
                 plan.dataset,
             ),
         )
