@@ -60,17 +60,17 @@ def find_filters(
             )
     places, ciphers = list(told), [cipher for _, cipher in told.values()]
     start = np.array([offset for offset, _ in told.values()], np.int64)
-    seals = FilterCiphers(ciphers, len(ciphers))
-    sizes = np.minimum(end - start, seals.max_header_bytes)
+    filter_ciphers = FilterCiphers(ciphers, len(ciphers))
+    sizes = np.minimum(end - start, filter_ciphers.max_header_bytes)
     ranges = read_ranges(storage, [file.path], np.zeros_like(start), start, sizes, count)
-    headers = seals.headers(np.arange(len(start)), ranges, sizes)
+    headers = filter_ciphers.headers(np.arange(len(start)), ranges, sizes)
     for i in sorted(headers.errors):
         if not skip_broken:
             error = headers.errors[i]
             raise type(error)(f"{_name(file, footer, places[i])}: {error}") from error
     filters = {}
-    for i in np.flatnonzero(headers.taken).tolist():
-        at, header, bitset = int(start[i]), int(headers.taken[i]), int(headers.stored[i])
+    for i in np.flatnonzero(headers.header_bytes).tolist():
+        at, header, bitset = int(start[i]), int(headers.header_bytes[i]), int(headers.stored_bytes[i])
         if at + header + bitset <= end:
             filters[places[i]] = Existing(at, at + header, at + header + bitset, ciphers[i])
         elif not skip_broken:
