@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
-from bloomparquet.query.evaluate import bind, mask
+from bloomparquet.query.evaluate import bind_mask, mask
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -460,7 +460,7 @@ def test_a_literal_of_another_kind_is_refused(predicate, cells, words):
 
 def test_one_binding_serves_many_batches():
     table = pa.table({"a": list(range(10)), "b": ["x", None] * 5})
-    masked = bind(And(GtEq("a", 3), Eq("b", "x")), table.schema)
+    masked = bind_mask(And(GtEq("a", 3), Eq("b", "x")), table.schema)
     found = [value for batch in table.to_batches(max_chunksize=3) for value in masked(batch).to_pylist()]
     assert found == mask(And(GtEq("a", 3), Eq("b", "x")), table).to_pylist()
     assert table.filter(masked(table)).column("a").to_pylist() == [4, 6, 8]

@@ -26,7 +26,7 @@ from bloomparquet.parquet.pages.headers import walk_pages
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.writing.filters import build as filling
 from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.spec import Bloom, refusal
+from bloomparquet.writing.filters.spec import Bloom, why_unsuitable
 from tests.parquet.test_page_headers import chunk_of
 from tests.support import interop
 from tests.support.core import column_metadata, edit_footer
@@ -46,7 +46,7 @@ def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, 
         (i, leaf.index): filter_chunk(storage, file, footer, i, leaf, bloom or Bloom(), count)
         for i in range(len(footer.rows))
         for leaf in footer.layout.schema.leaves
-        if refusal(leaf, named=True) is None
+        if why_unsuitable(leaf, named=True) is None
     }
 
 

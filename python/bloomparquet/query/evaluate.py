@@ -40,10 +40,10 @@ def mask(
     `timezone` is that of literals without an offset, against columns that are adjusted to UTC. PlanError where a
     literal does not fit its column, where a column cannot be compared, and where a name is ambiguous.
     """
-    return bind(predicate, batch.schema, timezone=timezone, case_sensitive=case_sensitive)(batch)
+    return bind_mask(predicate, batch.schema, timezone=timezone, case_sensitive=case_sensitive)(batch)
 
 
-def bind(
+def bind_mask(
     predicate: Predicate,
     schema: pa.Schema,
     *,

@@ -86,7 +86,7 @@ def choose(
     chosen: dict[int, Bloom] = {}
     for column, wanted in bloom.items():
         if column == EVERY_COLUMN:
-            useful = (leaf.index for leaf in schema.leaves if refusal(leaf) is None)
+            useful = (leaf.index for leaf in schema.leaves if why_unsuitable(leaf) is None)
             chosen = {**dict.fromkeys(useful, wanted), **chosen}
             continue
         own_name = column if case_sensitive else _resolve_case(column, schema, path)
@@ -96,7 +96,7 @@ def choose(
             if absent_ok:
                 continue
             raise
-        reason = refusal(leaf, named=True)
+        reason = why_unsuitable(leaf, named=True)
         if reason is not None:
             raise UnsupportedError(f"{path}: column {brief(shown(leaf.path))} ({leaf.describe()}) {reason}")
         chosen[leaf.index] = wanted
@@ -137,7 +137,7 @@ def find_leaf(column: str | Column, schema: FileSchema, path: str) -> LeafColumn
     )
 
 
-def refusal(leaf: LeafColumn, *, named: bool = False) -> str | None:
+def why_unsuitable(leaf: LeafColumn, *, named: bool = False) -> str | None:
     """Why a filter of this column would serve nothing; None where it would. Filters of fractions, of elements of lists
     and maps, and of INT96 are made where the column is `named`, and never unasked."""
     node: SchemaNode = leaf.node
