@@ -239,7 +239,7 @@ def test_changed_bytes_of_the_data(
 
 @settings(max_examples=20 * MANY)
 @given(data=st.data())
-def test_files_that_are_cut_short(
+def test_truncated_files(
     data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content = sources["between"]
@@ -256,7 +256,7 @@ def test_files_that_are_cut_short(
         "uniform_encryption.parquet.encrypted",
     ],
 )
-def test_encrypted_files_are_refused_without_keys(parquet_testing_dir: Path, tmp_path: Path, name: str) -> None:
+def test_encrypted_files_without_keys_are_errors(parquet_testing_dir: Path, tmp_path: Path, name: str) -> None:
     """A filter in plain text would tell what the columns hold."""
     content = (parquet_testing_dir / name).read_bytes()
     path = tmp_path / "secret.parquet"
@@ -275,7 +275,7 @@ def test_encrypted_files_are_refused_without_keys(parquet_testing_dir: Path, tmp
     assert add_filters(path, bloom="double_field", on_error="report")[0].action == "failed"
 
 
-def test_a_chunk_with_keys_of_its_own_is_refused(sources: dict[str, bytes], tmp_path: Path) -> None:
+def test_encrypted_chunk_in_a_plain_file_is_an_error(sources: dict[str, bytes], tmp_path: Path) -> None:
     """Whatever the rest of the footer says of encryption."""
     path = tmp_path / "a.parquet"
     path.write_bytes(sources["none"])
@@ -291,9 +291,7 @@ def test_a_chunk_with_keys_of_its_own_is_refused(sources: dict[str, bytes], tmp_
 @pytest.mark.parametrize(
     "broken", ["header", "size of nothing", "larger than the file", "another algorithm", "odd size", "offset beyond"]
 )
-def test_filters_that_are_broken_are_replaced_on_request_and_an_error_otherwise(
-    sources: dict[str, bytes], tmp_path: Path, broken: str
-) -> None:
+def test_damaged_filters_are_errors_unless_replaced(sources: dict[str, bytes], tmp_path: Path, broken: str) -> None:
     path = str(tmp_path / "a.parquet")
     Path(path).write_bytes(sources["behind"])
     metadata = decode(read_footer(path))

@@ -106,7 +106,7 @@ def test_a_filter_is_written_for_every_type(written: str) -> None:
 
 
 @pytest.mark.parametrize("column", STORED_AS)
-def test_the_physical_types_are_the_ones_meant(written: str, column: str) -> None:
+def test_physical_types(written: str, column: str) -> None:
     assert interop.physical(written, column) == STORED_AS[column]
 
 
@@ -125,7 +125,7 @@ def test_our_filter_has_the_same_bits(written: str, column: str) -> None:
     interop.assert_same_bits(written, column, COLUMNS[column])
 
 
-def test_a_filter_for_one_column_by_its_own_option(folder: Path) -> None:
+def test_filter_for_one_column(folder: Path) -> None:
     """Sized for a million values and folded to what came, where arrow-rs does that."""
     columns = {"int64": interop.INT64, "string": interop.STRING}
     path = copy(interop.table(columns), folder / "one.parquet", {"format.bloom_filter_enabled::string": "true"})
@@ -141,7 +141,7 @@ def test_a_filter_for_one_column_by_its_own_option(folder: Path) -> None:
     [(interop.ZEROS, interop.assert_finds_zeros), (interop.LONG, interop.assert_finds_long_values)],
     ids=["zero under either sign", "values longer than the bounds in the footer"],
 )
-def test_values_with_a_snag_are_found(tmp_path: Path, data: dict[str, pa.Array], check: Callable[[str], None]) -> None:
+def test_special_values_are_found(tmp_path: Path, data: dict[str, pa.Array], check: Callable[[str], None]) -> None:
     check(copy(pa.table(data), tmp_path / "snags.parquet", {"format.bloom_filter_on_write": "true"}))
 
 
@@ -152,7 +152,7 @@ def test_booleans_prove_nothing(folder: Path) -> None:
     interop.assert_keeps_all(path, "flag", [True, False])
 
 
-def test_arrow_types_without_a_parquet_annotation_are_their_numbers(folder: Path) -> None:
+def test_types_without_annotation_are_hashed_as_numbers(folder: Path) -> None:
     """arrow-rs writes these as bare integers; only Arrow's own schema beside them says what they mean."""
     data = pa.table(
         {
@@ -168,7 +168,7 @@ def test_arrow_types_without_a_parquet_annotation_are_their_numbers(folder: Path
         assert bloom.check(interop.hashes_of(path, column, numbers)).all()
 
 
-def test_a_file_whose_metadata_pyarrow_refuses_does_not_end_the_process(folder: Path) -> None:
+def test_metadata_that_pyarrow_rejects_does_not_crash(folder: Path) -> None:
     """arrow-rs counts the bytes of fixed-length values from a dictionary, which Arrow C++ takes for damage."""
     data = pa.table({"code": pa.array([b"aa", b"cc", b"aa"], pa.binary(2)).dictionary_encode(), "id": [1, 3, 5]})
     path = copy(data, folder / "dictionary_of_fixed.parquet", {"format.bloom_filter_on_write": "true"})
@@ -190,7 +190,7 @@ AGREED = {
 
 
 @pytest.mark.parametrize("column", AGREED)
-def test_datafusion_skips_the_row_groups_of_arrows_files_that_we_skip(folder: Path, column: str) -> None:
+def test_datafusion_skips_the_same_row_groups(folder: Path, column: str) -> None:
     path = folder / f"arrow_{column}.parquet"
     kind = AGREED[column]
     bloom = {column: {"ndv": 200, "fpp": 0.05}}

@@ -107,7 +107,7 @@ def by_us(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("how", BY_SPARK)
-def test_filters_of_parquet_java_find_what_they_hold_and_little_else(by_spark: dict[str, str], how: str) -> None:
+def test_encrypted_filters_of_parquet_java_are_used(by_spark: dict[str, str], how: str) -> None:
     path = by_spark[how]
     for at in range(0, len(KEYS), 37):
         probes = bp.probe(path, column="key", value=KEYS[at], keys=every_key())
@@ -119,7 +119,7 @@ def test_filters_of_parquet_java_find_what_they_hold_and_little_else(by_spark: d
 
 
 @pytest.mark.parametrize("how", BY_SPARK)
-def test_rows_are_those_that_spark_wrote(by_spark: dict[str, str], how: str) -> None:
+def test_rows_equal_what_spark_wrote(by_spark: dict[str, str], how: str) -> None:
     path = by_spark[how]
     assert bp.read_table(path, keys=every_key()).equals(TABLE)
     for at in (7, ROWS + 7, len(KEYS) - 7):  # one in each row group
@@ -158,9 +158,7 @@ def test_spark_skips_by_our_filters_and_reads_our_files(
     assert scanned == 2 * ROWS * len(files), "one row group of three for each value"
 
 
-def test_spark_finds_pages_by_indexes_that_we_encrypted_or_left_alone(
-    kms: SparkSession, changed: dict[str, str], by_us: dict[str, str]
-) -> None:
+def test_spark_uses_encrypted_page_indexes(kms: SparkSession, changed: dict[str, str], by_us: dict[str, str]) -> None:
     from tests.support.spark import conf
 
     files, last = [*changed.values(), *by_us.values()], len(KEYS) - 1

@@ -107,7 +107,7 @@ def _attempt(path: str, barrier: Any, answers: Any) -> None:
     answers.put(change_on_executor(payload, path).action)
 
 
-def test_two_attempts_at_one_file_at_once_are_one_after_the_other(table: Path) -> None:
+def test_second_attempt_at_a_file_waits_for_the_first(table: Path) -> None:
     """As under speculation: the second waits for the first, and neither reports a failure."""
     path = data_files(table)[0]
     context = multiprocessing.get_context("spawn")
@@ -122,7 +122,7 @@ def test_two_attempts_at_one_file_at_once_are_one_after_the_other(table: Path) -
     assert len(bp.inspect(path)) == pq.read_metadata(path).num_row_groups
 
 
-def test_an_attempt_that_is_killed_does_not_hold_up_the_next(table: Path, tmp_path: Path) -> None:
+def test_killed_attempt_does_not_block_the_next(table: Path, tmp_path: Path) -> None:
     path = data_files(table)[0]
     program = on_rename("os.kill(os.getpid(), signal.SIGKILL)").replace("doomed", ".parquet") + textwrap.dedent(f"""
         import pickle
@@ -140,7 +140,7 @@ def test_an_attempt_that_is_killed_does_not_hold_up_the_next(table: Path, tmp_pa
     assert os.listdir(Path(path).parent) == [name for name in os.listdir(Path(path).parent) if name.startswith("part")]
 
 
-def test_executors_without_the_package_are_named(spark: SparkSession, table: Path, tmp_path: Path) -> None:
+def test_error_names_executors_without_the_package(spark: SparkSession, table: Path, tmp_path: Path) -> None:
     before = contents(table)
     hide = "import sys\nfor name in ('bloomparquet', 'pyspark_bloomparquet'): sys.modules[name] = None"
     with workers(spark, tmp_path, hide), pytest.raises(bp.UnsupportedError, match="PYSPARK_PYTHON") as caught:
@@ -184,7 +184,7 @@ def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: 
         server.stop()
 
 
-def test_executors_of_their_own_with_speculation(table: Path, tmp_path: Path) -> None:
+def test_speculative_execution_on_separate_executors(table: Path, tmp_path: Path) -> None:
     """Two executor processes, and every task that is not done at once is started a second time."""
     program = f"""
         from collections import Counter

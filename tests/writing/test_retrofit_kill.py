@@ -66,7 +66,7 @@ def assert_old_or_new(path: str, old: bytes, new: bytes, change: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_killed_at_every_point(tmp_path: Path, name: str) -> None:
+def test_killed_at_every_system_call(tmp_path: Path, name: str) -> None:
     change = CHANGES[name]
     path = write(tmp_path / "a.parquet", 400)
     old, new = before_and_after(path, change)
@@ -81,7 +81,7 @@ def test_killed_at_every_point(tmp_path: Path, name: str) -> None:
     assert found == sorted(found, reverse=True)
 
 
-def test_killed_at_every_point_of_writing_elsewhere(tmp_path: Path) -> None:
+def test_killed_at_every_system_call_of_a_copy(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 400)
     old, target = Path(path).read_bytes(), Path(path + ".new")
     points = list(every_point(add_to, path))

@@ -47,7 +47,7 @@ from tests.support.sealed import (
 
 
 @FOOTERS
-def test_columns_without_a_key_stay_as_they_are(tmp_path: Path, plaintext_footer: bool) -> None:
+def test_columns_without_a_key_are_unchanged(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", ["name"], plaintext_footer=plaintext_footer)
     before, end, rest, old = (
         Path(path).read_bytes(),
@@ -64,7 +64,7 @@ def test_columns_without_a_key_stay_as_they_are(tmp_path: Path, plaintext_footer
     assert bp.read_table(path, keys=ALL).equals(TABLE)
 
 
-def test_old_filters_stay_where_nothing_can_be_moved(tmp_path: Path) -> None:
+def test_old_filters_stay_where_data_cannot_move(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE))
     before, end, rest = Path(path).read_bytes(), data_end(path, ALL), others(path, ALL, {ID})
     add_filters(path, bloom="id", replace=True, keys=WITHOUT_NAME)
@@ -93,9 +93,7 @@ def test_old_filters_stay_where_nothing_can_be_moved(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_takes_a_key_that_is_missing_is_an_error_and_changes_nothing(
-    tmp_path: Path, change: Callable[[str, bp.Keys], Any], message: str
-) -> None:
+def test_missing_column_key_is_an_error(tmp_path: Path, change: Callable[[str, bp.Keys], Any], message: str) -> None:
     path = write(tmp_path / "a.parquet", dict.fromkeys(["id", "city"], LARGE))
     before = Path(path).read_bytes()
     with pytest.raises(bp.EncryptionError, match=message) as caught:
@@ -108,7 +106,7 @@ def test_what_takes_a_key_that_is_missing_is_an_error_and_changes_nothing(
 
 @pytest.mark.parametrize("keys", [WITHOUT_FOOTER, None, bp.Keys(retriever=lambda _: FOOTER)])
 @FOOTERS
-def test_without_the_footer_key_nothing_changes(tmp_path: Path, keys: bp.Keys | None, plaintext_footer: bool) -> None:
+def test_missing_footer_key_is_an_error(tmp_path: Path, keys: bp.Keys | None, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", {"city": LARGE}, plaintext_footer=plaintext_footer)
     before = Path(path).read_bytes()
     for change in (
@@ -124,7 +122,7 @@ def test_without_the_footer_key_nothing_changes(tmp_path: Path, keys: bp.Keys | 
     assert os.listdir(tmp_path) == ["a.parquet"]
 
 
-def test_every_column_means_those_whose_keys_are_at_hand(tmp_path: Path) -> None:
+def test_every_column_means_decryptable_columns(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     for name, keys in (("a", ALL), ("b", bp.Keys(FOOTER, {"name": SECOND}))):
         write(tmp_path / "t" / f"{name}.parquet", keys=keys)
@@ -137,7 +135,7 @@ def test_every_column_means_those_whose_keys_are_at_hand(tmp_path: Path) -> None
         assert bp.read_table(outcome.path, keys=keys).equals(TABLE)
 
 
-def test_columns_that_nobody_named_are_passed_over_where_their_key_is_missing(tmp_path: Path) -> None:
+def test_unnamed_columns_without_a_key_are_skipped(tmp_path: Path) -> None:
     """As in a process that has fewer keys than the one in which columns were chosen."""
     path = write(tmp_path / "a.parquet")
     storage = LocalStorage()
@@ -150,7 +148,7 @@ def test_columns_that_nobody_named_are_passed_over_where_their_key_is_missing(tm
     assert_filters_hold_all(path, ALL, {ID})
 
 
-def test_a_key_that_is_refused_is_not_asked_for_in_every_row_group(tmp_path: Path) -> None:
+def test_failed_key_is_requested_once_for_all_row_groups(tmp_path: Path) -> None:
     how = Encryption(ALL, footer_key_metadata=b"f", column_key_metadata={"id": b"one", "name": b"two"})
     asked: dict[int, list[bytes]] = {}
     for rows in (90, 9):
@@ -168,7 +166,7 @@ def test_a_key_that_is_refused_is_not_asked_for_in_every_row_group(tmp_path: Pat
     assert b"two" in asked[9]
 
 
-def test_a_wrong_key_of_a_column_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+def test_wrong_column_key_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE))
     before, wrong = Path(path).read_bytes(), bp.Keys(FOOTER, {"id": FIRST, "name": b"another's-a-key!"})
     for change in (
@@ -182,7 +180,7 @@ def test_a_wrong_key_of_a_column_is_an_error_and_changes_nothing(tmp_path: Path)
 
 
 @pytest.mark.parametrize("what", ["header", "bitset", "row groups", "columns", "longer header"])
-def test_filters_that_were_altered_are_an_error_and_are_made_anew_on_request(tmp_path: Path, what: str) -> None:
+def test_tampered_filters_are_errors_unless_replaced(tmp_path: Path, what: str) -> None:
     path = write(tmp_path / "a.parquet", BLOOM, keys=bp.Keys(FOOTER))
     keys, found = bp.Keys(FOOTER), metadata(path, bp.Keys(FOOTER))
     data = bytearray(Path(path).read_bytes())
@@ -208,7 +206,7 @@ def test_filters_that_were_altered_are_an_error_and_are_made_anew_on_request(tmp
 
 
 @FOOTERS
-def test_files_that_were_altered_anywhere_are_never_harmed_further(tmp_path: Path, plaintext_footer: bool) -> None:
+def test_tampered_files_are_never_damaged_further(tmp_path: Path, plaintext_footer: bool) -> None:
     """Each run fails and changes nothing, or what could be read can be read, and what could not cannot."""
     path = write(tmp_path / "a.parquet", {"id": LARGE, "city": bp.Bloom()}, plaintext_footer=plaintext_footer)
     data, random = Path(path).read_bytes(), np.random.default_rng(11)
