@@ -276,7 +276,7 @@ def java_page(
 ) -> bytes:
     """A version 2 page as parquet-java writes it: the levels in front of the module, zeros behind the header."""
     module = (
-        CIPHER.cipher.seal_counter_mode(data)
+        CIPHER.cipher.encrypt_counter_mode(data)
         if algorithm.counter_mode_pages
         else CIPHER.seal(data, Module.DATA_PAGE, ordinal)
     )

@@ -19,7 +19,7 @@ from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount, open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
 from tests.support.disk_cache import use_disk
-from tests.support.secrets import COLUMNS, FOOTER, GROUPS, KEYS, OTHER, OWN, ROWS, rows, write
+from tests.support.encrypted_table import COLUMNS, FOOTER, GROUPS, KEYS, OTHER, OWN, ROWS, rows, write
 
 ALGORITHMS = ["AES_GCM_V1", "AES_GCM_CTR_V1"]
 

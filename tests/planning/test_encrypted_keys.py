@@ -12,7 +12,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.parquet.cache import process_cache
-from tests.support.secrets import FOOTER, GROUPS, OTHER, OWN, ROWS, write
+from tests.support.encrypted_table import FOOTER, GROUPS, OTHER, OWN, ROWS, write
 
 
 @pytest.fixture(autouse=True)

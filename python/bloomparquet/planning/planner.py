@@ -27,9 +27,9 @@ from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns
 from bloomparquet.query.resolve import (
     NoLeaf,
     Resolved,
-    bind,
-    gather,
-    partition_of,
+    find_leaf,
+    find_partition,
+    merge_equalities,
     rename,
     require_comparable,
     resolve_names,
@@ -177,7 +177,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
             if options.strict:
                 require_comparable(predicate, schemas, dataset.partition_names, case_sensitive=options.case_sensitive)
         conditions = [
-            _Condition(gather(rename(condition.predicate, resolved.paths)), condition.strict)
+            _Condition(merge_equalities(rename(condition.predicate, resolved.paths)), condition.strict)
             for condition in conditions
         ]
         judge = _Judge(partitions, places, options, frozenset(resolved.unknown), footer_reads, filter_reads, unusable)
@@ -245,7 +245,7 @@ class _PartitionEvidence:
 
     def verdicts(self, leaf: Predicate, strict: bool) -> Verdicts | None:
         """Per file; None when `leaf` is not about a partition column."""
-        name = partition_of(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
+        name = find_partition(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
         if name is None:
             return None
         zone = self._timezone or "UTC"
@@ -370,7 +370,7 @@ class _FooterEvidence:
             return verdicts
         reader_type = self._options.reader_types.get(_column(leaf))
         for i, schema in enumerate(self.table.schemas):
-            found = bind(schema, _column(leaf), case_sensitive=self._options.case_sensitive)
+            found = find_leaf(schema, _column(leaf), case_sensitive=self._options.case_sensitive)
             here = None if isinstance(found, NoLeaf) else found
             if found is NoLeaf.UNKNOWN or not self.table.is_lossless(i, here, reader_type):
                 continue

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.errors import PlanError, brief, listed, quoted
+from bloomparquet.errors import PlanError, join_names, quoted, shorten
 from bloomparquet.query import predicate as p
 from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS, Family, coerce_all
 from bloomparquet.query.names import find
@@ -124,7 +124,7 @@ class _Binder:
         name, family = ".".join(leaf.column), family_of(kind)
         if family == "other":
             raise PlanError(
-                f"column {quoted(name)} is of type {brief(str(kind))}, which supports only IS NULL and IS NOT NULL"
+                f"column {quoted(name)} is of type {shorten(str(kind))}, which supports only IS NULL and IS NOT NULL"
             )
         domain = _domain(kind)
         if isinstance(leaf, Membership):
@@ -133,7 +133,7 @@ class _Binder:
             return contains if isinstance(leaf, p.In) else _invert(contains)
         if isinstance(leaf, p.StartsWith) and family not in ("string", "binary"):
             raise PlanError(
-                f"startswith needs a column of text or bytes, but column {quoted(name)} is of type {brief(str(kind))}"
+                f"startswith needs a column of text or bytes, but column {quoted(name)} is of type {shorten(str(kind))}"
             )
         assert isinstance(leaf, (p.Comparison, p.StartsWith))
         value = leaf.prefix if isinstance(leaf, p.StartsWith) else leaf.value
@@ -164,7 +164,7 @@ class _Binder:
         for part in column:
             if path and pa.types.is_nested(kind) and not pa.types.is_struct(kind):
                 raise PlanError(
-                    f"column {quoted('.'.join(column))} is inside a {brief(str(kind))}; only structs have fields to "
+                    f"column {quoted('.'.join(column))} is inside a {shorten(str(kind))}; only structs have fields to "
                     "compare"
                 )
             if path:
@@ -179,7 +179,7 @@ class _Binder:
     def index(self, name: str, names: Sequence[str], column: Column) -> int | None:
         matching = find(names, name, self.case_sensitive)
         if len(matching) > 1:
-            candidates = listed(repr(names[i]) for i in matching)
+            candidates = join_names(repr(names[i]) for i in matching)
             raise PlanError(f"column {quoted('.'.join(column))} is ambiguous: it could be any of {candidates}")
         return matching[0] if matching else None
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bloomparquet.errors import PlanError, brief, nearest, quoted
+from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
 from bloomparquet.query.literals import EPOCH, Value, coerce, describe
 from bloomparquet.query.predicate import (
     Always,
@@ -111,7 +111,7 @@ def _parse_tuple(item: Any) -> Predicate:
     if name not in _OPERATORS:
         known = [*_OPERATORS, *_NULL_TESTS]
         raise PlanError(
-            f"unknown operator {quoted(item[1])} in {quoted(item)}{nearest(name, known)}; "
+            f"unknown operator {quoted(item[1])} in {quoted(item)}{did_you_mean(name, known)}; "
             f"expected one of {', '.join(known)}"
         )
     if len(item) == 2:
@@ -141,11 +141,11 @@ def _parse_sql(text: str) -> Predicate:
     try:
         return _Converter(text).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
     except RecursionError:
-        raise PlanError(f"where is nested too deeply: {brief(text)}") from None
+        raise PlanError(f"where is nested too deeply: {shorten(text)}") from None
     except ParseError as error:
-        raise PlanError(f"cannot parse where {_position(error.errors)}: {brief(text)}") from None
+        raise PlanError(f"cannot parse where {_position(error.errors)}: {shorten(text)}") from None
     except SqlglotError as error:
-        raise PlanError(f"cannot parse where ({error}): {brief(text)}") from None
+        raise PlanError(f"cannot parse where ({error}): {shorten(text)}") from None
 
 
 def _position(errors: Sequence[dict[str, Any]]) -> str:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK
-from bloomparquet.storage.files import Ranges
+from bloomparquet.storage.ranges import Ranges
 
 
 def first_bytes(ranges: Ranges, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:

@@ -28,7 +28,8 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.parquet.filter_index import ABSENT, BROKEN, READY, UNREAD, Learnt
-from bloomparquet.storage.files import ReadCount, Storage, read_ranges
+from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 _HEAD_BYTES = 4096 + MAX_HEADER_BYTES  # bitsets are powers of two: one of 4 KiB still comes whole, with its header
 _WORTH_KEEPING = 4 * 4096 + MAX_HEADER_BYTES  # read whole at once and kept, if those of all row groups can be
@@ -339,4 +340,4 @@ class ParquetFilters(FilterStore):
 
 def _cost_of_blocks(question: Question) -> NDArray[np.int64]:
     """In bytes of a bitset that could be read instead: the gaps between random blocks would on average be as large."""
-    return (question.last - question.first) * (question.storage.near // 2 + BYTES_PER_BLOCK)
+    return (question.last - question.first) * (question.storage.merge_gap // 2 + BYTES_PER_BLOCK)

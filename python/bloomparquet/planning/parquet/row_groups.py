@@ -24,7 +24,7 @@ from bloomparquet.errors import (
     FileChangedError,
     FormatError,
     KeyRetrievalError,
-    brief,
+    shorten,
 )
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.keys import Keys
@@ -38,7 +38,7 @@ from bloomparquet.planning.parquet.filter_index import Learnt
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged, require_unchanged
@@ -256,7 +256,7 @@ class RowGroups:
         members = self.members(key[0])
         file = self.file[members]
         filters = ParquetFilters(
-            self.paths, file, self.index[members], shown(leaf.path), arrays.offset, arrays.length,
+            self.paths, file, self.index[members], dotted_name(leaf.path), arrays.offset, arrays.length,
             self.arrays.limit[file], arrays.filled, arrays.learnt, arrays.ciphers,
         )  # fmt: skip
         return ColumnChunks(leaf, layout, members, arrays.bounds, arrays.nulls, arrays.values, filters)
@@ -374,7 +374,7 @@ class RowGroups:
                         opened.ciphers[len(opened.fields)] = cipher
                 except EncryptionError as error:
                     refused = error if isinstance(error, KeyRetrievalError) else None
-                    told = f"{self.paths[place]}: row group {i}, column {brief(shown(leaf.path))}: {error}"
+                    told = f"{self.paths[place]}: row group {i}, column {shorten(dotted_name(leaf.path))}: {error}"
                     opened.locked[len(opened.fields)] = type(error)(told)
                     fields = NOTHING
                 opened.fields.append(fields)
