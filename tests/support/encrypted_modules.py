@@ -35,7 +35,7 @@ def footer_of(path: Path | str, keys: bp.Keys | None) -> Footer:
 
 def chunk_ids(footer: Footer) -> Iterator[Place]:
     for i in range(len(footer.rows)):
-        for j in range(len(footer.layout.schema.leaves)):
+        for j in range(len(footer.profile.schema.leaves)):
             yield i, j
 
 

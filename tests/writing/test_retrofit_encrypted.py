@@ -117,7 +117,7 @@ def test_files_of_other_writers_keep_all_else(
     found = bitsets(path, OTHERS)
     assert {place: found[place] for place in old} == old
     encrypted = set(bloom) & {"double_field", "float_field"} if "columns" in name else set(bloom)
-    names = [leaf.path[0] for leaf in footer_of(path, OTHERS).layout.schema.leaves]
+    names = [leaf.path[0] for leaf in footer_of(path, OTHERS).profile.schema.leaves]
     assert_hidden(Path(path).read_bytes(), found, {i for i, name in enumerate(names) if name in set(bloom) - encrypted})
     for column in bloom:
         for value in [value for value in rows[column].to_pylist()[::97] if not isinstance(value, list | None)]:

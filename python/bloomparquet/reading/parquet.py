@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import FormatError, UnsupportedError, quoted, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.pages.decrypted_row_group import Images
+from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
 from bloomparquet.parquet.values.encoding import encode_values, family_of
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.parquet.row_groups import RowGroups
@@ -42,7 +42,7 @@ class ParquetReader:
         return footer_schemas(self._table.footers)
 
     def names(self, file_index: int) -> list[str]:
-        return [node.name for node in self._table.footer(file_index).layout.schema.root.children]
+        return [node.name for node in self._table.footer(file_index).profile.schema.root.children]
 
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         table = self._table
@@ -106,7 +106,7 @@ def read_row_groups(
     :class:`EncryptionError`, and so is what was altered.
     """
     chosen = None if columns is None else list(columns)
-    instants = int96_columns(footer.layout.schema.root)
+    instants = int96_columns(footer.profile.schema.root)
     read = _read_stored if footer.crypto is None else _read_opened
     for batch in read(storage, path, footer, row_groups, chosen, batch_rows):
         yield as_instants(batch, instants) if instants else batch
@@ -126,7 +126,7 @@ def _read_stored(
 def _read_opened(
     storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    images, count = Images(storage, path, footer, columns), ReadCount()
+    images, count = DecryptedRowGroups(storage, path, footer, columns), ReadCount()
     for row_group in row_groups:
         data, metadata = images.read(row_group, count)
         try:

@@ -13,10 +13,9 @@ from __future__ import annotations
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Module
-from bloomparquet.parquet.metadata.fields import require_plain_chunk
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
-from bloomparquet.parquet.metadata.footer import Footer, parse_footer
-from bloomparquet.parquet.pages.encrypted import seal_chunk
+from bloomparquet.parquet.metadata.footer import Footer, parse_footer, require_plain_chunk
+from bloomparquet.parquet.pages.encrypted import encrypt_chunk
 from bloomparquet.parquet.thrift.definitions import (
     ColumnChunk,
     ColumnMetaData,
@@ -42,7 +41,7 @@ class SealedFile:
 
     def __init__(self, output: Output, encryption: FileEncryption, skeleton: Footer, path: str) -> None:
         self._output, self._encryption, self._path = output, encryption, path
-        self._leaves = skeleton.layout.schema.leaves
+        self._leaves = skeleton.profile.schema.leaves
         self._tree, _ = read_struct(skeleton.raw, FileMetaData)
         self._tree.row_groups = []
         self._groups: list[RowGroup] = self._tree.row_groups
@@ -136,7 +135,7 @@ class SealedFile:
             for location in locations:
                 location.offset += moved
         else:
-            sealed = seal_chunk(pages, cipher, self._encryption.crypto.algorithm)
+            sealed = encrypt_chunk(pages, cipher, self._encryption.crypto.algorithm)
             if locations and len(locations) != len(sealed.pages):
                 raise FormatError(f"the offset index has {len(locations)} pages; the chunk has {len(sealed.pages)}")
             for location, page in zip(locations, sealed.pages, strict=False):

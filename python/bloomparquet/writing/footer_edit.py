@@ -18,9 +18,8 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError,
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
 from bloomparquet.parquet.encryption.keys.material import parse_metadata
 from bloomparquet.parquet.encryption.modules import Module
-from bloomparquet.parquet.metadata.fields import is_encrypted, require_metadata, require_same_file
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
-from bloomparquet.parquet.metadata.footer import Footer, parse_footer
+from bloomparquet.parquet.metadata.footer import Footer, is_encrypted, parse_footer, require_metadata, require_same_file
 from bloomparquet.parquet.thrift.definitions import ColumnChunk, ColumnMetaData, FileCryptoMetaData, FileMetaData
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
@@ -70,7 +69,7 @@ class OpenFooter:
         try:
             tree, _ = read_struct(footer.raw, FileMetaData)
             for row_group, group in enumerate(tree.row_groups):
-                for leaf, chunk in zip(footer.layout.schema.leaves, group.check().columns, strict=True):
+                for leaf, chunk in zip(footer.profile.schema.leaves, group.check().columns, strict=True):
                     where = f"{path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}"
                     place = row_group, leaf.index
                     require_same_file(chunk)

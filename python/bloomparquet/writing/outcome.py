@@ -89,9 +89,9 @@ def describe(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> t
         at_most = 2 * worst.num_bytes > wanted[leaf].max_bytes
         too_small = ratio > TOLERANCE if at_most else ratio > 2 and worst.n_blocks >= _MANY_BLOCKS
         limited = wanted[leaf].ndv is None and too_small
-        name = ".".join(footer.layout.schema.leaves[leaf].path)
+        name = ".".join(footer.profile.schema.leaves[leaf].path)
         size = sum(bloom.num_bytes for bloom in blooms)
-        unused = cannot_serve(footer.layout.schema.leaves[leaf], footer.layout.traits)
+        unused = cannot_serve(footer.profile.schema.leaves[leaf], footer.profile.traits)
         outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited, unused))
     return tuple(outcomes)
 

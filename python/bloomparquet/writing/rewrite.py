@@ -228,7 +228,7 @@ def _offset_indexes(
 
 
 def _index_name(opened: OpenFooter, place: Place) -> str:
-    column = ".".join(opened.footer.layout.schema.leaves[place[1]].path)
+    column = ".".join(opened.footer.profile.schema.leaves[place[1]].path)
     return f"{opened.path}: the offset index of row group {place[0]}, column {column}"
 
 
@@ -244,7 +244,7 @@ def _require_free(
     needed: list[tuple[Extent, str]] = [((0, len(MAGIC)), "the beginning of the file"), ((end, end + 1), "the footer")]
     for place in opened.places():
         chunk, metadata = opened.chunk(place), opened.metadata.get(place, ColumnMetaData())
-        name = ".".join(opened.footer.layout.schema.leaves[place[1]].path)
+        name = ".".join(opened.footer.profile.schema.leaves[place[1]].path)
         what = f"row group {place[0]}, column {name}"
         needed.append((_pages(metadata), f"the pages of {what}"))
         needed += ((index(chunk), f"the page index of {what}") for index in indexes)

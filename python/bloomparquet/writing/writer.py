@@ -22,7 +22,7 @@ from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.values.bounds import bounds_of
+from bloomparquet.parquet.values.encoding import bounds_of
 from bloomparquet.planning.dataset import PathLike
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.nested import leaf_arrays
@@ -128,7 +128,7 @@ class ParquetWriter:
             raise OptionError("data_page_version: encrypted pages of version 2 are read by some only; leave it at 1.0")
         self._options, self._key_values = options, dict(key_values or {})
         skeleton = self._skeleton()
-        stored = skeleton.layout.schema
+        stored = skeleton.profile.schema
         self._chosen = choose(asked, stored, self._path)
         named = choose({column: asked[column] for column in asked if column != EVERY_COLUMN}, stored, self._path)
         self._unasked = self._chosen.keys() - named.keys()
@@ -368,7 +368,7 @@ def _pays(footer: Footer, leaf: int, filters: Filters, fpp: float) -> bool:
     blooms = [filters.get((row_group, leaf)) for row_group in range(len(footer.rows))]
     values, nulls = (np.array([-1 if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in (0, 1))
     ndv = np.array([math.nan if bloom is None else bloom.estimated_ndv for bloom in blooms])
-    column, traits = footer.layout.schema.leaves[leaf], footer.layout.traits
+    column, traits = footer.profile.schema.leaves[leaf], footer.profile.traits
     bounds = bounds_of(column, traits, chunks)
     filled = [(row_group, bloom) for row_group, bloom in enumerate(blooms) if bloom is not None]
     some = filled[:: -(-len(filled) // _COMPARED) or 1]

@@ -92,7 +92,7 @@ class BloomParquetReader(DataSourceReader):
         found = self._plan(table)
         if any(isinstance(error, EncryptionError) for error in found.errors):
             doubt(self.options.key_provider)
-        if found.locked:  # their rows may match, and nobody here can read them
+        if found.unreadable:  # their rows may match, and nobody here can read them
             raise found.errors[0]
         if (
             self.options.push_filters == "auto"
@@ -107,7 +107,7 @@ class BloomParquetReader(DataSourceReader):
                 found.table.files[file],
                 group.index,
                 group.length,
-                values[int(found.file_places[file])],
+                values[int(found.file_positions[file])],
             )
             for file, group in _kept(found)
             if group.index is not None
@@ -187,7 +187,7 @@ def _skipped(found: ScanPlan) -> list[FileInfo]:
     files = found.dataset.files
     if not isinstance(found.dataset.storage, LocalStorage):
         return []
-    kept = found.file_places[np.unique(found.table.file[found.codes == KEPT])]
+    kept = found.file_positions[np.unique(found.table.file[found.codes == KEPT])]
     excluded = set(found.excluded)
     return [files[i] for i in np.setdiff1d(np.arange(len(files)), kept).tolist() if files[i] not in excluded]
 

@@ -74,7 +74,7 @@ def legacy_calendar_columns(footer: Footer) -> tuple[str, ...]:
     datetime = version < (3, 0) or _LEGACY_DATETIME in metadata
     int96 = version < (3, 1) or _LEGACY_INT96 in metadata
     columns = []
-    for node in footer.layout.schema.root.children:
+    for node in footer.profile.schema.root.children:
         kind = node.annotation.kind if node.annotation else None
         if (int96 and node.physical_type == "INT96") or (datetime and kind in ("DATE", "TIMESTAMP")):
             columns.append(node.name)

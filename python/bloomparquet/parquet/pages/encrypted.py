@@ -30,21 +30,21 @@ _MOST_BYTES = 2**31 - 1
 _COUNTER_MODE_OVERHEAD = LENGTH_BYTES + NONCE_BYTES
 
 
-class OpenedChunk(NamedTuple):
+class DecryptedChunk(NamedTuple):
     """Where in the opened bytes the first data page begins, and the dictionary page, if there is one."""
 
     data: int
     dictionary: int | None
 
 
-class SealedPage(NamedTuple):
+class EncryptedPage(NamedTuple):
     """A sealed data page with its header: where it begins in its chunk, and its bytes (as in a PageLocation)."""
 
     offset: int
     size: int
 
 
-class SealedChunk(NamedTuple):
+class EncryptedChunk(NamedTuple):
     """A sealed chunk, with what a footer and an offset index say of it; offsets count from the chunk's beginning.
 
     `uncompressed_size` is what the pages take without compression, with the headers as they are sealed. Where there is
@@ -54,10 +54,10 @@ class SealedChunk(NamedTuple):
     data: bytes
     uncompressed_size: int
     has_dictionary: bool
-    pages: tuple[SealedPage, ...]
+    pages: tuple[EncryptedPage, ...]
 
 
-def open_chunk(
+def decrypt_chunk(
     buffer: bytes | memoryview,
     cipher: ChunkCipher,
     algorithm: Algorithm,
@@ -65,7 +65,7 @@ def open_chunk(
     out: bytearray,
     *,
     dictionary: bool,
-) -> OpenedChunk:
+) -> DecryptedChunk:
     """Append to `out` the pages at the beginning of `buffer`, in plain text, until they have `values` values.
 
     `dictionary` says that by the column's metadata there is a dictionary page: then there must be one. Headers keep
@@ -107,7 +107,7 @@ def open_chunk(
         out += plain
     if seen != values:
         raise FormatError(f"the pages of the column chunk have {seen} values, but its metadata says {values}")
-    return OpenedChunk(len(out) if data is None else data, found)
+    return DecryptedChunk(len(out) if data is None else data, found)
 
 
 def _open_header(
@@ -158,7 +158,7 @@ def _require_checksum(sealed: memoryview, page: Page) -> None:
         raise EncryptionError("the page's bytes were altered: they do not have the checksum that its header says")
 
 
-def seal_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algorithm) -> SealedChunk:
+def encrypt_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algorithm) -> EncryptedChunk:
     """The chunk whose pages in plain text fill `plain`, encrypted. Checksums are kept where pages have them, those of
     the sealed bytes.
 
@@ -168,7 +168,7 @@ def seal_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algori
     view = memoryview(plain)
     out = bytearray()
     has_dictionary = False
-    found: list[SealedPage] = []
+    found: list[EncryptedPage] = []
     position = uncompressed = 0
     while position < len(view):
         header, body = read_struct(view, PageHeader, position)
@@ -188,11 +188,11 @@ def seal_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algori
         if is_dictionary:
             has_dictionary = True
         else:
-            found.append(SealedPage(len(out), len(sealed_header) + len(sealed)))
+            found.append(EncryptedPage(len(out), len(sealed_header) + len(sealed)))
         out += sealed_header
         out += sealed
         uncompressed += len(sealed_header) + page.uncompressed_size
-    return SealedChunk(bytes(out), uncompressed, has_dictionary, tuple(found))
+    return EncryptedChunk(bytes(out), uncompressed, has_dictionary, tuple(found))
 
 
 def _seal_page(

@@ -207,12 +207,12 @@ class Stripes:
                 column.filters.take_over(at, known.filters, of)
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """About what this takes of memory."""
         tails = sum(len(tail.stored_metadata) for tail in self.tails)
         with self._lock:
             indexes = list(self._indexes.values())
-        columns = sum(8 * 5 * len(column.arrays.nulls) + column.filters.kept_bytes for column in indexes)
+        columns = sum(8 * 5 * len(column.arrays.nulls) + column.filters.cached_bytes for column in indexes)
         return tails + columns + 8 * 8 * len(self)
 
     def _column_of(self, layout: int, leaf: LeafColumn) -> int:

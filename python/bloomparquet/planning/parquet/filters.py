@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
-from bloomparquet.parquet.bloom_filter.encrypted import Seals
+from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers, any_set, as_blocks
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES
-from bloomparquet.parquet.bloom_filter.ranges import any_set, as_blocks
 from bloomparquet.parquet.bloom_filter.split_block import (
     BYTES_PER_BLOCK,
     SplitBlockBloomFilter,
@@ -60,7 +59,7 @@ class ParquetFilters(FilterStore):
         learnt: Learnt | None = None,
         ciphers: Sequence[ChunkCipher | None] | None = None,
     ) -> None:
-        self._seals = Seals(ciphers, len(offset))
+        self._seals = FilterCiphers(ciphers, len(offset))
         self._paths, self._file, self._row_group, self._column = paths, file, row_group, column
         self.offset, self.length, self._limit, self.filled = offset, length, limit, filled
         known = Learnt.nothing(offset) if learnt is None else learnt
@@ -78,7 +77,7 @@ class ParquetFilters(FilterStore):
         return self.offset >= 0
 
     @property
-    def locked(self) -> list[BloomParquetError]:
+    def unreadable(self) -> list[BloomParquetError]:
         """Why chunks cannot be looked into of which it is not even known whether they have filters."""
         return [error for chunk, error in self.errors.items() if self.offset[chunk] < 0]
 
@@ -87,7 +86,7 @@ class ParquetFilters(FilterStore):
         return self._seals.ciphers
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """What is held in memory, of the bitsets and of what is known of them."""
         of_each = (self.offset, self.length, self.num_bytes, self._bitset_at, self._resident_at)
         return int(self._resident.nbytes) + sum(array.nbytes for array in of_each)

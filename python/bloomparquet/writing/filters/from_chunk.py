@@ -23,7 +23,7 @@ from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, Split
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages import headers as pages
-from bloomparquet.parquet.pages.decrypted_row_group import append_chunk, chunk_extent, chunk_metadata
+from bloomparquet.parquet.pages.decrypted_row_group import append_decrypted, chunk_extent, chunk_metadata
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
     REPETITIONS,
@@ -75,7 +75,7 @@ def filter_chunk(
 def _filter_chunk(
     storage: Storage, file: FileInfo, footer: Footer, row_group: int, leaf: LeafColumn, bloom: Bloom, count: ReadCount
 ) -> SplitBlockBloomFilter | None:
-    fields, cipher = footer.unlock(row_group, leaf.index)
+    fields, cipher = footer.read_chunk_with_cipher(row_group, leaf.index)
     values = fields.values
     if not values:
         return None
@@ -89,7 +89,7 @@ def _filter_chunk(
     buffer = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
     if cipher is not None:
         opened = bytearray(_BEFORE)
-        append_chunk(opened, buffer.data[_BEFORE:], fields, cipher, footer)
+        append_decrypted(opened, buffer.data[_BEFORE:], fields, cipher, footer)
         buffer = np.frombuffer(opened, np.uint8)
     body = buffer.data[_BEFORE:]
     chunk = pages.walk_pages(body, values)
@@ -104,7 +104,7 @@ def _filter_chunk(
         arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
         return fill(leaf, arrays, num_bytes, bloom)
     # The number of nulls would tell that less is enough; but nothing holds a footer to it.
-    elements, num_bytes = _path_elements(footer.layout.schema.root, leaf), num_bytes_for(bloom, values)
+    elements, num_bytes = _path_elements(footer.profile.schema.root, leaf), num_bytes_for(bloom, values)
     whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
     arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
     return fill(leaf, arrays, num_bytes, bloom)
@@ -179,7 +179,7 @@ def _file_metadata(chunk: ColumnMetaData, elements: list[SchemaElement], rows: i
         num_rows=rows,
         row_groups=[RowGroup(columns=[column], total_byte_size=chunk.total_uncompressed_size, num_rows=rows)],
         # pyarrow mends what it knows old writers to have got wrong
-        created_by=read_struct(footer.layout.skeleton, FileMetaData)[0].created_by,
+        created_by=read_struct(footer.profile.skeleton, FileMetaData)[0].created_by,
     )
     raw = write_struct(whole)
     return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))

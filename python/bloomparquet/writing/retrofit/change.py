@@ -73,7 +73,7 @@ class AddFilters:
     action: Action = "added"
 
     def changes(self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount) -> FilterChanges:
-        schema = footer.layout.schema
+        schema = footer.profile.schema
         asked = {column: bloom for column, bloom in self.bloom.items() if column not in self.unasked}
         chosen, named = (
             choose(bloom, schema, file.path, absent_ok=True, case_sensitive=self.case_sensitive)
@@ -126,7 +126,7 @@ class ShrinkFilters:
                 continue
             fitted = bloom.fitted(self.fpp)
             if fitted is not bloom:
-                insert_equals(footer.layout.schema.leaves[place[1]], fitted)
+                insert_equals(footer.profile.schema.leaves[place[1]], fitted)
                 filters[place] = fitted
         wanted = dict.fromkeys((leaf for _, leaf in filters), Bloom(self.fpp))
         return FilterChanges(filters, replaced(file, footer, old, filters), wanted)

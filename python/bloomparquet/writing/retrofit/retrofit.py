@@ -97,7 +97,7 @@ def plan_filters(
     asked = by_column(bloom)
     if EVERY_COLUMN in asked:
         read = read_footers(
-            dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, locked={}
+            dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, undecryptable={}
         )
         footers |= {file: footer for file, footer in zip(dataset.files, read, strict=True) if footer is not None}
     change = AddFilters(asked, replace, case_sensitive=case_sensitive)
@@ -123,7 +123,7 @@ def _require_somewhere(dataset: Dataset, change: AddFilters, footers: Footers) -
                 footers[file] = read_footer(dataset.storage, file, ReadCount(), dataset.keys)
             except (BloomParquetError, OSError):
                 continue
-        path, schema = file.path, footers[file].layout.schema
+        path, schema = file.path, footers[file].profile.schema
         for column, wanted in list(missing.items()):
             if choose({column: wanted}, schema, path, absent_ok=True, case_sensitive=change.case_sensitive):
                 del missing[column]
