@@ -449,5 +449,5 @@ def test_pyarrow_must_write_one_row_group_per_filter(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         pq, "write_table", lambda *given, row_group_size, **options: write(*given, row_group_size=60, **options)
     )
-    with pytest.raises(UnsupportedError, match=r"of \(60, 40\) values; expected 1024 bytes of \(100,\)"):
+    with pytest.raises(UnsupportedError, match=r"of \(60, 40\) values; expected \[1024\] bytes for \(100,\)"):
         filling._filter_of(array, 1024)

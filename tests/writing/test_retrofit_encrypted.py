@@ -15,7 +15,7 @@ from bloomparquet.parquet.thrift.definitions import FileMetaData, OffsetIndex
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.writing.encryption import Encryption
-from bloomparquet.writing.footer_edit import OpenFooter
+from bloomparquet.writing.footer_edit import EditableFooter
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.encrypted_modules import (
     BLOOM_LENGTH,
@@ -182,7 +182,7 @@ def between(path: str, keys: bp.Keys) -> None:
     """Lay the filters of the first row group behind it, as some writers do; modules may lie anywhere. Offset indexes
     get zeros behind them, as parquet-java encrypts them."""
     data, footer = Path(path).read_bytes(), footer_of(path, keys)
-    opened = OpenFooter.read(path, footer)
+    opened = EditableFooter.read(path, footer)
     cut, end = opened.tree[4][0][5] + opened.tree[4][0][6], len(data) - footer.size
     extents = {
         place: (found[BLOOM_OFFSET], found[BLOOM_OFFSET] + found[BLOOM_LENGTH])
@@ -230,7 +230,7 @@ def test_filter_between_row_groups_shrinks_and_data_moves(tmp_path: Path, plaint
         shrink_filters(path, keys=ALL)
     assert Path(path).read_bytes() == altered
     Path(path).write_bytes(closed)
-    with pytest.raises(bp.EncryptionError, match="would not get smaller"):
+    with pytest.raises(bp.EncryptionError, match="shrinking would make it larger"):
         shrink_filters(path, keys=WITHOUT_NAME)
     assert Path(path).read_bytes() == closed
     (outcome,) = shrink_filters(path, keys=ALL)
@@ -255,7 +255,7 @@ def test_filter_between_row_groups_shrinks_and_data_moves(tmp_path: Path, plaint
 @FOOTERS
 def test_unknown_fields_of_encrypted_columns_survive_encrypted(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", plaintext_footer=plaintext_footer)
-    opened = OpenFooter.read(path, footer_of(path, ALL))
+    opened = EditableFooter.read(path, footer_of(path, ALL))
     for found in opened.metadata.values():
         found.put(100, thrift.BINARY, b"of-the-future")
     end = data_end(path, ALL)
@@ -290,7 +290,7 @@ def test_file_with_external_key_material_is_changed_in_place(tmp_path: Path) -> 
     path = factory.write(TABLE, tmp_path / "a.parquet", how, row_group_size=ROWS)
     names = sorted(os.listdir(tmp_path))
     assert len(names) == 2
-    with pytest.raises(bp.EncryptionError, match=r"key material lies beside it.* without dst"):
+    with pytest.raises(bp.EncryptionError, match=r"key material of the file is in a separate file.* leave out dst"):
         add_filters(path, tmp_path / "b.parquet", bloom="id", keys=keys)
     assert sorted(os.listdir(tmp_path)) == names
     add_filters(path, bloom="id", keys=keys)

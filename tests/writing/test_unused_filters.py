@@ -62,7 +62,7 @@ def test_warning_for_filters_on_int96(tmp_path: Path) -> None:
 @pytest.mark.parametrize("values", [[True, False], pa.nulls(2, pa.bool_())])
 def test_column_that_no_filter_can_serve_is_an_error(values: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"b": values})
-    with pytest.raises(bp.UnsupportedError, match="two values, which min/max tells better"):
+    with pytest.raises(bp.UnsupportedError, match="two values, for which min/max is better"):
         bp.add_filters(path, bloom="b")
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.split_block import expected_fpp
-from bloomparquet.writing.filters.build import sized
+from bloomparquet.writing.filters.build import filter_options
 
 ROWS = 3_000
 
@@ -148,7 +148,7 @@ def _is_in(path: Path, row: dict[str, Any], value: int) -> bool:
 
 
 def test_warning_when_max_bytes_worsens_fpp(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=r"max_bytes makes the filters of id worse than asked for, up to fpp [\d.]+%"):
+    with pytest.warns(UserWarning, match=r"max_bytes raises the fpp of the filters of id to up to [\d.]+%"):
         outcome = bp.write_table(ids(), tmp_path / "a.parquet", bloom={"id": bp.Bloom(0.01, max_bytes=512)})
     assert outcome.limited == ("id",)
     assert [row["bytes"] for row in filters(tmp_path / "a.parquet")] == [512]
@@ -310,7 +310,7 @@ def test_filters_of_lists_are_sized_by_elements(tmp_path: Path, monkeypatch: pyt
     lists = pa.table({"l": [[i, i + 1] for i in range(4_000)]})
     bp.write_table(lists, tmp_path / "a.parquet", bloom=["l.list.element"], row_group_size=1_000)
     room = 16 << 10  # of eight thousand values
-    assert taken[-1] == {"l.list.element": sized(room)}
+    assert taken[-1] == {"l.list.element": filter_options(room)}
 
 
 def test_mode_of_the_replaced_file_is_kept(tmp_path: Path) -> None:

@@ -30,13 +30,18 @@ from bloomparquet.storage.atomic import Output, remove_leftover, replacing
 from bloomparquet.storage.files import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
 from bloomparquet.writing.advice.worth import ColumnFacts, measure_shared, weigh
-from bloomparquet.writing.encrypted_writer import SealedFile
+from bloomparquet.writing.encrypted_writer import EncryptedFile
 from bloomparquet.writing.encryption import Encryption, as_encryption
-from bloomparquet.writing.filters.build import insert_equals, num_bytes_for, sized
-from bloomparquet.writing.filters.locate import Extent, Place
-from bloomparquet.writing.filters.spec import EVERY_COLUMN, WRITE_ORC, Bloom, BloomSpec, by_column, choose
-from bloomparquet.writing.outcome import FileOutcome, describe, warn_of_filters
-from bloomparquet.writing.pyarrow_output import filters_in, footer_of
+from bloomparquet.writing.filters.build import (
+    filter_options,
+    insert_equal_floats,
+    num_bytes_for,
+    parse_file_end,
+    read_filters,
+)
+from bloomparquet.writing.filters.locate import ChunkId, Extent
+from bloomparquet.writing.filters.spec import EVERY_COLUMN, WRITE_ORC, Bloom, BloomSpec, choose_leaves, parse_bloom
+from bloomparquet.writing.outcome import FileOutcome, describe_columns, warn_of_filters
 from bloomparquet.writing.rewrite import Filters, rewrite
 
 _ROWS = 1 << 20
@@ -123,20 +128,20 @@ class ParquetWriter:
         if self._path.endswith(".orc"):
             raise UnsupportedError(f"{self._path}: this writes Parquet, whatever the file is called; {WRITE_ORC}")
         self._schema, self._rows, self._bytes = schema, row_group_size, row_group_bytes
-        asked = by_column(bloom) if bloom is not None else {}
+        asked = parse_bloom(bloom) if bloom is not None else {}
         if encryption is not None and options.get("data_page_version", "1.0") != "1.0":
             raise OptionError("data_page_version: encrypted pages of version 2 are read by some only; leave it at 1.0")
         self._options, self._key_values = options, dict(key_values or {})
         skeleton = self._skeleton()
         stored = skeleton.profile.schema
-        self._chosen = choose(asked, stored, self._path)
-        named = choose({column: asked[column] for column in asked if column != EVERY_COLUMN}, stored, self._path)
+        self._chosen = choose_leaves(asked, stored, self._path)
+        named = choose_leaves({column: asked[column] for column in asked if column != EVERY_COLUMN}, stored, self._path)
         self._unasked = self._chosen.keys() - named.keys()
         self._leaves = stored.leaves
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = self._pending_bytes = 0
         self._outcome: FileOutcome | None = None
-        self._filters: dict[Place, SplitBlockBloomFilter | None] = {}
+        self._filters: dict[ChunkId, SplitBlockBloomFilter | None] = {}
         storage, inner = open_storage(self._path, filesystem)
         require_writable(storage, directories_of(storage, [inner]))
         sealing = None
@@ -147,10 +152,10 @@ class ParquetWriter:
         self._output: Output | None = self._replacing.__enter__()
         self._sink = _Sink(self._output)
         self._writer: pq.ParquetWriter | None = None  # made for the first row group, which tells how long lists are
-        self._sealed: SealedFile | None = None
+        self._sealed: EncryptedFile | None = None
         if sealing is not None:
             try:
-                self._sealed = SealedFile(self._output, sealing, skeleton, self._path)
+                self._sealed = EncryptedFile(self._output, sealing, skeleton, self._path)
             except BaseException:
                 self.abort()
                 raise
@@ -178,7 +183,7 @@ class ParquetWriter:
                 self._flush()
 
     def close(self) -> None:
-        """Write the rest, and put the file in its place. Nothing happens when that is done already."""
+        """Write the rest, and put the file in its chunk_id. Nothing happens when that is done already."""
         if self._output is None:
             return
         try:
@@ -230,13 +235,13 @@ class ParquetWriter:
                 self.abort()  # a part of a row group may be written
                 raise
 
-    def _seal(self, sealed: SealedFile, table: pa.Table) -> None:
+    def _seal(self, sealed: EncryptedFile, table: pa.Table) -> None:
         """Write a row group into memory, and from there into the encrypted file."""
         memory = pa.BufferOutputStream()
         with pq.ParquetWriter(memory, self._schema, bloom_filter_options=self._rooms(table), **self._options) as writer:
             writer.write_table(table, row_group_size=self._rows)
-        for place, bloom in sealed.add(memoryview(memory.getvalue()).cast("B")).items():
-            self._filters[place] = self._fitted(place, bloom)
+        for chunk_id, bloom in sealed.add(memoryview(memory.getvalue()).cast("B")).items():
+            self._filters[chunk_id] = self._fitted(chunk_id, bloom)
 
     def _opened(self, first: pa.Table | None) -> pq.ParquetWriter:
         """pyarrow's writer; `first` are the rows of the first row group, if there is one."""
@@ -252,7 +257,7 @@ class ParquetWriter:
     def _rooms(self, first: pa.Table | None) -> dict[str, dict[str, float]] | None:
         """The sizes of the filters that pyarrow is to make, before they are fitted."""
         return {
-            ".".join(self._leaves[leaf].path): sized(_room_for(self._leaves[leaf], wanted, self._rows, first))
+            ".".join(self._leaves[leaf].path): filter_options(_room_for(self._leaves[leaf], wanted, self._rows, first))
             for leaf, wanted in self._chosen.items()
         } or None
 
@@ -262,7 +267,7 @@ class ParquetWriter:
         with pq.ParquetWriter(memory, self._schema, **self._options) as writer:
             if self._key_values:
                 writer.add_key_value_metadata(self._key_values)
-        return footer_of(memoryview(memory.getvalue()).cast("B"))
+        return parse_file_end(memoryview(memory.getvalue()).cast("B"))
 
     def _finish(self, output: Output) -> FileOutcome:
         """Write the end of the file, with the filters folded."""
@@ -271,37 +276,37 @@ class ParquetWriter:
         writer.close()
         end, first = self._sink.held(), self._sink.written
         size = first + len(end)
-        footer = footer_of(end)
+        footer = parse_file_end(end)
 
         def read(extents: list[Extent]) -> list[bytes]:
             return [bytes(end[start - first : stop - first]) for start, stop in extents]
 
         dead: list[Extent] = []
-        for place, extent, bloom in filters_in(footer, end, first):
+        for chunk_id, extent, bloom in read_filters(footer, end, first):
             dead.append(extent)
-            self._filters[place] = self._fitted(place, bloom)
+            self._filters[chunk_id] = self._fitted(chunk_id, bloom)
         filters = self._paying(footer)
         new = rewrite(self._path, size, footer, filters, dead, read)
-        for start, stop in new.pieces:
+        for start, stop in new.copied:
             output.write(end[max(start - first, 0) : max(stop - first, 0)])
         for part in new.tail:
             output.write(part)
         output.commit()
-        return FileOutcome(self._path, "written", 0, new.size, describe(footer, filters, self._chosen))
+        return FileOutcome(self._path, "written", 0, new.size, describe_columns(footer, filters, self._chosen))
 
-    def _finish_sealed(self, output: Output, sealed: SealedFile) -> FileOutcome:
+    def _finish_sealed(self, output: Output, sealed: EncryptedFile) -> FileOutcome:
         """The same of an encrypted file."""
         footer = sealed.footer()
         filters = self._paying(footer)
         size = sealed.finish(filters)
         output.commit()
-        return FileOutcome(self._path, "written", 0, size, describe(footer, filters, self._chosen))
+        return FileOutcome(self._path, "written", 0, size, describe_columns(footer, filters, self._chosen))
 
-    def _fitted(self, place: Place, bloom: SplitBlockBloomFilter) -> SplitBlockBloomFilter | None:
-        wanted = self._chosen.get(place[1])
+    def _fitted(self, chunk_id: ChunkId, bloom: SplitBlockBloomFilter) -> SplitBlockBloomFilter | None:
+        wanted = self._chosen.get(chunk_id[1])
         if wanted is None:  # a field whose dotted name is that of a column that was asked for
             return None
-        insert_equals(self._leaves[place[1]], bloom)
+        insert_equal_floats(self._leaves[chunk_id[1]], bloom)
         return bloom if wanted.ndv is not None else bloom.fitted(wanted.fpp)
 
     def _paying(self, footer: Footer) -> Filters:
@@ -309,7 +314,7 @@ class ParquetWriter:
         filters = self._filters
         for leaf in self._unasked:
             if not _pays(footer, leaf, filters, self._chosen[leaf].fpp):
-                filters.update(dict.fromkeys((place for place in filters if place[1] == leaf), None))
+                filters.update(dict.fromkeys((chunk_id for chunk_id in filters if chunk_id[1] == leaf), None))
         return filters
 
 

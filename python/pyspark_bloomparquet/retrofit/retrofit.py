@@ -23,7 +23,7 @@ from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, is_glob, open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
-from bloomparquet.writing.filters.spec import BloomSpec, by_column
+from bloomparquet.writing.filters.spec import BloomSpec, parse_bloom
 from bloomparquet.writing.outcome import FIELDS, FileOutcome
 from bloomparquet.writing.retrofit.change import Change, Job, ShrinkFilters, change_file
 from bloomparquet.writing.retrofit.retrofit import plan_filters
@@ -84,7 +84,7 @@ def add_filters(
     where the executors' Python lacks the package.
     """
     table = _Table.find(spark, path, files_per_task, key_provider)
-    asked: Any = {_column(name): wanted for name, wanted in by_column(bloom).items()}
+    asked: Any = {_column(name): wanted for name, wanted in parse_bloom(bloom).items()}
     case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
     change = plan_filters(table.dataset, asked, replace, case_sensitive=case_sensitive)
     return table.run(change, "add Bloom filters to", dry_run)

@@ -42,7 +42,7 @@ from bloomparquet.query.names import dotted_name
 from bloomparquet.query.nested import leaf_arrays
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
-from bloomparquet.writing.filters.build import fill, num_bytes_for
+from bloomparquet.writing.filters.build import build_filter, num_bytes_for
 from bloomparquet.writing.filters.spec import Bloom
 
 _LEAST_BATCH = 1 << 16
@@ -99,15 +99,15 @@ def _filter_chunk(
         one_page = _dictionary_as_data(body, chunk.dictionary)
         entries = chunk.dictionary.values
         if not entries:  # all values are null
-            return fill(leaf, iter(()), BYTES_PER_BLOCK, bloom)
+            return build_filter(leaf, iter(()), BYTES_PER_BLOCK, bloom)
         elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], num_bytes_for(bloom, entries)
         arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
-        return fill(leaf, arrays, num_bytes, bloom)
+        return build_filter(leaf, arrays, num_bytes, bloom)
     # The number of nulls would tell that less is enough; but nothing holds a footer to it.
     elements, num_bytes = _path_elements(footer.profile.schema.root, leaf), num_bytes_for(bloom, values)
     whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
     arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
-    return fill(leaf, arrays, num_bytes, bloom)
+    return build_filter(leaf, arrays, num_bytes, bloom)
 
 
 def _dictionary_as_data(buffer: memoryview, dictionary: pages.Page) -> pa.Buffer:
