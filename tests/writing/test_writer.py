@@ -238,7 +238,7 @@ def test_rows_after_close_are_an_error(tmp_path: Path, end: str) -> None:
     writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema)
     getattr(writer, end)()
     for rows in (0, 5):
-        with pytest.raises(ValueError, match="is closed, or given up"):
+        with pytest.raises(ValueError, match="is closed or aborted"):
             writer.write_table(ids(rows))
     writer.close()
     assert names(tmp_path) == (["a.parquet"] if end == "close" else [])
@@ -353,8 +353,8 @@ def test_unknown_column_is_an_error_before_writing(
 
 def test_wrong_arguments_are_errors_with_a_remedy(tmp_path: Path) -> None:
     for arguments, message in (
-        ({"bloom_filter_options": {"id": True}}, "give bloom"),
-        ({"metadata_collector": []}, "not the file's"),
+        ({"bloom_filter_options": {"id": True}}, "use bloom="),
+        ({"metadata_collector": []}, "differs from the file's"),
         ({"row_group_size": 0}, "expected 1 or more"),
     ):
         with pytest.raises(bp.OptionError, match=message):
@@ -363,7 +363,7 @@ def test_wrong_arguments_are_errors_with_a_remedy(tmp_path: Path) -> None:
         with pytest.raises(bp.OptionError, match=str(next(iter(options)))):
             bp.Bloom(**options)
     writer = bp.ParquetWriter(tmp_path / "a", ids().schema)
-    with pytest.raises(ValueError, match="expected batches of the schema"):
+    with pytest.raises(ValueError, match="the batch has the schema"):
         writer.write_table(pa.table({"other": [1]}))
     with pytest.raises(ValueError, match="is not closed"):
         _ = writer.outcome

@@ -173,7 +173,7 @@ class EncryptedFile:
                 metadata = expected[ordinal, leaf.index] = _metadata(chunk)
                 if cipher is None:
                     continue
-                chunk.crypto_metadata = self._encryption.described(leaf, metadata.path_in_schema)
+                chunk.crypto_metadata = self._encryption.crypto_metadata(leaf, metadata.path_in_schema)
                 if self._encryption.is_apart(leaf):
                     chunk.encrypted_column_metadata = b""
                     if crypto.encrypted_footer:
