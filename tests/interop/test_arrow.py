@@ -170,7 +170,7 @@ def test_encoding_does_not_change_the_filter(folder: Path) -> None:
 
 @pytest.mark.parametrize("metadata", [None, {"org.apache.spark.version": "4.3.0"}], ids=["", "rewritten from Spark's"])
 def test_int96_of_arrow_proves_nothing(folder: Path, metadata: dict[str, str] | None) -> None:
-    """Only Spark is known to write one encoding per instant; and Arrow hands on the metadata of the files it read."""
+    """Only Spark writes one encoding per instant. Arrow copies key-value metadata, so a file may look like Spark's."""
     kind = interop.timestamp("us", "UTC")
     path = str(folder / "int96.parquet")
     pq.write_table(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 duckdb = pytest.importorskip("duckdb")
 
 ROWS_PER_GROUP = 4_096
-"""Twice DuckDB's vector, of which it makes row groups; about eight rows for each distinct value."""
+"""Two of DuckDB's vectors, its unit of row groups: about eight rows per distinct value."""
 
 COLUMNS = {
     "dictionary_string": Kind(pa.dictionary(pa.int32(), pa.string()), interop.text),
@@ -167,7 +167,7 @@ def test_special_values_are_found(
 
 
 def test_hugeints_become_doubles(connection: Any, folder: Path) -> None:
-    """A HUGEINT is written as the nearest DOUBLE: found by every number that is this double, and by nothing else."""
+    """DuckDB writes HUGEINT as the nearest DOUBLE. Only literals equal to that double match."""
     path = folder / "hugeint.parquet"
     connection.execute(
         f"COPY (SELECT (2 * (r % 100))::HUGEINT AS n FROM range(4096) t(r)) TO '{path}' (FORMAT parquet)"
@@ -233,7 +233,7 @@ def of_spark(spark: SparkSession, folder: Path) -> str:
 @pytest.mark.parametrize("column", PROBED)
 @pytest.mark.parametrize("file", ["of_arrow", "of_spark"])
 def test_verdicts_equal_duckdbs_probe(request: pytest.FixtureRequest, connection: Any, file: str, column: str) -> None:
-    """For 32 present and 205 absent values, by filters so small that there are false positives to agree on."""
+    """32 present and 205 absent values. The filters are small, so that both report false positives."""
     path = request.getfixturevalue(file)
     kind, sql_type = PROBED[column]
     literals = [*kind.literals[0][::16], *kind.absent[::5]]

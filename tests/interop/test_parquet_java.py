@@ -79,7 +79,7 @@ STORED_AS = {
 
 
 def frame(spark: SparkSession, columns: dict[str, Kind]) -> DataFrame:
-    """The columns in one partition; an Arrow timestamp without a zone becomes TIMESTAMP_NTZ."""
+    """The columns as a DataFrame with one partition. Arrow timestamps without a zone become TIMESTAMP_NTZ."""
     made = spark.createDataFrame(interop.table(columns)).coalesce(1)
     if "timestamp_ntz" in columns:
         made = made.withColumn("timestamp_ntz", made.timestamp_ntz.cast("timestamp_ntz"))
@@ -160,7 +160,7 @@ def test_filter_bits_equal_ours_for_every_size(
 
 
 def test_bitset_with_a_partial_block_is_not_used(strings: DataFrame, tmp_path: Path) -> None:
-    """parquet-java takes its limit on bytes literally; 3,000 bytes are 93 blocks and 24 bytes."""
+    """parquet-java uses its byte limit as the size: 3,000 bytes are 93 blocks and 24 bytes."""
     path = write(strings, tmp_path / "odd", {"string": 1_000_000}, **{"parquet.bloom.filter.max.bytes": 3_000})
     plan = bp.plan(path, bp.Eq("string", interop.STRING.absent[0]))
     assert (plan.kept, len(plan.errors)) == (2, 2)
@@ -238,7 +238,7 @@ def test_intervals_are_hashed_as_stored_numbers(spark: SparkSession, tmp_path: P
 
 
 def test_padded_and_collated_strings_prove_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    """In Spark `code = 'ab'` is true of the stored `ab   `, and `name = 'ABEL'` of the stored `Abel`."""
+    """In Spark, `code = 'ab'` is true for the stored `ab   `, and `name = 'ABEL'` for the stored `Abel`."""
     enabled = ", ".join(
         f"'parquet.bloom.filter.enabled#{c}' 'true', 'parquet.enable.dictionary#{c}' 'false'" for c in ("code", "name")
     )
@@ -258,7 +258,7 @@ def test_padded_and_collated_strings_prove_nothing(spark: SparkSession, tmp_path
 
 
 def test_legacy_calendar_values_are_never_skipped(spark: SparkSession, tmp_path: Path) -> None:
-    """Written in the hybrid Julian calendar, 1500-01-01 is another number of days than in ours."""
+    """In the hybrid Julian calendar, 1500-01-01 is another number of days than in the Gregorian calendar."""
     from tests.support import spark as support
 
     made = spark.sql(

@@ -1,4 +1,4 @@
-"""The files of apache/parquet-testing: what is in them is found, and what cannot be used is said to be so."""
+"""The files of apache/parquet-testing: their values are found, and unsupported filters are reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DECIMALS = {
 
 
 def test_filter_without_length_in_the_footer(parquet_testing_dir: Path) -> None:
-    """Written by parquet-java before the format had a field for it; every value is found, and few others are."""
+    """A file of parquet-java, older than the field bloom_filter_length."""
     path = str(parquet_testing_dir / "data_index_bloom_encoding_stats.parquet")
     chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
     assert (chunk.bloom_filter_offset, chunk.bloom_filter_length) == (192, None)

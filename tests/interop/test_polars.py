@@ -1,4 +1,4 @@
-"""Files by way of polars, whose own writer knows no Bloom filters: it hands the work to pyarrow when asked for one."""
+"""Files of polars. Its own writer makes no Bloom filters; with use_pyarrow it calls pyarrow."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Files of every writer, with filters added: every reader reads what it read before, and those that use filters skip by
-the new ones."""
+"""Files of every writer with added filters: every reader reads the same rows, and readers that use filters skip."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ GROUPS, ROWS = 4, 2_048
 
 
 def make(rows: int = GROUPS * ROWS) -> pa.Table:
-    """In each quarter of the rows other values of every column, all within the same bounds; of which every second one
-    is there."""
+    """Every quarter of the rows has other values in every column, within the same bounds. Every second value exists."""
     keys = (np.arange(rows) * 2_654_435_761 % (2 * rows)) // 2 * 2
     return pa.table({
         "id": keys,
@@ -165,7 +163,7 @@ KINDS: dict[str, interop.Kind] = {
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A file with a column of every type, without filters and with them."""
+    """A file with a column of every type, before and after filters are added."""
     folder = tmp_path_factory.mktemp("kinds")
     without, filtered = str(folder / "without.parquet"), str(folder / "with.parquet")
     data = interop.table(KINDS)
@@ -175,7 +173,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def present(column: str) -> list[Any]:
-    """Arrow scalars of values that are there, of either row group."""
+    """Arrow scalars of stored values, from both row groups."""
     array = interop.table({column: KINDS[column]}).column(column).drop_null()
     return [array[i] for i in (0, 1, 2, 100, 300, len(array) // 2, len(array) - 3, len(array) - 1)]
 
@@ -239,7 +237,7 @@ def test_every_engine_finds_zero_under_either_sign(tmp_path: Path) -> None:
 
 
 def test_moved_page_indexes_still_find_rows(tmp_path: Path) -> None:
-    """DataFusion reads single pages by them, of files out of whose middle something was taken."""
+    """DataFusion reads single pages by the page index, of files with filters removed between row groups."""
     path = str(tmp_path / "a.parquet")
     table = pa.table({"id": np.arange(20_000), "v": [f"{i}" for i in range(20_000)]})
     pq.write_table(table, path, row_group_size=5_000, write_page_index=True, data_page_size=2_000, write_batch_size=100)
@@ -259,7 +257,7 @@ def test_moved_page_indexes_still_find_rows(tmp_path: Path) -> None:
 
 
 def rows_scanned(frame: Any) -> tuple[list[Any], int]:
-    """The rows of a query, and how many its scan put out before they were filtered."""
+    """The rows of a query, and the number of rows that its scan returned before the filter."""
     rows = frame.collect()
     plan = frame._jdf.queryExecution().executedPlan()
     scans, found = [plan], 0
@@ -279,7 +277,7 @@ def rows_scanned(frame: Any) -> tuple[list[Any], int]:
 
 @pytest.fixture(scope="module")
 def of_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """parquet-java's file, without filters, of several row groups, with the column types that it knows."""
+    """A file of parquet-java with several row groups and every column type, without filters."""
     from tests.support import spark as support
 
     frame = spark.createDataFrame(TABLE).coalesce(1)
@@ -326,7 +324,7 @@ def test_spark_finds_the_same_rows_of_every_type(spark: SparkSession, tmp_path: 
 
 
 def test_oversized_filters_of_spark_shrink(spark: SparkSession, tmp_path: Path) -> None:
-    """Its default of 1 MiB for each column and row group, whatever is in it."""
+    """parquet-java makes filters of 1 MiB by default."""
     made = spark.range(0, 100_000, 1, 1).selectExpr(
         "id", "cast(id % 1009 as int) AS number", "cast(id * 7 % 100003 as string) AS text", "id % 3 = 0 AS flag",
         "id / 4 AS real", "cast(id as decimal(20, 2)) AS price", "id + 1 AS next",

@@ -1,5 +1,5 @@
-"""Filters that are added, made smaller or taken away under a session with the jar: the next query has them, and none
-loses a row over it."""
+"""Filters that are added, shrunk or removed during a session with the jar: the next query uses them, and no query
+loses a row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load(spark: SparkSession, path: str) -> DataFrame:
 
 
 def skipped(frame: DataFrame) -> int:
-    """The row groups that Bloom filters spared, once the frame has run."""
+    """Run the frame. Returns the number of row groups that Bloom filters skipped."""
     frame.collect()
     (plan,) = last_plan(frame)
     assert plan.planned, plan.reason
@@ -31,14 +31,14 @@ def skipped(frame: DataFrame) -> int:
 
 @pytest.fixture
 def bare(jar_spark: SparkSession, tmp_path: Path) -> str:
-    """What Spark writes unasked: no filter."""
+    """Spark's files without options: no filters."""
     frame = jar_spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
     return write(frame, tmp_path / "t", files=FILES, rows_per_group=2000)
 
 
 @pytest.fixture
 def large(jar_spark: SparkSession, tmp_path: Path) -> str:
-    """What Spark writes when asked for filters: 1 MiB for each column chunk."""
+    """Spark's files with filters enabled: 1 MiB per column chunk."""
     frame = jar_spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
     return write(frame, tmp_path / "t", {"id": None, "even": None}, files=FILES, rows_per_group=2000)
 

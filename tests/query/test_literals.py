@@ -1,4 +1,4 @@
-"""Values in the families of columns' types: exact, or refused with a message that helps."""
+"""Conversion of values to the type families of columns: exact, or an error with a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL text and lists of tuples → predicates."""
+"""Parsing SQL text and lists of tuples to predicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters for whole tables by Spark's executors: what is done to which file, and what its row says."""
+"""Adding and shrinking filters of whole tables on Spark's executors: the files, and the rows that report them."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_filters_of_sparks_own_writer_shrink(spark: SparkSession, tmp_path: Path
 
 
 def test_spark_reads_a_file_that_was_shrunk(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark keeps a checksum beside each local file that it writes, and reads no file that has another."""
+    """Spark verifies local files by checksum files, which must not be those of the old bytes."""
     path = write(spark.range(5000).toDF("id"), tmp_path / "t", {"id": None}, files=2)
     assert {outcome.action for outcome in bp.shrink_filters(path)} == {"shrunk"}
     assert rows(spark.read.parquet(path)) == rows(spark.range(5000).toDF("id"))

@@ -1,4 +1,4 @@
-"""What befalls executors befalls no file: tasks that are killed, run twice, or find no package to run."""
+"""Executors that fail do not damage files: tasks that are killed, run twice, or lack the package."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_two_runs_at_once_do_each_file_once(spark: SparkSession, table: Path) ->
 
 
 def _attempt(path: str, barrier: Any, answers: Any) -> None:
-    """One of two attempts at a file, both of which are slow between writing and replacing."""
+    """One of two attempts at a file. Both are slow between writing and replacing."""
     rename = os.rename
 
     def slowly(source: str, target: str) -> None:
@@ -108,7 +108,7 @@ def _attempt(path: str, barrier: Any, answers: Any) -> None:
 
 
 def test_second_attempt_at_a_file_waits_for_the_first(table: Path) -> None:
-    """As under speculation: the second waits for the first, and neither reports a failure."""
+    """As with speculative execution: the second attempt waits for the first, and neither fails."""
     path = data_files(table)[0]
     context = multiprocessing.get_context("spawn")
     barrier, answers = context.Barrier(2), context.Queue()
@@ -185,7 +185,7 @@ def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: 
 
 
 def test_speculative_execution_on_separate_executors(table: Path, tmp_path: Path) -> None:
-    """Two executor processes, and every task that is not done at once is started a second time."""
+    """Two executor processes; every task that is not done at once is started again."""
     program = f"""
         from collections import Counter
         from pyspark.sql import SparkSession

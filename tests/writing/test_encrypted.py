@@ -1,5 +1,5 @@
-"""Files that are encrypted as they are written: everybody who has the keys reads them and finds values by their
-filters, and nobody else sees anything of the columns that are encrypted."""
+"""Writing encrypted files: with the keys, readers read them and use their filters; without, encrypted columns stay
+hidden."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ID, NAME, CITY, X, TAG = range(5)  # leaves
 BLOOM = ["id", "name", "city", "st.x"]
 FOOTER, FIRST, SECOND = b"the-footer's-key", b"key-of-column-id", b"names'-very-key!"
 OWN = {"id": FIRST, "name": SECOND}
-"""Keys of columns; city and st are in plain text beside these."""
+"""Keys of columns. The columns city and st are in plain text."""
 
 
 @dataclass

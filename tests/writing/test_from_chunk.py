@@ -1,5 +1,4 @@
-"""A filter made of a column chunk holds every value that is stored there, however it is stored, and is of the size that
-they need."""
+"""The filter of a column chunk holds every stored value, in every encoding, and has the size that they need."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ ROWS = 900
 
 
 def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
-    """The filter of every chunk that can have one, by row group and leaf."""
+    """The filters of all suitable chunks, by row group and leaf."""
     storage, count = LocalStorage(), ReadCount()
     (file,) = storage.list_files(str(path), recursive=False)
     (footer,) = read_footers(storage, [file], count, keys=None)
@@ -51,7 +50,7 @@ def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, 
 
 
 def assert_complete(path: Path | str, *, int96: str = "ns") -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
-    """No value is missing from a filter, and only chunks without values have none. Of other hashes most are absent."""
+    """Assert that filters hold all values and few other hashes, and that only chunks without values have none."""
     found = filters_of(path)
     hashes = hashes_by_chunk(str(path), int96)
     others = np.array([xxhash.xxh64_intdigest(b"absent %d" % i) for i in range(2_000)], np.uint64)
@@ -101,7 +100,7 @@ KINDS: dict[str, interop.Kind] = {
 }
 FLOATS = {"float16", "float32", "float64"}
 TABLE = interop.table(KINDS, ROWS)
-"""Two row groups of 512 values each (fewer of the narrow types), and nulls."""
+"""Two row groups of 512 values each (fewer for narrow types), and nulls."""
 
 INTEGERS = [name for name, kind in KINDS.items() if pa.types.is_integer(kind.arrow)]
 TEXTS = ["string", "binary"]
@@ -158,7 +157,7 @@ def test_filter_of_every_codec(tmp_path: Path, codec: str, dictionary: bool, ver
 
 @pytest.mark.parametrize("column", [name for name in KINDS if name not in FLOATS])
 def test_filter_equals_that_of_arrow(tmp_path: Path, column: str) -> None:
-    """Of the same values and size, as a third party has it."""
+    """An independent implementation: Arrow's filter of equal size."""
     table = TABLE.select([column])
     ours = filters_of(write(tmp_path / "without.parquet", table))
     for (row_group, _), bloom in ours.items():
@@ -196,7 +195,7 @@ def test_filter_of_every_nested_leaf(tmp_path: Path, dictionary: bool, version: 
 
 
 def test_lists_without_annotation(tmp_path: Path) -> None:
-    """A repeated leaf, and a repeated group, as protocol buffers and Avro of old have it."""
+    """A repeated leaf and a repeated group, as protocol buffers and old Avro write them."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"l": [[1, 2], [], [3]], "m": [[{"x": 4}], [{"x": 5}, {"x": 6}], []]}), path)
 
@@ -277,7 +276,7 @@ def test_dictionary_with_one_entry(tmp_path: Path) -> None:
 
 
 def test_values_split_over_pages_and_batches(tmp_path: Path) -> None:
-    """More values than are decoded at a time, in many pages, the last of each row group among them."""
+    """More values than one batch, in many pages. The last value of each row group is found."""
     table = pa.table({"i": np.arange(200_000) * 7, "s": pa.array([f"{i}" for i in range(200_000)])})
     path = tmp_path / "a.parquet"
     pq.write_table(table, path, row_group_size=150_000, use_dictionary=False, data_page_size=10_000)
@@ -293,7 +292,7 @@ def test_long_values(tmp_path: Path) -> None:
 
 
 def test_repeated_large_values_are_decoded_in_small_batches(tmp_path: Path) -> None:
-    """A dictionary of megabytes, of which each of many rows names an entry, in a chunk that gave it up at its end."""
+    """A dictionary of megabytes, used by many rows, in a chunk that falls back to PLAIN at its end."""
     path = tmp_path / "a.parquet"
     large = [chr(65 + i) * 400_000 for i in range(4)]
     column = pa.DictionaryArray.from_arrays(
@@ -331,7 +330,7 @@ SPELLINGS = {
 @pytest.mark.parametrize("column", SPELLINGS)
 @pytest.mark.parametrize("stored", [-0.0, 0.0])
 def test_filter_holds_both_zeros_and_nan(tmp_path: Path, column: str, stored: float, dictionary: bool) -> None:
-    """Spark, DuckDB and DataFusion probe for the bits of the query's value."""
+    """Spark, DuckDB and DataFusion probe for the bit pattern in the query."""
     arrow, numpy = SPELLINGS[column]
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": pa.array([stored, 1.5], arrow)}), path, use_dictionary=dictionary)
@@ -383,8 +382,7 @@ def test_column_names_that_are_not_utf8_or_special(tmp_path: Path) -> None:
 def test_size_and_fpp_follow_the_distinct_values(
     ndv: int, fpp: float, dictionary: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The fpp is within twice the target and the size within twice the least one, for any number of distinct values in
-    however many rows; whoever expects less of `expected_fpp` has the wrong number of values."""
+    """For any NDV and number of rows, the fpp is at most twice the target, and the size at most twice the least one."""
     path = tmp_path_factory.getbasetemp() / f"sizes-{next(_numbers)}.parquet"
     values = np.random.default_rng(ndv).permutation(np.arange(max(2 * ndv, 100)) % ndv) * 7919
     pq.write_table(pa.table({"v": values}), path, use_dictionary=dictionary, compression="none")

@@ -1,4 +1,4 @@
-"""Chunks that are not what their footer says are an error that names them; of sound ones each byte is read once."""
+"""Chunks that contradict their footer are errors that name the chunk; each byte of other chunks is read once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.writing.test_from_chunk import filters_of
 
 
 def forge(path: Path, **changes: int) -> Path:
-    """Another number in the metadata of the first chunk: values 5, compressed 7, pages 9, dictionary 11, codec 4."""
+    """Change a number in the metadata of the first chunk."""
     fields = {"values": 5, "compressed": 7, "pages": 9, "dictionary": 11, "codec": 4, "uncompressed": 6}
 
     def edit(metadata: dict[int, Any]) -> None:
@@ -65,7 +65,7 @@ def test_wrong_numbers_are_an_error_that_names_the_chunk(plain: Path, changes: d
 
 
 def test_nested_chunk_with_too_few_values_is_an_error(plain: Path) -> None:
-    """Of whole pages left out, pyarrow's own reader would not speak."""
+    """pyarrow's reader does not report that whole pages are missing."""
 
     def edit(metadata: dict[int, Any]) -> None:
         chunk = column_metadata(metadata, 0, 1)
@@ -93,7 +93,7 @@ def test_wrong_page_checksum_is_an_error(tmp_path: Path, dictionary: bool, at: f
 
 
 def test_dictionary_that_is_not_plain_is_not_used(tmp_path: Path) -> None:
-    """Its entries would be read for what they are not."""
+    """Its entries would be decoded as other values."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": np.arange(100)}), path, compression="none")
     content = bytearray(path.read_bytes())
@@ -113,7 +113,7 @@ def test_dictionary_that_is_not_plain_is_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_truncated_page_is_an_error(plain: Path, share: float) -> None:
-    """The bytes behind belong to what follows."""
+    """The bytes behind the page belong to the next part of the file."""
     chunk = pq.read_metadata(plain).row_group(0).column(0)
     forge(plain, compressed=int(chunk.total_compressed_size * share))
     with pytest.raises(bp.FormatError, match="row group 0, column v"):
@@ -173,7 +173,7 @@ def test_footer_is_not_changed(plain: Path) -> None:
 
 
 def test_list_with_fewer_values_than_rows_is_an_error(tmp_path: Path) -> None:
-    """Its first pages are dictionary encoded, and alone would pass for a chunk that is so throughout."""
+    """Without its last pages, the chunk looks fully dictionary encoded."""
     path = str(tmp_path / "a.parquet")
     lists = [[*range(4 * i, 4 * i + 4)] for i in range(1_000)]
     pq.write_table(

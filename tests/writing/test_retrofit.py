@@ -1,4 +1,4 @@
-"""Adding and shrinking filters: which files, which columns, what it costs, and what is said of it."""
+"""Adding and shrinking filters: files, columns, reads, outcomes and errors."""
 
 from __future__ import annotations
 
@@ -375,7 +375,7 @@ def test_hadoop_checksum_is_removed_with_the_old_bytes(tmp_path: Path, linked: b
 
 
 def test_dst_that_is_no_path_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where columns or an fpp are given in the place of dst, as they stand in other functions."""
+    """Columns or an fpp as the second positional argument, which is dst here."""
     monkeypatch.chdir(tmp_path)
     path = make(tmp_path / "a.parquet")
     for change in (lambda: add_filters(path, ["id"]), lambda: shrink_filters(path, 0.05)):

@@ -1,5 +1,4 @@
-"""Filters added to encrypted files, and made smaller in them: encrypted where their columns are, with all else as it
-was."""
+"""Adding and shrinking filters in encrypted files: filters of encrypted columns are encrypted, the rest is unchanged."""
 
 from __future__ import annotations
 
@@ -179,8 +178,8 @@ def test_unchanged_modules_keep_their_bytes(tmp_path: Path, plaintext_footer: bo
 
 
 def between(path: str, keys: bp.Keys) -> None:
-    """Lay the filters of the first row group behind it, as some writers do; modules may lie anywhere. Offset indexes
-    get zeros behind them, as parquet-java encrypts them."""
+    """Move the filters of the first row group behind it, as some writers do. Pad offset indexes with zeros, as
+    parquet-java does."""
     data, footer = Path(path).read_bytes(), footer_of(path, keys)
     opened = EditableFooter.read(path, footer)
     cut, end = opened.tree[4][0][5] + opened.tree[4][0][6], len(data) - footer.size

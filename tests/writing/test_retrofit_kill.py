@@ -1,4 +1,4 @@
-"""A process that is killed at any point leaves the old file or the new one, whole; whoever runs next tidies up."""
+"""A killed process leaves the complete old or new file, and the next run removes leftovers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.core import graft_filters
 from tests.support.kill import every_point, killed_after, killed_at
 
 KILLS = int(os.environ.get("BLOOMPARQUET_KILLS", "6"))
-"""Kills at random moments, of each kind of change."""
+"""The number of kills at random moments, for each kind of change."""
 
 
 def add(path: str) -> None:
@@ -54,8 +54,8 @@ def before_and_after(path: str, change: Any) -> tuple[bytes, bytes]:
 
 
 def assert_old_or_new(path: str, old: bytes, new: bytes, change: Any) -> bool:
-    """What is there is one of the two; the next run makes it the new one, and leaves nothing else. Whether the old one
-    was there."""
+    """Assert that the file is the old or the new one, and that another run makes it the new one and leaves no other
+    file. Returns whether it was the old one."""
     found = Path(path).read_bytes()
     assert found in (old, new), "the file is neither the old nor the new one"
     change(path)

@@ -1,4 +1,4 @@
-"""Filters added to objects that are not local files: uploaded whole, then put in their place."""
+"""Adding filters to remote objects: the new object is uploaded completely, then copied over the old one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 class Place:
-    """A directory of a storage, by URL."""
+    """A directory on a storage."""
 
     def __init__(self, url_of: Any, arrow: pyarrow.fs.FileSystem, root: str) -> None:
         self.url, self.arrow, self.root = url_of, arrow, root

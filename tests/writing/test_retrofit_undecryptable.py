@@ -1,4 +1,4 @@
-"""Filters of encrypted files where keys are missing, wrong or refused, or the files were altered: nothing is harmed."""
+"""Adding and shrinking filters with missing, wrong or failing keys, and in tampered files: no file is damaged."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_every_column_means_decryptable_columns(tmp_path: Path) -> None:
 
 
 def test_unnamed_columns_without_a_key_are_skipped(tmp_path: Path) -> None:
-    """As in a process that has fewer keys than the one in which columns were chosen."""
+    """An executor may have fewer keys than the driver that chose the columns."""
     path = write(tmp_path / "a.parquet")
     storage = LocalStorage()
     job = Job(storage.list_files(path, recursive=False)[0])
@@ -210,7 +210,7 @@ def test_tampered_filters_are_errors_unless_replaced(tmp_path: Path, what: str) 
 
 @FOOTERS
 def test_tampered_files_are_never_damaged_further(tmp_path: Path, plaintext_footer: bool) -> None:
-    """Each run fails and changes nothing, or what could be read can be read, and what could not cannot."""
+    """Each run fails without a change, or keeps every column as readable or unreadable as before."""
     path = write(tmp_path / "a.parquet", {"id": LARGE, "city": bp.Bloom()}, plaintext_footer=plaintext_footer)
     data, random = Path(path).read_bytes(), np.random.default_rng(11)
     filters = [found[BLOOM_OFFSET] for found in metadata(path, ALL).values() if BLOOM_OFFSET in found]
@@ -240,7 +240,7 @@ def test_tampered_files_are_never_damaged_further(tmp_path: Path, plaintext_foot
 
 
 def _readable(path: str) -> list[Any]:
-    """What each column holds, or the kind of error that reading it is."""
+    """The values of each column, or the type of the error of reading it."""
     found: list[Any] = []
     for name in TABLE.column_names:
         try:

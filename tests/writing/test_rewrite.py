@@ -1,5 +1,4 @@
-"""Files with other filters are otherwise the files that they were: data, offsets, indexes, every field of the footer,
-wherever the old filters lay."""
+"""Rewriting filters keeps data, indexes and every other field of the footer, wherever the old filters were."""
 
 from __future__ import annotations
 
@@ -119,7 +118,7 @@ def test_shrinking_closes_the_gap_wherever_it_is(path: str, where: str, told: bo
 
 @pytest.mark.parametrize("where", PLACES)
 def test_fitting_filter_is_kept_when_its_neighbour_shrinks(path: str, where: str) -> None:
-    """One row group has many values, whose filter fits; the others few, in filters as large."""
+    """One row group has many values, whose filter fits; the others have few values in filters of equal size."""
     few = pa.table({"a": np.concatenate([np.arange(300), np.zeros(600, int)]), "b": TABLE["b"], "c": TABLE["c"]})
     path = write(Path(path), few)
     place_filters(path, 512, where=where, columns={0: True})
@@ -163,11 +162,11 @@ UNKNOWN = (
 doubles, an empty map, a UUID, structs, a map of UUIDs to booleans, a long list of booleans, a set of NaNs."""
 MARK = b"here be unknown fields"
 MARKED = b"\x08\xc8\x01" + bytes([len(MARK)]) + MARK
-"""Field 100, as it is written where the field before is not near."""
+"""Field 100 in the long form, with its full id."""
 
 
 def graft_unknown(path: str) -> int:
-    """Put `UNKNOWN` into every struct of the footer that has to do with columns; how many there are."""
+    """Add `UNKNOWN` to every struct of the footer that concerns columns. Returns their number."""
     metadata = decode(read_footer(path))
     metadata[100] = Field(BINARY, MARK)
     for element in metadata[2].value.values:
@@ -239,7 +238,7 @@ def test_filter_with_any_number_of_blocks_is_folded(path: str, blocks: int, fold
 
 
 def test_offsets_into_the_gap_point_behind_it(path: str) -> None:
-    """Writers of old have file_offset behind the chunk, where a filter may begin."""
+    """Old writers set file_offset to the end of the chunk, where a filter may begin."""
     place_filters(path, 1 << 15, where="between")
 
     def edit(metadata: dict[int, Field]) -> None:
@@ -253,7 +252,7 @@ def test_offsets_into_the_gap_point_behind_it(path: str) -> None:
 
 
 def overlap(path: str, *, shift: int, told: bool) -> tuple[int, int]:
-    """Let the filter of column b begin inside that of column a, with a header and room of its own."""
+    """Make the filter of column b begin inside the filter of column a, with a valid header."""
     metadata = decode(read_footer(path))
     at = column_metadata(metadata, 0, 0)[BLOOM_OFFSET].value + shift
     header = bloom_header(1 << 10)
@@ -291,7 +290,7 @@ def test_filter_reaching_into_a_row_group_is_an_error(path: str) -> None:
 
 @pytest.mark.parametrize("extent", ["pages", "column index", "longer", "nothing", "beyond"])
 def test_invalid_offset_index_is_an_error(path: str, extent: str) -> None:
-    """Offset indexes are written anew, so that bytes that are said to be one and are not must not be lost."""
+    """Offset indexes are written again, so other bytes at their position must not be lost."""
     place_filters(path, 1 << 15, where="between")
 
     def edit(metadata: dict[int, Field]) -> None:
@@ -329,7 +328,7 @@ def test_chunk_in_another_file_is_an_error(path: str) -> None:
 
 
 def test_rewrite_checks_its_arguments(path: str) -> None:
-    """Bytes that are needed are never left out, whoever asks for it."""
+    """Bytes that are needed are never removed."""
     footer = parse_footer(read_footer(path))
     size = Path(path).stat().st_size
     bloom = bp.SplitBlockBloomFilter.empty(1)

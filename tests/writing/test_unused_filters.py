@@ -1,4 +1,4 @@
-"""Filters that no lookup ever asks are made where their column is named, and it is said that they are of no use."""
+"""Filters that bloomparquet never uses are made if the column is named, with a warning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_writer_warns_of_filters_on_list_elements(tmp_path: Path) -> None:
 
 
 def test_warning_for_filters_on_padded_text(tmp_path: Path) -> None:
-    """Spark pads CHAR(n) when it reads, so that equal values are other bytes in the file."""
+    """Spark pads CHAR(n) on reading, so equal values may have different bytes in the file."""
     schema = '{"fields":[{"name":"c","metadata":{"__CHAR_VARCHAR_TYPE_STRING":"char(5)"}}]}'
     table = pa.table({"c": [f"c{i}" for i in IDS]})
     path = write(

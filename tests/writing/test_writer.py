@@ -1,4 +1,4 @@
-"""Files by write_table and ParquetWriter: whole or not there, and with filters of the size that their values need."""
+"""write_table and ParquetWriter: files are complete or absent, with filters of the size that their values need."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def test_failed_write_aborts_the_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_chance_collisions_are_not_reported_as_limited(tmp_path: Path) -> None:
-    """In four blocks a hundred values may do so, whatever size was allowed."""
+    """A hundred values in four blocks may collide, whatever max_bytes is."""
     unlucky = pa.table({"id": [i * 7919 % 1_000_003 for i in range(200_100, 200_200)]})
     outcome = bp.write_table(unlucky, tmp_path / "a.parquet", bloom=["id"])
     assert outcome.fpp is not None
