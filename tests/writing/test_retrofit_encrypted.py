@@ -1,4 +1,4 @@
-"""Adding and shrinking filters in encrypted files: filters of encrypted columns are encrypted, the rest is unchanged."""
+"""Adding and shrinking filters in encrypted files: filters of encrypted columns are encrypted, the rest is kept."""
 
 from __future__ import annotations
 
