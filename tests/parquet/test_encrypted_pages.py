@@ -213,14 +213,16 @@ def test_a_page_behind_another_pages_header_is_an_error() -> None:
     plain = page(0, b"one", 2) + page(0, b"two", 2)
     encrypted = encrypt_chunk(plain, CIPHER, GCM).data
     (a, b), (c, d), (e, f), (g, h) = modules(encrypted)
-    with pytest.raises(bp.EncryptionError, match="page at byte 0 of the column chunk: the data page does not open"):
+    with pytest.raises(
+        bp.EncryptionError, match="page at byte 0 of the column chunk: the data page cannot be decrypted"
+    ):
         decrypted(encrypted[a:b] + encrypted[g:h] + encrypted[e:f] + encrypted[c:d], 4, GCM)
 
 
 @BOTH
 def test_missing_pages_are_an_error(algorithm: Algorithm) -> None:
     dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, algorithm))
-    with pytest.raises(bp.EncryptionError, match="dictionary page header does not open"):
+    with pytest.raises(bp.EncryptionError, match="dictionary page header cannot be decrypted"):
         decrypted(one + two, 9, algorithm, dictionary=True)
     with pytest.raises(bp.FormatError, match="have 4 values, but its metadata says 9"):
         decrypted(dictionary + one, 9, algorithm)

@@ -23,7 +23,7 @@ from bloomparquet.parquet.pages.encrypted import encrypt_chunk
 from bloomparquet.reading import parquet
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.spec import Bloom, refusal
+from bloomparquet.writing.filters.spec import Bloom, why_unsuitable
 from tests.support.encrypted import COLUMNS, FOOTER_KEY, LAYOUTS, ROWS, TABLE, Secret, chunk_extents, open_file
 
 
@@ -169,7 +169,7 @@ def test_what_has_no_key_does_not_matter_unless_it_is_read(secret: Secret, plain
 def test_the_message_says_which_key_is_missing_and_what_to_do(secret: Secret) -> None:
     secret.write(TABLE, COLUMNS, plaintext_footer=True)
     with pytest.raises(
-        bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*give it in keys"
+        bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*pass it in keys"
     ) as caught:
         bp.read_table(secret.path, columns=["id"])
     assert "key of column id is not given" in str(caught.value)
@@ -212,7 +212,7 @@ def filters_of(path: Path, keys: bp.Keys | None) -> dict[tuple[int, str], bytes 
     (file,) = storage.list_files(str(path), recursive=False)
     found = {}
     for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
-        if refusal(leaf, named=True) is None:
+        if why_unsuitable(leaf, named=True) is None:
             bloom = filter_chunk(storage, file, footer, i, leaf, Bloom(), ReadCount())
             found[i, ".".join(leaf.path)] = None if bloom is None else bloom.to_bytes()
     assert any(found.values())
