@@ -22,6 +22,7 @@ _KIND_NAMES = {
     STRUCT: "a struct",
 }  # fmt: skip
 _LIST_NAMES = {I32: "a list of integers", BINARY: "a list of bytes", STRUCT: "a list of structs"}
+_INTERCHANGEABLE = INTEGERS | {BYTE}, LISTS
 
 T = TypeVar("T")
 
@@ -182,5 +183,5 @@ class RequiredField(Field[T]):
 
 
 def _same_kind(kind: int, expected: int) -> bool:
-    """Whether both are one type, all integers being one, and lists and sets."""
-    return kind == expected or (kind in INTEGERS and expected in INTEGERS) or (kind in LISTS and expected in LISTS)
+    """Whether a value of type `kind` can be read as `expected`. Writers differ in the width of integers."""
+    return kind == expected or any(kind in kinds and expected in kinds for kinds in _INTERCHANGEABLE)
