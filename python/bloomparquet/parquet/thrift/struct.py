@@ -27,7 +27,14 @@ _INTERCHANGEABLE = INTEGERS | {BYTE}, LISTS
 T = TypeVar("T")
 
 
-class ThriftStruct(dict[int, Any]):
+class _Definition(type):
+    """Gives definitions no instance attributes beside their fields, so that setting a misspelt field is an error."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _Definition:
+        return super().__new__(cls, name, bases, {"__slots__": (), **namespace})
+
+
+class ThriftStruct(dict[int, Any], metaclass=_Definition):
     """A struct: field id → value, and in `kinds` field id → type.
 
     The type of a boolean is TRUE, whatever its value. A double is its eight bytes, so that NaN payloads survive.
