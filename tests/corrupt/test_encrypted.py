@@ -118,7 +118,7 @@ def test_every_byte_of_an_encrypted_footer(tmp_path: Path) -> None:
         if at % 4:
             continue
         plan = bp.plan(file.path, "a = 7", keys=KEYS)
-        assert (plan.total, plan.kept, len(plan.errors), len(plan.locked)) == (1, 1, 1, 1), at
+        assert (plan.total, plan.kept, len(plan.errors), len(plan.unreadable)) == (1, 1, 1, 1), at
 
 
 def test_every_byte_of_a_signed_footer_and_its_signature(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_encryption_that_was_taken_away_is_noticed_by_who_asks_for_it(tmp_path: 
     strict = bp.Keys(b"f" * 16, {"a": b"a" * 16}, allow_plaintext_files=False)
     for where in ("c = 8", "a = 8"):
         plan = bp.plan(file.path, where, keys=strict)
-        assert (plan.total, plan.kept, len(plan.locked)) == (1, 1, 1)
+        assert (plan.total, plan.kept, len(plan.unreadable)) == (1, 1, 1)
     with pytest.raises(bp.EncryptionError, match="the file is in plain text, which the keys do not allow"):
         bp.read_table(file.path, keys=strict)
     assert bp.plan(file.path, "c = 8", keys=KEYS).kept == 1

@@ -225,7 +225,7 @@ def test_a_decimal_of_another_width_than_its_precision_needs_is_found(wider: int
     from bloomparquet.parquet.values.encoding import encode_values
     from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 
-    traits = bp.plan(write(tmp_path / "x.parquet", {"x": [1]})).table.layouts[0].traits
+    traits = bp.plan(write(tmp_path / "x.parquet", {"x": [1]})).table.profiles[0].traits
     node = SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", wider, Annotation("DECIMAL", precision=5, scale=2))
     encoded = encode_values(LeafColumn(0, ("x",), node, False), [Decimal("-1.23")], traits, "UTC")
     assert encoded is not None

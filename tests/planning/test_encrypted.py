@@ -102,7 +102,7 @@ def test_a_footer_without_its_key_keeps_the_whole_file(tmp_path: Path) -> None:
     assert (group.path, group.index, group.start, group.length) == (str(encrypted), None, 0, encrypted.stat().st_size)
     assert plan.row_groups[GROUPS] == group
     assert plan.row_groups[0].path == str(plain)
-    assert "1 files did not open, and are kept whole" in repr(plan)
+    assert "1 files with an unreadable footer kept whole" in repr(plan)
     with pytest.raises(bp.EncryptionError, match=r"a\.parquet: encrypted, but the footer key is not given"):
         bp.read_table(tmp_path, "id = 7")
     with pytest.raises(bp.EncryptionError, match=r"a\.parquet"):
@@ -134,7 +134,7 @@ def test_a_wrong_key_skips_nothing(plaintext_footer: bool, tmp_path: Path) -> No
         with pytest.raises(bp.EncryptionError, match="column metadata cannot be decrypted: the key is wrong"):
             bp.probe(path, column=column, value=7 if column == "id" else "t7", keys=wrong)
     plan = bp.plan(path, "at = 7 AND id = 7", keys=bp.Keys(b"x" * 16, COLUMNS))
-    assert (plan.kept, len(plan.errors), len(plan.locked)) == (1, 1, 1)
+    assert (plan.kept, len(plan.errors), len(plan.unreadable)) == (1, 1, 1)
     assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
 
 

@@ -32,7 +32,7 @@ def test_a_failed_key_is_requested_again(tmp_path: Path) -> None:
     del held[b"kf"]
     assert bp.plan(path, "id = 7", keys=keys).kept == 0, "the cache holds what was decrypted"
     process_cache.clear()
-    assert len(bp.plan(path, "id = 7", keys=keys).locked) == 1
+    assert len(bp.plan(path, "id = 7", keys=keys).unreadable) == 1
     held[b"kf"] = FOOTER
     assert bp.plan(path, "id = 7", keys=keys).kept == 0
 
@@ -172,7 +172,7 @@ def test_no_repr_reveals_encrypted_values(tmp_path: Path) -> None:
                 footer.read_chunk_with_cipher(0, 0),
                 footer.read_chunk_with_cipher(0, 1),
                 plan,
-                plan.table.known(),
+                plan.table.cached_columns(),
                 plan.dataset,
             ),
         )

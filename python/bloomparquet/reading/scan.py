@@ -116,7 +116,7 @@ class _Scan:
         merge_schema: bool,
         options: PlanOptions,
     ) -> None:
-        for error in plan.locked.values():  # its rows may match, and cannot be read
+        for error in plan.unreadable.values():  # its rows may match, and cannot be read
             raise error
         self._plan, self._options, self._case_sensitive = plan, options, options.case_sensitive
         zone = options.timezone or "UTC"
@@ -172,7 +172,7 @@ class _Scan:
         path = self._plan.table.paths[place]
         present = self._reader.names(place)
         names = [name for each in self._stored_names if (name := self._stored_as(each, present, path)) is not None]
-        constants = self._partitions.slice(int(self._plan.file_places[place]), 1)
+        constants = self._partitions.slice(int(self._plan.file_positions[place]), 1)
         for batch in self._reader.read(place, units, names):
             whole = self._conform(batch, constants, path)
             if self._matching is not None:
