@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support.core import empty_filters, graft_filters, set_filter_place, watch_reads
+from tests.support.core import empty_filters, graft_filters, set_filter_location, watch_reads
 from tests.support.files import filter_offset, patch, write, write_groups
 
 PRESENT = [
@@ -129,7 +129,7 @@ def test_an_unusable_filter_is_an_error_here(look: object, tmp_path: Path) -> No
     patch(path, offset, b"\xff" * 8)
     with pytest.raises(bp.FormatError, match=r"x\.parquet: row group 0, column x"):
         look(path)
-    path = set_filter_place(write(tmp_path / "y.parquet", {"x": [1, 2]}, ["x"]), offset=10**9)
+    path = set_filter_location(write(tmp_path / "y.parquet", {"x": [1, 2]}, ["x"]), offset=10**9)
     with pytest.raises(bp.FormatError, match="offset 1000000000"):
         look(path)
 

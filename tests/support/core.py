@@ -162,7 +162,7 @@ def column_metadata(metadata: dict[int, Field], row_group: int = 0, column: int 
     return chunk[3].value  # type: ignore[no-any-return]
 
 
-def set_filter_place(
+def set_filter_location(
     path: str, *, offset: int | None = None, length: int | None = None, row_group: int = 0, column: int = 0
 ) -> str:
     """Make the footer claim another place for a filter; a negative `length` takes the claim away."""

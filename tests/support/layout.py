@@ -35,7 +35,7 @@ def pages(chunk: dict[int, Field]) -> tuple[int, int]:
     return start, start + metadata[7].value
 
 
-def place_filters(path: Path | str, num_bytes: int, *, where: str, columns: Mapping[int, bool] | None = None) -> str:
+def insert_filters(path: Path | str, num_bytes: int, *, where: str, columns: Mapping[int, bool] | None = None) -> str:
     """Give columns filters of `num_bytes` each that hold their values, `where`: "between" the row groups, at the end
     "before" the page indexes, or "behind" them. Of `columns` the value says whether the filter's length is told."""
     path = str(path)
@@ -50,7 +50,7 @@ def place_filters(path: Path | str, num_bytes: int, *, where: str, columns: Mapp
     }
     body = bytearray(b"PAR1")
 
-    def put_filters(row_groups: list[int]) -> None:
+    def insert_row_groups(row_groups: list[int]) -> None:
         for (i, j), chunk in chunks(metadata):
             if i in row_groups and j in columns:
                 bloom = bp.SplitBlockBloomFilter.empty(num_bytes // 32)
@@ -74,9 +74,9 @@ def place_filters(path: Path | str, num_bytes: int, *, where: str, columns: Mapp
                 body += data[start:stop]
         metadata[4].value.values[i][5] = Field(I64, old[i, 0][0] + by[i, 0])
         if where == "between":
-            put_filters([i])
+            insert_row_groups([i])
     if where == "before":
-        put_filters(list(range(groups)))
+        insert_row_groups(list(range(groups)))
     for field in (6, 4):
         for place, chunk in chunks(metadata):
             if (place, field) in indexes:
@@ -90,7 +90,7 @@ def place_filters(path: Path | str, num_bytes: int, *, where: str, columns: Mapp
                 chunk[field + 1] = Field(I32, len(raw))
                 body += raw
     if where == "behind":
-        put_filters(list(range(groups)))
+        insert_row_groups(list(range(groups)))
     footer = encode(_sorted(metadata))
     Path(path).write_bytes(bytes(body) + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     assert_page_indexes_resolve(path)

@@ -27,7 +27,7 @@ from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.advice import by_column, only
 from tests.support.core import (
     graft_filters,
-    set_filter_place,
+    set_filter_location,
     watch_reads,
 )
 from tests.support.files import write
@@ -276,7 +276,7 @@ def test_filters_are_part_of_the_sample(sample: int, tmp_path: Path, monkeypatch
     for i in range(4):
         values = np.random.default_rng(i).integers(0, 10**9, 1000)
         path = graft_filters(write(tmp_path / f"{i}.parquet", {"x": values}), 128 * 1024)
-        set_filter_place(path, length=-1)  # older writers do not tell how large it is
+        set_filter_location(path, length=-1)  # older writers do not tell how large it is
     dataset = bp.Dataset.open(tmp_path)
     groups = process_cache.row_groups(
         dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
@@ -318,7 +318,7 @@ def test_the_columns_that_pay_are_told_as_paths(table: str) -> None:
     groups = process_cache.row_groups(
         dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
     )
-    paths = advice.paying_columns(dataset, groups, 0.01, advice.SAMPLE_BYTES, ReadCount())
+    paths = advice.recommended_columns(dataset, groups, 0.01, advice.SAMPLE_BYTES, ReadCount())
     names = ("user_id", "session", "shop", "price", ("address", "zip"), "a.b", "sparse")
     assert paths == [(name,) if isinstance(name, str) else name for name in names]
 

@@ -10,7 +10,7 @@ from typing import Literal
 from bloomparquet.errors import brief
 from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.writing.advice.worth import cannot_serve
+from bloomparquet.writing.advice.benefit import why_unused
 from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.rewrite import Filters
 
@@ -91,7 +91,7 @@ def describe(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> t
         limited = wanted[leaf].ndv is None and too_small
         name = ".".join(footer.layout.schema.leaves[leaf].path)
         size = sum(bloom.num_bytes for bloom in blooms)
-        unused = cannot_serve(footer.layout.schema.leaves[leaf], footer.layout.traits)
+        unused = why_unused(footer.layout.schema.leaves[leaf], footer.layout.traits)
         outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited, unused))
     return tuple(outcomes)
 

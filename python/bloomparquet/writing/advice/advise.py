@@ -1,7 +1,7 @@
 """Which columns should have Bloom filters, by footers and a small sample of values.
 
-:mod:`bloomparquet.writing.advice.worth` decides whether filters of a column pay. This module gathers the facts for it,
-and compares the filters in the files with those that should be there. The result is a table of numbers.
+:mod:`bloomparquet.writing.advice.benefit` decides whether filters of a column pay. This module gathers the
+facts for it, and compares the filters in the files with those that should be there.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import partition_of
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.table_formats import OnTableLog
+from bloomparquet.writing.advice.benefit import Benefit, ColumnFacts, assess
 from bloomparquet.writing.advice.columns import TableColumn, table_columns
 from bloomparquet.writing.advice.sampling import Sample, Wanted, estimate, take_samples
-from bloomparquet.writing.advice.worth import ColumnFacts, Worth, weigh
 
 SAMPLE_BYTES = 64 * 1024 * 1024
 """The default for the bytes of filters and data that are read at most."""
@@ -117,16 +117,16 @@ def advise_on(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
 
 
-def paying_columns(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> list[Column]:
+def recommended_columns(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> list[Column]:
     """The columns for which filters pay, whether the files have these filters or not."""
-    return [each.column.path for each in _assess(dataset, table, fpp, sample, count) if each.worth.pays]
+    return [each.column.path for each in _assess(dataset, table, fpp, sample, count) if each.benefit.recommended]
 
 
 class _Assessed(NamedTuple):
     column: TableColumn
     sample: Sample
     facts: ColumnFacts
-    worth: Worth
+    benefit: Benefit
 
 
 def _assess(dataset: Dataset, table: RowGroups, fpp: float, most_bytes: int, count: ReadCount) -> list[_Assessed]:
@@ -135,37 +135,37 @@ def _assess(dataset: Dataset, table: RowGroups, fpp: float, most_bytes: int, cou
     samples = take_samples(table, columns, wanted, most_bytes, count)
     facts = [estimate(column, sample) for column, sample in zip(columns, samples, strict=True)]
     return [
-        _Assessed(column, sample, known, _weigh(dataset, column, known, fpp))
+        _Assessed(column, sample, known, _benefit(dataset, column, known, fpp))
         for column, sample, known in zip(columns, samples, facts, strict=True)
     ]
 
 
-def _weigh(dataset: Dataset, column: TableColumn, facts: ColumnFacts, fpp: float) -> Worth:
+def _benefit(dataset: Dataset, column: TableColumn, facts: ColumnFacts, fpp: float) -> Benefit:
     if len(column.path) == 1 and partition_of(dataset.partition_names, column.path, case_sensitive=False):
-        return Worth(False, False, "is a partition column as well, whose directories tell its value")
+        return Benefit(False, False, "is a partition column as well, whose directories tell its value")
     if column.undecryptable is not None:
-        return Worth(False, False, f"not known, as it is encrypted: {column.undecryptable}")
-    return weigh(column.leaf, column.leaf_traits, facts, fpp=fpp)
+        return Benefit(False, False, f"not known, as it is encrypted: {column.undecryptable}")
+    return assess(column.leaf, column.leaf_traits, facts, fpp=fpp)
 
 
 def _wanted(dataset: Dataset, column: TableColumn, fpp: float) -> Wanted:
-    if _weigh(dataset, column, estimate(column, Sample()), fpp).needs_ndv:
+    if _benefit(dataset, column, estimate(column, Sample()), fpp).needs_ndv:
         return Wanted.VALUES
     return Wanted.FILTERS if (column.offset >= 0).any() else Wanted.NOTHING
 
 
 def _row(assessed: _Assessed, fpp: float) -> tuple[Any, ...]:
-    column, sample, facts, worth = assessed
+    column, sample, facts, benefit = assessed
     stored = column.offset >= 0
     now = _bytes_now(column, sample, stored)
     sizes = None
     if len(facts.ndv) and np.isfinite(facts.ndv).all():
         sizes = np.where(facts.filled > 0, right_sizes(facts.ndv, fpp), 0)
-    advice, reason = _advise(stored, facts.filled > 0, sample, worth, sizes, now, fpp)
+    advice, reason = _advise(stored, facts.filled > 0, sample, benefit, sizes, now, fpp)
     return (
         shown(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
-        int(facts.filled.sum()), worth.ndv_per_row_group, worth.ndv, int(stored.sum()), now, worth.min_max_skip,
-        worth.skip_rate, None if sizes is None else int(sizes.sum()), advice, reason,
+        int(facts.filled.sum()), benefit.ndv_per_row_group, benefit.ndv, int(stored.sum()), now, benefit.min_max_skip,
+        benefit.skip_rate, None if sizes is None else int(sizes.sum()), advice, reason,
     )  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def _advise(
     stored: NDArray[np.bool_],
     holding: NDArray[np.bool_],
     sample: Sample,
-    worth: Worth,
+    benefit: Benefit,
     sizes: NDArray[np.int64] | None,
     now: int,
     fpp: float,
@@ -181,19 +181,19 @@ def _advise(
     """What to do about a column of which `stored` row groups have a filter and `holding` ones values, and why."""
     filters = int(stored.sum())
     if not filters:
-        return ("add" if worth.pays else "none"), _unknown(sample) if worth.needs_ndv else worth.reason
+        return ("add" if benefit.recommended else "none"), _unknown(sample) if benefit.needs_ndv else benefit.reason
     if sample.fpp and sample.empty == len(sample.fpp):
         return "drop", "its filters are empty over values, so that nobody can trust them"
     missing = int((holding & ~stored).sum())
-    if missing and worth.pays:
-        return "add", f"{worth.reason}; {missing:,} of {len(stored):,} have no filter"
-    reason = _unknown(sample) if worth.needs_ndv else worth.reason
+    if missing and benefit.recommended:
+        return "add", f"{benefit.reason}; {missing:,} of {len(stored):,} have no filter"
+    reason = _unknown(sample) if benefit.needs_ndv else benefit.reason
     needed = 0 if sizes is None else int(sizes[stored].sum())
     if needed and now > OVERSIZED * needed:
         return "shrink", f"{reason}; filters are {now / needed:,.0f} times as large as it takes"
     if sample.fpp and np.mean(sample.fpp) > _USELESS_FPP * fpp:
         says = f"filters that are there say maybe to {100 * np.mean(sample.fpp):.0f} % of absent values"
-        if worth.skips:
+        if benefit.useful:
             return "replace", f"{reason}; {says}"
         if np.mean(sample.fpp) >= _WORTHLESS_FPP:
             return "drop", f"{reason}; {says}"

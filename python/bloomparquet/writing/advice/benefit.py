@@ -70,17 +70,21 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
-    """What was decided, and why. `needs_ndv` says that only a number of distinct values could decide it.
+class Benefit:
+    """What filters of a column bring, and why.
 
-    `skips` says that filters would spare lookups by equality a good deal, `pays` that they should also be made unasked.
-    For one of the different values of a row group, `min_max_skip` is the share of all row groups that footers alone
-    exclude, and `skip_rate` the share that filters exclude on top. `ndv_per_row_group` is a mean, `ndv` the distinct
-    values in all. These are estimates, None where nothing is known.
+    * `recommended`: filters should be made without being asked for;
+    * `useful`: filters would spare lookups by equality a good deal;
+    * `needs_ndv`: only an NDV could decide;
+    * `min_max_skip`, `skip_rate`: for a lookup of one distinct value of a row group, the share of all row groups that
+      footers alone exclude, and the share that filters exclude on top;
+    * `ndv_per_row_group` (the mean), `ndv` (in all row groups).
+
+    The last four are estimates, None where nothing is known.
     """
 
-    pays: bool
-    skips: bool
+    recommended: bool
+    useful: bool
     reason: str
     min_max_skip: float | None = None
     skip_rate: float | None = None
@@ -89,22 +93,22 @@ class Worth:
     needs_ndv: bool = False
 
 
-def weigh(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: float = 0.01) -> Worth:
+def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: float = 0.01) -> Benefit:
     """Whether filters of the false positive probability `fpp` pay for `leaf` in the row groups of `facts`.
 
     Reads nothing, and takes one pass over the row groups.
     """
-    cannot = cannot_serve(leaf, traits)
+    cannot = why_unused(leaf, traits)
     if cannot is not None:
-        return Worth(False, False, cannot)
+        return Benefit(False, False, cannot)
     n = len(facts.values)
     holding = np.flatnonzero(facts.filled > 0)
     if len(holding) == 0:
-        return Worth(False, False, "every value is null" if n else "there is no row group")
+        return Benefit(False, False, "every value is null" if n else "there is no row group")
     return _compare(family_of(leaf.node), facts, holding, fpp)
 
 
-def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp: float) -> Worth:
+def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp: float) -> Benefit:
     """What a lookup of a value that one of `holding` has reads without filters, and with them.
 
     All shares are of `every` row groups: those that there are, or one that stands for many others.
@@ -121,14 +125,14 @@ def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp
     min_max_skip = (every - own - left) / every
     min_max = f"min/max alone skips {_percent(min_max_skip)} of the row groups"
 
-    def told(reason: str, *, skips: bool = False, pays: bool = False, spared: float | None = None) -> Worth:
+    def told(reason: str, *, useful: bool = False, recommended: bool = False, spared: float | None = None) -> Benefit:
         skip_rate = None if spared is None else spared / every
-        return Worth(pays, skips, reason, min_max_skip, skip_rate, ndv, overall)
+        return Benefit(recommended, useful, reason, min_max_skip, skip_rate, ndv, overall)
 
     if facts.whole and n == 1:
         if facts.filled[0] <= _TINY_ROWS:
             return told(f"one row group of {facts.filled[0]:,} values is as soon read", spared=0.0)
-        found = told("with one row group, a filter tells only that a value is absent", spared=0.0, skips=True)
+        found = told("with one row group, a filter tells only that a value is absent", spared=0.0, useful=True)
         return replace(found, needs_ndv=ndv is None)
     if not _is_much((1 - fpp) * left, left + own, every):
         return told(min_max, spared=None if shared is None else (1 - fpp) * left * (1 - shared))
@@ -144,15 +148,15 @@ def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp
         )
     dictionaries = facts.dictionary is not None and bool(facts.dictionary[holding].all())
     if dictionaries and ndv <= _SMALL_DICTIONARY and spared < _MOSTLY * (left + own):
-        return told(f"dictionaries of {_count(ndv)} entries do what filters would", spared=spared, skips=True)
+        return told(f"dictionaries of {_count(ndv)} entries do what filters would", spared=spared, useful=True)
     read = left + own
     if facts.whole:
         reason = f"a lookup reads {max(read - spared, 1):,.0f} of {every:,} row groups instead of {read:,.0f}"
     else:
         reason = f"a lookup reads {_percent(read - spared)} of the row groups instead of {_percent(read)}"
     if family == "float":
-        return told(f"{reason}, but fractions are rarely looked up", spared=spared, skips=True)
-    return told(reason, spared=spared, skips=True, pays=True)
+        return told(f"{reason}, but fractions are rarely looked up", spared=spared, useful=True)
+    return told(reason, spared=spared, useful=True, recommended=True)
 
 
 def _distinct(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[float | None, float | None]:
@@ -166,7 +170,7 @@ def _distinct(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[float | N
     return ndv, min(1.0, ndv / pool_size(float(facts.filled[known].mean()), ndv))
 
 
-def cannot_serve(leaf: LeafColumn, traits: WriterTraits) -> str | None:
+def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
     """Why no filter of this column is ever asked, by its type and its writer; None when it can serve."""
     if leaf.repeated:
         return "is inside a list or map, of which no element is looked up"
@@ -181,7 +185,7 @@ def cannot_serve(leaf: LeafColumn, traits: WriterTraits) -> str | None:
     return "has a type whose equal values need not be equal bytes"
 
 
-def measure_shared(
+def measure_overlap(
     bounds: Bounds | None, chunks: Sequence[int], filters: Sequence[SplitBlockBloomFilter]
 ) -> float | None:
     """For a value of one of `chunks`, the probability that another, whose bounds do not exclude it, has it too.
