@@ -172,11 +172,11 @@ def test_columns_with_dots_and_other_cases_are_read_and_filtered(tmp_path: Path)
 
 def test_names_that_may_be_several_columns_are_an_error(tmp_path: Path) -> None:
     twice = write(tmp_path / "x.orc", pa.table([[1], [2]], names=["x", "x"]))
-    with pytest.raises(bp.PlanError, match="may be any of x, x"):
+    with pytest.raises(bp.PlanError, match="is ambiguous: it matches x, x"):
         bp.read_table(twice)
     cases = write(tmp_path / "y.orc", {"id": [1], "ID": [2]})
     assert bp.read_table(cases, "ID = 2").to_pydict() == {"id": [1], "ID": [2]}
-    with pytest.raises(bp.PlanError, match=r"ambiguous|may be any of"):
+    with pytest.raises(bp.PlanError, match="ambiguous"):
         bp.read_table(cases, "Id = 2", case_sensitive=False)
 
 
@@ -191,7 +191,7 @@ def test_files_that_differ_go_together_where_values_stay_what_they_are(tmp_path:
     merged = bp.read_table(tmp_path, "x > 0", merge_schema=True)
     assert merged.to_pydict() == {"id": [1, None], "x": [1, 2], "l": [[1], [2]], "new": [None, "n"]}
     write(tmp_path / "3.orc", {"x": ["text"]})
-    with pytest.raises(bp.PlanError, match=r"3\.orc: column x is string here, which does not fit int64"):
+    with pytest.raises(bp.PlanError, match=r"3\.orc: column x has type string, which cannot be converted to int64"):
         bp.read_table(tmp_path)
 
 
