@@ -357,7 +357,7 @@ def test_add_says_which_filters_are_never_used(run: Run, tmp_path: Path) -> None
     result = run("add", path, "--columns", "id,l.list.element")
     assert result.code == 0
     told = " ".join(result.out.split())
-    assert "never used: l.list.element, which is inside a list or map, of which no element is looked up." in told
+    assert "never used: l.list.element, which is inside a list or map, whose elements no lookup tests." in told
     assert told.count("never used") == 1
     result = run("add", path, "--columns", "id,l.list.element", "--replace", "--fpp", "0.2", "--json")
     assert [bool(column["unused"]) for column in result.lines()[0]["columns"]] == [False, True]

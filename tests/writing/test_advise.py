@@ -96,7 +96,7 @@ def test_advice_tells_columns_apart(found: dict[str, dict[str, Any]]) -> None:
     }  # fmt: skip
     assert {row["advice"] for row in found.values()} == {"add", "none"}
     assert "min/max" in found["ts"]["reason"]
-    assert "different ones in each" in found["country"]["reason"]
+    assert "distinct values" in found["country"]["reason"]
     assert "two values" in found["active"]["reason"]
     assert "fractions" in found["weight"]["reason"]
     assert "list" in found["tags.list.element"]["reason"]
@@ -266,7 +266,7 @@ def test_no_more_is_read_than_the_sample_may_have(
     assert {name for name, row in answer.items() if row["advice"] == "add"} <= set(known)
     if sample == 0:
         assert not known
-        assert "larger than all that the sample" in answer["session"]["reason"]
+        assert "larger than the whole sample" in answer["session"]["reason"]
     for name in known:
         assert answer[name]["advice"] == found[name]["advice"], name
 

@@ -78,7 +78,7 @@ def test_missing_filters_are_added_beside_those_that_are_there(tmp_path: Path) -
         write(tmp_path / f"{i}.parquet", {"x": values}, ["x"] if i else [], rows_per_group=1000)
     row = only(tmp_path)
     assert (row["advice"], row["filters"], row["row_groups"]) == ("add", 12, 16)
-    assert row["reason"].endswith("4 of 16 have no filter")
+    assert row["reason"].endswith("4 of 16 row groups have no filter")
     assert len(render.advice_commands(advise(tmp_path), "x")) == 1
     for i in range(1, 4):
         graft_filters(

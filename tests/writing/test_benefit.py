@@ -103,7 +103,7 @@ def test_a_value_that_is_in_every_row_group_is_found_in_each() -> None:
     assert not found.useful
     assert found.skip_rate == pytest.approx(0, abs=0.01)
     assert found.ndv == pytest.approx(5, abs=0.5)
-    assert "5 different ones" in found.reason
+    assert "each has 5 distinct values" in found.reason
 
 
 def test_what_was_measured_goes_before_what_is_assumed() -> None:

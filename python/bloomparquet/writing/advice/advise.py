@@ -33,6 +33,7 @@ from bloomparquet.storage.table_formats import OnTableLog
 from bloomparquet.writing.advice.benefit import Benefit, ColumnFacts, assess
 from bloomparquet.writing.advice.columns import TableColumn, table_columns
 from bloomparquet.writing.advice.sampling import Sample, Wanted, estimate, take_samples
+from bloomparquet.writing.filters.spec import WRITE_ORC
 
 SAMPLE_BYTES = 64 * 1024 * 1024
 """The default for the bytes of filters and data that are read at most."""
@@ -104,15 +105,14 @@ def advise(
     if table.format is not FileFormat.PARQUET:
         raise UnsupportedError(
             f"{table.paths[0]} is an ORC file. Filters of ORC are made as a file is written, so there is nothing to "
-            "advise on files that exist: write ORC with the option bloomColumns of Spark's format bloomorc, or with "
-            "bloom_filter_columns of pyarrow.orc.write_table"
+            f"advise on existing files; {WRITE_ORC}"
         )
     assert isinstance(table, RowGroups)
     return advise_on(dataset, table, fpp, sample, count)
 
 
 def advise_on(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> pa.Table:
-    """:func:`advise` for row groups whose footers are read. `count` grows by what is read of the sample."""
+    """The table of :func:`advise` for row groups whose footers were read. `count` grows by the reads of the sample."""
     rows = [_row(column, fpp) for column in _assess(dataset, table, fpp, sample, count)]
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
 
@@ -142,9 +142,9 @@ def _assess(dataset: Dataset, table: RowGroups, fpp: float, most_bytes: int, cou
 
 def _benefit(dataset: Dataset, column: TableColumn, facts: ColumnFacts, fpp: float) -> Benefit:
     if len(column.path) == 1 and partition_of(dataset.partition_names, column.path, case_sensitive=False):
-        return Benefit(False, False, "is a partition column as well, whose directories tell its value")
+        return Benefit(False, False, "is also a partition column: directory names tell its value")
     if column.undecryptable is not None:
-        return Benefit(False, False, f"not known, as it is encrypted: {column.undecryptable}")
+        return Benefit(False, False, f"not known: the column is encrypted: {column.undecryptable}")
     return assess(column.leaf, column.leaf_traits, facts, fpp=fpp)
 
 
@@ -178,41 +178,43 @@ def _advise(
     now: int,
     fpp: float,
 ) -> tuple[str, str]:
-    """What to do about a column of which `stored` row groups have a filter and `holding` ones values, and why."""
+    """The advice for a column, and its reason. `stored`: row groups with a filter; `holding`: row groups with values;
+    `now`: the bytes of the filters."""
     filters = int(stored.sum())
     if not filters:
         return ("add" if benefit.recommended else "none"), _unknown(sample) if benefit.needs_ndv else benefit.reason
     if sample.fpp and sample.empty == len(sample.fpp):
-        return "drop", "its filters are empty over values, so that nobody can trust them"
+        return "drop", "its filters are empty although there are values"
     missing = int((holding & ~stored).sum())
     if missing and benefit.recommended:
-        return "add", f"{benefit.reason}; {missing:,} of {len(stored):,} have no filter"
+        return "add", f"{benefit.reason}; {missing:,} of {len(stored):,} row groups have no filter"
     reason = _unknown(sample) if benefit.needs_ndv else benefit.reason
     needed = 0 if sizes is None else int(sizes[stored].sum())
     if needed and now > OVERSIZED * needed:
-        return "shrink", f"{reason}; filters are {now / needed:,.0f} times as large as it takes"
+        return "shrink", f"{reason}; filters are {now / needed:,.0f} times as large as needed"
     if sample.fpp and np.mean(sample.fpp) > _USELESS_FPP * fpp:
-        says = f"filters that are there say maybe to {100 * np.mean(sample.fpp):.0f} % of absent values"
+        weakness = f"its filters let {100 * np.mean(sample.fpp):.0f} % of absent values pass"
         if benefit.useful:
-            return "replace", f"{reason}; {says}"
+            return "replace", f"{reason}; {weakness}"
         if np.mean(sample.fpp) >= _WORTHLESS_FPP:
-            return "drop", f"{reason}; {says}"
+            return "drop", f"{reason}; {weakness}"
     return "keep", reason
 
 
 def _unknown(sample: Sample) -> str:
     if sample.error is not None:
-        return f"not known, as what was tried could not be read: {sample.error}"
+        return f"not known: the sample could not be read: {sample.error}"
     if sample.too_large:
-        return "not known: one column chunk is larger than all that the sample may read"
-    return "not known: nothing of it was read"
+        return "not known: a column chunk is larger than the whole sample"
+    return "not known: no value was sampled"
 
 
 def _bytes_now(column: TableColumn, sample: Sample, stored: NDArray[np.bool_]) -> int:
-    told = stored & (column.length > 0)
-    untold = int((stored & ~told).sum())
-    usual = float(np.mean(sample.sizes)) if sample.sizes else 0.0
-    return int(column.length[told].sum()) + round(usual * untold)
+    """The bytes of all filters, with headers. Sizes that footers do not tell are estimated from the sample."""
+    known = stored & (column.length > 0)
+    n_unknown = int((stored & ~known).sum())
+    mean = float(np.mean(sample.sizes)) if sample.sizes else 0.0
+    return int(column.length[known].sum()) + round(mean * n_unknown)
 
 
 def right_sizes(ndv: NDArray[np.float64], fpp: float) -> NDArray[np.int64]:

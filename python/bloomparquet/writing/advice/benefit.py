@@ -1,23 +1,22 @@
-"""Whether a Bloom filter of a column pays: one decision, for advice and for ``bloom="*"``.
+"""Whether Bloom filters of a column pay: one decision, for advice and for ``bloom="*"``.
 
-A lookup ``column = value`` reads the row groups that nothing excludes. Null counts and min/max exclude some, filters
-may exclude others; what remains are those that hold the value, and false positives. A filter pays where it excludes
-many that min/max does not. It cannot where the value is in nearly all of them, and need not where they are sorted.
+A lookup ``column = value`` reads the row groups that no evidence excludes. Null counts and min/max exclude some, and
+filters may exclude more. The rest hold the value, or are false positives. Filters pay if they exclude many row groups
+that min/max does not. They do not pay if nearly every row group has the value, or if the column is sorted.
 
-Facts here are types, counts and bounds, as footers give them. Estimates are everything that depends on where values
-lie *between* bounds, or in how many row groups a value is:
+Types, counts and bounds are facts from footers. Two things are estimated:
 
-* but for the two that are the bounds, the values of a row group lie where most other row groups have values too. Where
-  they crowd nobody knows; taken evenly, a few large values would make min/max look good where it is not;
-* without a measure of what row groups have in common, their rows are draws from one pool of values, whose size the
-  repetitions within row groups tell. Where rows are clustered by the column this is too pessimistic for filters.
+* where the values of a row group lie between its bounds. Assume that values other than min and max fall where other
+  row groups overlap most: a uniform spread would overrate min/max when there are outliers;
+* in how many row groups a value is, if that was not measured. Assume that rows are draws from one pool of values, and
+  derive its size from the repetitions within row groups. This underrates filters if rows are clustered by the column.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -32,27 +31,29 @@ from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.writing.filters.spec import refusal
 
-_LEAST_SHARE = 0.05  # of all row groups, that a filter excludes,
-_LEAST_ROW_GROUPS = 10  # or so many of them,
-_LEAST_GAIN = 0.2  # and of those that would be read without it
-_SMALL_DICTIONARY = 1_000  # entries: read with its page and asked in no time
+_LEAST_GAIN = 0.2  # filters must exclude this share of the row groups that are read without them,
+_LEAST_SHARE = 0.05  # and this share of all row groups,
+_LEAST_ROW_GROUPS = 10  # or this number of row groups
+_SMALL_DICTIONARY = 1_000  # entries of a dictionary that is read and tested quickly
 _TINY_ROWS = 1_000
 _MOSTLY = 0.5
-_LEAST_OVERLAP = 0.5  # of all pairs together: less of it tells nothing
-_PLACES = (np.arange(8) + 0.5) / 8
-_MOST_RANGES = 2_048  # from which values are drawn; those they are compared with are all
-_BYTES_COMPARED = 24  # of strings, behind what all of them begin with
+_LEAST_OVERLAP = 0.5  # sum over all pairs below which a measurement says nothing
+_POSITIONS = (np.arange(8) + 0.5) / 8  # between lower and upper bound
+_MOST_RANGES = 2_048  # row groups that are sampled; they are compared with all
+_BYTES_COMPARED = 24  # of strings, after their common prefix
 
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """One leaf column of n row groups; arrays have shape (n,).
+    """One leaf column in n row groups. Arrays have shape (n,).
 
-    `values` counts values with nulls, `nulls` the nulls, -1 where unknown; `bounds` are the minima and maxima. `ndv` is
-    the number of distinct values in each, NaN where unknown. `shared` is, for a value of one row group, the measured
-    probability that another given one has it too; None when nothing was measured. `dictionary` says which chunks are
-    dictionary encoded throughout. `whole` says that these are all row groups that there are; otherwise they stand for
-    many more like them, as the ones of a file in the making do.
+    * `values`: the number of values with nulls; `nulls`: the number of nulls, -1 if unknown;
+    * `bounds`: min and max;
+    * `ndv`: the NDV, NaN if unknown;
+    * `shared`: for a value of one row group, the measured probability that another row group has it too; None if not
+      measured;
+    * `dictionary`: whether a chunk is dictionary encoded throughout;
+    * `whole`: these are all row groups. Otherwise they stand for many more like them: the file is still being written.
     """
 
     values: NDArray[np.int64]
@@ -65,7 +66,7 @@ class ColumnFacts:
 
     @property
     def filled(self) -> NDArray[np.int64]:
-        """The number of values that are not null, as far as is known, (n,)."""
+        """The number of non-null values, as far as is known, (n,)."""
         return np.maximum(self.values, 0) - np.maximum(self.nulls, 0)
 
 
@@ -94,13 +95,10 @@ class Benefit:
 
 
 def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: float = 0.01) -> Benefit:
-    """Whether filters of the false positive probability `fpp` pay for `leaf` in the row groups of `facts`.
-
-    Reads nothing, and takes one pass over the row groups.
-    """
-    cannot = why_unused(leaf, traits)
-    if cannot is not None:
-        return Benefit(False, False, cannot)
+    """What filters with false positive probability `fpp` bring for `leaf`. Reads nothing."""
+    unused = why_unused(leaf, traits)
+    if unused is not None:
+        return Benefit(False, False, unused)
     n = len(facts.values)
     holding = np.flatnonzero(facts.filled > 0)
     if len(holding) == 0:
@@ -109,58 +107,59 @@ def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: f
 
 
 def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp: float) -> Benefit:
-    """What a lookup of a value that one of `holding` has reads without filters, and with them.
+    """Compare what a lookup of one value of a row group in `holding` reads with and without filters.
 
-    All shares are of `every` row groups: those that there are, or one that stands for many others.
+    All shares are of `total` row groups: those that exist, or one that stands for many.
     """
     n = len(facts.values)
-    every, others, own = (n, len(holding) - 1, 1) if facts.whole else (1, 1, 0)
-    ndv, shared = _distinct(facts, holding)
+    total, others, own = (n, len(holding) - 1, 1) if facts.whole else (1, 1, 0)
+    ndv, shared = _ndv_and_shared(facts, holding)
     covered = covered_share(facts.bounds, holding, ndv)
-    left = others * covered
+    others_read = others * covered
+    read = others_read + own  # without filters
     # A value that is in m row groups is counted m times.
-    overall = None
+    ndv_in_all = None
     if ndv is not None and shared is not None:
-        overall = max(ndv, ndv * len(holding) / (1 + (len(holding) - 1) * covered * shared))
-    min_max_skip = (every - own - left) / every
+        ndv_in_all = max(ndv, ndv * len(holding) / (1 + (len(holding) - 1) * covered * shared))
+    min_max_skip = (total - read) / total
     min_max = f"min/max alone skips {_percent(min_max_skip)} of the row groups"
 
-    def told(reason: str, *, useful: bool = False, recommended: bool = False, spared: float | None = None) -> Benefit:
-        skip_rate = None if spared is None else spared / every
-        return Benefit(recommended, useful, reason, min_max_skip, skip_rate, ndv, overall)
+    def benefit(
+        reason: str, spared: float | None, *, useful: bool = False, recommended: bool = False, needs_ndv: bool = False
+    ) -> Benefit:
+        skip_rate = None if spared is None else spared / total
+        return Benefit(recommended, useful, reason, min_max_skip, skip_rate, ndv, ndv_in_all, needs_ndv)
 
     if facts.whole and n == 1:
         if facts.filled[0] <= _TINY_ROWS:
-            return told(f"one row group of {facts.filled[0]:,} values is as soon read", spared=0.0)
-        found = told("with one row group, a filter tells only that a value is absent", spared=0.0, useful=True)
-        return replace(found, needs_ndv=ndv is None)
-    if not _is_much((1 - fpp) * left, left + own, every):
-        return told(min_max, spared=None if shared is None else (1 - fpp) * left * (1 - shared))
-    if ndv is None or shared is None:
-        return replace(told("the number of distinct values is not known"), needs_ndv=True)
-    spared = (1 - fpp) * left * (1 - shared)
-    if not _is_much(spared, left + own, every):
+            return benefit(f"one row group of {facts.filled[0]:,} values is read as fast as its filter", 0.0)
+        reason = "with one row group, a filter only helps lookups of absent values"
+        return benefit(reason, 0.0, useful=True, needs_ndv=ndv is None)
+    spared = None if shared is None else (1 - fpp) * others_read * (1 - shared)
+    if not _is_much((1 - fpp) * others_read, read, total):
+        return benefit(min_max, spared)
+    if ndv is None or shared is None or spared is None:
+        return benefit("the NDV is not known", None, needs_ndv=True)
+    if not _is_much(spared, read, total):
         if min_max_skip > _MOSTLY:
-            return told(min_max, spared=spared)
-        where = _percent((left * shared + own) / every)
-        return told(
-            f"a value is in {where} of the row groups, with {_count(ndv)} different ones in each", spared=spared
-        )
-    dictionaries = facts.dictionary is not None and bool(facts.dictionary[holding].all())
-    if dictionaries and ndv <= _SMALL_DICTIONARY and spared < _MOSTLY * (left + own):
-        return told(f"dictionaries of {_count(ndv)} entries do what filters would", spared=spared, useful=True)
-    read = left + own
+            return benefit(min_max, spared)
+        share = _percent((others_read * shared + own) / total)
+        return benefit(f"a value is in {share} of the row groups; each has {_count(ndv)} distinct values", spared)
+    has_dictionaries = facts.dictionary is not None and bool(facts.dictionary[holding].all())
+    if has_dictionaries and ndv <= _SMALL_DICTIONARY and spared < _MOSTLY * read:
+        return benefit(f"dictionaries of {_count(ndv)} entries do what filters would", spared, useful=True)
     if facts.whole:
-        reason = f"a lookup reads {max(read - spared, 1):,.0f} of {every:,} row groups instead of {read:,.0f}"
+        reason = f"a lookup reads {max(read - spared, 1):,.0f} of {total:,} row groups instead of {read:,.0f}"
     else:
         reason = f"a lookup reads {_percent(read - spared)} of the row groups instead of {_percent(read)}"
     if family == "float":
-        return told(f"{reason}, but fractions are rarely looked up", spared=spared, useful=True)
-    return told(reason, spared=spared, useful=True, recommended=True)
+        return benefit(f"{reason}, but fractions are rarely looked up", spared, useful=True)
+    return benefit(reason, spared, useful=True, recommended=True)
 
 
-def _distinct(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[float | None, float | None]:
-    """The number of distinct values in a row group, and the probability that another that may have one of them does."""
+def _ndv_and_shared(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[float | None, float | None]:
+    """The mean NDV of a row group, and the probability that another row group, which bounds do not exclude, has a given
+    value."""
     known = holding[np.isfinite(facts.ndv[holding])]
     if len(known) == 0:
         return None, facts.shared
@@ -171,9 +170,9 @@ def _distinct(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[float | N
 
 
 def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
-    """Why no filter of this column is ever asked, by its type and its writer; None when it can serve."""
+    """Why no lookup uses a filter of this column, by its type and its writer; None if lookups do."""
     if leaf.repeated:
-        return "is inside a list or map, of which no element is looked up"
+        return "is inside a list or map, whose elements no lookup tests"
     refused = refusal(leaf, named=True)
     if refused is not None:
         return refused
@@ -181,46 +180,46 @@ def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
     if encoded is not None and encoded.hashes is not None:
         return None
     if leaf.node.physical_type == "INT96":
-        return "is INT96 of a writer other than Spark, whose bytes are not known"
+        return "is INT96 by a writer other than Spark, so that the bytes of a value are not known"
     return "has a type whose equal values need not be equal bytes"
 
 
 def measure_overlap(
     bounds: Bounds | None, chunks: Sequence[int], filters: Sequence[SplitBlockBloomFilter]
 ) -> float | None:
-    """For a value of one of `chunks`, the probability that another, whose bounds do not exclude it, has it too.
+    """For a value of one of `chunks`, the probability that another one, whose bounds do not exclude it, has it too.
 
-    `chunks` are places in `bounds`, and ``filters[i]`` holds the values of ``chunks[i]``; every pair is compared.
-    None where bounds keep all of them apart.
+    `chunks` are indexes into `bounds`, and ``filters[i]`` holds the values of ``chunks[i]``. Compares every pair. None
+    if bounds keep all of them apart.
     """
     common = allowed = 0.0
     for (i, a), (j, b) in combinations(zip(chunks, filters, strict=True), 2):
         overlap = covered_share(bounds, np.array([i, j]), min(a.estimated_ndv, b.estimated_ndv))
-        numbers = _ndvs(a, b) if overlap else None
-        if numbers is None:
+        ndvs = _ndvs(a, b) if overlap else None
+        if ndvs is None:
             continue
-        ndv, other, either = numbers
-        if not ndv or not other or math.isinf(either):
+        ndv, other_ndv, ndv_of_both = ndvs
+        if not ndv or not other_ndv or math.isinf(ndv_of_both):
             continue
-        in_both = ndv + other - either  # by chance below 0 as often as above, where nothing is
-        common += (in_both / ndv + in_both / other) / 2
+        in_both = ndv + other_ndv - ndv_of_both  # an estimate: around 0, it may be negative
+        common += (in_both / ndv + in_both / other_ndv) / 2
         allowed += overlap
     return min(max(common / allowed, 0.0), 1.0) if allowed >= _LEAST_OVERLAP else None
 
 
 def _ndvs(a: SplitBlockBloomFilter, b: SplitBlockBloomFilter) -> tuple[float, float, float] | None:
-    """The number of distinct values in each of two filters and in both together; None where they cannot be compared."""
+    """The NDV of the smaller filter, of the larger, and of both together; None if their sizes cannot be compared."""
     small, large = sorted((a, b), key=lambda each: each.n_blocks)
-    times, rest = divmod(large.n_blocks, small.n_blocks)
-    if rest or times & (times - 1):
+    ratio, remainder = divmod(large.n_blocks, small.n_blocks)
+    if remainder or ratio & (ratio - 1):
         return None
-    folded = large.fold(times.bit_length() - 1)
+    folded = large.fold(ratio.bit_length() - 1)
     return small.estimated_ndv, folded.estimated_ndv, small.merge(folded).estimated_ndv
 
 
 def pool_size(rows: float, ndv: float) -> float:
-    """The number of distinct values from which `rows` even draws give `ndv` different ones; infinity when next to none
-    is drawn twice.
+    """The size of the pool from which `rows` uniform draws give `ndv` distinct values; infinity if next to no value is
+    drawn twice.
 
     Solves ndv = pool * (1 - exp(-rows / pool)).
     """
@@ -236,16 +235,16 @@ def pool_size(rows: float, ndv: float) -> float:
     return ndv * (1 + high)
 
 
-def _is_much(spared: float, read: float, every: float) -> bool:
-    """Whether it is worth a filter to spare so many of the row groups that are `read` without one."""
-    return spared >= _LEAST_GAIN * read and (spared >= _LEAST_SHARE * every or spared >= _LEAST_ROW_GROUPS)
+def _is_much(spared: float, read: float, total: float) -> bool:
+    """Whether sparing `spared` of the `read` row groups is worth a filter."""
+    return spared >= _LEAST_GAIN * read and (spared >= _LEAST_SHARE * total or spared >= _LEAST_ROW_GROUPS)
 
 
 def covered_share(bounds: Bounds | None, holding: NDArray[np.int64], ndv: float | None) -> float:
-    """For a value of one row group of `holding`, the share of the others whose bounds do not exclude it; an estimate.
+    """For a value of one row group of `holding`, an estimate of the share of the others whose bounds do not exclude it.
 
-    `holding` are places in `bounds`, `ndv` the number of distinct values in a row group. Two of these are the bounds
-    themselves. Unknown bounds exclude nothing.
+    `holding` are indexes into `bounds`, `ndv` is the NDV of a row group. Two of these values are min and max. Unknown
+    bounds exclude nothing.
     """
     others = len(holding) - 1
     known = holding if bounds is None else holding[bounds.known[holding]]
@@ -258,24 +257,24 @@ def covered_share(bounds: Bounds | None, holding: NDArray[np.int64], ndv: float 
     starts, ends = np.sort(lower), np.sort(upper)
 
     def covering(points: NDArray[Any]) -> float:
-        # Those that begin at or below a value less those that end below it, and less the one that it is of.
+        """The mean number of other ranges that contain a point."""
         at_or_below = np.searchsorted(starts, points, "right") - np.searchsorted(ends, points, "left")
-        return float(np.mean(at_or_below)) - 1
+        return float(np.mean(at_or_below)) - 1  # less the range that the point is from
 
-    found = max(covering(_between(lower[drawn], upper[drawn], place)) for place in _PLACES)
+    covered = max(covering(_between(lower[drawn], upper[drawn], position)) for position in _POSITIONS)
     if ndv is not None:
         at_bounds = (covering(lower[drawn]) + covering(upper[drawn])) / 2
         share = min(1.0, 2 / ndv)
-        found = share * at_bounds + (1 - share) * found
+        covered = share * at_bounds + (1 - share) * covered
     share_known = len(known) / len(holding)
-    found = share_known * (found + len(holding) - len(known)) / others + (1 - share_known)
-    return min(max(found, 0.0), 1.0)
+    covered = share_known * (covered + len(holding) - len(known)) / others + (1 - share_known)
+    return min(max(covered, 0.0), 1.0)
 
 
 def _as_numbers(lower: NDArray[Any], upper: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Keys that can be interpolated: byte strings become integers, by their bytes behind what all have in common.
+    """Keys that can be interpolated: byte strings become integers, by the bytes after their common prefix.
 
-    Strings that differ only further on are then equal, and so count as not told apart by min/max.
+    Strings that differ only after these bytes count as equal.
     """
     if lower.dtype != object or not isinstance(lower[0], bytes):
         return lower, upper
@@ -290,26 +289,26 @@ def _as_numbers(lower: NDArray[Any], upper: NDArray[Any]) -> tuple[NDArray[Any],
     return numbers[0], numbers[1]
 
 
-def _between(lower: NDArray[Any], upper: NDArray[Any], place: float) -> NDArray[Any]:
-    """The value `place` of the way from each lower to each upper bound, never outside of them."""
+def _between(lower: NDArray[Any], upper: NDArray[Any], position: float) -> NDArray[Any]:
+    """The value at `position` (0 to 1) between each lower and upper bound."""
     if lower.dtype == object:
         parts = 1 << 10
-        whole: NDArray[Any] = lower + (upper - lower) * round(place * parts) // parts
+        whole: NDArray[Any] = lower + (upper - lower) * round(position * parts) // parts
         return whole
     if lower.dtype == np.float64:
         widest = np.finfo(np.float64).max / 4
         low, high = np.clip(lower, -widest, widest), np.clip(upper, -widest, widest)
-        between: NDArray[Any] = np.clip(low + (high - low) * place, lower, upper)
+        between: NDArray[Any] = np.clip(low + (high - low) * position, lower, upper)
         return between
-    # As unsigned numbers, a difference of signed ones fits and is right.
+    # As unsigned numbers, the difference of two signed numbers fits.
     width = upper.view(np.uint64) - lower.view(np.uint64)
-    step = np.minimum((width.astype(np.float64) * place).astype(np.uint64), width)
+    step = np.minimum((width.astype(np.float64) * position).astype(np.uint64), width)
     stepped: NDArray[Any] = (lower.view(np.uint64) + step).view(lower.dtype)
     return stepped
 
 
 def _percent(share: float) -> str:
-    """``98 %``; never 100 or 0 for what is not quite that."""
+    """``98 %``. Never 100 % or 0 % for a share that only rounds to it."""
     if 0 < share < 0.005:
         return "under 1 %"
     return f"{100 * share:.1f} %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
