@@ -143,7 +143,7 @@ def test_output_leaves_the_source_as_it_is(run: Run, events: Path, tmp_path: Pat
     assert filtered(tmp_path / "new") == {"id": FILES * GROUPS}
     assert set(contents(tmp_path / "new")) == set(before)
     result = run("shrink", events, "-o", tmp_path / "same")
-    assert result.out == "4 copied as they are.\n"
+    assert result.out == "4 copied unchanged.\n"
     assert contents(tmp_path / "same") == before
 
 
@@ -163,7 +163,7 @@ def test_a_file_that_fails_is_a_line_and_the_others_are_done(run: Run, events: P
         assert [line["action"] for line in result.lines()] == ["added", "failed", "added", "added"]
         assert str(bad) in result.lines()[1]["error"]
     else:
-        assert result.out.startswith("Filters added to 3 of 4 files; 1 failed and is as before.\n")
+        assert result.out.startswith("Filters added to 3 of 4 files; 1 failed and is unchanged.\n")
 
 
 def test_a_filter_that_may_not_be_large_enough_is_said_once(run: Run, events: Path) -> None:

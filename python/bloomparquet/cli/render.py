@@ -94,7 +94,7 @@ def plan_report(plan: ScanPlan, *, detail: str = "kept", limit: int | None = 20)
         parts.append(_row_groups_inside(plan.inside))
     filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
     parts.append(f"Planned in {human_seconds(plan.seconds)}: {_plural(plan.requests, 'request')}, {filters} read.")
-    parts += [f"[yellow]not usable:[/yellow] {_escape(str(error))}" for error in plan.errors]
+    parts += [f"[yellow]unusable:[/yellow] {_escape(str(error))}" for error in plan.errors]
     base = _common_directory(group.path for group in plan.row_groups)
     if detail == "file":
         parts += ["", _plan_files(plan.row_groups, plan.unit, base, limit)]
@@ -343,7 +343,7 @@ def outcomes_report(outcomes: Sequence[FileOutcome], *, verb: str, dry_run: bool
         unused = {column.column: column.unused for outcome in outcomes for column in outcome.columns if column.unused}
         parts += [f"[yellow]never used:[/yellow] {_escape(name)}, which {why}." for name, why in unused.items()]
     if any(outcome.limited for outcome in outcomes):
-        parts.append("[yellow]limited:[/yellow] allow more by --max-bytes, or write smaller row groups.")
+        parts.append("[yellow]limited:[/yellow] allow larger filters with --max-bytes, or write smaller row groups.")
     return Group(*parts)
 
 
@@ -356,9 +356,9 @@ def _outcome_counts(outcomes: Sequence[FileOutcome], verb: str, dry_run: bool) -
     if count["unchanged"]:
         parts.append(f"nothing to do in {count['unchanged']:,}" + ("" if parts else f" of {len(outcomes):,} files"))
     if count["copied"]:
-        parts.append(f"{count['copied']:,} {'to be copied' if dry_run else 'copied'} as they are")
+        parts.append(f"{count['copied']:,} {'to be copied' if dry_run else 'copied'} unchanged")
     if count["failed"]:
-        parts.append(f"[red]{count['failed']:,} failed[/red] and {'is' if count['failed'] == 1 else 'are'} as before")
+        parts.append(f"[red]{count['failed']:,} failed[/red] and {'is' if count['failed'] == 1 else 'are'} unchanged")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
 
