@@ -88,7 +88,7 @@ def test_every_command_takes_the_provider(run: Run, file: str, provider: Callabl
     assert run("read", file, "--where", "id < 100", *keys, "--json").out.count("\n") == sum(i < 100 for i in IDS)
 
 
-def test_the_hint_after_nothing_to_add_has_the_provider(run: Run, file: str, provider: Callable[[str], str]) -> None:
+def test_the_hint_to_advise_has_the_provider(run: Run, file: str, provider: Callable[[str], str]) -> None:
     keys = ("--key-provider", provider("events"))
     assert run("add", file, *keys).code == 0
     again = run("add", file, *keys)
@@ -104,7 +104,7 @@ def test_the_hint_after_nothing_to_add_has_the_provider(run: Run, file: str, pro
         ("events:x", "expected module:function, such as company.keys:for_events."),
     ],
 )
-def test_a_provider_that_gives_no_keys_is_a_mistake_in_the_command_line(
+def test_a_provider_without_keys_is_exit_code_2(
     run: Run, file: str, provider: Callable[[str], str], function: str, message: str
 ) -> None:
     for command in (
@@ -123,13 +123,13 @@ def test_a_provider_that_gives_no_keys_is_a_mistake_in_the_command_line(
         assert not reveals(result.err, KEY)
 
 
-def test_a_module_that_is_not_there_is_named(run: Run, file: str, provider: Callable[[str], str]) -> None:
+def test_a_missing_module_is_named(run: Run, file: str, provider: Callable[[str], str]) -> None:
     result = run("plan", file, "--key-provider", "no_such_module:keys")
     assert result.code == 2
     assert "cannot be imported: there is no module no_such_module." in " ".join(result.err.split())
 
 
-def test_without_a_provider_the_message_says_what_to_do(run: Run, file: str) -> None:
+def test_without_a_provider_the_error_says_what_to_do(run: Run, file: str) -> None:
     before = Path(file).read_bytes()
     result = run("read", file, "--json")
     assert (result.code, result.out) == (1, "")
@@ -147,7 +147,7 @@ def test_without_a_provider_the_message_says_what_to_do(run: Run, file: str) -> 
 
 
 @pytest.mark.parametrize("function", ["another", "footer_only"])
-def test_keys_that_do_not_open_a_file_are_told_without_being_shown(
+def test_wrong_keys_are_an_error_that_shows_no_key(
     run: Run, file: str, provider: Callable[[str], str], function: str
 ) -> None:
     result = run("read", file, "--key-provider", provider(function))
@@ -156,9 +156,7 @@ def test_keys_that_do_not_open_a_file_are_told_without_being_shown(
     assert not reveals(result.err, KEY, *KMS.master_keys.values())
 
 
-def test_a_column_that_the_service_refuses_is_neither_shown_nor_skipped(
-    run: Run, file: str, provider: Callable[[str], str]
-) -> None:
+def test_a_column_refused_by_the_kms_is_kept_and_an_error(run: Run, file: str, provider: Callable[[str], str]) -> None:
     keys = ("--key-provider", provider("events"))
     KMS.denied.add("secret")
     try:
@@ -173,7 +171,7 @@ def test_a_column_that_the_service_refuses_is_neither_shown_nor_skipped(
         KMS.denied.clear()
 
 
-def test_as_it_is_installed_the_command_finds_modules_of_the_current_directory(tmp_path: Path) -> None:
+def test_the_installed_command_imports_from_the_current_dir(tmp_path: Path) -> None:
     (tmp_path / "my_keys.py").write_text("import bloomparquet\ndef mine(): return bloomparquet.Keys()\n")
     (tmp_path / "elsewhere").mkdir()
     script = "import sys; sys.path.remove(''); from bloomparquet.cli.main import main; main()"

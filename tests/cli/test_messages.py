@@ -16,7 +16,7 @@ from tests.support.files import write
 LONG = "begins" + "x" * 10_000 + "ends"
 
 
-def test_short_texts_stay_as_they_are() -> None:
+def test_short_texts_are_unchanged() -> None:
     assert brief("name" * 50) == "name" * 50
     assert quoted("it's") == '"it\'s"'
     assert listed(["a", "b"]) == "a, b"
@@ -55,7 +55,7 @@ def test_many_names_are_counted() -> None:
         lambda path: bp.inspect(path, columns=["no" + LONG]),
     ],
 )
-def test_no_message_is_flooded(call: Callable[[str], Any], tmp_path: Path) -> None:
+def test_no_message_is_very_long(call: Callable[[str], Any], tmp_path: Path) -> None:
     names = [LONG, "id", "st" + LONG, "b" + LONG, *(f"column {i}" for i in range(2_000))]
     values: list[Any] = [[1], [1], pa.array([{"x" + LONG: 1}]), [True], *([1] for _ in range(2_000))]
     values.append(pa.array([0], pa.timestamp("us", "UTC")))
@@ -70,7 +70,7 @@ def test_no_message_is_flooded(call: Callable[[str], Any], tmp_path: Path) -> No
     assert "x" * 1_000 not in message
 
 
-def test_a_very_long_message_keeps_its_file_and_its_advice() -> None:
+def test_a_cut_message_keeps_its_file_and_its_remedy() -> None:
     message = str(bp.PlanError(f"/data/t.parquet: {LONG} is wrong; write it otherwise"))
     assert message.startswith("/data/t.parquet: beginsxxx")
     assert message.endswith("xends is wrong; write it otherwise")

@@ -56,7 +56,7 @@ def cells(text: str, first: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def test_add_gives_every_row_group_a_filter_and_says_so(run: Run, events: Path) -> None:
+def test_add_gives_every_row_group_a_filter(run: Run, events: Path) -> None:
     before = sum(len(data) for data in contents(events).values())
     result = run("add", events, "--columns", "id, st.x")
     after = sum(len(data) for data in contents(events).values())
@@ -70,7 +70,7 @@ def test_add_gives_every_row_group_a_filter_and_says_so(run: Run, events: Path) 
     assert bp.plan(str(events), "id = 1000004").kept == 0
 
 
-def test_add_tells_of_each_file_as_json(run: Run, events: Path) -> None:
+def test_add_prints_each_file_as_json(run: Run, events: Path) -> None:
     before = contents(events)
     result = run("add", events, "--columns", "id", "--json")
     after = contents(events)
@@ -91,7 +91,7 @@ def test_add_tells_of_each_file_as_json(run: Run, events: Path) -> None:
         assert 0 < line["fpp"] <= 0.0125
 
 
-def test_add_without_columns_is_what_pays(run: Run, events: Path) -> None:
+def test_add_without_columns_adds_recommended_filters(run: Run, events: Path) -> None:
     assert run("add", events).code == 0
     assert filtered(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}  # `at` is sorted, `ok` has two values
     result = run("add", events)
@@ -111,7 +111,7 @@ def test_a_second_run_changes_nothing(run: Run, events: Path) -> None:
     assert not fpp
 
 
-def test_replace_makes_filters_anew(run: Run, events: Path) -> None:
+def test_replace_rebuilds_filters(run: Run, events: Path) -> None:
     run("add", events, "--columns", "id", "--fpp", "0.3")
     assert run("add", events, "--columns", "id", "--fpp", "0.001", "--replace").code == 0
     found = bp.inspect(str(events)).to_pylist()
@@ -122,7 +122,7 @@ def test_replace_makes_filters_anew(run: Run, events: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "says"), [("add", "would be added to 4"), ("shrink", "would be made smaller in 4")]
 )
-def test_a_dry_run_says_what_a_run_does_and_changes_no_byte(run: Run, events: Path, command: str, says: str) -> None:
+def test_a_dry_run_reports_a_run_and_changes_no_byte(run: Run, events: Path, command: str, says: str) -> None:
     arguments = ["--columns", "id"] if command == "add" else ["--fpp", "0.3"]
     if command == "shrink":
         run("add", events, "--columns", "id")
@@ -136,7 +136,7 @@ def test_a_dry_run_says_what_a_run_does_and_changes_no_byte(run: Run, events: Pa
     assert sum(line["bytes_after"] for line in said) == sum(len(data) for data in contents(events).values())
 
 
-def test_output_leaves_the_source_as_it_is(run: Run, events: Path, tmp_path: Path) -> None:
+def test_output_does_not_change_the_source(run: Run, events: Path, tmp_path: Path) -> None:
     before = contents(events)
     assert run("add", events, "--columns", "id", "-o", tmp_path / "new").code == 0
     assert contents(events) == before
@@ -148,7 +148,7 @@ def test_output_leaves_the_source_as_it_is(run: Run, events: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])
-def test_a_file_that_fails_is_a_line_and_the_others_are_done(run: Run, events: Path, flags: list[str]) -> None:
+def test_a_failed_file_is_one_line_and_the_others_are_done(run: Run, events: Path, flags: list[str]) -> None:
     bad = events / "day=2026-03-01 x" / "a b.parquet"
     bad.write_bytes(bad.read_bytes()[:-1])
     before = bad.read_bytes()
@@ -166,7 +166,7 @@ def test_a_file_that_fails_is_a_line_and_the_others_are_done(run: Run, events: P
         assert result.out.startswith("Filters added to 3 of 4 files; 1 failed and is unchanged.\n")
 
 
-def test_a_filter_that_may_not_be_large_enough_is_said_once(run: Run, events: Path) -> None:
+def test_a_size_limit_that_hurts_is_reported_once(run: Run, events: Path) -> None:
     result = run("add", events, "--columns", "id,st.x", "--max-bytes", "1k")
     assert (result.code, result.err) == (0, "")
     assert cells(result.out, "id")[-1] == cells(result.out, "st.x")[-1] == "limited in 4 files"
@@ -196,7 +196,7 @@ def test_shrink_folds_and_drops(run: Run, events: Path) -> None:
         assert bp.read_table(str(events), f"id = {value}").num_rows == table["id"].to_pylist().count(value) > 0
 
 
-def test_what_hadoop_checks_the_old_bytes_by_goes_with_them(run: Run, events: Path) -> None:
+def test_hadoop_checksum_files_are_removed(run: Run, events: Path) -> None:
     path = events / "day=2026-03-01 x" / "a b.parquet"
     link, away = events / "link.parquet", events.parent / "away.parquet"
     os.rename(path, away)
@@ -246,9 +246,7 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
         (["shrink", "memory://no/such/thing"], "no/such/thing"),
     ],
 )
-def test_a_users_mistake_is_one_line_and_exit_code_1_and_changes_nothing(
-    run: Run, events: Path, arguments: list[str], said: str
-) -> None:
+def test_a_mistake_is_one_line_and_changes_nothing(run: Run, events: Path, arguments: list[str], said: str) -> None:
     before = contents(events)
     result = run(*(argument.format(events=events) for argument in arguments))
     assert (result.code, result.out) == (1, "")
@@ -284,7 +282,7 @@ def in_terminal(command: list[str]) -> tuple[str, str]:
     return out.decode(), shown.decode()
 
 
-def test_a_bar_is_shown_in_a_terminal_and_keeps_off_stdout(events: Path) -> None:
+def test_a_progress_bar_is_only_on_a_terminal_stderr(events: Path) -> None:
     (events / "day=2026-03-00 x" / "a.parquet").write_bytes(b"PAR1" + bytes(100))
     command = [sys.executable, "-m", "bloomparquet.cli.main", "add", str(events), "--columns", "id"]
     out, shown = in_terminal([*command, "--dry-run", "--json"])
@@ -325,7 +323,7 @@ def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> N
     assert filtered(events) == {"id": FILES * GROUPS}
 
 
-def test_a_closed_pipe_is_quiet_and_leaves_every_file_whole(events: Path) -> None:
+def test_a_closed_pipe_leaves_every_file_whole(events: Path) -> None:
     command = (
         f"{sys.executable} -m bloomparquet.cli.main add '{events}' --columns id --json | true; exit ${{PIPESTATUS[0]}}"
     )
@@ -336,7 +334,7 @@ def test_a_closed_pipe_is_quiet_and_leaves_every_file_whole(events: Path) -> Non
     assert len(contents(events)) == FILES
 
 
-def test_help_loads_no_more_than_the_package_itself(run: Run) -> None:
+def test_help_imports_no_large_module(run: Run) -> None:
     program = """
 import sys
 from pyspark_bloomparquet import cli
@@ -351,7 +349,7 @@ finally:
         assert "Usage: bloomparquet " + command in run(command, "--help").out
 
 
-def test_add_says_which_filters_are_never_used(run: Run, tmp_path: Path) -> None:
+def test_add_reports_filters_that_are_never_used(run: Run, tmp_path: Path) -> None:
     table = pa.table({"id": [i * 7919 % 1009 for i in range(1009)], "l": [[i] for i in range(1009)]})
     path = files.write(tmp_path / "t.parquet", table)
     result = run("add", path, "--columns", "id,l.list.element")

@@ -59,7 +59,7 @@ def test_every_codec_is_read(secret: Secret, codec: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT", "PLAIN"])
-def test_predicates_columns_and_their_order_are_as_in_plain_text(secret: Secret, encoding: str) -> None:
+def test_predicates_and_columns_work_as_in_plain_files(secret: Secret, encoding: str) -> None:
     secret.write(TABLE, COLUMNS, row_group_size=300, use_dictionary=False, column_encoding={"id": encoding})
     where, columns = "id IN (7, 650, 5000) OR struct.b.c = '11' OR word = 'word 3' AND id > 1100", ["list", "id"]
     for chosen in (columns, [], None):
@@ -83,7 +83,7 @@ def test_empty_row_groups_and_files(secret: Secret) -> None:
     assert bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY)).equals(TABLE.slice(0, 0))
 
 
-def test_files_lie_on_any_storage(secret: Secret, tmp_path: Path) -> None:
+def test_encrypted_files_are_read_from_any_storage(secret: Secret, tmp_path: Path) -> None:
     secret.write_uniform(TABLE, row_group_size=500)
     filesystem = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
     found = bp.read_table(secret.path.name, filesystem=filesystem, keys=bp.Keys(FOOTER_KEY))
@@ -98,7 +98,7 @@ def test_encrypted_and_plain_files_make_one_table(secret: Secret, tmp_path: Path
     assert bp.read_table(tmp_path, where, keys=secret.keys())["id"].to_pylist() == [700, 700]
 
 
-def test_names_may_have_dots(secret: Secret) -> None:
+def test_column_names_with_dots_are_read(secret: Secret) -> None:
     table = pa.table({"a.b": [1, 2], "a": [{"b": "x"}, {"b": "y"}], "a.c": ["p", "q"]})
     secret.write_uniform(table)
     for name in table.column_names:
@@ -106,13 +106,13 @@ def test_names_may_have_dots(secret: Secret) -> None:
         assert found.to_pydict() == {name: table[name].to_pylist()}
 
 
-def test_an_aad_prefix_that_the_file_does_not_hold(secret: Secret) -> None:
+def test_an_aad_prefix_that_is_not_stored_in_the_file(secret: Secret) -> None:
     secret.write_uniform(TABLE, aad_prefix=b"visits", store_aad_prefix=False)
     found = bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY, aad_prefix=b"visits"))
     assert_same(found, bp.read_table(secret.plain))
 
 
-def test_only_the_columns_that_are_wanted_are_fetched(secret: Secret) -> None:
+def test_only_the_requested_columns_are_fetched(secret: Secret) -> None:
     secret.write_uniform(TABLE, row_group_size=600, use_dictionary=False, compression="none")
     storage, footer = open_file(secret.path, bp.Keys(FOOTER_KEY))
     count = ReadCount()
@@ -122,7 +122,7 @@ def test_only_the_columns_that_are_wanted_are_fetched(secret: Secret) -> None:
     assert 8 * 600 < image.data.size < count.bytes < 9 * 600
 
 
-def test_a_file_in_plain_text_takes_no_detour(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_file_is_read_without_decryption(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
     secret.write_uniform(TABLE)
     monkeypatch.setattr(parquet, "Images", None)
     assert bp.read_table(secret.plain, keys=bp.Keys(FOOTER_KEY)).num_rows == ROWS
@@ -152,7 +152,7 @@ for name in ("word", "struct", "map"):
 
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_what_has_no_key_does_not_matter_unless_it_is_read(secret: Secret, plaintext_footer: bool) -> None:
+def test_a_missing_key_is_an_error_only_if_the_column_is_read(secret: Secret, plaintext_footer: bool) -> None:
     """In a process of its own, which pyarrow would end over metadata of a column whose key it lacks."""
     secret.write(TABLE, COLUMNS, row_group_size=500, plaintext_footer=plaintext_footer)
     masters = [secret.kms.master_keys[name].hex() for name in ("footer", "k1")]
@@ -166,7 +166,7 @@ def test_what_has_no_key_does_not_matter_unless_it_is_read(secret: Secret, plain
     assert done.stdout.splitlines() == [" ".join(map(str, rows.values())), *closed]
 
 
-def test_the_message_says_which_key_is_missing_and_what_to_do(secret: Secret) -> None:
+def test_the_error_names_the_missing_key_and_the_remedy(secret: Secret) -> None:
     secret.write(TABLE, COLUMNS, plaintext_footer=True)
     with pytest.raises(
         bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*give it in keys"
@@ -176,7 +176,7 @@ def test_the_message_says_which_key_is_missing_and_what_to_do(secret: Secret) ->
     assert bp.read_table(secret.path, columns=["amount"]).equals(TABLE.select(["amount"]))
 
 
-def test_a_chunk_that_was_sealed_here_is_read_by_pyarrow(secret: Secret) -> None:
+def test_a_chunk_encrypted_here_is_read_by_pyarrow(secret: Secret) -> None:
     """Every chunk of a file is opened and sealed anew, where what comes out is as long as what was there."""
     secret.write_uniform(TABLE, row_group_size=500)
     keys = bp.Keys(FOOTER_KEY)
@@ -202,7 +202,7 @@ def test_a_chunk_that_was_sealed_here_is_read_by_pyarrow(secret: Secret) -> None
 
 
 @pytest.mark.parametrize("options", LAYOUTS.values(), ids=LAYOUTS)
-def test_filters_made_of_encrypted_chunks_are_those_of_plain_ones(secret: Secret, options: dict[str, Any]) -> None:
+def test_encrypted_chunks_give_the_filters_of_plain_chunks(secret: Secret, options: dict[str, Any]) -> None:
     secret.write(TABLE, COLUMNS, **options)
     assert filters_of(secret.path, secret.keys()) == filters_of(secret.plain, None)
 
@@ -219,7 +219,7 @@ def filters_of(path: Path, keys: bp.Keys | None) -> dict[tuple[int, str], bytes 
     return found
 
 
-def test_advice_is_that_for_the_plain_file(secret: Secret) -> None:
+def test_advice_equals_that_for_the_plain_file(secret: Secret) -> None:
     random = np.random.default_rng(1)
     table = pa.table({"visitor": random.integers(0, 10**9, 8000), "page": random.integers(0, 5000, 8000).astype(str)})
     secret.write(table, {"k1": ["visitor", "page"]}, row_group_size=500)
@@ -240,7 +240,7 @@ PARQUET_TESTING = {
 
 
 @pytest.mark.parametrize("name", PARQUET_TESTING)
-def test_files_of_other_implementations(name: str, parquet_testing_dir: Path) -> None:
+def test_files_by_other_implementations_are_read(name: str, parquet_testing_dir: Path) -> None:
     """Two are Arrow's; the one with filters is parquet-java's, which seals page headers with zeros behind them."""
     found = bp.read_table(parquet_testing_dir / f"{name}.parquet.encrypted", keys=PARQUET_TESTING[name])
     if name.endswith("bloom_filter"):
@@ -263,7 +263,7 @@ def test_files_of_other_implementations(name: str, parquet_testing_dir: Path) ->
         assert found[column].to_pylist() == list(values), column
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_not_said_to_be_forged(tmp_path: Path) -> None:
+def test_a_file_replaced_during_a_read_is_reported_as_changed(tmp_path: Path) -> None:
     keys = bp.Keys(b"f" * 16)
     path = tmp_path / "a.parquet"
     bp.write_table(pa.table({"n": range(4_000)}), path, row_group_size=1_000, encryption=keys)

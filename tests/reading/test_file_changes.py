@@ -83,7 +83,7 @@ def test_change_before_a_read_without_predicate(
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_of_a_skipped_file_behind_the_plan(
+def test_change_of_a_skipped_file_after_the_plan(
     path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scan plans and reads at once: its rows are those of the plan."""
@@ -121,7 +121,7 @@ def test_change_between_two_scans(path: Path, kind: str, first: tuple[int, ...],
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_data_set_that_was_listed_before_the_change(path: Path, kind: str) -> None:
+def test_change_after_the_data_set_was_listed(path: Path, kind: str) -> None:
     changes.write(path, KEPT, "a")
     listed = bp.Dataset.open(path)
     assert len(bp.read_table(listed, WHERE)) == 500
@@ -146,7 +146,7 @@ def test_change_while_evidence_is_read(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kind", ["replaced", "grown", "shrunk"])
-def test_change_on_a_storage_that_is_not_local(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_on_remote_storage(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow.fs
 
     remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
@@ -160,7 +160,7 @@ def test_change_on_a_storage_that_is_not_local(tmp_path: Path, kind: str, monkey
         assert read("read_table", path.name, filesystem=remote) == changes.after(kind, KEPT)  # type: ignore[arg-type]
 
 
-def test_listing_tells_inode_and_change_time(tmp_path: Path) -> None:
+def test_a_listing_has_inode_and_change_time(tmp_path: Path) -> None:
     changes.write(tmp_path / "x.parquet", KEPT, "a")
     status = (tmp_path / "x.parquet").stat()
     expected = FileInfo(
@@ -170,7 +170,7 @@ def test_listing_tells_inode_and_change_time(tmp_path: Path) -> None:
         assert bp.Dataset.open(listed).files == (expected,)
 
 
-def test_error_of_a_changed_file_is_passed_by_no_option(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_option_ignores_a_changed_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changes.write(path, KEPT, "a")
     changing_when_planned(monkeypatch, path, "shrunk", KEPT)
     with pytest.raises(bp.FileChangedError, match=f"{CHANGED}.*expected .* bytes.*read it again"):

@@ -37,7 +37,7 @@ def golden(parquet_testing_dir: Path) -> str:
     return str(parquet_testing_dir / "data_index_bloom_encoding_stats.parquet")
 
 
-def test_the_values_of_another_writers_file_are_found_and_absent_ones_are_not(golden: str) -> None:
+def test_probe_of_a_parquet_java_file_is_exact(golden: str) -> None:
     column = pq.read_schema(golden).names[0]
     verdicts = {value: bp.probe(golden, column=column, value=value)[0].verdict for value in PRESENT + ABSENT}
     assert [value for value, verdict in verdicts.items() if verdict is bp.Verdict.MIGHT_MATCH] == PRESENT
@@ -51,7 +51,7 @@ def test_the_values_of_another_writers_file_are_found_and_absent_ones_are_not(go
     assert bp.plan(golden, bp.Eq(column, "doing")).skipped == {"bloom": 1}
 
 
-def test_inspect_tells_what_is_in_the_file(golden: str) -> None:
+def test_inspect_describes_a_filter(golden: str) -> None:
     table = bp.inspect(golden)
     (row,) = table.to_pylist()
     assert (row["file"], row["row_group"], row["rows"], row["offset"]) == (golden, 0, 14, 192)
@@ -93,19 +93,19 @@ def test_probe_answers_for_every_row_group_without_statistics(tmp_path: Path) ->
     assert all(answer.verdict is bp.Verdict.CANNOT_MATCH for answer in bp.probe(path, column="x", value=2**70))
 
 
-def test_probe_reaches_nested_leaves(tmp_path: Path) -> None:
+def test_probe_takes_nested_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"st": pa.array([{"x": 1}])}, ["st.x"])
     for column in ("st.x", ("st", "x")):
         assert bp.probe(path, column=column, value=1)[0].verdict is bp.Verdict.MIGHT_MATCH
         assert bp.probe(path, column=column, value=2)[0].verdict is bp.Verdict.CANNOT_MATCH
 
 
-def test_what_has_no_filter_might_match(tmp_path: Path) -> None:
+def test_a_row_group_without_a_filter_might_match(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [1], "y": [1]}, ["x"])
     assert bp.probe(path, column="y", value=9)[0].verdict is bp.Verdict.MIGHT_MATCH
 
 
-def test_questions_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
+def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [1.0], "b": [True]}, ["x"])
     with pytest.raises(bp.PlanError, match="NULL"):
         bp.probe(path, column="x", value=None)
@@ -122,7 +122,7 @@ def test_questions_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "look", [bp.inspect, lambda path: bp.probe(path, column="x", value=1)], ids=["inspect", "probe"]
 )
-def test_an_unusable_filter_is_an_error_here(look: object, tmp_path: Path) -> None:
+def test_an_unusable_filter_is_an_error(look: object, tmp_path: Path) -> None:
     assert callable(look)
     path = write(tmp_path / "x.parquet", {"x": [1, 2]}, ["x"])
     offset, _ = filter_offset(path)

@@ -78,7 +78,7 @@ def an_id(root: str) -> int:
     return theirs(root, None, ["id"]).column("id")[777].as_py()  # type: ignore[no-any-return]
 
 
-def test_rows_are_those_of_pyarrows_filter(root: str) -> None:
+def test_rows_equal_pyarrows(root: str) -> None:
     one = an_id(root)
     name, cents, day = f"user-{one % 977}", Decimal(one) / 100, dt.date(2026, 1, 2)
     moment = dt.datetime(2026, 1, 4, 20)
@@ -107,7 +107,7 @@ def test_rows_are_those_of_pyarrows_filter(root: str) -> None:
         assert some.to_pydict() == {name: expected[name].to_pylist() for name in ("day", "id")}, where
 
 
-def test_a_lookup_reads_only_the_stripes_that_were_kept(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lookup_reads_only_kept_stripes(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one, stripes = an_id(root), []
     read_stripe = orc.ORCFile.read_stripe
 
@@ -139,7 +139,7 @@ def test_the_schema_does_not_depend_on_what_matches(where: str | None, columns: 
     )
 
 
-def test_files_of_other_writers_are_read_whole(orc_examples_dir: Path) -> None:
+def test_files_by_other_writers_are_read(orc_examples_dir: Path) -> None:
     over1k = orc_examples_dir / "over1k_bloom.orc"
     with gzip.open(orc_examples_dir / "over1k_bloom.jsn.gz", "rt") as lines:
         expected = [json.loads(line) for line in lines]
@@ -159,7 +159,7 @@ def test_files_of_other_writers_are_read_whole(orc_examples_dir: Path) -> None:
 # --- names
 
 
-def test_columns_with_dots_and_other_cases_are_read_and_filtered(tmp_path: Path) -> None:
+def test_names_with_dots_or_another_case_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "x.orc", {"a.b": [1, 2], "a": pa.array([{"b": 3}, {"b": 4}]), "UserId": ["x", "y"]})
     assert bp.read_table(path, "`a.b` = 2", columns=["a.b", "a"]).to_pydict() == {"a.b": [2], "a": [{"b": 4}]}
     assert bp.read_table(path, bp.Eq(("a", "b"), 3), columns=["a.b"]).to_pydict() == {"a.b": [1]}
@@ -170,7 +170,7 @@ def test_columns_with_dots_and_other_cases_are_read_and_filtered(tmp_path: Path)
         bp.read_table(path, columns=["userid"])
 
 
-def test_names_that_may_be_several_columns_are_an_error(tmp_path: Path) -> None:
+def test_ambiguous_names_are_errors(tmp_path: Path) -> None:
     twice = write(tmp_path / "x.orc", pa.table([[1], [2]], names=["x", "x"]))
     with pytest.raises(bp.PlanError, match="is ambiguous: it matches x, x"):
         bp.read_table(twice)
@@ -180,7 +180,7 @@ def test_names_that_may_be_several_columns_are_an_error(tmp_path: Path) -> None:
         bp.read_table(cases, "Id = 2", case_sensitive=False)
 
 
-def test_files_that_differ_go_together_where_values_stay_what_they_are(tmp_path: Path) -> None:
+def test_differing_schemas_are_merged_without_loss(tmp_path: Path) -> None:
     write(tmp_path / "1.orc", {"id": [1], "x": pa.array([1], pa.int64()), "l": pa.array([[1]], pa.list_(pa.int64()))})
     write(tmp_path / "2.orc", {"x": pa.array([2], pa.int32()), "new": ["n"], "l": pa.array([[2]], pa.list_(pa.int8()))})
     found = bp.read_table(tmp_path)
@@ -195,7 +195,7 @@ def test_files_that_differ_go_together_where_values_stay_what_they_are(tmp_path:
         bp.read_table(tmp_path)
 
 
-def test_the_first_file_says_what_the_columns_are_also_where_its_partition_is_not_read(tmp_path: Path) -> None:
+def test_the_first_file_defines_the_columns_even_if_skipped(tmp_path: Path) -> None:
     write(tmp_path / "p=1" / "x.orc", {"a": [1], "b": [1]})
     write(tmp_path / "p=2" / "x.orc", {"a": [2]})
     assert bp.read_table(tmp_path, "p = 2").to_pydict() == {"a": [2], "b": [None], "p": [2]}
@@ -205,7 +205,7 @@ def test_the_first_file_says_what_the_columns_are_also_where_its_partition_is_no
     assert bp.read_table(tmp_path, "p = 0").to_pydict() == {"a": [0], "p": [0]}
 
 
-def test_files_without_rows_or_columns_have_none(tmp_path: Path) -> None:
+def test_files_without_rows_or_columns_are_read(tmp_path: Path) -> None:
     write(tmp_path / "1.orc", {"x": pa.array([], pa.int64())})
     assert bp.read_table(tmp_path, "x = 1").to_pydict() == {"x": []}
     write(tmp_path / "2.orc", {"x": [1, 2]})
@@ -244,7 +244,7 @@ def test_every_type_finds_its_value_and_nothing_else(array: pa.Array, value: Any
         assert bp.read_table(path, bp.In(column, (value, None))).num_rows == 1
 
 
-def test_sparks_timestamps_without_a_zone_are_compared_as_such(tmp_path: Path) -> None:
+def test_sparks_timestamp_ntz_is_compared_without_a_zone(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("t", pa.int64(), metadata=NTZ)])
     micros = [1_715_940_000_000_001 + i for i in range(3000)]
     path = write(tmp_path / "x.orc", pa.table([micros], schema=schema), ["t"], row_index_stride=1000)
@@ -256,9 +256,7 @@ def test_sparks_timestamps_without_a_zone_are_compared_as_such(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
-def test_a_reading_of_a_clock_is_compared_as_it_stands_and_moments_as_the_clock_shows_them(
-    zone: str, tmp_path: Path
-) -> None:
+def test_timestamps_compare_with_local_times_and_instants(zone: str, tmp_path: Path) -> None:
     readings = [dt.datetime(2024, 5, 17) + dt.timedelta(hours=i) for i in range(48)]
     path = write(tmp_path / "x.orc", {"t": pa.array(readings, pa.timestamp("us"))}, ["t"])
     at = readings[20]
@@ -271,14 +269,14 @@ def test_a_reading_of_a_clock_is_compared_as_it_stands_and_moments_as_the_clock_
         assert bp.read_table(path, bp.In("t", (literal,)), timezone=zone)["t"].to_pylist() == [shown]
 
 
-def test_what_is_asked_of_a_clock_does_not_depend_on_which_files_are_opened(tmp_path: Path) -> None:
+def test_literal_meaning_is_independent_of_opened_files(tmp_path: Path) -> None:
     write(tmp_path / "p=1" / "x.orc", {"t": [dt.datetime(2024, 5, 17)]})
     for day, rows in ((1, 1), (2, 0)):
         where = f"p = {day} AND t = TIMESTAMP '2024-05-16 22:00:00+00:00'"
         assert bp.read_table(tmp_path, where, timezone="Europe/Berlin").num_rows == rows
 
 
-def test_unions_and_empty_structs_are_carried_along(tmp_path: Path) -> None:
+def test_unions_and_empty_structs_are_returned(tmp_path: Path) -> None:
     union = pa.UnionArray.from_sparse(pa.array([0, 1, 0], pa.int8()), [pa.array([1, 2, 3]), pa.array(["a", "b", "c"])])
     empty = pa.array([{}, None, {}], pa.struct([]))
     write(tmp_path / "1.orc", {"u": union, "e": empty, "x": [1, 2, 3]})
@@ -289,7 +287,7 @@ def test_unions_and_empty_structs_are_carried_along(tmp_path: Path) -> None:
 # --- storage and damage
 
 
-def test_rows_come_from_memory_as_from_disk(tmp_path: Path) -> None:
+def test_files_in_memory_are_read(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     data = Path(write(tmp_path / "x.orc", {"x": list(range(5000))}, ["x"], row_index_stride=1000)).read_bytes()
     for i in range(3):
@@ -300,7 +298,7 @@ def test_rows_come_from_memory_as_from_disk(tmp_path: Path) -> None:
         memory.rm("/orc", recursive=True)
 
 
-def test_a_damaged_stripe_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_a_damaged_stripe_is_an_error_naming_the_file(tmp_path: Path) -> None:
     path = Path(write(tmp_path / "x.orc", {"x": [f"{i:x}" * 7 for i in range(5000)]}, compression="zlib"))
     (stripe,) = bp.plan(path).kept_row_groups()
     data = bytearray(path.read_bytes())
@@ -311,7 +309,7 @@ def test_a_damaged_stripe_is_an_error_that_names_the_file(tmp_path: Path) -> Non
         bp.read_table(path, "x = 'a'")
 
 
-def test_damaged_files_are_passed_over_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_skip_corrupt_skips_damaged_files(tmp_path: Path) -> None:
     write(tmp_path / "2.orc", {"x": [1]})
     data = (tmp_path / "2.orc").read_bytes()
     (tmp_path / "1.orc").write_bytes(data[: len(data) // 2])
@@ -323,9 +321,7 @@ def test_damaged_files_are_passed_over_where_that_is_asked_for(tmp_path: Path) -
         bp.read_table(tmp_path / "3.orc")
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_an_error_and_not_less_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_replaced_during_a_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By one of as many stripes and rows, with the row that is looked for in a stripe that was not kept."""
     options = {"stripe_size": 20_000, "batch_size": 1000, "row_index_stride": 1000}
     numbers = np.random.default_rng(5).integers(0, 10**9, 10_000)
@@ -347,7 +343,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_an_error_and_not_less_rows(
 # --- reports and the command line
 
 
-def test_a_report_is_of_stripes_and_tells_the_row_groups_inside(root: str) -> None:
+def test_a_plan_report_counts_stripes_and_row_groups(root: str) -> None:
     plan = bp.plan(root, f"id = {an_id(root)}")
     assert plan.inside is not None
     for detail in ("kept", "file", "all", "none"):
@@ -363,7 +359,7 @@ def test_a_report_is_of_stripes_and_tells_the_row_groups_inside(root: str) -> No
     assert f"{plan.inside.total} of {plan.inside.total} might match." in whole.getvalue()
 
 
-def test_json_says_what_the_unit_is(run: Run, root: str) -> None:
+def test_plan_json_names_the_unit(run: Run, root: str) -> None:
     one = an_id(root)
     found = json.loads(run("plan", root, "--where", f"id = {one}", "--json").out)
     plan = bp.plan(root, f"id = {one}")
@@ -375,7 +371,7 @@ def test_json_says_what_the_unit_is(run: Run, root: str) -> None:
     assert inside["kept"] == plan.inside.kept
 
 
-def test_the_command_line_reads_what_matches(run: Run, root: str) -> None:
+def test_the_read_command_prints_matching_rows(run: Run, root: str) -> None:
     one = an_id(root)
     rows = run("read", root, "--where", f"id = {one}", "--columns", "id,name,day", "--json").out.splitlines()
     expected = theirs(root, field("id") == one, ["id", "name", "day"]).to_pylist()

@@ -64,7 +64,7 @@ def an_id(root: str) -> int:
     return theirs(root, None, ["id"]).column("id")[777].as_py()  # type: ignore[no-any-return]
 
 
-def test_rows_are_those_of_pyarrows_filter(events: str) -> None:
+def test_rows_equal_pyarrows(events: str) -> None:
     one = an_id(events)
     name, cents = f"user-{one % 977}", decimal.Decimal(one) / 100
     day = dt.date(2026, 1, 2)
@@ -101,7 +101,7 @@ def test_rows_are_those_of_pyarrows_filter(events: str) -> None:
         ), where
 
 
-def test_lists_of_tuples_mean_what_they_mean_to_pyarrow(events: str) -> None:
+def test_lists_of_tuples_mean_the_same_as_in_pyarrow(events: str) -> None:
     one = an_id(events)
     for where in (
         [("id", "=", one)],
@@ -117,7 +117,7 @@ def test_lists_of_tuples_mean_what_they_mean_to_pyarrow(events: str) -> None:
         assert bp.read_table(events, where).num_rows == expected.num_rows
 
 
-def test_a_lookup_reads_only_the_row_groups_that_were_kept(events: str) -> None:
+def test_a_lookup_keeps_few_row_groups(events: str) -> None:
     plan = bp.plan(events, f"id = {an_id(events)}")
     assert plan.total == 60
     assert 1 <= plan.kept <= 4
@@ -140,13 +140,13 @@ def test_the_schema_does_not_depend_on_what_matches(where: str | None, columns: 
     assert all(batch.schema.equals(found.schema) for batch in batches)
 
 
-def test_no_columns_keep_their_rows(events: str) -> None:
+def test_no_columns_still_count_rows(events: str) -> None:
     assert bp.read_table(events, columns=[]).num_rows == 6000
     assert bp.read_table(events, "id < 50000", columns=[]).num_rows == bp.read_table(events, "id < 50000").num_rows > 0
     assert bp.read_table(events, "day = DATE '2026-01-01'", columns=[]).num_rows == 1500
 
 
-def test_an_unknown_column_is_an_error_with_the_nearest_name(events: str) -> None:
+def test_an_unknown_column_is_an_error_with_a_suggestion(events: str) -> None:
     with pytest.raises(bp.PlanError, match="did you mean 'amount'"):
         bp.read_table(events, columns=["amout"])
 
@@ -181,12 +181,12 @@ def test_a_column_with_a_dot_is_read_and_filtered(tmp_path: Path) -> None:
     assert bp.read_table(path, bp.Eq("a.b", 1), columns=["a"]).to_pydict() == {"a": [{"b": 3}]}
 
 
-def test_names_in_another_case_are_read_when_asked(tmp_path: Path) -> None:
+def test_case_insensitive_names_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"UserId": [1, 2]}, ["UserId"])
     assert bp.read_table(path, "userid = 2", case_sensitive=False).to_pydict() == {"UserId": [2]}
 
 
-def test_files_that_write_a_name_in_another_case_have_the_column_when_asked(tmp_path: Path) -> None:
+def test_files_may_differ_in_the_case_of_a_name(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"id": [1]})
     write(tmp_path / "2.parquet", {"ID": [1]})
     everything = bp.read_table(tmp_path, case_sensitive=False)
@@ -235,7 +235,7 @@ def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )
-def test_arrows_own_types_are_filtered(array: pa.Array, value: Any, tmp_path: Path) -> None:
+def test_arrow_types_are_filtered(array: pa.Array, value: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": array})
     try:
         found = bp.read_table(path, bp.Eq("x", value))
@@ -253,13 +253,13 @@ def test_partition_columns_are_typed_and_last(events: str) -> None:
     assert found.schema.field("day").type == pa.date32()
 
 
-def test_a_partition_column_alone_reads_no_data_wrongly(tmp_path: Path) -> None:
+def test_a_partition_column_alone_has_all_rows(tmp_path: Path) -> None:
     root = hive(tmp_path, {"p=1": {"x": [1, 2]}, "p=2": {"x": [3]}, "p=__HIVE_DEFAULT_PARTITION__": {"x": [4]}})
     assert sorted(bp.read_table(root, columns=["p"]).column("p").to_pylist(), key=str) == [1, 1, 2, None]
     assert bp.read_table(root, "p IS NULL", columns=["x"]).to_pydict() == {"x": [4]}
 
 
-def test_rows_come_from_memory_as_from_disk(tmp_path: Path) -> None:
+def test_files_in_memory_are_read(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     data = Path(write(tmp_path / "x.parquet", {"x": list(range(100))}, ["x"], rows_per_group=10)).read_bytes()
     for i in range(3):
@@ -290,14 +290,14 @@ def test_lists_are_widened(merge: bool, tmp_path: Path) -> None:
     assert bp.read_table(tmp_path, merge_schema=merge).to_pydict() == {"l": [[1], [2]]}
 
 
-def test_dictionaries_inside_structs_are_read_over_several_row_groups(tmp_path: Path) -> None:
+def test_dictionaries_in_structs_over_several_row_groups(tmp_path: Path) -> None:
     struct = pa.StructArray.from_arrays([pa.array(["a", "b", "a"]).dictionary_encode()], ["d"])
     path = write(tmp_path / "x.parquet", {"s": struct, "id": [1, 2, 3]}, rows_per_group=1)
     assert bp.read_table(path).num_rows == 3
     assert bp.read_table(path, "s.d = 'a'", columns=["id"]).to_pydict() == {"id": [1, 3]}
 
 
-def test_a_partition_column_replaces_the_files_own_under_the_rule_of_case(tmp_path: Path) -> None:
+def test_a_partition_column_wins_over_one_in_the_file(tmp_path: Path) -> None:
     for day in (1, 2):
         (tmp_path / f"day={day}").mkdir()
         pq.write_table(pa.table({"x": [day], "Day": [day + 4]}), tmp_path / f"day={day}" / "x.parquet")
@@ -305,14 +305,14 @@ def test_a_partition_column_replaces_the_files_own_under_the_rule_of_case(tmp_pa
     assert found.to_pydict() == {"x": [1], "day": [1]}
 
 
-def test_a_uuid_is_found_by_its_text_in_files_without_an_arrow_schema(tmp_path: Path) -> None:
+def test_a_uuid_is_found_by_text_without_an_arrow_schema(tmp_path: Path) -> None:
     values = [UUID(int=i) for i in range(10)]
     table = pa.table({"u": pa.array([value.bytes for value in values], pa.uuid())})
     pq.write_table(table, tmp_path / "x.parquet", store_schema=False)
     assert bp.read_table(tmp_path, f"u = '{values[3]}'").num_rows == 1
 
 
-def test_a_uuid_stays_one_when_schemas_are_merged(tmp_path: Path) -> None:
+def test_a_uuid_stays_a_uuid_in_a_merged_schema(tmp_path: Path) -> None:
     values = pa.array([UUID(int=i).bytes for i in range(4)], pa.uuid())
     pq.write_table(pa.table({"u": values}), tmp_path / "1.parquet", store_schema=False)
     pq.write_table(pa.table({"u": values, "x": [1, 2, 3, 4]}), tmp_path / "2.parquet")

@@ -75,7 +75,7 @@ def found(table: str) -> dict[str, dict[str, Any]]:
     return by_column(advise(table))
 
 
-def test_every_leaf_column_has_one_row_in_the_order_of_the_schema(table: str, found: dict[str, Any]) -> None:
+def test_every_leaf_column_has_a_row_in_schema_order(table: str, found: dict[str, Any]) -> None:
     assert list(found) == [
         "ts", "user_id", "session", "country", "shop", "active", "price", "weight", "address.zip",
         "tags.list.element", "a.b", "sparse", "nothing",
@@ -90,7 +90,7 @@ def test_every_leaf_column_has_one_row_in_the_order_of_the_schema(table: str, fo
     assert found["price"]["type"] == "FIXED_LEN_BYTE_ARRAY (DECIMAL)"
 
 
-def test_advice_tells_columns_apart(found: dict[str, dict[str, Any]]) -> None:
+def test_each_kind_of_column_gets_its_advice(found: dict[str, dict[str, Any]]) -> None:
     assert {name for name, row in found.items() if row["advice"] == "add"} == {
         "user_id", "session", "shop", "price", "address.zip", "a.b", "sparse",
     }  # fmt: skip
@@ -103,7 +103,7 @@ def test_advice_tells_columns_apart(found: dict[str, dict[str, Any]]) -> None:
     assert found["nothing"]["reason"] == "every value is null"
 
 
-def test_the_numbers_of_distinct_values_are_right(found: dict[str, dict[str, Any]]) -> None:
+def test_ndv_estimates_are_right(found: dict[str, dict[str, Any]]) -> None:
     whole = pa.concat_tables([events(i) for i in range(FILES)])
     for name in ("user_id", "session", "country", "shop", "price", "weight", "a.b", "sparse"):
         column = whole[name].combine_chunks()
@@ -131,7 +131,7 @@ LOOKUPS = {
 }  # fmt: skip
 
 
-def test_what_is_advised_brings_what_was_said(table: str, found: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+def test_estimated_shares_equal_those_of_plans(table: str, found: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     """Of lookups of values that are there, in the same files with the filters that advice speaks of."""
     ndv = {name: max(1, round(row["ndv_per_row_group"])) for name, row in found.items() if name in LOOKUPS}
     filtered = write_events(tmp_path / "filtered", {name: {"ndv": ndv[name], "fpp": 0.01} for name in LOOKUPS})
@@ -148,7 +148,7 @@ def test_what_is_advised_brings_what_was_said(table: str, found: dict[str, dict[
             assert by_filters > 0.6, name
 
 
-def test_the_bytes_are_those_of_filters_of_the_right_size(
+def test_filter_bytes_are_those_of_right_sized_filters(
     table: str, found: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
     whole = pa.concat_tables([events(i) for i in range(FILES)])
@@ -163,7 +163,7 @@ def test_the_bytes_are_those_of_filters_of_the_right_size(
 
 
 @pytest.mark.parametrize("fpp", [0.3, 0.01, 0.00005])
-def test_right_sizes_agree_with_the_one_function_that_sizes(fpp: float) -> None:
+def test_right_sizes_agree_with_smallest_num_bytes(fpp: float) -> None:
     ndv = np.unique(np.geomspace(1, 3e7, 300).astype(np.int64))
     sizes = right_sizes(ndv.astype(np.float64), fpp) - 20
     expected = np.array([smallest_num_bytes(int(n), fpp) for n in ndv])
@@ -186,7 +186,7 @@ def filters_bytes(path: str) -> int:
     return total
 
 
-def test_filters_that_are_there_tell_without_a_page_of_data(
+def test_existing_filters_are_read_instead_of_data(
     found: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [name for name, row in found.items() if row["advice"] == "add" or name in ("country", "weight", "ts")]
@@ -224,7 +224,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_not_evenly_spread_is_estimated_too(shape: str, tmp_path: Path) -> None:
+def test_skewed_distributions_are_estimated(shape: str, tmp_path: Path) -> None:
     """For values drawn from the different ones of a row group: a frequent one counts as much as a rare one."""
     drawn = [SHAPES[shape](i, np.random.default_rng(i)) for i in range(10)]
     rng, values = np.random.default_rng(7), []
@@ -238,7 +238,7 @@ def test_what_is_not_evenly_spread_is_estimated_too(shape: str, tmp_path: Path) 
     assert row["skip_rate"] == pytest.approx(by_filters, abs=0.1)
 
 
-def test_small_dictionaries_count_where_a_filter_brings_less(tmp_path: Path) -> None:
+def test_small_dictionaries_make_filters_superfluous(tmp_path: Path) -> None:
     for i in range(8):
         column = np.random.default_rng(i).permutation(800)[:500].repeat(8)
         for kind, dictionary in (("with", True), ("without", False)):
@@ -250,7 +250,7 @@ def test_small_dictionaries_count_where_a_filter_brings_less(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("sample", [0, 5_000, 50_000, 300_000])
-def test_no_more_is_read_than_the_sample_may_have(
+def test_reads_stay_within_the_sample(
     sample: int, table: str, found: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = bp.Dataset.open(table)
@@ -289,11 +289,11 @@ def test_filters_are_part_of_the_sample(sample: int, tmp_path: Path, monkeypatch
     assert row["advice"] == {0: "keep", 30_000: "shrink", 200_000: "shrink"}[sample]
 
 
-def test_the_same_table_gives_the_same_answer(table: str, found: dict[str, dict[str, Any]]) -> None:
+def test_advice_is_deterministic(table: str, found: dict[str, dict[str, Any]]) -> None:
     assert by_column(advise(table)) == found
 
 
-def test_advice_that_was_followed_is_followed(table: str, found: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+def test_followed_advice_becomes_keep(table: str, found: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     path = str(shutil.copytree(table, tmp_path / "t"))
     names = [name for name, row in found.items() if row["advice"] == "add"]
     add_filters(path, bloom=names)
@@ -313,7 +313,7 @@ def test_advice_that_was_followed_is_followed(table: str, found: dict[str, dict[
     assert only(oversized)["filter_bytes_now"] == pytest.approx(needed, rel=0.3)
 
 
-def test_the_columns_that_pay_are_told_as_paths(table: str) -> None:
+def test_recommended_columns_are_paths(table: str) -> None:
     dataset = bp.Dataset.open(table)
     groups = process_cache.row_groups(
         dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
@@ -323,7 +323,7 @@ def test_the_columns_that_pay_are_told_as_paths(table: str) -> None:
     assert paths == [(name,) if isinstance(name, str) else name for name in names]
 
 
-def test_what_cannot_be_asked_for_is_an_error(table: str) -> None:
+def test_invalid_arguments_are_errors(table: str) -> None:
     for wrong in ({"fpp": 0.0}, {"fpp": 1.5}, {"sample": -1}):
         with pytest.raises(bp.OptionError):
             advise(table, **wrong)
@@ -331,7 +331,7 @@ def test_what_cannot_be_asked_for_is_an_error(table: str) -> None:
         advise(table + "/none")
 
 
-def test_commands_say_it_to_a_shell(table: str, tmp_path: Path) -> None:
+def test_commands_are_quoted_for_a_shell(table: str, tmp_path: Path) -> None:
     answer = advise(table)
     names = "user_id,session,shop,price,address.zip,a.b,sparse"
     assert render.advice_commands(answer, "s3://bucket/events") == [
@@ -352,7 +352,7 @@ def shown(answer: pa.Table, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [80, 120, 400])
-def test_the_report_fits_the_terminal_and_says_why(width: int, table: str) -> None:
+def test_the_report_fits_the_terminal_and_has_reasons(width: int, table: str) -> None:
     answer = advise(table)
     lines = shown(answer, width)
     assert max(map(len, lines)) <= width
@@ -379,7 +379,7 @@ def test_the_answer_is_json(table: str) -> None:
     assert rows[0]["skip_rate"] is None or rows[0]["skip_rate"] < 0.1
 
 
-def test_another_storage_is_as_good(table: str, found: dict[str, dict[str, Any]]) -> None:
+def test_advice_for_files_in_memory_is_equal(table: str, found: dict[str, dict[str, Any]]) -> None:
     import fsspec
 
     memory = fsspec.filesystem("memory")

@@ -46,7 +46,7 @@ def test_oversized_filters_shrink(tmp_path: Path) -> None:
     assert row["ndv_per_row_group"] == pytest.approx(1000, rel=0.01)
 
 
-def test_filters_that_are_too_small_are_replaced_and_their_values_read(tmp_path: Path) -> None:
+def test_too_small_filters_are_replaced(tmp_path: Path) -> None:
     for i in range(4):
         values = np.random.default_rng(i).integers(0, 10**9, 4000)
         write(tmp_path / f"{i}.parquet", {"x": values}, {"x": {"ndv": 30, "fpp": 0.01}}, rows_per_group=1000)
@@ -57,7 +57,7 @@ def test_filters_that_are_too_small_are_replaced_and_their_values_read(tmp_path:
     assert render.advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
 
 
-def test_full_filters_of_a_column_that_needs_none_are_dropped(tmp_path: Path) -> None:
+def test_full_filters_without_benefit_are_dropped(tmp_path: Path) -> None:
     values = np.arange(20_000)
     write(tmp_path / "x.parquet", {"x": values}, {"x": {"ndv": 4, "fpp": 0.01}}, rows_per_group=1000)
     assert only(tmp_path)["advice"] == "drop"
@@ -72,7 +72,7 @@ def test_empty_filters_are_dropped(tmp_path: Path) -> None:
     assert render.advice_commands(advise(path), path) == [f"bloomparquet shrink {path}"]
 
 
-def test_missing_filters_are_added_beside_those_that_are_there(tmp_path: Path) -> None:
+def test_missing_filters_are_added_beside_existing_ones(tmp_path: Path) -> None:
     for i in range(4):
         values = np.random.default_rng(i).integers(0, 10**9, 4000)
         write(tmp_path / f"{i}.parquet", {"x": values}, ["x"] if i else [], rows_per_group=1000)
@@ -87,7 +87,7 @@ def test_missing_filters_are_added_beside_those_that_are_there(tmp_path: Path) -
     assert render.advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
 
 
-def test_a_filter_that_cannot_be_used_is_passed_over(tmp_path: Path) -> None:
+def test_an_unusable_filter_is_replaced_by_the_values(tmp_path: Path) -> None:
     for i in range(4):
         path = write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}, ["x"])
         patch(path, filter_offset(path)[0], b"\xff" * 8)
@@ -96,7 +96,7 @@ def test_a_filter_that_cannot_be_used_is_passed_over(tmp_path: Path) -> None:
     assert row["filters"] == 4
 
 
-def test_a_damaged_page_of_the_sample_is_told_and_no_end(tmp_path: Path) -> None:
+def test_a_damaged_page_in_the_sample_is_a_reason(tmp_path: Path) -> None:
     for i in range(3):
         columns = {name: np.random.default_rng(i).integers(0, 10**9, 4000) for name in ("x", "y")}
         path = write(tmp_path / f"{i}.parquet", columns, use_dictionary=False, compression="none")
@@ -108,7 +108,7 @@ def test_a_damaged_page_of_the_sample_is_told_and_no_end(tmp_path: Path) -> None
     assert found["y"]["advice"] == "add"
 
 
-def test_errors_of_the_storage_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_errors_are_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "x.parquet", {"x": np.arange(10_000) % 7919}, rows_per_group=1000)
     bp.plan(path)
 
@@ -120,7 +120,7 @@ def test_errors_of_the_storage_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         advise(path)
 
 
-def test_files_that_differ_are_one_table(tmp_path: Path) -> None:
+def test_files_with_different_schemas_are_one_table(tmp_path: Path) -> None:
     draws = [np.random.default_rng(i).integers(0, 2**30, 4000) for i in range(4)]
     write(tmp_path / "0.parquet", {"x": draws[0].astype(np.int32), "old": draws[0]}, rows_per_group=1000)
     write(tmp_path / "1.parquet", {"x": draws[1]}, rows_per_group=1000)
@@ -134,7 +134,7 @@ def test_files_that_differ_are_one_table(tmp_path: Path) -> None:
     assert by_column(advise(tmp_path))["x"]["type"] == "INT32, INT64, BYTE_ARRAY (STRING)"
 
 
-def test_types_that_store_a_value_differently_are_not_compared(tmp_path: Path) -> None:
+def test_types_that_store_values_differently_do_not_compare(tmp_path: Path) -> None:
     for i in range(6):
         values = np.random.default_rng(i).permutation(1000)
         whole = pa.array(values.astype(np.int32 if i % 2 else np.int64))
@@ -157,7 +157,7 @@ def test_a_name_with_a_dot_and_a_field_are_two_columns(tmp_path: Path) -> None:
     ]
 
 
-def test_partition_columns_need_no_filter_and_are_no_obstacle(tmp_path: Path) -> None:
+def test_partition_columns_need_no_filter(tmp_path: Path) -> None:
     parts = {
         f"day={day}": {"x": np.random.default_rng(day).integers(0, 10**9, 1000), "DAY": [7 + day] * 1000}
         for day in range(6)
@@ -168,7 +168,7 @@ def test_partition_columns_need_no_filter_and_are_no_obstacle(tmp_path: Path) ->
     assert "partition" in found["DAY"]["reason"]
 
 
-def test_tables_without_rows_or_row_groups_need_nothing(tmp_path: Path) -> None:
+def test_tables_without_rows_need_no_filter(tmp_path: Path) -> None:
     path = str(tmp_path / "x.parquet")
     with pq.ParquetWriter(path, pa.schema([("x", pa.int64())])):
         pass
@@ -182,7 +182,7 @@ def test_tables_without_rows_or_row_groups_need_nothing(tmp_path: Path) -> None:
         advise(write_groups(tmp_path / "y" / "_hidden", [{"x": [1]}]).rpartition("/")[0])
 
 
-def test_nothing_is_advised_for_columns_that_stay_closed(parquet_testing_dir: Path) -> None:
+def test_undecryptable_columns_get_no_advice(parquet_testing_dir: Path) -> None:
     path = str(parquet_testing_dir / "encrypt_columns_plaintext_footer.parquet.encrypted")
     table = advise(path).to_pylist()
     locked = {row["column"]: row for row in table if "is encrypted" in row["reason"]}
@@ -197,7 +197,7 @@ def test_nothing_is_advised_for_columns_that_stay_closed(parquet_testing_dir: Pa
         advise(str(parquet_testing_dir / "uniform_encryption.parquet.encrypted"))
 
 
-def test_sizes_of_encrypted_filters_are_found_where_footers_do_not_tell(parquet_testing_dir: Path) -> None:
+def test_sizes_of_encrypted_filters_are_read_from_headers(parquet_testing_dir: Path) -> None:
     path = parquet_testing_dir / "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
     columns = {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
     dataset = Dataset.open(path, keys=bp.Keys(b"0123456789012345", columns))
@@ -209,14 +209,14 @@ def test_sizes_of_encrypted_filters_are_found_where_footers_do_not_tell(parquet_
     assert [sample.sizes for sample in found] == [column.length.tolist() for column in told]
 
 
-def test_one_row_group_keeps_the_filter_that_it_has(tmp_path: Path) -> None:
+def test_one_row_group_keeps_its_filter(tmp_path: Path) -> None:
     values = np.random.default_rng(1).integers(0, 10**9, 5000)
     assert only(write(tmp_path / "x.parquet", {"x": values}))["advice"] == "none"
     assert only(write(tmp_path / "x.parquet", {"x": values}, ["x"]))["advice"] == "keep"
     assert only(graft_filters(write(tmp_path / "y.parquet", {"x": values}), 1 << 20))["advice"] == "shrink"
 
 
-def test_boolean_filters_of_spark_go(tmp_path: Path) -> None:
+def test_boolean_filters_by_spark_are_dropped(tmp_path: Path) -> None:
     data = {"x": np.random.default_rng(1).integers(0, 10**9, 4000), "flag": [True, False] * 2000}
     path = empty_filters(graft_filters(write(tmp_path / "x.parquet", data, rows_per_group=1000), 4096))
 
@@ -229,7 +229,7 @@ def test_boolean_filters_of_spark_go(tmp_path: Path) -> None:
     assert (found["x"]["advice"], found["flag"]["advice"]) == ("add", "drop")
 
 
-def test_a_file_that_is_replaced_meanwhile_is_not_taken_for_what_it_was(tmp_path: Path) -> None:
+def test_a_file_replaced_before_sampling_is_a_reason(tmp_path: Path) -> None:
     values = np.random.default_rng(1).integers(0, 10**9, 10_000)
     first = write(tmp_path / "t" / "x.parquet", {"x": values}, rows_per_group=1000)
     dataset = bp.Dataset.open(tmp_path / "t")

@@ -62,7 +62,7 @@ def sorted_bounds(n: int) -> Bounds:
 INT64 = leaf("INT64")
 
 
-def test_distinct_values_that_are_all_over_the_place_are_what_filters_are_for() -> None:
+def test_scattered_distinct_values_recommend_filters() -> None:
     found = assess(INT64, PLAIN, facts(80, 10_000, 10_000, everywhere(80)))
     assert found.recommended
     assert found.useful
@@ -73,13 +73,13 @@ def test_distinct_values_that_are_all_over_the_place_are_what_filters_are_for() 
     assert found.reason == "a lookup reads 2 of 80 row groups instead of 80"
 
 
-def test_the_false_positives_are_part_of_what_is_read() -> None:
+def test_false_positives_count_as_reads() -> None:
     rates = [assess(INT64, PLAIN, facts(80, 10_000, 10_000, everywhere(80)), fpp=fpp).skip_rate for fpp in (0.01, 0.5)]
     assert rates[0] is not None
     assert rates[1] == pytest.approx(rates[0] * 0.5 / 0.99)
 
 
-def test_sorted_columns_need_no_filter_whatever_is_in_them() -> None:
+def test_sorted_columns_need_no_filter() -> None:
     for ndv in (10_000, float("nan")):
         found = assess(INT64, PLAIN, facts(80, 10_000, ndv, sorted_bounds(80)))
         assert not found.recommended
@@ -89,7 +89,7 @@ def test_sorted_columns_need_no_filter_whatever_is_in_them() -> None:
         assert "min/max" in found.reason
 
 
-def test_where_bounds_overlap_a_little_a_filter_would_gain_little() -> None:
+def test_little_overlap_of_bounds_means_little_gain() -> None:
     n = 1000
     found = assess(INT64, PLAIN, facts(n, 10_000, 10_000, bounds(np.arange(n) * 1000, np.arange(n) * 1000 + 4999)))
     assert found.min_max_skip == pytest.approx(1 - 5 / n, abs=0.001)
@@ -98,7 +98,7 @@ def test_where_bounds_overlap_a_little_a_filter_would_gain_little() -> None:
     assert half.recommended
 
 
-def test_a_value_that_is_in_every_row_group_is_found_in_each() -> None:
+def test_a_value_in_every_row_group_is_read_in_each() -> None:
     found = assess(INT64, PLAIN, facts(80, 10_000, 5, bounds(np.zeros(80, np.int64), np.full(80, 4))))
     assert not found.useful
     assert found.skip_rate == pytest.approx(0, abs=0.01)
@@ -106,7 +106,7 @@ def test_a_value_that_is_in_every_row_group_is_found_in_each() -> None:
     assert "each has 5 distinct values" in found.reason
 
 
-def test_what_was_measured_goes_before_what_is_assumed() -> None:
+def test_measured_overlap_replaces_the_assumption() -> None:
     few_and_apart = assess(INT64, PLAIN, facts(80, 10_000, 5, None, shared=0.02))
     assert few_and_apart.recommended
     assert few_and_apart.skip_rate == pytest.approx(0.99 * 0.98 * 79 / 80)
@@ -114,7 +114,7 @@ def test_what_was_measured_goes_before_what_is_assumed() -> None:
     assert not many_and_shared.recommended
 
 
-def test_what_bounds_keep_apart_is_not_in_common() -> None:
+def test_row_groups_with_disjoint_bounds_share_no_value() -> None:
     starts = np.arange(80) % 4 * 10_000  # as of twenty files that are sorted, each for itself
     found = assess(INT64, PLAIN, facts(80, 10_000, 1000, bounds(starts, starts + 9_999), shared=0.1))
     assert found.min_max_skip == pytest.approx(0.75)
@@ -122,7 +122,7 @@ def test_what_bounds_keep_apart_is_not_in_common() -> None:
     assert found.ndv == pytest.approx(80 * 1000 / (1 + 19 * 0.1))
 
 
-def test_small_dictionaries_ask_for_more_gain() -> None:
+def test_small_dictionaries_require_more_gain() -> None:
     dictionary = np.ones(80, np.bool_)
     little = facts(80, 10_000, 500, None, shared=0.6, dictionary=dictionary)
     assert assess(INT64, PLAIN, little).reason.startswith("dictionaries of about 500")
@@ -132,7 +132,7 @@ def test_small_dictionaries_ask_for_more_gain() -> None:
     assert assess(INT64, PLAIN, facts(80, 10_000, 5_000, None, shared=0.6, dictionary=dictionary)).recommended
 
 
-def test_fractions_get_a_filter_only_when_somebody_asks() -> None:
+def test_fractions_get_no_filter_unless_named() -> None:
     for physical, annotation, length in (("DOUBLE", None, None), ("FIXED_LEN_BYTE_ARRAY", Annotation("FLOAT16"), 2)):
         found = assess(leaf(physical, annotation, length), PLAIN, facts(80, 10_000, 10_000))
         assert found.useful
@@ -156,7 +156,7 @@ def test_fractions_get_a_filter_only_when_somebody_asks() -> None:
     ],
     ids=lambda value: value.describe() if isinstance(value, LeafColumn) else "",
 )
-def test_columns_of_which_no_filter_is_ever_asked_get_none(column: LeafColumn, traits: WriterTraits) -> None:
+def test_columns_that_no_lookup_uses_get_no_filter(column: LeafColumn, traits: WriterTraits) -> None:
     found = assess(column, traits, facts(80, 10_000, 10_000))
     assert found == Benefit(False, False, why_unused(column, traits) or "")
     assert found.reason
@@ -176,12 +176,12 @@ def test_columns_of_which_no_filter_is_ever_asked_get_none(column: LeafColumn, t
     ],
     ids=lambda value: value.describe() if isinstance(value, LeafColumn) else "",
 )
-def test_every_type_that_filters_answer_for_can_get_one(column: LeafColumn, traits: WriterTraits) -> None:
+def test_every_type_that_filters_serve_is_recommended(column: LeafColumn, traits: WriterTraits) -> None:
     assert why_unused(column, traits) is None
     assert assess(column, traits, facts(80, 10_000, 10_000)).recommended
 
 
-def test_nulls_and_nothing_are_no_values() -> None:
+def test_nulls_are_no_values() -> None:
     n = np.full(4, 100)
     assert assess(INT64, PLAIN, ColumnFacts(n, n, None, np.full(4, np.nan))).reason == "every value is null"
     none = np.zeros(0, np.int64)
@@ -201,7 +201,7 @@ def test_one_row_group_has_nothing_to_skip() -> None:
     assert (large.recommended, large.useful, large.skip_rate) == (False, True, 0)
 
 
-def test_row_groups_of_a_file_in_the_making_stand_for_many() -> None:
+def test_row_groups_of_an_unfinished_file_stand_for_many() -> None:
     assert assess(INT64, PLAIN, facts(1, 500_000, 500_000, whole=False)).recommended
     assert not assess(INT64, PLAIN, facts(1, 500_000, 50, whole=False)).recommended
     assert not assess(INT64, PLAIN, facts(8, 500_000, 500_000, sorted_bounds(8), whole=False)).recommended
@@ -209,7 +209,7 @@ def test_row_groups_of_a_file_in_the_making_stand_for_many() -> None:
     assert found.skip_rate == pytest.approx(0.99, abs=0.02)
 
 
-def test_an_unknown_number_of_distinct_values_is_asked_for_only_where_it_decides() -> None:
+def test_an_unknown_ndv_is_needed_only_if_it_decides() -> None:
     found = assess(INT64, PLAIN, facts(80, 10_000, float("nan"), everywhere(80)))
     assert found.needs_ndv
     assert (found.recommended, found.skip_rate, found.ndv) == (False, None, None)
@@ -237,7 +237,7 @@ DRAWS = {
 
 @pytest.mark.parametrize("ndv", [1, 2, 4, 20, 1000])
 @pytest.mark.parametrize("draw", DRAWS)
-def test_what_bounds_leave_is_estimated_within_a_tenth(draw: str, ndv: int) -> None:
+def test_the_covered_share_is_estimated_within_a_tenth(draw: str, ndv: int) -> None:
     values = DRAWS[draw](np.random.default_rng(5), (200, ndv))
     lower, upper = values.min(axis=1), values.max(axis=1)
     points = values[:, :16].ravel()
@@ -259,7 +259,7 @@ def test_what_bounds_leave_is_estimated_within_a_tenth(draw: str, ndv: int) -> N
     ],
     ids=["int64", "negative", "uint64", "float64", "decimal", "text", "bytes"],
 )
-def test_clustered_ranges_are_told_apart_whatever_their_keys_are(keys: Any) -> None:
+def test_disjoint_ranges_cover_nothing_for_every_key_type(keys: Any) -> None:
     starts = np.random.default_rng(2).permutation(500) * 1000
     apart = bounds(keys(starts), keys(starts + 999))
     assert covered_share(apart, np.arange(500), 100) == 0
@@ -280,7 +280,7 @@ def test_the_widest_ranges_do_not_overflow() -> None:
     assert covered_share(bounds(*apart), np.arange(2), 5) == 0
 
 
-def test_more_ranges_than_are_drawn_from_all_count() -> None:
+def test_all_ranges_count_even_if_few_are_sampled() -> None:
     n = 40_000
     assert covered_share(sorted_bounds(n), np.arange(n), 1000) == 0
     found = assess(INT64, PLAIN, facts(n, 10_000, 10_000, everywhere(n)))
@@ -295,7 +295,7 @@ def filter_of(values: NDArray[np.int64], n_blocks: int) -> SplitBlockBloomFilter
     return bloom
 
 
-def test_what_row_groups_have_in_common_is_measured_whatever_the_size_of_their_filters() -> None:
+def test_overlap_is_measured_for_filters_of_any_sizes() -> None:
     a, b, c = np.arange(0, 4000), np.arange(3000, 7000), np.arange(50_000, 54_000)
     for sizes in ((256, 256, 256), (256, 1024, 256), (3 * 128, 3 * 256, 3 * 128)):
         filters = [filter_of(values, size) for values, size in zip((a, b, c), sizes, strict=True)]
@@ -312,7 +312,7 @@ def test_what_row_groups_have_in_common_is_measured_whatever_the_size_of_their_f
 
 @pytest.mark.parametrize("rows", [10, 1000, 1_000_000])
 @pytest.mark.parametrize("pool", [3, 500, 20_000, 3_000_000])
-def test_the_pool_is_found_from_what_was_drawn(rows: int, pool: int) -> None:
+def test_the_pool_size_is_found_from_the_ndv(rows: int, pool: int) -> None:
     drawn = -pool * np.expm1(-rows / pool)
     found = pool_size(rows, drawn)
     if drawn < rows * (1 - 1e-4):
@@ -321,6 +321,6 @@ def test_the_pool_is_found_from_what_was_drawn(rows: int, pool: int) -> None:
         assert found == np.inf
 
 
-def test_the_pool_of_a_simulated_draw() -> None:
+def test_the_pool_size_of_a_simulated_draw() -> None:
     drawn = len(np.unique(np.random.default_rng(4).integers(0, 30_000, 20_000)))
     assert pool_size(20_000, drawn) == pytest.approx(30_000, rel=0.05)
