@@ -1,4 +1,4 @@
-"""``--key-provider``: every command opens encrypted files with it, and none shows a key."""
+"""``--key-provider``: every command decrypts files with it, and no command shows a key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.kms import COMMON as KMS
 from tests.support.kms import Writer, configuration, reveals
 
 KEY = b"0123456789abcdef"
-IDS = [i * 7919 % 2003 * 2 for i in range(2000)]  # scattered, and even
+IDS = [i * 7919 % 2003 * 2 for i in range(2000)]  # scattered even numbers
 TABLE = pa.table({"id": IDS, "name": [f"user {i % 500}" for i in IDS], "open": [i % 7 for i in IDS]})
 COLUMNS = {"secret": ["id"]}
 
@@ -52,7 +52,7 @@ def file(tmp_path: Path) -> str:
 
 @pytest.fixture
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Functions of a module in the current directory, by name."""
+    """Returns ``module:function`` for a function of a module in the current directory."""
     module = f"provider_of_{tmp_path.name.replace('[', '_').replace(']', '_').replace('-', '_')}"
     (tmp_path / f"{module}.py").write_text(PROVIDER)
     monkeypatch.chdir(tmp_path)
@@ -65,7 +65,7 @@ def test_every_command_takes_the_provider(run: Run, file: str, provider: Callabl
     plan = json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)
     assert (plan["kept"], plan["total"]) == (4, 4)
     assert [row["id"] for row in run("read", file, "--where", "id = 1000", *keys, "--json").lines()] == [1000]
-    # Nothing matches: the columns are those of the file all the same.
+    # Nothing matches; the header still has the columns of the file.
     assert run("read", file, "--where", "id = 1001", *keys).out.split() == ["id", "name", "open"]
     advice = run("advise", file, *keys)
     assert advice.code == 0, advice.err
@@ -74,17 +74,17 @@ def test_every_command_takes_the_provider(run: Run, file: str, provider: Callabl
     assert added.code == 0, added.err
     assert Path(file).read_bytes()[-4:] == b"PARE"
     filters = run("inspect", file, *keys, "--json").lines()
-    assert [(found["column"], found["row_group"]) for found in filters] == [
+    assert [(row["column"], row["row_group"]) for row in filters] == [
         (column, group) for group in range(4) for column in ("id", "name")
     ]
-    found = run("probe", file, "--column", "id", "--value", 1000, *keys, "--json")
-    assert (found.code, 1 <= json.loads(found.out)["maybe"] <= 4) == (0, True)
+    probe = run("probe", file, "--column", "id", "--value", 1000, *keys, "--json")
+    assert (probe.code, 1 <= json.loads(probe.out)["maybe"] <= 4) == (0, True)
     assert run("probe", file, "--column", "name", "--value", "nobody at all", *keys).code in (0, 3)
     assert json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)["kept"] == 0
     shrunk = run("shrink", file, "--fpp", "0.5", *keys)
     assert shrunk.code == 0, shrunk.err
     smaller = run("inspect", file, *keys, "--json").lines()
-    assert sum(found["bytes"] for found in smaller) < sum(found["bytes"] for found in filters)
+    assert sum(row["bytes"] for row in smaller) < sum(row["bytes"] for row in filters)
     assert run("read", file, "--where", "id < 100", *keys, "--json").out.count("\n") == sum(i < 100 for i in IDS)
 
 
@@ -140,7 +140,7 @@ def test_without_a_provider_the_error_says_what_to_do(run: Run, file: str) -> No
         assert result.code == 1
         assert "--key-provider" in " ".join(result.err.split())
     assert Path(file).read_bytes() == before
-    # A plan reads nothing: the file might hold the rows.
+    # A plan keeps a file that it cannot decrypt.
     plan = run("plan", file, "--where", "id = 1001", "--json")
     assert (plan.code, json.loads(plan.out)["kept"]) == (0, json.loads(plan.out)["total"])
     assert run("plan", file, "--where", "id = 1001", "--strict").code == 1

@@ -1,4 +1,4 @@
-"""Messages show both ends of names and literals that are very long, and what is wrong."""
+"""Error messages shorten very long names and literals, and keep both of their ends."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def test_short_texts_are_unchanged() -> None:
 
 
 def test_long_texts_keep_both_ends() -> None:
-    found = brief(LONG)
-    assert found.startswith("beginsxxx")
-    assert found.endswith("xxxends")
-    assert "(9,810 characters left out)" in found
-    assert len(found) < 240
+    text = brief(LONG)
+    assert text.startswith("beginsxxx")
+    assert text.endswith("xxxends")
+    assert "(9,810 characters left out)" in text
+    assert len(text) < 240
     assert len(quoted(LONG)) < 240
 
 

@@ -1,4 +1,4 @@
-"""The command line: what it prints, its exit codes, and that a user's mistake is one line."""
+"""The commands that read: what they print, their exit codes, and one-line errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ABSENT = next(i for i in range(1009) if i not in IDS)
 
 @pytest.fixture(scope="module")
 def users(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two days of 5 row groups, 100 rows each; ids scattered, every number from 0 to 1008 but nine."""
+    """Two files of five row groups with 100 rows each. The ids are scattered: all but nine from 0 to 1008."""
     root = tmp_path_factory.mktemp("users")
     names = [f"név-{i}" for i in IDS]
     money = pa.array([Decimal(i) / 4 for i in IDS], pa.decimal128(9, 2))
@@ -38,7 +38,7 @@ def test_plan_counts_add_up_and_name_the_evidence(run: Run, users: str) -> None:
     result = run("plan", users, "--where", f"id = {IDS[777]} AND day = '2026-03-02'", "--json")
     assert result.code == 0
     plan = json.loads(result.out)
-    # The first day is one file that is never opened, the second has five row groups.
+    # The file of the first day is not opened; the second one has five row groups.
     assert plan["total"] == len(plan["row_groups"]) == 6
     assert plan["skipped"]["partition"] == 1
     assert plan["skipped"]["bloom"] >= 1
@@ -155,11 +155,11 @@ def test_inspect_lists_every_filter(run: Run, users: str) -> None:
 def test_probe_takes_values_of_every_type_as_text(run: Run, users: str, column: str, value: str) -> None:
     result = run("probe", users, "--column", column, "--value", value, "--json")
     assert result.code == 0, result
-    found = json.loads(result.out)
-    maybe = [(Path(g["path"]).parent.name, g["row_group"]) for g in found["row_groups"] if g["verdict"] == "maybe"]
+    answer = json.loads(result.out)
+    maybe = [(Path(g["path"]).parent.name, g["row_group"]) for g in answer["row_groups"] if g["verdict"] == "maybe"]
     assert ("day=2026-03-02", 0) in maybe
-    assert found["maybe"] + found["absent"] == 10
-    assert found["absent"] >= 5
+    assert answer["maybe"] + answer["absent"] == 10
+    assert answer["absent"] >= 5
 
 
 def test_probe_takes_bytes_as_hexadecimal(run: Run, users: str) -> None:
@@ -174,7 +174,7 @@ def test_probe_of_an_absent_value_is_exit_code_3(run: Run, users: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["plan", "{users}/nowhere"], "nowhere"),
         (["plan", "{users}", "--where", "idd = 1"], "did you mean 'id'"),
@@ -189,7 +189,7 @@ def test_probe_of_an_absent_value_is_exit_code_3(run: Run, users: str) -> None:
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_1(
-    run: Run, users: str, tmp_path: Path, arguments: list[str], said: str
+    run: Run, users: str, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     text, empty = tmp_path / "text.parquet", tmp_path / "empty"
     text.write_text("this is not a Parquet file, however long it may be")
@@ -199,7 +199,7 @@ def test_a_mistake_is_one_line_and_exit_code_1(
     assert result.out == ""
     assert result.err.startswith("error: ")
     assert result.err.count("\n") == 1
-    assert said in result.err
+    assert message in result.err
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where an installation in `tmp_path` has its jar, if it has one."""
+    """The path of the jar in an installation in `tmp_path`. It does not exist yet."""
     monkeypatch.setattr(session, "__file__", str(tmp_path / "jar" / "session.py"))
     (tmp_path / "jars").mkdir()
     return tmp_path / "jars" / "bloomparquet.jar"
@@ -229,8 +229,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_jar_prints_the_path_and_nothing_else(run: Run, installed: Path) -> None:
     installed.write_bytes(b"PK")
     assert run("jar") == Result(0, f"{installed}\n", "")
-    (found,) = run("jar", "--json").lines()
-    assert found == {"jar": str(installed), "spark": ["4.1", "4.2", "4.3"]}
+    (line,) = run("jar", "--json").lines()
+    assert line == {"jar": str(installed), "spark": ["4.1", "4.2", "4.3"]}
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])

@@ -1,4 +1,4 @@
-"""The commands that change files: what they print and write, their exit codes, and that no file is ever harmed."""
+"""The commands that change files: what they print and write, their exit codes, and that files stay whole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS, FILES, GROUPS = 6000, 4, 2
 
 @pytest.fixture
 def events(tmp_path: Path) -> Path:
-    """Four files of two row groups, in directories with spaces; no filter anywhere."""
+    """Four files of two row groups without filters, in directories with spaces."""
     for i in range(FILES):
         scattered = [(j * 7919 + i * 104729) % 1_000_003 for j in range(ROWS)]
         table = pa.table({
@@ -45,13 +45,13 @@ def contents(root: Path) -> dict[str, bytes]:
 
 
 def filtered(root: Path) -> dict[str, int]:
-    """How many filters each column has."""
+    """The number of filters of each column."""
     columns = bp.inspect(str(root))["column"].to_pylist()
     return {column: columns.count(column) for column in columns}
 
 
 def cells(text: str, first: str) -> list[str]:
-    """The line that begins with `first`, split where there are two spaces or more."""
+    """The line that begins with `first`, split at two or more spaces."""
     (line,) = [line for line in text.splitlines() if line.split("  ")[0].strip() == first]
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
@@ -104,7 +104,7 @@ def test_a_second_run_changes_nothing(run: Run, events: Path) -> None:
     done = contents(events)
     assert run("add", events, "--columns", "id").out == "Nothing to do in 4 of 4 files.\n"
     assert contents(events) == done
-    # What is there is kept, also where other filters are made beside it.
+    # Existing filters are kept when others are added.
     run("add", events, "--columns", "id,st.x", "--fpp", "0.2")
     assert filtered(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}
     (fpp,) = {row["estimated_fpp"] > 0.02 for row in bp.inspect(str(events)).to_pylist() if row["column"] == "id"}
@@ -114,9 +114,9 @@ def test_a_second_run_changes_nothing(run: Run, events: Path) -> None:
 def test_replace_rebuilds_filters(run: Run, events: Path) -> None:
     run("add", events, "--columns", "id", "--fpp", "0.3")
     assert run("add", events, "--columns", "id", "--fpp", "0.001", "--replace").code == 0
-    found = bp.inspect(str(events)).to_pylist()
-    assert len(found) == FILES * GROUPS
-    assert all(row["estimated_fpp"] <= 0.00125 for row in found)
+    filters = bp.inspect(str(events)).to_pylist()
+    assert len(filters) == FILES * GROUPS
+    assert all(row["estimated_fpp"] <= 0.00125 for row in filters)
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,12 @@ def test_a_dry_run_reports_a_run_and_changes_no_byte(run: Run, events: Path, com
         run("add", events, "--columns", "id")
     before = contents(events)
     text = run(command, events, *arguments, "--dry-run")
-    said = run(command, events, *arguments, "--dry-run", "--json").lines()
+    dry = run(command, events, *arguments, "--dry-run", "--json").lines()
     assert contents(events) == before
     assert says in text.out
     assert "Would be" in text.out
-    assert run(command, events, *arguments, "--json").lines() == said
-    assert sum(line["bytes_after"] for line in said) == sum(len(data) for data in contents(events).values())
+    assert run(command, events, *arguments, "--json").lines() == dry
+    assert sum(line["bytes_after"] for line in dry) == sum(len(data) for data in contents(events).values())
 
 
 def test_output_does_not_change_the_source(run: Run, events: Path, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_sizes_are_written_as_spark_writes_them(run: Run, events: Path, text: st
 
 def test_shrink_folds_and_drops(run: Run, events: Path) -> None:
     run("add", events, "--columns", "id", "--fpp", "0.0001")
-    run("add", events, "--columns", "st.x", "--max-bytes", "32")  # these let everything through
+    run("add", events, "--columns", "st.x", "--max-bytes", "32")  # these filters are full
     before = sum(bp.inspect(str(events))["bytes"].to_pylist())
     table = bp.read_table(str(events))
     result = run("shrink", events, "--fpp", "0.1")
@@ -236,7 +236,7 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["add", "{events}", "--columns", "idd"], "did you mean 'id'"),
         (["add", "{events}", "--columns", "st"], "st is a group"),
@@ -246,18 +246,18 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
         (["shrink", "memory://no/such/thing"], "no/such/thing"),
     ],
 )
-def test_a_mistake_is_one_line_and_changes_nothing(run: Run, events: Path, arguments: list[str], said: str) -> None:
+def test_a_mistake_is_one_line_and_changes_nothing(run: Run, events: Path, arguments: list[str], message: str) -> None:
     before = contents(events)
     result = run(*(argument.format(events=events) for argument in arguments))
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("error: ")
     assert result.err.count("\n") == 1
-    assert said in result.err
+    assert message in result.err
     assert contents(events) == before
 
 
 def in_terminal(command: list[str]) -> tuple[str, str]:
-    """What a command writes to stdout, and to a stderr that is a terminal."""
+    """The output of a command on stdout, and on a stderr that is a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"})
     os.close(theirs)
@@ -268,7 +268,7 @@ def in_terminal(command: list[str]) -> tuple[str, str]:
         for stream in select.select(list(streams), [], [])[0]:
             try:
                 data = os.read(stream, 65536)
-            except OSError:  # how a terminal ends
+            except OSError:  # the end of a terminal
                 data = b""
             if not data:
                 streams.discard(stream)
@@ -310,7 +310,7 @@ def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> N
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while not (tmp_path / "started").exists():
         assert process.poll() is None
-    time.sleep(0.3)  # until the threads are under way, and the main one waits for them
+    time.sleep(0.3)  # until the threads run and the main thread waits for them
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
@@ -354,9 +354,9 @@ def test_add_reports_filters_that_are_never_used(run: Run, tmp_path: Path) -> No
     path = files.write(tmp_path / "t.parquet", table)
     result = run("add", path, "--columns", "id,l.list.element")
     assert result.code == 0
-    told = " ".join(result.out.split())
-    assert "never used: l.list.element, which is inside a list or map, whose elements no lookup tests." in told
-    assert told.count("never used") == 1
+    text = " ".join(result.out.split())
+    assert "never used: l.list.element, which is inside a list or map, whose elements no lookup tests." in text
+    assert text.count("never used") == 1
     result = run("add", path, "--columns", "id,l.list.element", "--replace", "--fpp", "0.2", "--json")
     assert [bool(column["unused"]) for column in result.lines()[0]["columns"]] == [False, True]
     assert result.err == ""

@@ -1,4 +1,4 @@
-"""A file that changes after it was listed: the rows of one version, or an error that says so; never fewer rows."""
+"""A file that changes after it was listed gives the rows of one version, or an error. It never gives fewer rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def as_rows(tables: Any) -> list[Row]:
 
 
 def changing_when_planned(monkeypatch: pytest.MonkeyPatch, path: Path, kind: str, units: tuple[int, ...]) -> None:
-    """Let the file change once, behind the plan of a scan."""
+    """Change the file once, after the plan of a scan."""
 
     def plan(*args: Any, **options: Any) -> bp.ScanPlan:
         made = planner.plan_dataset(*args, **options)
@@ -86,7 +86,7 @@ def test_change_before_a_read_without_predicate(
 def test_change_of_a_skipped_file_after_the_plan(
     path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A scan plans and reads at once: its rows are those of the plan."""
+    """A scan that planned before the change has the rows of its plan."""
     changes.write(path, SKIPPED, "a")
     changing_when_planned(monkeypatch, path, kind, SKIPPED)
     assert read(reader, path.parent) == []
@@ -107,7 +107,7 @@ def test_change_during_a_read(path: Path, kind: str) -> None:
 @pytest.mark.parametrize("first", [KEPT, SKIPPED], ids=["kept", "skipped"])
 @pytest.mark.parametrize("kind", CHANGES)
 def test_change_between_two_scans(path: Path, kind: str, first: tuple[int, ...], stored: bool, disk: Path) -> None:
-    """Nothing that was cached of the old version, in memory or on disk, is believed of the new one."""
+    """No cache, in memory or on disk, uses the old version for the new one."""
     changes.write(path, first, "a")
     for reader in READERS:
         assert read(reader, path.parent) == changes.matching(first, "a")
@@ -131,7 +131,7 @@ def test_change_after_the_data_set_was_listed(path: Path, kind: str) -> None:
 
 
 def test_change_while_evidence_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Statistics and filters of two versions, read by one plan, exclude nothing."""
+    """If a plan read statistics and filters of two versions, it skips nothing."""
     changes.write(path, SKIPPED, "a")
     listed = bp.Dataset.open(path)
     changes.change(path, "same size and time", SKIPPED)

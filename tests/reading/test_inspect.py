@@ -1,4 +1,4 @@
-"""Filters looked at, and asked alone."""
+"""`inspect` and `probe` of Parquet files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ABSENT = ["b", "c", "d", "Hello_Not_Exists", "NOT_EXISTS"]
 
 @pytest.fixture
 def golden(parquet_testing_dir: Path) -> str:
-    """One row group of 14 strings by parquet-java, filter at 192, its length not in the footer."""
+    """One row group of 14 strings by parquet-java, with a filter at byte 192 whose length is not in the footer."""
     return str(parquet_testing_dir / "data_index_bloom_encoding_stats.parquet")
 
 
@@ -68,12 +68,12 @@ def test_inspect_has_one_row_for_each_filter(tmp_path: Path) -> None:
     )
     for i in range(2):
         write(tmp_path / f"{i}.parquet", table, ["a", "st.x"], rows_per_group=50)
-    found = bp.inspect(tmp_path)
-    assert found.num_rows == 8
-    assert set(found.column("column").to_pylist()) == {"a", "st.x"}
-    places = list(zip(found.column("file").to_pylist(), found.column("row_group").to_pylist(), strict=True))
-    assert places == sorted(places)
-    for row in found.to_pylist():
+    filters = bp.inspect(tmp_path)
+    assert filters.num_rows == 8
+    assert set(filters.column("column").to_pylist()) == {"a", "st.x"}
+    order = list(zip(filters.column("file").to_pylist(), filters.column("row_group").to_pylist(), strict=True))
+    assert order == sorted(order)
+    for row in filters.to_pylist():
         metadata = pq.read_metadata(row["file"]).row_group(row["row_group"])
         chunk = next(
             metadata.column(i)
@@ -145,6 +145,6 @@ def test_a_probe_reads_blocks_and_not_bitsets(tmp_path: Path, monkeypatch: pytes
     path = write_groups(tmp_path / "x.parquet", [{"x": list(range(i, 4000, 4))} for i in range(4)], ["x"])
     graft_filters(path, 1 << 20)
     reads = watch_reads(monkeypatch)
-    verdicts = [found.verdict for found in bp.probe(path, column="x", value=3)]
+    verdicts = [answer.verdict for answer in bp.probe(path, column="x", value=3)]
     assert verdicts[3] is bp.Verdict.MIGHT_MATCH
     assert sum(size for _, size in reads.of(path)) < 100_000  # of 4 MiB of filters

@@ -1,4 +1,4 @@
-"""Filters of ORC files looked at, and asked alone."""
+"""`inspect` and `probe` of ORC files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CATALYST = "spark.sql.catalyst.type"
 
 
 def write(path: Path, table: pa.Table, **options: Any) -> str:
-    """Stripes of 300 rows, row groups of 100, and a filter for every column, nested ones too."""
+    """A file with stripes of 300 rows, row groups of 100, and filters on every column, nested ones too."""
     given = {"bloom_filter_columns": list(range(1, 40)), "bloom_filter_fpp": 0.001, "row_index_stride": STRIDE}
     orc.write_table(table, path, stripe_size=1, batch_size=STRIPE, **{**given, **options})
     return str(path)
@@ -56,25 +56,25 @@ def maybe(path: str | Path, value: Any, column: str = "c0", timezone: str = "UTC
 
 
 def index(*groups: Hashes) -> bytes:
-    """A stream of filters that hold these hashes."""
-    found = messages.BloomFilterIndex()
+    """A stream with one filter for each of `groups`."""
+    stream = messages.BloomFilterIndex()
     for hashes in groups:
         bloom = OrcBloomFilter.for_ndv(1000, 1e-9)
         bloom.insert(hashes)
-        found.bloom_filter.append(bloom_message(bloom))
-    return bytes(found.SerializeToString())
+        stream.bloom_filter.append(bloom_message(bloom))
+    return bytes(stream.SerializeToString())
 
 
 def java(path: Path, kind: int, *groups: Hashes, zone: str = "UTC", **attributes: Any) -> Path:
-    """A file as ORC Java has them, of one column and a row group for each of `groups`."""
+    """A file as ORC Java writes it, with one column, and a row group for each of `groups`."""
 
     def footer(message: Any) -> None:
-        found = message.types[1]
+        column_type = message.types[1]
         for key, value in attributes.items():
             if key == "spark":
-                found.attributes.add(key=CATALYST.encode(), value=value.encode())
+                column_type.attributes.add(key=CATALYST.encode(), value=value.encode())
             else:
-                setattr(found, key, value)
+                setattr(column_type, key, value)
 
     def stripe_footer(message: Any) -> None:
         message.writer_timezone = zone.encode()
@@ -181,11 +181,11 @@ def test_a_row_group_of_nulls_matches_no_value(tmp_path: Path) -> None:
 def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
     table = pa.table({"x": [1.0], "i": [1], "s": ["a"], "t": [dt.datetime(2024, 1, 1)], "b": [True], "d": [Decimal(1)]})
     path = write(tmp_path / "f", table.append_column("day", pa.array([1], pa.date32())))
-    for column, value, told in [
+    for column, value, message in [
         ("x", None, "NULL"), ("x", np.datetime64("NaT"), "NULL"), ("x", "text", "x"), ("i", "1", "i"), ("s", 1, "s"),
         ("s", b"a", "s"), ("b", 1, "b"), ("xx", 1, "xx"), ("day", 5, "day"), ("t", "soon", "expected a timestamp"),
     ]:  # fmt: skip
-        with pytest.raises(bp.PlanError, match=told):
+        with pytest.raises(bp.PlanError, match=message):
             bp.probe(path, column=column, value=value)
     for column, value in [
         ("x", float("nan")), ("i", float("nan")), ("i", 2.0**60), ("i", Decimal("1.00000000000000000000000001")),
@@ -252,8 +252,8 @@ def test_timestamps_match_as_local_time_and_as_instants(tmp_path: Path) -> None:
 
 def test_each_stripe_has_its_own_writer_time_zone(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_zones(*arguments: Any) -> list[Any]:
-        found: list[Any] = read_stripes(*arguments)
-        return [replace(each, writer_timezone=f"Etc/GMT-{9 + i}") for i, each in enumerate(found)]
+        stripes: list[Any] = read_stripes(*arguments)
+        return [replace(stripe, writer_timezone=f"Etc/GMT-{9 + i}") for i, stripe in enumerate(stripes)]
 
     monkeypatch.setattr("bloomparquet.orc.stripe_indexes.read_stripes", in_zones)
     for stripe in range(5):

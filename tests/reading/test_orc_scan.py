@@ -1,5 +1,4 @@
-"""The rows of ORC files: exactly those that match, against pyarrow's own data sets and against an unpruned read; and
-plans over ORC on the command line, which are of stripes."""
+"""`read_table` of ORC files returns exactly the matching rows, as pyarrow does; and the commands `plan` and `read`."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ def events(day: int) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """4 files in 4 partitions, of several stripes with several row groups each."""
+    """Four files in four partitions, with several stripes, and several row groups in each."""
     folder = tmp_path_factory.mktemp("events")
     for day in range(1, 5):
         options: dict[str, Any] = {"stripe_size": 200_000, "batch_size": 1000, "row_index_stride": 1000}
@@ -69,13 +68,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def theirs(root: str, condition: Any, columns: list[str] | None = None) -> pa.Table:
+def by_pyarrow(root: str, condition: Any, columns: list[str] | None = None) -> pa.Table:
     partitioning = ds.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
     return ds.dataset(root, format="orc", partitioning=partitioning).to_table(filter=condition, columns=columns)
 
 
 def an_id(root: str) -> int:
-    return theirs(root, None, ["id"]).column("id")[777].as_py()  # type: ignore[no-any-return]
+    return by_pyarrow(root, None, ["id"]).column("id")[777].as_py()  # type: ignore[no-any-return]
 
 
 def test_rows_equal_pyarrows(root: str) -> None:
@@ -98,11 +97,11 @@ def test_rows_equal_pyarrows(root: str) -> None:
         ("id = -5", field("id") == -5),
     ]  # fmt: skip
     for where, condition in cases:
-        expected = theirs(root, condition).sort_by([("day", "ascending")])
-        found = bp.read_table(root, where)
-        assert found.schema.equals(expected.schema), where
-        assert found.drop_columns("score").equals(expected.drop_columns("score").combine_chunks()), where
-        assert repr(found.column("score").to_pylist()) == repr(expected.column("score").to_pylist()), where
+        expected = by_pyarrow(root, condition).sort_by([("day", "ascending")])
+        result = bp.read_table(root, where)
+        assert result.schema.equals(expected.schema), where
+        assert result.drop_columns("score").equals(expected.drop_columns("score").combine_chunks()), where
+        assert repr(result.column("score").to_pylist()) == repr(expected.column("score").to_pylist()), where
         some = bp.read_table(root, where, columns=["day", "id"])
         assert some.to_pydict() == {name: expected[name].to_pylist() for name in ("day", "id")}, where
 
@@ -127,15 +126,15 @@ def test_a_lookup_reads_only_kept_stripes(root: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("columns", [None, ["id"], ["day"], ["amount", "day", "id"], ["place", "tags"], []], ids=str)
 def test_the_schema_does_not_depend_on_what_matches(where: str | None, columns: list[str] | None, root: str) -> None:
     everything = bp.read_table(root, "FALSE").schema
-    found = bp.read_table(root, where, columns=columns)
+    result = bp.read_table(root, where, columns=columns)
     expected = everything if columns is None else pa.schema([everything.field(name) for name in columns])
-    assert found.schema.equals(expected)
+    assert result.schema.equals(expected)
     batches = list(bp.scan_batches(root, where, columns=columns))
-    assert sum(batch.num_rows for batch in batches) == found.num_rows
-    assert all(batch.schema.equals(found.schema) for batch in batches)
-    assert found.num_rows == bp.read_table(root, where, columns=["id"]).num_rows
-    assert found.num_rows == (
-        4 * ROWS if where is None else theirs(root, field("id") < 50000).num_rows if "50" in where else 0
+    assert sum(batch.num_rows for batch in batches) == result.num_rows
+    assert all(batch.schema.equals(result.schema) for batch in batches)
+    assert result.num_rows == bp.read_table(root, where, columns=["id"]).num_rows
+    assert result.num_rows == (
+        4 * ROWS if where is None else by_pyarrow(root, field("id") < 50000).num_rows if "50" in where else 0
     )
 
 
@@ -143,10 +142,10 @@ def test_files_by_other_writers_are_read(orc_examples_dir: Path) -> None:
     over1k = orc_examples_dir / "over1k_bloom.orc"
     with gzip.open(orc_examples_dir / "over1k_bloom.jsn.gz", "rt") as lines:
         expected = [json.loads(line) for line in lines]
-    found = bp.read_table(over1k)
-    assert found.num_rows == len(expected)
+    result = bp.read_table(over1k)
+    assert result.num_rows == len(expected)
     for name in ("_col0", "_col3", "_col7"):
-        assert found[name].to_pylist() == [row[name] for row in expected]
+        assert result[name].to_pylist() == [row[name] for row in expected]
     row = expected[123]
     where = f"_col3 = {row['_col3']} AND _col7 = '{row['_col7']}'"
     matching = [other for other in expected if (other["_col3"], other["_col7"]) == (row["_col3"], row["_col7"])]
@@ -164,8 +163,8 @@ def test_names_with_dots_or_another_case_are_read(tmp_path: Path) -> None:
     assert bp.read_table(path, "`a.b` = 2", columns=["a.b", "a"]).to_pydict() == {"a.b": [2], "a": [{"b": 4}]}
     assert bp.read_table(path, bp.Eq(("a", "b"), 3), columns=["a.b"]).to_pydict() == {"a.b": [1]}
     assert bp.read_table(path, bp.Eq("a.b", 1), columns=["a"]).to_pydict() == {"a": [{"b": 3}]}
-    found = bp.read_table(path, "userid = 'y'", columns=["UserId"], case_sensitive=False)
-    assert found.to_pydict() == {"UserId": ["y"]}
+    result = bp.read_table(path, "userid = 'y'", columns=["UserId"], case_sensitive=False)
+    assert result.to_pydict() == {"UserId": ["y"]}
     with pytest.raises(bp.PlanError, match="did you mean 'UserId'"):
         bp.read_table(path, columns=["userid"])
 
@@ -183,8 +182,8 @@ def test_ambiguous_names_are_errors(tmp_path: Path) -> None:
 def test_differing_schemas_are_merged_without_loss(tmp_path: Path) -> None:
     write(tmp_path / "1.orc", {"id": [1], "x": pa.array([1], pa.int64()), "l": pa.array([[1]], pa.list_(pa.int64()))})
     write(tmp_path / "2.orc", {"x": pa.array([2], pa.int32()), "new": ["n"], "l": pa.array([[2]], pa.list_(pa.int8()))})
-    found = bp.read_table(tmp_path)
-    assert found.to_pydict() == {"id": [1, None], "x": [1, 2], "l": [[1], [2]]}
+    result = bp.read_table(tmp_path)
+    assert result.to_pydict() == {"id": [1, None], "x": [1, 2], "l": [[1], [2]]}
     assert bp.read_table(tmp_path, "x = 2").to_pydict() == {"id": [None], "x": [2], "l": [[2]]}
     assert bp.read_table(tmp_path, "id IS NULL")["x"].to_pylist() == [2]
     assert bp.read_table(tmp_path, "new = 'n'").to_pydict() == {"id": [None], "x": [2], "l": [[2]]}
@@ -322,7 +321,7 @@ def test_skip_corrupt_skips_damaged_files(tmp_path: Path) -> None:
 
 
 def test_a_file_replaced_during_a_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By one of as many stripes and rows, with the row that is looked for in a stripe that was not kept."""
+    """The new file has as many stripes and rows, with the matching row in a stripe that the plan skips."""
     options = {"stripe_size": 20_000, "batch_size": 1000, "row_index_stride": 1000}
     numbers = np.random.default_rng(5).integers(0, 10**9, 10_000)
     numbers[0], numbers[-1] = -7, 0
@@ -331,9 +330,9 @@ def test_a_file_replaced_during_a_read_is_an_error(tmp_path: Path, monkeypatch: 
     read_stripe = orc.ORCFile.read_stripe
 
     def replaced(file: orc.ORCFile, number: int, columns: Any = None) -> pa.RecordBatch:
-        found = read_stripe(file, number, columns)
+        result = read_stripe(file, number, columns)
         write(tmp_path / "x.orc", {"x": numbers[::-1]}, ["x"], **options)
-        return found
+        return result
 
     monkeypatch.setattr(orc.ORCFile, "read_stripe", replaced)
     with pytest.raises(bp.FormatError, match=r"x\.orc: the file changed since it was listed"):
@@ -361,12 +360,12 @@ def test_a_plan_report_counts_stripes_and_row_groups(root: str) -> None:
 
 def test_plan_json_names_the_unit(run: Run, root: str) -> None:
     one = an_id(root)
-    found = json.loads(run("plan", root, "--where", f"id = {one}", "--json").out)
+    result = json.loads(run("plan", root, "--where", f"id = {one}", "--json").out)
     plan = bp.plan(root, f"id = {one}")
     assert plan.inside is not None
-    assert (found["unit"], found["total"], found["kept"]) == ("stripe", plan.total, plan.kept)
-    assert len(found["row_groups"]) == plan.total
-    inside = found["inside"]
+    assert (result["unit"], result["total"], result["kept"]) == ("stripe", plan.total, plan.kept)
+    assert len(result["row_groups"]) == plan.total
+    inside = result["inside"]
     assert inside["total"] == inside["kept"] + sum(inside["skipped"].values()) == plan.inside.total
     assert inside["kept"] == plan.inside.kept
 
@@ -374,7 +373,7 @@ def test_plan_json_names_the_unit(run: Run, root: str) -> None:
 def test_the_read_command_prints_matching_rows(run: Run, root: str) -> None:
     one = an_id(root)
     rows = run("read", root, "--where", f"id = {one}", "--columns", "id,name,day", "--json").out.splitlines()
-    expected = theirs(root, field("id") == one, ["id", "name", "day"]).to_pylist()
+    expected = by_pyarrow(root, field("id") == one, ["id", "name", "day"]).to_pylist()
     assert sorted(map(json.loads, rows), key=str) == sorted(({**r, "day": str(r["day"])} for r in expected), key=str)
     empty = run("read", root, "--where", "id = -1", "--columns", "id,day")
     assert empty.out.split() == ["id", "day"]

@@ -1,4 +1,4 @@
-"""The rows: exactly those that match, against pyarrow's own data sets and against an unpruned read."""
+"""`read_table` and `scan_batches` of Parquet files return exactly the matching rows, as pyarrow does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UTC = dt.timezone.utc
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """12 files in 4 partitions, 5 row groups each."""
+    """Twelve files in four partitions, with five row groups each."""
     rng = np.random.default_rng(11)
     root = tmp_path_factory.mktemp("events")
     for day in range(1, 5):
@@ -55,13 +55,13 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(root)
 
 
-def theirs(root: str, condition: Any, columns: list[str] | None = None) -> pa.Table:
+def by_pyarrow(root: str, condition: Any, columns: list[str] | None = None) -> pa.Table:
     partitioning = ds.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
     return ds.dataset(root, partitioning=partitioning).to_table(filter=condition, columns=columns)
 
 
 def an_id(root: str) -> int:
-    return theirs(root, None, ["id"]).column("id")[777].as_py()  # type: ignore[no-any-return]
+    return by_pyarrow(root, None, ["id"]).column("id")[777].as_py()  # type: ignore[no-any-return]
 
 
 def test_rows_equal_pyarrows(events: str) -> None:
@@ -86,18 +86,18 @@ def test_rows_equal_pyarrows(events: str) -> None:
         ("id = -5", field("id") == -5),
     ]
     for where, condition in cases:
-        expected = theirs(events, condition)
-        found = bp.read_table(events, where)
+        expected = by_pyarrow(events, condition)
+        result = bp.read_table(events, where)
         assert (
-            found.select(expected.schema.names)
+            result.select(expected.schema.names)
             .cast(expected.schema)
             .drop_columns("score")
             .equals(expected.drop_columns("score"))
         ), where
-        assert repr(found.column("score").to_pylist()) == repr(expected.column("score").to_pylist()), where
+        assert repr(result.column("score").to_pylist()) == repr(expected.column("score").to_pylist()), where
         assert (
             bp.read_table(events, where, columns=["day", "id"]).to_pydict()
-            == theirs(events, condition, ["day", "id"]).to_pydict()
+            == by_pyarrow(events, condition, ["day", "id"]).to_pydict()
         ), where
 
 
@@ -130,14 +130,14 @@ def test_a_lookup_keeps_few_row_groups(events: str) -> None:
 @pytest.mark.parametrize("columns", [None, ["id"], ["day"], ["amount", "day", "id"], ["place", "tags"], []], ids=str)
 def test_the_schema_does_not_depend_on_what_matches(where: str | None, columns: list[str] | None, events: str) -> None:
     everything = bp.read_table(events)
-    found = bp.read_table(events, where, columns=columns)
-    assert found.schema.equals(
+    result = bp.read_table(events, where, columns=columns)
+    assert result.schema.equals(
         everything.schema if columns is None else pa.schema([everything.schema.field(name) for name in columns])
     )
-    assert found.num_rows == bp.read_table(events, where, columns=["id"]).num_rows
+    assert result.num_rows == bp.read_table(events, where, columns=["id"]).num_rows
     batches = list(bp.scan_batches(events, where, columns=columns))
-    assert sum(batch.num_rows for batch in batches) == found.num_rows
-    assert all(batch.schema.equals(found.schema) for batch in batches)
+    assert sum(batch.num_rows for batch in batches) == result.num_rows
+    assert all(batch.schema.equals(result.schema) for batch in batches)
 
 
 def test_no_columns_still_count_rows(events: str) -> None:
@@ -170,7 +170,7 @@ def test_rows_come_in_the_order_of_files(tmp_path: Path) -> None:
     ]
 
 
-# --- columns that need care
+# --- names and types
 
 
 def test_a_column_with_a_dot_is_read_and_filtered(tmp_path: Path) -> None:
@@ -205,9 +205,9 @@ def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
         ["x"],
         use_deprecated_int96_timestamps=True,
     )
-    found = bp.read_table(path, bp.Eq("x", moment.replace(tzinfo=UTC)))
-    assert found.schema.field("x").type == pa.timestamp("us", "UTC")
-    assert found.column("x").to_pylist() == [moment.replace(tzinfo=UTC)]
+    result = bp.read_table(path, bp.Eq("x", moment.replace(tzinfo=UTC)))
+    assert result.schema.field("x").type == pa.timestamp("us", "UTC")
+    assert result.column("x").to_pylist() == [moment.replace(tzinfo=UTC)]
     assert bp.read_table(path, "x > TIMESTAMP '2024-05-17 12:00:00'", timezone="Europe/Berlin").num_rows == 0
     assert bp.read_table(path, "x = TIMESTAMP '2024-05-17 12:00:00'", timezone="Europe/Berlin").num_rows == 1
     spark = str(parquet_testing_dir / "int96_from_spark.parquet")
@@ -238,19 +238,19 @@ def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
 def test_arrow_types_are_filtered(array: pa.Array, value: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": array})
     try:
-        found = bp.read_table(path, bp.Eq("x", value))
+        result = bp.read_table(path, bp.Eq("x", value))
     except bp.PlanError:
         assert pa.types.is_duration(array.type), "a duration has no literal"
         return
-    assert found.num_rows == 1
+    assert result.num_rows == 1
     assert bp.read_table(path, bp.IsNull("x")).num_rows == array.null_count
     assert bp.read_table(path, bp.NotEq("x", value)).num_rows == len(array) - array.null_count - 1
 
 
 def test_partition_columns_are_typed_and_last(events: str) -> None:
-    found = bp.read_table(events, "id < 1000")
-    assert found.schema.names[-1] == "day"
-    assert found.schema.field("day").type == pa.date32()
+    result = bp.read_table(events, "id < 1000")
+    assert result.schema.names[-1] == "day"
+    assert result.schema.field("day").type == pa.date32()
 
 
 def test_a_partition_column_alone_has_all_rows(tmp_path: Path) -> None:
@@ -301,8 +301,8 @@ def test_a_partition_column_wins_over_one_in_the_file(tmp_path: Path) -> None:
     for day in (1, 2):
         (tmp_path / f"day={day}").mkdir()
         pq.write_table(pa.table({"x": [day], "Day": [day + 4]}), tmp_path / f"day={day}" / "x.parquet")
-    found = bp.read_table(tmp_path, "Day = 1", case_sensitive=False)
-    assert found.to_pydict() == {"x": [1], "day": [1]}
+    result = bp.read_table(tmp_path, "Day = 1", case_sensitive=False)
+    assert result.to_pydict() == {"x": [1], "day": [1]}
 
 
 def test_a_uuid_is_found_by_text_without_an_arrow_schema(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whatever is altered in the pages of an encrypted file, or moved between them, is an error that says where."""
+"""Pages of an encrypted file that were altered or moved are an error that names the file and the place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def secret(tmp_path: Path) -> Secret:
 
 
 def twins(secret: Secret, name: str, seed: int = 1) -> Path:
-    """A file of two columns and row groups, of which all chunks have the same size."""
+    """A file with two columns and two row groups, whose column chunks are all equally long."""
     random = np.random.default_rng(seed)
     table = pa.table({"a": random.integers(0, 2**62, 40), "b": random.integers(0, 2**62, 40)})
     options: dict[str, Any] = {
@@ -57,16 +57,16 @@ def test_a_moved_chunk_is_an_error(secret: Secret) -> None:
     extents, theirs = chunk_extents(path, keys), chunk_extents(other, keys)
     whole, others = path.read_bytes(), other.read_bytes()
     assert len({end - start for start, end in (*extents.values(), *theirs.values())}) == 1
-    found: list[tuple[bytes, tuple[int, str] | None]]
-    found = [(whole[start:end], place) for place, (start, end) in extents.items()]
-    found += [(others[start:end], None) for start, end in theirs.values()]
-    for place, (start, end) in extents.items():
-        for data, source in found:
-            if source == place:
+    candidates: list[tuple[bytes, tuple[int, str] | None]]
+    candidates = [(whole[start:end], chunk) for chunk, (start, end) in extents.items()]
+    candidates += [(others[start:end], None) for start, end in theirs.values()]
+    for chunk, (start, end) in extents.items():
+        for data, source in candidates:
+            if source == chunk:
                 continue
             path.write_bytes(whole[:start] + data + whole[end:])
-            with pytest.raises(bp.EncryptionError, match=f"row group {place[0]}, column {place[1]}: .*moved here"):
-                bp.read_table(path, columns=[place[1]], keys=keys)
+            with pytest.raises(bp.EncryptionError, match=f"row group {chunk[0]}, column {chunk[1]}: .*moved here"):
+                bp.read_table(path, columns=[chunk[1]], keys=keys)
     path.write_bytes(whole)
     assert bp.read_table(path, keys=keys).num_rows == 40
 
@@ -93,7 +93,7 @@ def test_exchanged_pages_are_an_error(secret: Secret) -> None:
 
 
 def test_a_removed_dictionary_is_an_error(secret: Secret) -> None:
-    """Of the column's own pages nothing is altered, and the first one is where the chunk begins."""
+    """The data page is not altered, but it is where the dictionary page was."""
     secret.write_uniform(pa.table({"a": ["x", "y"] * 50}), compression="none")
     keys = bp.Keys(FOOTER_KEY)
     ((start, end),) = chunk_extents(secret.path, keys).values()
@@ -105,7 +105,7 @@ def test_a_removed_dictionary_is_an_error(secret: Secret) -> None:
 
 
 def test_unreadable_metadata_is_an_error_naming_the_file(secret: Secret) -> None:
-    """In a footer in plain text, which only the footer key could verify."""
+    """The footer is in plain text, and only the footer key could verify it."""
     secret.write(TABLE, COLUMNS, plaintext_footer=True)
     path = str(secret.path)
     metadata = decode(read_footer(path))
@@ -117,7 +117,7 @@ def test_unreadable_metadata_is_an_error_naming_the_file(secret: Secret) -> None
 
 
 def split_pages(chunk: bytes) -> Iterator[bytes]:
-    """Each with its header."""
+    """The pages of a chunk, with their headers."""
     position = 0
     while position < len(chunk):
         start = position

@@ -1,4 +1,4 @@
-"""What is advised of filters and files as they are found: too large, too small, empty, damaged, of several kinds."""
+"""`advise` for files with unusual filters: too large, too small, empty, damaged, encrypted, of several types."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_an_unusable_filter_is_replaced_by_the_values(tmp_path: Path) -> None:
         path = write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}, ["x"])
         patch(path, filter_offset(path)[0], b"\xff" * 8)
     row = only(tmp_path)
-    assert row["ndv_per_row_group"] == pytest.approx(4000, rel=0.01)  # by the values
+    assert row["ndv_per_row_group"] == pytest.approx(4000, rel=0.01)  # from the values
     assert row["filters"] == 4
 
 
@@ -101,11 +101,11 @@ def test_a_damaged_page_in_the_sample_is_a_reason(tmp_path: Path) -> None:
         columns = {name: np.random.default_rng(i).integers(0, 10**9, 4000) for name in ("x", "y")}
         path = write(tmp_path / f"{i}.parquet", columns, use_dictionary=False, compression="none")
         patch(path, pq.read_metadata(path).row_group(0).column(0).data_page_offset, b"\xff" * 16)
-    found = by_column(advise(tmp_path))
-    assert found["x"]["advice"] == "none"
-    assert "could not be read" in found["x"]["reason"]
-    assert "column x" in found["x"]["reason"]
-    assert found["y"]["advice"] == "add"
+    advised = by_column(advise(tmp_path))
+    assert advised["x"]["advice"] == "none"
+    assert "could not be read" in advised["x"]["reason"]
+    assert "column x" in advised["x"]["reason"]
+    assert advised["y"]["advice"] == "add"
 
 
 def test_storage_errors_are_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,10 +126,10 @@ def test_files_with_different_schemas_are_one_table(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"x": draws[1]}, rows_per_group=1000)
     write(tmp_path / "2.parquet", {"x": draws[2], "new": [str(value) for value in draws[2]]}, rows_per_group=1000)
     write(tmp_path / "3.parquet", {"new": [str(value) for value in draws[3]]}, rows_per_group=1000)
-    found = by_column(advise(tmp_path))
-    assert {name: row["row_groups"] for name, row in found.items()} == {"x": 12, "old": 4, "new": 8}
-    assert found["x"]["type"] == "INT32, INT64"
-    assert {row["advice"] for row in found.values()} == {"add"}
+    advised = by_column(advise(tmp_path))
+    assert {name: row["row_groups"] for name, row in advised.items()} == {"x": 12, "old": 4, "new": 8}
+    assert advised["x"]["type"] == "INT32, INT64"
+    assert {row["advice"] for row in advised.values()} == {"add"}
     write(tmp_path / "4.parquet", {"x": [str(value) for value in draws[3]]}, rows_per_group=1000)
     assert by_column(advise(tmp_path))["x"]["type"] == "INT32, INT64, BYTE_ARRAY (STRING)"
 
@@ -140,11 +140,11 @@ def test_types_that_store_values_differently_do_not_compare(tmp_path: Path) -> N
         whole = pa.array(values.astype(np.int32 if i % 2 else np.int64))
         priced = pa.array(values).cast(pa.decimal128(19, 0)).cast(pa.decimal128(25, 4 if i % 2 else 2))
         write(tmp_path / f"{i}.parquet", {"x": whole, "price": priced})
-    found = by_column(advise(tmp_path))
+    advised = by_column(advise(tmp_path))
     for name in ("x", "price"):
-        assert found[name]["min_max_skip"] == 0
-        assert found[name]["skip_rate"] == pytest.approx(0, abs=0.05)
-        assert found[name]["advice"] == "none"
+        assert advised[name]["min_max_skip"] == 0
+        assert advised[name]["skip_rate"] == pytest.approx(0, abs=0.05)
+        assert advised[name]["advice"] == "none"
 
 
 def test_a_name_with_a_dot_and_a_field_are_two_columns(tmp_path: Path) -> None:
@@ -162,10 +162,10 @@ def test_partition_columns_need_no_filter(tmp_path: Path) -> None:
         f"day={day}": {"x": np.random.default_rng(day).integers(0, 10**9, 1000), "DAY": [7 + day] * 1000}
         for day in range(6)
     }
-    found = by_column(advise(hive(tmp_path, parts)))
-    assert list(found) == ["x", "DAY"]
-    assert found["x"]["advice"] == "add"
-    assert "partition" in found["DAY"]["reason"]
+    advised = by_column(advise(hive(tmp_path, parts)))
+    assert list(advised) == ["x", "DAY"]
+    assert advised["x"]["advice"] == "add"
+    assert "partition" in advised["DAY"]["reason"]
 
 
 def test_tables_without_rows_need_no_filter(tmp_path: Path) -> None:
@@ -202,11 +202,11 @@ def test_sizes_of_encrypted_filters_are_read_from_headers(parquet_testing_dir: P
     columns = {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
     dataset = Dataset.open(path, keys=bp.Keys(b"0123456789012345", columns))
     table = process_cache.row_groups(dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False)
-    told = [column for column in table_columns(table) if (column.offset >= 0).any()]
-    untold = [replace(column, length=np.full_like(column.length, -1)) for column in told]
-    found = take_samples(table, untold, [Wanted.NOTHING] * len(untold), 0, ReadCount())
-    assert len(found) == 2
-    assert [sample.sizes for sample in found] == [column.length.tolist() for column in told]
+    known = [column for column in table_columns(table) if (column.offset >= 0).any()]
+    unknown = [replace(column, length=np.full_like(column.length, -1)) for column in known]
+    advised = take_samples(table, unknown, [Wanted.NOTHING] * len(unknown), 0, ReadCount())
+    assert len(advised) == 2
+    assert [sample.sizes for sample in advised] == [column.length.tolist() for column in known]
 
 
 def test_one_row_group_keeps_its_filter(tmp_path: Path) -> None:
@@ -225,8 +225,8 @@ def test_boolean_filters_by_spark_are_dropped(tmp_path: Path) -> None:
             chunk, other = column_metadata(metadata, i, 0), column_metadata(metadata, i, 1)
             other[BLOOM_OFFSET], other[BLOOM_LENGTH] = chunk.pop(BLOOM_OFFSET), chunk.pop(BLOOM_LENGTH)
 
-    found = by_column(advise(edit_footer(path, give_away)))
-    assert (found["x"]["advice"], found["flag"]["advice"]) == ("add", "drop")
+    advised = by_column(advise(edit_footer(path, give_away)))
+    assert (advised["x"]["advice"], advised["flag"]["advice"]) == ("add", "drop")
 
 
 def test_a_file_replaced_before_sampling_is_a_reason(tmp_path: Path) -> None:

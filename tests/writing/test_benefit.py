@@ -1,4 +1,4 @@
-"""Whether a filter pays: what types and bounds rule out, and estimates against what was drawn."""
+"""Whether filters pay: types and bounds that rule them out, and estimates compared with drawn values."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def bounds(lower: Any, upper: Any, known: Any = True) -> Bounds:
 
 
 def facts(n: int, rows: int, ndv: float, limits: Bounds | None = None, **more: Any) -> ColumnFacts:
-    """`n` row groups of `rows` values, `ndv` of which are distinct."""
+    """`n` row groups with `rows` values and this NDV each."""
     return ColumnFacts(np.full(n, rows), np.zeros(n, np.int64), limits, np.full(n, float(ndv)), **more)
 
 
 def everywhere(n: int) -> Bounds:
-    """Bounds of values that are spread over the whole range in every row group."""
+    """Bounds of `n` row groups whose values are spread over the whole range."""
     ends = np.random.default_rng(1).integers(0, 1000, (2, n))
     return bounds(ends[0], 10**9 - ends[1])
 
@@ -63,14 +63,14 @@ INT64 = leaf("INT64")
 
 
 def test_scattered_distinct_values_recommend_filters() -> None:
-    found = assess(INT64, PLAIN, facts(80, 10_000, 10_000, everywhere(80)))
-    assert found.recommended
-    assert found.useful
-    assert found.min_max_skip == pytest.approx(0, abs=0.01)
-    assert found.skip_rate == pytest.approx(0.99 * 79 / 80, abs=0.01)
-    assert found.ndv_per_row_group == 10_000
-    assert found.ndv == pytest.approx(800_000, rel=0.02)
-    assert found.reason == "a lookup reads 2 of 80 row groups instead of 80"
+    benefit = assess(INT64, PLAIN, facts(80, 10_000, 10_000, everywhere(80)))
+    assert benefit.recommended
+    assert benefit.useful
+    assert benefit.min_max_skip == pytest.approx(0, abs=0.01)
+    assert benefit.skip_rate == pytest.approx(0.99 * 79 / 80, abs=0.01)
+    assert benefit.ndv_per_row_group == 10_000
+    assert benefit.ndv == pytest.approx(800_000, rel=0.02)
+    assert benefit.reason == "a lookup reads 2 of 80 row groups instead of 80"
 
 
 def test_false_positives_count_as_reads() -> None:
@@ -81,29 +81,29 @@ def test_false_positives_count_as_reads() -> None:
 
 def test_sorted_columns_need_no_filter() -> None:
     for ndv in (10_000, float("nan")):
-        found = assess(INT64, PLAIN, facts(80, 10_000, ndv, sorted_bounds(80)))
-        assert not found.recommended
-        assert not found.useful
-        assert not found.needs_ndv
-        assert found.min_max_skip == pytest.approx(79 / 80)
-        assert "min/max" in found.reason
+        benefit = assess(INT64, PLAIN, facts(80, 10_000, ndv, sorted_bounds(80)))
+        assert not benefit.recommended
+        assert not benefit.useful
+        assert not benefit.needs_ndv
+        assert benefit.min_max_skip == pytest.approx(79 / 80)
+        assert "min/max" in benefit.reason
 
 
 def test_little_overlap_of_bounds_means_little_gain() -> None:
     n = 1000
-    found = assess(INT64, PLAIN, facts(n, 10_000, 10_000, bounds(np.arange(n) * 1000, np.arange(n) * 1000 + 4999)))
-    assert found.min_max_skip == pytest.approx(1 - 5 / n, abs=0.001)
-    assert not found.recommended  # five row groups of a thousand are read
+    benefit = assess(INT64, PLAIN, facts(n, 10_000, 10_000, bounds(np.arange(n) * 1000, np.arange(n) * 1000 + 4999)))
+    assert benefit.min_max_skip == pytest.approx(1 - 5 / n, abs=0.001)
+    assert not benefit.recommended  # five row groups of a thousand are read
     half = assess(INT64, PLAIN, facts(n, 10_000, 10_000, bounds(np.arange(n) * 1000, np.arange(n) * 1000 + 500_000)))
     assert half.recommended
 
 
 def test_a_value_in_every_row_group_is_read_in_each() -> None:
-    found = assess(INT64, PLAIN, facts(80, 10_000, 5, bounds(np.zeros(80, np.int64), np.full(80, 4))))
-    assert not found.useful
-    assert found.skip_rate == pytest.approx(0, abs=0.01)
-    assert found.ndv == pytest.approx(5, abs=0.5)
-    assert "each has 5 distinct values" in found.reason
+    benefit = assess(INT64, PLAIN, facts(80, 10_000, 5, bounds(np.zeros(80, np.int64), np.full(80, 4))))
+    assert not benefit.useful
+    assert benefit.skip_rate == pytest.approx(0, abs=0.01)
+    assert benefit.ndv == pytest.approx(5, abs=0.5)
+    assert "each has 5 distinct values" in benefit.reason
 
 
 def test_measured_overlap_replaces_the_assumption() -> None:
@@ -115,11 +115,11 @@ def test_measured_overlap_replaces_the_assumption() -> None:
 
 
 def test_row_groups_with_disjoint_bounds_share_no_value() -> None:
-    starts = np.arange(80) % 4 * 10_000  # as of twenty files that are sorted, each for itself
-    found = assess(INT64, PLAIN, facts(80, 10_000, 1000, bounds(starts, starts + 9_999), shared=0.1))
-    assert found.min_max_skip == pytest.approx(0.75)
-    assert found.skip_rate == pytest.approx(0.99 * 0.9 * 19 / 80)
-    assert found.ndv == pytest.approx(80 * 1000 / (1 + 19 * 0.1))
+    starts = np.arange(80) % 4 * 10_000  # as of twenty files, each of which is sorted
+    benefit = assess(INT64, PLAIN, facts(80, 10_000, 1000, bounds(starts, starts + 9_999), shared=0.1))
+    assert benefit.min_max_skip == pytest.approx(0.75)
+    assert benefit.skip_rate == pytest.approx(0.99 * 0.9 * 19 / 80)
+    assert benefit.ndv == pytest.approx(80 * 1000 / (1 + 19 * 0.1))
 
 
 def test_small_dictionaries_require_more_gain() -> None:
@@ -134,9 +134,9 @@ def test_small_dictionaries_require_more_gain() -> None:
 
 def test_fractions_get_no_filter_unless_named() -> None:
     for physical, annotation, length in (("DOUBLE", None, None), ("FIXED_LEN_BYTE_ARRAY", Annotation("FLOAT16"), 2)):
-        found = assess(leaf(physical, annotation, length), PLAIN, facts(80, 10_000, 10_000))
-        assert found.useful
-        assert not found.recommended
+        benefit = assess(leaf(physical, annotation, length), PLAIN, facts(80, 10_000, 10_000))
+        assert benefit.useful
+        assert not benefit.recommended
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_fractions_get_no_filter_unless_named() -> None:
     ids=lambda value: value.describe() if isinstance(value, LeafColumn) else "",
 )
 def test_columns_that_no_lookup_uses_get_no_filter(column: LeafColumn, traits: WriterTraits) -> None:
-    found = assess(column, traits, facts(80, 10_000, 10_000))
-    assert found == Benefit(False, False, why_unused(column, traits) or "")
-    assert found.reason
+    benefit = assess(column, traits, facts(80, 10_000, 10_000))
+    assert benefit == Benefit(False, False, why_unused(column, traits) or "")
+    assert benefit.reason
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_nulls_are_no_values() -> None:
     none = np.zeros(0, np.int64)
     assert "no row group" in assess(INT64, PLAIN, ColumnFacts(none, none, None, none.astype(np.float64))).reason
     half = ColumnFacts(np.full(4, 100), np.array([100, 100, 0, 0]), None, np.array([np.nan, np.nan, 100.0, 100.0]))
-    found = assess(INT64, PLAIN, half)
-    assert found.min_max_skip == 0.5  # null counts exclude as well
-    assert found.skip_rate == pytest.approx(0.25 * 0.99, abs=0.01)
+    benefit = assess(INT64, PLAIN, half)
+    assert benefit.min_max_skip == 0.5  # by null counts
+    assert benefit.skip_rate == pytest.approx(0.25 * 0.99, abs=0.01)
     unknown = ColumnFacts(n, np.full(4, -1), None, np.full(4, 100.0))
     assert unknown.filled.tolist() == [100] * 4
 
@@ -205,14 +205,14 @@ def test_row_groups_of_an_unfinished_file_stand_for_many() -> None:
     assert assess(INT64, PLAIN, facts(1, 500_000, 500_000, whole=False)).recommended
     assert not assess(INT64, PLAIN, facts(1, 500_000, 50, whole=False)).recommended
     assert not assess(INT64, PLAIN, facts(8, 500_000, 500_000, sorted_bounds(8), whole=False)).recommended
-    found = assess(INT64, PLAIN, facts(4, 10_000, 10_000, everywhere(4), whole=False))
-    assert found.skip_rate == pytest.approx(0.99, abs=0.02)
+    benefit = assess(INT64, PLAIN, facts(4, 10_000, 10_000, everywhere(4), whole=False))
+    assert benefit.skip_rate == pytest.approx(0.99, abs=0.02)
 
 
 def test_an_unknown_ndv_is_needed_only_if_it_decides() -> None:
-    found = assess(INT64, PLAIN, facts(80, 10_000, float("nan"), everywhere(80)))
-    assert found.needs_ndv
-    assert (found.recommended, found.skip_rate, found.ndv) == (False, None, None)
+    benefit = assess(INT64, PLAIN, facts(80, 10_000, float("nan"), everywhere(80)))
+    assert benefit.needs_ndv
+    assert (benefit.recommended, benefit.skip_rate, benefit.ndv) == (False, None, None)
     assert not assess(leaf("BOOLEAN"), PLAIN, facts(80, 10_000, float("nan"))).needs_ndv
 
 
@@ -223,7 +223,7 @@ def test_unknown_bounds_exclude_nothing() -> None:
     assert covered_share(None, every, None) == 1
     assert covered_share(bounds(limits.lower, limits.upper, False), every, None) == 1
     half = covered_share(bounds(limits.lower, limits.upper, every < 5), every, None)
-    # From a row group with bounds, the five without are read; from one without, all nine are.
+    # A value of a row group with bounds reads the five without bounds; a value of one without reads all nine.
     assert half == pytest.approx((5 / 9 + 1) / 2)
 
 
@@ -263,7 +263,7 @@ def test_disjoint_ranges_cover_nothing_for_every_key_type(keys: Any) -> None:
     starts = np.random.default_rng(2).permutation(500) * 1000
     apart = bounds(keys(starts), keys(starts + 999))
     assert covered_share(apart, np.arange(500), 100) == 0
-    overlapping = bounds(keys(starts), keys(starts + 249_999))  # each of a little less than half of all
+    overlapping = bounds(keys(starts), keys(starts + 249_999))  # each a little less than half of the range
     assert covered_share(overlapping, np.arange(500), None) == pytest.approx(0.42, abs=0.1)
     same = bounds(keys(starts * 0), keys(starts * 0 + 999))
     assert covered_share(same, np.arange(500), 100) == 1
@@ -283,8 +283,8 @@ def test_the_widest_ranges_do_not_overflow() -> None:
 def test_all_ranges_count_even_if_few_are_sampled() -> None:
     n = 40_000
     assert covered_share(sorted_bounds(n), np.arange(n), 1000) == 0
-    found = assess(INT64, PLAIN, facts(n, 10_000, 10_000, everywhere(n)))
-    assert found.skip_rate == pytest.approx(0.99, abs=0.01)
+    benefit = assess(INT64, PLAIN, facts(n, 10_000, 10_000, everywhere(n)))
+    assert benefit.skip_rate == pytest.approx(0.99, abs=0.01)
     texts = objects([b"%08d" % i for i in range(n)])
     assert covered_share(bounds(texts, texts), np.arange(n), 1) == 0
 
@@ -314,11 +314,11 @@ def test_overlap_is_measured_for_filters_of_any_sizes() -> None:
 @pytest.mark.parametrize("pool", [3, 500, 20_000, 3_000_000])
 def test_the_pool_size_is_found_from_the_ndv(rows: int, pool: int) -> None:
     drawn = -pool * np.expm1(-rows / pool)
-    found = pool_size(rows, drawn)
+    benefit = pool_size(rows, drawn)
     if drawn < rows * (1 - 1e-4):
-        assert found == pytest.approx(pool, rel=1e-3)
+        assert benefit == pytest.approx(pool, rel=1e-3)
     else:
-        assert found == np.inf
+        assert benefit == np.inf
 
 
 def test_the_pool_size_of_a_simulated_draw() -> None:

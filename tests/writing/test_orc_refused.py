@@ -1,4 +1,4 @@
-"""ORC files get their filters as they are written: advice, `add` and `shrink` refuse them, and say how."""
+"""`advise`, `add` and `shrink` refuse ORC files, and say how to write ORC files with filters."""
 
 from __future__ import annotations
 
