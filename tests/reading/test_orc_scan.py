@@ -1,4 +1,4 @@
-"""`read_table` of ORC files returns exactly the matching rows, as pyarrow does; and the commands `plan` and `read`."""
+"""`read_table` of ORC files: types, time zones and damage that only ORC has; and the commands `plan` and `read`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.orc as orc
 import pytest
 from rich.console import Console
@@ -22,88 +20,16 @@ from rich.console import Console
 import bloomparquet as bp
 from bloomparquet.cli import render
 from tests.support.commands import Run
+from tests.support.events import an_id, by_pyarrow, write, write_events
 
 field = pc.field
 UTC = dt.timezone.utc
-ROWS = 6_000
 NTZ = {"spark.sql.catalyst.type": "timestamp_ntz"}
-
-
-def write(path: Path, table: pa.Table | dict[str, Any], bloom: list[str] | None = None, **options: Any) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table = table if isinstance(table, pa.Table) else pa.table(table)
-    if bloom:
-        options |= {
-            "bloom_filter_columns": [table.schema.names.index(name) for name in bloom],
-            "bloom_filter_fpp": 0.01,
-        }
-    orc.write_table(table, str(path), **options)
-    return str(path)
-
-
-def events(day: int) -> pa.Table:
-    ids = np.random.default_rng(day).integers(0, 100_000, ROWS)
-    clock = pa.array([dt.datetime(2026, 1, day) + dt.timedelta(seconds=int(i)) for i in ids], pa.timestamp("us"))
-    return pa.table(
-        {
-            "id": ids,
-            "name": pa.array([f"user-{i % 977}" if i % 13 else None for i in ids.tolist()]),
-            "amount": pa.array([Decimal(int(i)) / 100 for i in ids], pa.decimal128(12, 2)),
-            "at": clock.cast(pa.timestamp("us", "UTC")),
-            "clock": clock,
-            "score": pa.array(np.where(ids % 7 == 0, np.nan, ids / 8)),
-            "tags": pa.array([[int(i), 1] for i in ids]),
-            "place": pa.array([{"city": f"c{i % 50}", "zip": int(i)} for i in ids.tolist()]),
-        }
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Four files in four partitions, with several stripes, and several row groups in each."""
-    folder = tmp_path_factory.mktemp("events")
-    for day in range(1, 5):
-        options: dict[str, Any] = {"stripe_size": 200_000, "batch_size": 1000, "row_index_stride": 1000}
-        write(folder / f"day=2026-01-0{day}" / "x.orc", events(day), ["id", "name"], **options)
-    return str(folder)
-
-
-def by_pyarrow(root: str, condition: Any, columns: list[str] | None = None) -> pa.Table:
-    partitioning = ds.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
-    return ds.dataset(root, format="orc", partitioning=partitioning).to_table(filter=condition, columns=columns)
-
-
-def an_id(root: str) -> int:
-    return by_pyarrow(root, None, ["id"]).column("id")[777].as_py()  # type: ignore[no-any-return]
-
-
-def test_rows_equal_pyarrows(root: str) -> None:
-    one = an_id(root)
-    name, cents, day = f"user-{one % 977}", Decimal(one) / 100, dt.date(2026, 1, 2)
-    moment = dt.datetime(2026, 1, 4, 20)
-    instant = pa.scalar(moment.replace(tzinfo=UTC), pa.timestamp("ns", "UTC"))
-    cases: list[tuple[str, Any]] = [
-        (f"id = {one}", field("id") == one),
-        (f"id IN ({one}, -1, {one + 1})", field("id").isin([one, -1, one + 1])),
-        (f"name = '{name}'", field("name") == name),
-        (f"amount = {cents}", field("amount") == pa.scalar(cents, pa.decimal128(12, 2))),
-        ("day = DATE '2026-01-02' AND id < 5000", (field("day") == day) & (field("id") < 5000)),
-        ("id >= 99000 OR name IS NULL", (field("id") >= 99000) | field("name").is_null()),
-        ("name <> 'user-1' AND id > 98000", (field("name") != "user-1") & (field("id") > 98000)),
-        (f"place.zip = {one}", field("place", "zip") == one),
-        ("name LIKE 'user-97%'", pc.starts_with(field("name"), "user-97")),
-        (f"at >= TIMESTAMP '{moment}'", field("at") >= instant),
-        (f"clock >= TIMESTAMP '{moment}'", field("clock") >= pa.scalar(moment, pa.timestamp("ns"))),
-        ("id = -5", field("id") == -5),
-    ]  # fmt: skip
-    for where, condition in cases:
-        expected = by_pyarrow(root, condition).sort_by([("day", "ascending")])
-        result = bp.read_table(root, where)
-        assert result.schema.equals(expected.schema), where
-        assert result.drop_columns("score").equals(expected.drop_columns("score").combine_chunks()), where
-        assert repr(result.column("score").to_pylist()) == repr(expected.column("score").to_pylist()), where
-        some = bp.read_table(root, where, columns=["day", "id"])
-        assert some.to_pydict() == {name: expected[name].to_pylist() for name in ("day", "id")}, where
+    return write_events(tmp_path_factory.mktemp("events"), "orc")
 
 
 def test_a_lookup_reads_only_kept_stripes(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,22 +48,6 @@ def test_a_lookup_reads_only_kept_stripes(root: str, monkeypatch: pytest.MonkeyP
     assert stripes == [(group.index, ["id", "name"]) for group in plan.kept_row_groups()]
 
 
-@pytest.mark.parametrize("where", [None, "id < 50000", "id = -1", "day = DATE '1999-01-01'", "FALSE"])
-@pytest.mark.parametrize("columns", [None, ["id"], ["day"], ["amount", "day", "id"], ["place", "tags"], []], ids=str)
-def test_the_schema_does_not_depend_on_what_matches(where: str | None, columns: list[str] | None, root: str) -> None:
-    everything = bp.read_table(root, "FALSE").schema
-    result = bp.read_table(root, where, columns=columns)
-    expected = everything if columns is None else pa.schema([everything.field(name) for name in columns])
-    assert result.schema.equals(expected)
-    batches = list(bp.scan_batches(root, where, columns=columns))
-    assert sum(batch.num_rows for batch in batches) == result.num_rows
-    assert all(batch.schema.equals(result.schema) for batch in batches)
-    assert result.num_rows == bp.read_table(root, where, columns=["id"]).num_rows
-    assert result.num_rows == (
-        4 * ROWS if where is None else by_pyarrow(root, field("id") < 50000).num_rows if "50" in where else 0
-    )
-
-
 def test_files_by_other_writers_are_read(orc_examples_dir: Path) -> None:
     over1k = orc_examples_dir / "over1k_bloom.orc"
     with gzip.open(orc_examples_dir / "over1k_bloom.jsn.gz", "rt") as lines:
@@ -153,64 +63,6 @@ def test_files_by_other_writers_are_read(orc_examples_dir: Path) -> None:
     bad = orc_examples_dir / "bad_bloom_filter_1.6.0.orc"
     assert bp.read_table(bad, "id = 18000000000").to_pydict() == {"id": [18000000000], "name": ["Mike"]}
     assert bp.read_table(bad)["id"].to_pylist() == [0, 1, 2, 3, 18000000000]
-
-
-# --- names
-
-
-def test_names_with_dots_or_another_case_are_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.orc", {"a.b": [1, 2], "a": pa.array([{"b": 3}, {"b": 4}]), "UserId": ["x", "y"]})
-    assert bp.read_table(path, "`a.b` = 2", columns=["a.b", "a"]).to_pydict() == {"a.b": [2], "a": [{"b": 4}]}
-    assert bp.read_table(path, bp.Eq(("a", "b"), 3), columns=["a.b"]).to_pydict() == {"a.b": [1]}
-    assert bp.read_table(path, bp.Eq("a.b", 1), columns=["a"]).to_pydict() == {"a": [{"b": 3}]}
-    result = bp.read_table(path, "userid = 'y'", columns=["UserId"], case_sensitive=False)
-    assert result.to_pydict() == {"UserId": ["y"]}
-    with pytest.raises(bp.PlanError, match="did you mean 'UserId'"):
-        bp.read_table(path, columns=["userid"])
-
-
-def test_ambiguous_names_are_errors(tmp_path: Path) -> None:
-    twice = write(tmp_path / "x.orc", pa.table([[1], [2]], names=["x", "x"]))
-    with pytest.raises(bp.PlanError, match="is ambiguous: it matches x, x"):
-        bp.read_table(twice)
-    cases = write(tmp_path / "y.orc", {"id": [1], "ID": [2]})
-    assert bp.read_table(cases, "ID = 2").to_pydict() == {"id": [1], "ID": [2]}
-    with pytest.raises(bp.PlanError, match="ambiguous"):
-        bp.read_table(cases, "Id = 2", case_sensitive=False)
-
-
-def test_differing_schemas_are_merged_without_loss(tmp_path: Path) -> None:
-    write(tmp_path / "1.orc", {"id": [1], "x": pa.array([1], pa.int64()), "l": pa.array([[1]], pa.list_(pa.int64()))})
-    write(tmp_path / "2.orc", {"x": pa.array([2], pa.int32()), "new": ["n"], "l": pa.array([[2]], pa.list_(pa.int8()))})
-    result = bp.read_table(tmp_path)
-    assert result.to_pydict() == {"id": [1, None], "x": [1, 2], "l": [[1], [2]]}
-    assert bp.read_table(tmp_path, "x = 2").to_pydict() == {"id": [None], "x": [2], "l": [[2]]}
-    assert bp.read_table(tmp_path, "id IS NULL")["x"].to_pylist() == [2]
-    assert bp.read_table(tmp_path, "new = 'n'").to_pydict() == {"id": [None], "x": [2], "l": [[2]]}
-    merged = bp.read_table(tmp_path, "x > 0", merge_schema=True)
-    assert merged.to_pydict() == {"id": [1, None], "x": [1, 2], "l": [[1], [2]], "new": [None, "n"]}
-    write(tmp_path / "3.orc", {"x": ["text"]})
-    with pytest.raises(bp.PlanError, match=r"3\.orc: column x has type string, which cannot be converted to int64"):
-        bp.read_table(tmp_path)
-
-
-def test_the_first_file_defines_the_columns_even_if_skipped(tmp_path: Path) -> None:
-    write(tmp_path / "p=1" / "x.orc", {"a": [1], "b": [1]})
-    write(tmp_path / "p=2" / "x.orc", {"a": [2]})
-    assert bp.read_table(tmp_path, "p = 2").to_pydict() == {"a": [2], "b": [None], "p": [2]}
-    assert bp.read_table(tmp_path, "p = 3").schema.names == ["a", "b", "p"]
-    assert bp.read_table(tmp_path, columns=["p"]).to_pydict() == {"p": [1, 2]}
-    write(tmp_path / "p=0" / "x.orc", {"a": [0], "p": ["own"]})
-    assert bp.read_table(tmp_path, "p = 0").to_pydict() == {"a": [0], "p": [0]}
-
-
-def test_files_without_rows_or_columns_are_read(tmp_path: Path) -> None:
-    write(tmp_path / "1.orc", {"x": pa.array([], pa.int64())})
-    assert bp.read_table(tmp_path, "x = 1").to_pydict() == {"x": []}
-    write(tmp_path / "2.orc", {"x": [1, 2]})
-    assert bp.read_table(tmp_path, "x = 1").to_pydict() == {"x": [1]}
-    assert bp.read_table(tmp_path, columns=[]).num_rows == 2
-    assert bp.read_table(write(tmp_path / "none.orc", pa.table({}))).shape == (0, 0)
 
 
 # --- types
@@ -286,17 +138,6 @@ def test_unions_and_empty_structs_are_returned(tmp_path: Path) -> None:
 # --- storage and damage
 
 
-def test_files_in_memory_are_read(tmp_path: Path) -> None:
-    memory = fsspec.filesystem("memory")
-    data = Path(write(tmp_path / "x.orc", {"x": list(range(5000))}, ["x"], row_index_stride=1000)).read_bytes()
-    for i in range(3):
-        memory.pipe(f"/orc/p={i}/x.orc", data)
-    try:
-        assert bp.read_table("memory://orc", "x = 4321 AND p > 0").to_pydict() == {"x": [4321, 4321], "p": [1, 2]}
-    finally:
-        memory.rm("/orc", recursive=True)
-
-
 def test_a_damaged_stripe_is_an_error_naming_the_file(tmp_path: Path) -> None:
     path = Path(write(tmp_path / "x.orc", {"x": [f"{i:x}" * 7 for i in range(5000)]}, compression="zlib"))
     (stripe,) = bp.plan(path).kept_row_groups()
@@ -306,18 +147,6 @@ def test_a_damaged_stripe_is_an_error_naming_the_file(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(bp.FormatError, match=r"x\.orc: stripe 0: pyarrow cannot read it"):
         bp.read_table(path, "x = 'a'")
-
-
-def test_skip_corrupt_skips_damaged_files(tmp_path: Path) -> None:
-    write(tmp_path / "2.orc", {"x": [1]})
-    data = (tmp_path / "2.orc").read_bytes()
-    (tmp_path / "1.orc").write_bytes(data[: len(data) // 2])
-    with pytest.raises(bp.FormatError, match=r"1\.orc"):
-        bp.read_table(tmp_path)
-    for merge in (False, True):
-        assert bp.read_table(tmp_path, skip_corrupt=True, merge_schema=merge).to_pydict() == {"x": [1]}
-    with pytest.raises(FileNotFoundError, match=r"3\.orc"):
-        bp.read_table(tmp_path / "3.orc")
 
 
 def test_a_file_replaced_during_a_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
