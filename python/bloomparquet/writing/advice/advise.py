@@ -67,17 +67,16 @@ def advise(
 ) -> pa.Table:
     """Where Bloom filters pay in the Parquet files at `path`: one row for each leaf column, in the order of the schema.
 
-    Reads all footers; at most `sample` bytes of filters and data, of columns that footers do not decide; and the
-    headers of a few filters where footers do not tell their sizes. The columns of the table are facts:
+    Reads all footers; for columns that footers do not decide, at most `sample` bytes of filters and data; and the
+    headers of a few filters if footers do not tell their sizes. The table has facts:
 
-    * column, type (several where files differ), row_groups that have the column, values (without nulls);
+    * column, type (several if files differ), row_groups that have the column, values (without nulls);
     * filters: how many row groups have one; filter_bytes_now: their size with headers, which is an estimate from a few
-      filters where the writer did not store it;
+      filters if the writer did not store it;
 
-    and estimates, which are null where they need an NDV that is not known (it is not read where it cannot change the
-    advice):
+    and estimates, which are null if they need an unknown NDV (an NDV that cannot change the advice is not read):
 
-    * ndv_per_row_group (the mean), ndv (in all; too low where some values are far more frequent than others);
+    * ndv_per_row_group (the mean), ndv (in all; too low if some values are far more frequent than others);
     * min_max_skip: the share of row groups that footers alone exclude; skip_rate: the share that filters exclude on
       top. Both are for a lookup of one distinct value of a row group, each as likely as the next;
     * filter_bytes: the size of filters for `fpp` in all row groups;
