@@ -10,20 +10,20 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.errors import BloomParquetError, brief, listed, quoted
+from bloomparquet.errors import BloomParquetError, join_names, quoted, shorten
 from tests.support.files import write
 
 LONG = "begins" + "x" * 10_000 + "ends"
 
 
 def test_short_texts_are_unchanged() -> None:
-    assert brief("name" * 50) == "name" * 50
+    assert shorten("name" * 50) == "name" * 50
     assert quoted("it's") == '"it\'s"'
-    assert listed(["a", "b"]) == "a, b"
+    assert join_names(["a", "b"]) == "a, b"
 
 
 def test_long_texts_keep_both_ends() -> None:
-    text = brief(LONG)
+    text = shorten(LONG)
     assert text.startswith("beginsxxx")
     assert text.endswith("xxxends")
     assert "(9,810 characters left out)" in text
@@ -32,7 +32,7 @@ def test_long_texts_keep_both_ends() -> None:
 
 
 def test_many_names_are_counted() -> None:
-    assert listed(map(str, range(1_020))).endswith("18, 19, … (1,000 more)")
+    assert join_names(map(str, range(1_020))).endswith("18, 19, … (1,000 more)")
 
 
 @pytest.mark.parametrize(

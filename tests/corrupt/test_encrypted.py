@@ -118,7 +118,7 @@ def test_every_byte_of_an_encrypted_footer(tmp_path: Path) -> None:
         if at % 4:
             continue
         plan = bp.plan(file.path, "a = 7", keys=KEYS)
-        assert (plan.total, plan.kept, len(plan.errors), len(plan.locked)) == (1, 1, 1, 1), at
+        assert (plan.total, plan.kept, len(plan.errors), len(plan.unreadable)) == (1, 1, 1, 1), at
 
 
 def test_every_byte_of_a_signed_footer_and_its_signature(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def resealed(file: Secret, tree: ThriftStruct) -> None:
     if file.footer.crypto.encrypted_footer:
         old = file.content[file.footer_at : -8]
         _, crypto_bytes = read_struct(old, FileCryptoMetaData)
-        raw = old[:crypto_bytes] + cipher.seal(raw, Module.FOOTER)
+        raw = old[:crypto_bytes] + cipher.encrypt(raw, Module.FOOTER)
     else:
         raw += cipher.sign(raw)
     end = len(raw).to_bytes(4, "little") + file.content[-4:]
@@ -225,7 +225,7 @@ def test_a_filter_whose_length_the_footer_does_not_say_is_found(tmp_path: Path) 
         assert cipher is not None
         metadata = file.footer.chunk_metadata(row_group, 0)
         metadata.drop(15)
-        group[1][0].put(9, thrift.BINARY, cipher.seal(write_struct(metadata), Module.COLUMN_METADATA))
+        group[1][0].put(9, thrift.BINARY, cipher.encrypt(write_struct(metadata), Module.COLUMN_METADATA))
     resealed(file, tree)
     assert bp.plan(file.path, "a = 7", keys=KEYS).kept == 0
     for value in range(0, 2 * GROUPS * ROWS, 111):
@@ -308,7 +308,7 @@ def test_encryption_that_was_taken_away_is_noticed_by_who_asks_for_it(tmp_path: 
     strict = bp.Keys(b"f" * 16, {"a": b"a" * 16}, allow_plaintext_files=False)
     for where in ("c = 8", "a = 8"):
         plan = bp.plan(file.path, where, keys=strict)
-        assert (plan.total, plan.kept, len(plan.locked)) == (1, 1, 1)
+        assert (plan.total, plan.kept, len(plan.unreadable)) == (1, 1, 1)
     with pytest.raises(bp.EncryptionError, match="the file is in plain text, which the keys do not allow"):
         bp.read_table(file.path, keys=strict)
     assert bp.plan(file.path, "c = 8", keys=KEYS).kept == 1
@@ -331,7 +331,7 @@ def test_places_that_lie_in_metadata_that_is_genuine(field: int, value: int, tmp
     assert cipher is not None
     metadata = file.footer.chunk_metadata(1, 0)
     metadata[field] = value
-    tree[4][1][1][0].put(9, thrift.BINARY, cipher.seal(write_struct(metadata), Module.COLUMN_METADATA))
+    tree[4][1][1][0].put(9, thrift.BINARY, cipher.encrypt(write_struct(metadata), Module.COLUMN_METADATA))
     resealed(file, tree)
     plan = bp.plan(file.path, "a = 7", keys=KEYS)
     assert plan.kept == 1

@@ -119,7 +119,7 @@ def test_filters_that_cannot_be_used_keep_their_stripe_and_are_counted(path: str
     for _ in range(2):  # the second plan remembers what the first has found
         plan = bp.plan(path, "x = 301")
         assert kept_indexes(plan) == {0}
-        assert plan.inside == (6, 3, 0, 3)
+        assert plan.row_group_counts == (6, 3, 0, 3)
         (error,) = plan.errors
         assert path in str(error)
         assert "stripe 0" in str(error)
@@ -392,5 +392,5 @@ def test_filters_of_row_groups_that_hold_other_values_are_not_mixed_up(tmp_path:
     path = forge(tmp_path / "x.orc", streams, rows=20)
     for value, groups in ((5, 2), (6, 1)):
         plan = bp.plan(path, bp.Eq("c0", value))
-        assert plan.inside is not None
-        assert plan.inside.kept == groups
+        assert plan.row_group_counts is not None
+        assert plan.row_group_counts.kept == groups

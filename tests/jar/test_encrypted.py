@@ -126,7 +126,7 @@ def misplace(path: Path, place: Callable[[int, int], tuple[int | None, int]]) ->
     data = path.read_bytes()
     before, tail = data[: -footer.size], data[-footer.size : -TRAILER]
     *_, end = parse_file_crypto(tail)
-    tail = tail[:end] + footer.crypto.footer().seal(write_struct(said), Module.FOOTER)
+    tail = tail[:end] + footer.crypto.footer().encrypt(write_struct(said), Module.FOOTER)
     path.write_bytes(before + tail + len(tail).to_bytes(4, "little") + ENCRYPTED_MAGIC)
 
 

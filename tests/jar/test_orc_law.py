@@ -76,8 +76,8 @@ def test_a_value_in_the_last_stripe_of_the_last_file_takes_one_stripe(readers: O
     (plan,) = last_plan(frame)
     assert (plan.unit, plan.total, plan.kept) == ("stripe", 60, 1)
     assert plan.skipped.total() == 59
-    assert plan.inside is not None
-    assert (plan.inside.total, plan.inside.kept) == (60, 1)
+    assert plan.row_group_counts is not None
+    assert (plan.row_group_counts.total, plan.row_group_counts.kept) == (60, 1)
 
 
 KINDS = {

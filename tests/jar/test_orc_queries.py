@@ -51,7 +51,7 @@ def test_explain_metrics_and_summary_count_stripes(readers: OrcReaders, lake: st
     assert by_statistics + by_bloom == 59
     assert by_statistics >= 5
     assert by_bloom > 5
-    assert plan.inside == (60, 1, by_statistics, by_bloom)
+    assert plan.row_group_counts == (60, 1, by_statistics, by_bloom)
     assert str(plan) == f"1 of 60 stripes kept; {by_statistics} skipped by statistics, {by_bloom} by Bloom filter"
     with conf(readers.spark, {"spark.sql.maxMetadataStringLength": "2000"}):
         text = explained(frame)

@@ -447,5 +447,5 @@ def test_planner_and_row_filter_put_a_column_in_the_same_family(column: str, tmp
     """They judge literals apart, by the Parquet type and by the Arrow type: were the families not the same, neither
     would the rows be."""
     pq.write_table(pa.table({column: _EVERY_KIND[column]}), tmp_path / "x.parquet", store_decimal_as_integer=True)
-    leaf = parse_footer(read_footer(tmp_path / "x.parquet")).layout.schema.leaves[0]
+    leaf = parse_footer(read_footer(tmp_path / "x.parquet")).profile.schema.leaves[0]
     assert family_of(leaf.node) == arrow_family_of(_EVERY_KIND[column].type)

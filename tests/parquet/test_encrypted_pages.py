@@ -18,7 +18,7 @@ from bloomparquet.parquet.encryption import modules as crypto
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import Algorithm, Cipher, Module
 from bloomparquet.parquet.pages import headers as pages
-from bloomparquet.parquet.pages.encrypted import SealedChunk, open_chunk, seal_chunk
+from bloomparquet.parquet.pages.encrypted import EncryptedChunk, decrypt_chunk, encrypt_chunk
 from bloomparquet.parquet.pages.headers import walk_pages
 from bloomparquet.parquet.thrift import struct as thrift
 from bloomparquet.parquet.thrift.definitions import PageHeader
@@ -49,7 +49,7 @@ def opened(
     dictionary: bool = False,
 ) -> bytes:
     out = bytearray(b"before")
-    found = open_chunk(sealed, cipher, algorithm, values, out, dictionary=dictionary)
+    found = decrypt_chunk(sealed, cipher, algorithm, values, out, dictionary=dictionary)
     assert out.startswith(b"before")
     walked = walk_pages(bytes(out[6:]), values)
     assert found.data == 6 + walked.data[0].start
@@ -105,7 +105,7 @@ def test_what_was_sealed_opens_to_what_it_was(options: dict[str, Any], algorithm
     lists = [None if i % 7 == 0 else [i % 40, None] for i in range(3000)]
     pq.write_table(pa.table({"x": pa.array(lists, pa.list_(pa.int64()))}), path, **options)
     plain, values = chunk_of(path)
-    found = seal_chunk(plain, CIPHER, algorithm)
+    found = encrypt_chunk(plain, CIPHER, algorithm)
     assert opened(found.data, values, algorithm, dictionary=found.has_dictionary) == without_checksums(plain)
     assert opened(found.data, values, algorithm, dictionary=False) == without_checksums(plain)
     walked = walk_pages(plain, values)
@@ -115,12 +115,12 @@ def test_what_was_sealed_opens_to_what_it_was(options: dict[str, Any], algorithm
 
 def test_fields_that_nobody_knows_survive() -> None:
     plain = page(0, b"data", 3, more={77: Field(thrift.BINARY, b"new")})
-    assert opened(seal_chunk(plain, CIPHER, GCM).data, 3, GCM) == plain
+    assert opened(encrypt_chunk(plain, CIPHER, GCM).data, 3, GCM) == plain
 
 
 @BOTH
 def test_a_sealed_chunk_says_where_its_pages_are(algorithm: Algorithm) -> None:
-    found = seal_chunk(small_chunk(crc=True), CIPHER, algorithm)
+    found = encrypt_chunk(small_chunk(crc=True), CIPHER, algorithm)
     places = list(modules(found.data))
     bodies = [b"dictionary", b"first", b"\x03second"]
     assert len(places) == 6
@@ -143,20 +143,20 @@ def test_a_sealed_chunk_says_where_its_pages_are(algorithm: Algorithm) -> None:
 def test_nothing_of_a_page_is_left_in_plain_text() -> None:
     plain = small_chunk()
     for algorithm in (GCM, CTR):
-        sealed = seal_chunk(plain, CIPHER, algorithm).data
+        sealed = encrypt_chunk(plain, CIPHER, algorithm).data
         assert not any(secret in sealed for secret in (b"dictionary", b"first", b"second"))
 
 
 @BOTH
 def test_no_nonce_is_used_twice(algorithm: Algorithm) -> None:
-    sealed = [seal_chunk(small_chunk(), CIPHER, algorithm).data for _ in range(20)]
+    sealed = [encrypt_chunk(small_chunk(), CIPHER, algorithm).data for _ in range(20)]
     nonces = {data[start + 4 : start + 16] for data in sealed for start, _ in modules(data)}
     assert len(nonces) == 20 * 6
 
 
 @pytest.mark.parametrize("values", [4, 9])
 def test_every_flipped_byte_is_noticed(values: int) -> None:
-    sealed = seal_chunk(small_chunk(), CIPHER, GCM).data
+    sealed = encrypt_chunk(small_chunk(), CIPHER, GCM).data
     end = [end for _, end in modules(sealed)][3 if values == 4 else 5]
     plain = opened(sealed, values, GCM)
     for at in range(end):
@@ -166,7 +166,7 @@ def test_every_flipped_byte_is_noticed(values: int) -> None:
 
 
 def test_in_counter_mode_headers_and_lengths_are_bound() -> None:
-    sealed = seal_chunk(small_chunk(), CIPHER, CTR).data
+    sealed = encrypt_chunk(small_chunk(), CIPHER, CTR).data
     places = list(modules(sealed))
     bound = {at for start, end in places[0::2] for at in range(start, end)}
     bound |= {at for start, _ in places[1::2] for at in range(start, start + 4)}
@@ -178,7 +178,7 @@ def test_in_counter_mode_headers_and_lengths_are_bound() -> None:
 
 
 def test_in_counter_mode_a_checksum_notices_every_flipped_byte() -> None:
-    sealed = seal_chunk(small_chunk(crc=True), CIPHER, CTR).data
+    sealed = encrypt_chunk(small_chunk(crc=True), CIPHER, CTR).data
     for at in range(len(sealed)):
         with pytest.raises(bp.EncryptionError):
             opened(flip(sealed, at), 9, CTR, dictionary=True)
@@ -188,7 +188,7 @@ def flip(data: bytes, at: int) -> bytes:
     return data[:at] + bytes((data[at] ^ 0x10,)) + data[at + 1 :]
 
 
-def parts(chunk: SealedChunk) -> list[bytes]:
+def parts(chunk: EncryptedChunk) -> list[bytes]:
     """The pages, each with its header."""
     bounds = [start for start, _ in list(modules(chunk.data))[::2]]
     return [chunk.data[i:j] for i, j in zip(bounds, [*bounds[1:], len(chunk.data)], strict=True)]
@@ -197,12 +197,12 @@ def parts(chunk: SealedChunk) -> list[bytes]:
 @BOTH
 def test_pages_open_at_their_own_place_only(algorithm: Algorithm) -> None:
     plain = page(2, b"dictionary", 3) + b"".join(page(0, data, 2, pages.RLE_DICTIONARY) for data in (b"one", b"two"))
-    mine = seal_chunk(plain, CIPHER, algorithm)
+    mine = encrypt_chunk(plain, CIPHER, algorithm)
     dictionary, one, two = parts(mine)
     assert opened(dictionary + one + two, 4, algorithm) == plain
     swapped = [two + one, dictionary + two + one, dictionary + one + one, one + dictionary + two, dictionary * 2 + one]
     for other in (cipher_at(0), cipher_at(1, 3), cipher_at(2, 1), cipher_at(aad=b"another"), cipher_at(key=KEY[::-1])):
-        theirs = parts(seal_chunk(plain, other, algorithm))
+        theirs = parts(encrypt_chunk(plain, other, algorithm))
         swapped += [theirs[0] + one + two, dictionary + theirs[1] + two, dictionary + one + theirs[2]]
     for data in swapped:
         with pytest.raises(bp.EncryptionError):
@@ -211,7 +211,7 @@ def test_pages_open_at_their_own_place_only(algorithm: Algorithm) -> None:
 
 def test_a_page_does_not_open_behind_the_header_of_another() -> None:
     plain = page(0, b"one", 2) + page(0, b"two", 2)
-    sealed = seal_chunk(plain, CIPHER, GCM).data
+    sealed = encrypt_chunk(plain, CIPHER, GCM).data
     (a, b), (c, d), (e, f), (g, h) = modules(sealed)
     with pytest.raises(bp.EncryptionError, match="page at byte 0 of the column chunk: the data page does not open"):
         opened(sealed[a:b] + sealed[g:h] + sealed[e:f] + sealed[c:d], 4, GCM)
@@ -219,7 +219,7 @@ def test_a_page_does_not_open_behind_the_header_of_another() -> None:
 
 @BOTH
 def test_pages_that_are_missing_are_noticed(algorithm: Algorithm) -> None:
-    dictionary, one, two = parts(seal_chunk(small_chunk(), CIPHER, algorithm))
+    dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, algorithm))
     with pytest.raises(bp.EncryptionError, match="dictionary page header does not open"):
         opened(one + two, 9, algorithm, dictionary=True)
     with pytest.raises(bp.FormatError, match="have 4 values, but its metadata says 9"):
@@ -232,7 +232,7 @@ def test_pages_that_are_missing_are_noticed(algorithm: Algorithm) -> None:
 
 @BOTH
 def test_no_cut_ends_in_anything_but_an_error(algorithm: Algorithm) -> None:
-    sealed = seal_chunk(small_chunk(), CIPHER, algorithm).data
+    sealed = encrypt_chunk(small_chunk(), CIPHER, algorithm).data
     for size in range(len(sealed)):
         with pytest.raises(REFUSED):
             opened(sealed[:size], 9, algorithm)
@@ -263,7 +263,7 @@ def test_lengths_are_not_believed(algorithm: Algorithm) -> None:
     ]
     for data in cases:
         with pytest.raises(REFUSED):
-            open_chunk(data, CIPHER, algorithm, 2, bytearray(), dictionary=False)
+            decrypt_chunk(data, CIPHER, algorithm, 2, bytearray(), dictionary=False)
 
 
 def levels(definition: int, repetition: int) -> dict[int, Field]:
@@ -276,7 +276,7 @@ def java_page(
 ) -> bytes:
     """A version 2 page as parquet-java writes it: the levels in front of the module, zeros behind the header."""
     module = (
-        CIPHER.cipher.seal_counter_mode(data)
+        CIPHER.cipher.encrypt_counter_mode(data)
         if algorithm.counter_mode_pages
         else CIPHER.seal(data, Module.DATA_PAGE, ordinal)
     )
@@ -330,20 +330,20 @@ def test_index_pages_are_passed_over() -> None:
     def index(ordinal: int) -> bytes:
         return CIPHER.seal(page(1, size=7), Module.DATA_PAGE_HEADER, ordinal) + b"ignored"
 
-    dictionary, one, two = parts(seal_chunk(small_chunk(), CIPHER, GCM))
+    dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, GCM))
     assert opened(dictionary + index(0) + one + index(1) + index(1) + two, 9, GCM) == small_chunk()
 
 
 @pytest.mark.parametrize("algorithm", [GCM, CTR], ids=["gcm", "ctr"])
 def test_pages_beyond_the_last_ordinal_are_refused(algorithm: Algorithm, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = page(0, b"x", 1) * 5
-    sealed = seal_chunk(plain, CIPHER, algorithm).data
+    sealed = encrypt_chunk(plain, CIPHER, algorithm).data
     monkeypatch.setattr(crypto, "MAX_ORDINAL", 3)
     with pytest.raises(bp.EncryptionError, match="from 0 to 3"):
-        seal_chunk(plain, CIPHER, algorithm)
+        encrypt_chunk(plain, CIPHER, algorithm)
     with pytest.raises(bp.EncryptionError, match="from 0 to 3"):
         opened(sealed, 5, algorithm)
-    assert len(seal_chunk(plain[: len(plain) * 4 // 5], CIPHER, algorithm).pages) == 4
+    assert len(encrypt_chunk(plain[: len(plain) * 4 // 5], CIPHER, algorithm).pages) == 4
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_pages_beyond_the_last_ordinal_are_refused(algorithm: Algorithm, monkeyp
 )
 def test_only_chunks_are_sealed(plain: bytes) -> None:
     with pytest.raises(bp.FormatError):
-        seal_chunk(plain, CIPHER, GCM)
+        encrypt_chunk(plain, CIPHER, GCM)
 
 
 def test_random_bytes_are_refused() -> None:
@@ -373,7 +373,7 @@ def test_random_bytes_are_refused() -> None:
 
 
 def test_keys_and_values_are_in_no_message() -> None:
-    sealed = seal_chunk(page(0, b"secret value", 1), CIPHER, GCM).data
+    sealed = encrypt_chunk(page(0, b"secret value", 1), CIPHER, GCM).data
     for at in range(len(sealed)):
         with pytest.raises(bp.EncryptionError) as caught:
             opened(flip(sealed, at), 1, GCM)

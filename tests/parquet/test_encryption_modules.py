@@ -45,30 +45,30 @@ def test_ordinals_beyond_16_bits_are_an_error(ordinals: tuple[int, ...]) -> None
 @given(st.sampled_from([16, 24, 32]), st.binary(max_size=300), st.sampled_from(list(Module)))
 def test_what_is_sealed_is_what_the_specification_says(size: int, plain: bytes, module: Module) -> None:
     key = os.urandom(size)
-    sealed = Cipher(key, AAD).seal(plain, module, 1, 2)
+    sealed = Cipher(key, AAD).encrypt(plain, module, 1, 2)
     assert int.from_bytes(sealed[:4], "little") == len(sealed) - 4 == len(plain) + 28
     assert AESGCM(key).decrypt(sealed[4:16], sealed[16:], module_aad(AAD, module, 1, 2)) == plain
-    assert Cipher(key, AAD).open(memoryview(sealed), module, 1, 2) == plain
-    assert Cipher(key, AAD).seal(plain, module, 1, 2)[4:16] != sealed[4:16]
+    assert Cipher(key, AAD).decrypt(memoryview(sealed), module, 1, 2) == plain
+    assert Cipher(key, AAD).encrypt(plain, module, 1, 2)[4:16] != sealed[4:16]
 
 
 @given(st.binary(max_size=300))
 def test_counter_mode_begins_at_one(plain: bytes) -> None:
-    sealed = Cipher(KEY, AAD).seal_counter_mode(plain)
+    sealed = Cipher(KEY, AAD).encrypt_counter_mode(plain)
     assert int.from_bytes(sealed[:4], "little") == len(sealed) - 4 == len(plain) + 12
     done = LibraryCipher(algorithms.AES(KEY), modes.CTR(sealed[4:16] + b"\0\0\0\1")).decryptor()
     assert done.update(sealed[16:]) + done.finalize() == plain
-    assert Cipher(KEY, AAD).open_counter_mode(memoryview(sealed)) == plain
+    assert Cipher(KEY, AAD).decrypt_counter_mode(memoryview(sealed)) == plain
 
 
 def test_every_flipped_bit_is_noticed() -> None:
-    sealed = Cipher(KEY, AAD).seal(header_bytes(64), Module.BLOOM_FILTER_HEADER, 0, 0)
+    sealed = Cipher(KEY, AAD).encrypt(header_bytes(64), Module.BLOOM_FILTER_HEADER, 0, 0)
     for at in range(len(sealed)):
         for bit in range(8):
             altered = bytearray(sealed)
             altered[at] ^= 1 << bit
             with pytest.raises(EncryptionError):
-                Cipher(KEY, AAD).open(bytes(altered), Module.BLOOM_FILTER_HEADER, 0, 0)
+                Cipher(KEY, AAD).decrypt(bytes(altered), Module.BLOOM_FILTER_HEADER, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -84,23 +84,23 @@ def test_every_flipped_bit_is_noticed() -> None:
     ],
 )
 def test_another_key_file_or_place_opens_nothing(key: bytes, aad: bytes, place: tuple[Module, int]) -> None:
-    sealed = Cipher(KEY, AAD).seal(header_bytes(64), Module.BLOOM_FILTER_HEADER, 1, 2)
+    sealed = Cipher(KEY, AAD).encrypt(header_bytes(64), Module.BLOOM_FILTER_HEADER, 1, 2)
     with pytest.raises(EncryptionError):
-        Cipher(key, aad).open(sealed, *place)
+        Cipher(key, aad).decrypt(sealed, *place)
 
 
 def test_a_wrong_key_a_wrong_prefix_and_a_moved_module_are_told_apart() -> None:
-    sealed = Cipher(KEY, AAD).seal(header_bytes(64), Module.BLOOM_FILTER_HEADER, 1, 2)
+    sealed = Cipher(KEY, AAD).encrypt(header_bytes(64), Module.BLOOM_FILTER_HEADER, 1, 2)
     place = Module.BLOOM_FILTER_HEADER, 1, 2
     with pytest.raises(EncryptionError, match="bloom filter header does not open: the key is wrong"):
-        Cipher(bytes(16), AAD).open(sealed, *place)
+        Cipher(bytes(16), AAD).decrypt(sealed, *place)
     with pytest.raises(EncryptionError, match="though the key fits: the AAD prefix that was given is wrong"):
-        Cipher(KEY, b"other" + b"unique", supplied=True).open(sealed, *place)
+        Cipher(KEY, b"other" + b"unique", supplied=True).decrypt(sealed, *place)
     with pytest.raises(EncryptionError, match="though the key fits: it was altered, or moved here"):
-        Cipher(KEY, AAD).open(sealed, Module.BLOOM_FILTER_HEADER, 1, 3)
-    bitset = Cipher(KEY, AAD).seal(bytes(64), Module.BLOOM_FILTER_BITSET, 1, 2)
+        Cipher(KEY, AAD).decrypt(sealed, Module.BLOOM_FILTER_HEADER, 1, 3)
+    bitset = Cipher(KEY, AAD).encrypt(bytes(64), Module.BLOOM_FILTER_BITSET, 1, 2)
     with pytest.raises(EncryptionError, match="bloom filter bitset does not open: its bytes were altered, or moved"):
-        Cipher(KEY, AAD).open(bitset, Module.BLOOM_FILTER_BITSET, 2, 2)
+        Cipher(KEY, AAD).decrypt(bitset, Module.BLOOM_FILTER_BITSET, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_a_wrong_key_a_wrong_prefix_and_a_moved_module_are_told_apart() -> None:
 )
 def test_lengths_that_lie_are_an_error(data: bytes) -> None:
     with pytest.raises(EncryptionError):
-        Cipher(KEY, AAD).open(data, Module.FOOTER)
+        Cipher(KEY, AAD).decrypt(data, Module.FOOTER)
 
 
 def test_a_page_shorter_than_its_nonce_is_an_error() -> None:
     for data in (b"", b"\x0b\0\0\0" + bytes(11), b"\x0d\0\0\0" + bytes(12)):
         with pytest.raises(EncryptionError):
-            Cipher(KEY, AAD).open_counter_mode(data)
+            Cipher(KEY, AAD).decrypt_counter_mode(data)
     assert module_size(b"\x0c\0\0\0", 12) == 16
 
 

@@ -50,9 +50,9 @@ def test_files_of_one_schema_share_it_and_others_do_not(tmp_path: Path) -> None:
     same = [write(tmp_path / f"{i}.parquet", {"id": [i]}) for i in range(3)]
     other = write(tmp_path / "other.parquet", {"id": pa.array([1], pa.int32())})
     a, b, c, d = footers([*same, other])
-    assert a.layout is b.layout is c.layout
-    assert d.layout is not a.layout
-    assert d.layout.schema.leaves[0].node.physical_type == "INT32"
+    assert a.profile is b.profile is c.profile
+    assert d.profile is not a.profile
+    assert d.profile.schema.leaves[0].node.physical_type == "INT32"
 
 
 def test_a_schema_that_begins_like_another_is_its_own(tmp_path: Path) -> None:
@@ -60,13 +60,15 @@ def test_a_schema_that_begins_like_another_is_its_own(tmp_path: Path) -> None:
     short = write(tmp_path / "a.parquet", {"id": [1]})
     long = write(tmp_path / "b.parquet", {"id": [1], "name": ["x"]})
     for order in ([short, long], [long, short]):
-        assert [len(footer.layout.schema.leaves) for footer in footers(order)] == [1 + (path == long) for path in order]
+        assert [len(footer.profile.schema.leaves) for footer in footers(order)] == [
+            1 + (path == long) for path in order
+        ]
 
 
 def test_many_schemas_are_told_apart(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{i}.parquet", {f"column_{i}": [1]}) for i in range(150)]
     for _ in range(2):
-        assert [footer.layout.schema.leaves[0].path for footer in footers(paths)] == [
+        assert [footer.profile.schema.leaves[0].path for footer in footers(paths)] == [
             (f"column_{i}",) for i in range(150)
         ]
 
@@ -105,9 +107,9 @@ def test_what_spark_says_of_its_text_is_seen(tmp_path: Path) -> None:
     altered = write(tmp_path / "a.parquet", pa.table({"c": ["x"]}).replace_schema_metadata(key))
     plain = write(tmp_path / "b.parquet", pa.table({"c": ["x"]}))
     first, second = footers([altered, plain])
-    assert first.layout.traits.altered_text
-    assert not second.layout.traits.altered_text
-    assert first.layout is not second.layout
+    assert first.profile.traits.altered_text
+    assert not second.profile.traits.altered_text
+    assert first.profile is not second.profile
 
 
 def test_footers_say_what_pyarrow_reads_in_them(parquet_testing_dir: Path, tmp_path: Path) -> None:

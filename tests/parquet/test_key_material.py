@@ -15,7 +15,7 @@ import bloomparquet as bp
 from bloomparquet.errors import EncryptionError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.encryption.keys import material as key_material
-from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
+from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
 from bloomparquet.storage.files import LocalStorage, open_storage
 from tests.support.kms import SECRET, Kms, Writer, configuration, reveals, whole_text
 from tests.support.kms_files import COLUMNS, TABLE, beside, external, keys, material
@@ -53,7 +53,7 @@ DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 def test_damaged_key_material_opens_nothing_and_is_named(damage: str) -> None:
     change, message = DAMAGE[damage]
     kms = Kms()
-    key, metadata = Wrapping(None, kms.client, configuration()).new_key("footer", is_footer=True)
+    key, metadata = KeyWrapper(None, kms.client, configuration()).new_key("footer", is_footer=True)
     changed = change(json.loads(metadata))
     raw = changed if isinstance(changed, bytes) else json.dumps(changed).encode()
     unwrapper = keys(kms).for_file(LocalStorage(), "/a.parquet")
@@ -72,7 +72,7 @@ def test_damaged_key_material_opens_nothing_and_is_named(damage: str) -> None:
 
 def test_a_forged_key_encryption_key_does_not_pass_for_one_that_is_known() -> None:
     kms = Kms()
-    wrapping = Wrapping(None, kms.client, configuration())
+    wrapping = KeyWrapper(None, kms.client, configuration())
     key, metadata = wrapping.new_key("footer", is_footer=True)
     forged = {**json.loads(metadata), "wrappedKEK": material(wrapping, "another")["wrappedKEK"]}
     for order in ([forged, None], [None, forged]):
@@ -90,9 +90,9 @@ def test_key_material_beside_a_file_is_read_once(tmp_path: Path) -> None:
     read: list[str] = []
 
     class Watched(LocalStorage):
-        def read_runs(self, path: str, starts: Any, views: Any) -> None:
+        def read_into(self, path: str, starts: Any, views: Any) -> None:
             read.append(Path(path).name)
-            super().read_runs(path, starts, views)
+            super().read_into(path, starts, views)
 
     kms = Kms()
     path = external(kms, tmp_path)

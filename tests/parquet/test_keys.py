@@ -61,7 +61,7 @@ def test_a_key_that_was_given_is_not_asked_for() -> None:
 )
 def test_the_name_that_is_nearest_to_the_column_has_its_key(columns: Any, column: Any, key: bytes) -> None:
     assert of_a_file(columns=columns).column_key(column, None) == key
-    name = Keys(columns=columns).given_name(column)
+    name = Keys(columns=columns).name_of(column)
     assert columns[name] == key
 
 

@@ -17,7 +17,7 @@ import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, OptionError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.encryption.keys import material as key_material
-from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
+from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
 from bloomparquet.storage.files import LocalStorage
 from tests.support.kms import SECRET, Kms, Writer, configuration, reveals, whole_text
 from tests.support.kms_files import COLUMNS, TABLE, Clock, answering, beside, keys, material
@@ -171,7 +171,7 @@ def test_a_column_alone_says_no_instance(tmp_path: Path) -> None:
     kms = Kms()
     path = Writer(kms).write(TABLE, tmp_path / "a.parquet", configuration(COLUMNS))
     unwrapper = keys(kms).for_file(LocalStorage(), path)
-    metadata = json.dumps(material(Wrapping(None, kms.client, configuration()), "of_ids")).encode()
+    metadata = json.dumps(material(KeyWrapper(None, kms.client, configuration()), "of_ids")).encode()
     with pytest.raises(EncryptionError, match="neither the file nor the configuration says which KMS instance has it"):
         unwrapper.column_key(("id",), metadata)
     assert (
@@ -237,7 +237,7 @@ def test_a_configuration_of_the_wrong_kind_is_refused(arguments: Any, message: s
         Keys.from_kms(*arguments)
     config, factory = arguments
     with pytest.raises(OptionError, match=message):
-        Wrapping(config, factory, configuration())
+        KeyWrapper(config, factory, configuration())
 
 
 def test_a_lifetime_is_a_timedelta() -> None:

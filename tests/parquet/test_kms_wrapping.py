@@ -14,7 +14,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, OptionError, UnsupportedError
-from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
+from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
 from bloomparquet.storage.files import LocalStorage
 from tests.support.kms import SECRET, Kms, Writer, configuration, reveals, whole_text
 from tests.support.kms_files import COLUMNS, TABLE, Clock, answering, beside, external, keys, material
@@ -28,7 +28,7 @@ def test_pyarrow_unwraps_what_is_wrapped_here(tmp_path: Path, bits: int, double:
     place = beside(path)
     # The keys of pyarrow's file, wrapped here instead: pyarrow reads the file by these.
     unwrapper = keys(kms).for_file(LocalStorage(), path)
-    wrapping = Wrapping(None, kms.client, configuration(double_wrapping=double, data_key_length_bits=bits))
+    wrapping = KeyWrapper(None, kms.client, configuration(double_wrapping=double, data_key_length_bits=bits))
     again = {}
     for reference, text in json.loads(place.read_text()).items():
         metadata = {"keyMaterialType": "PKMT1", "internalStorage": False, "keyReference": reference}
@@ -74,7 +74,7 @@ def wrapped_keys(path: str) -> set[bytes]:
 @pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
 def test_new_keys_are_new_and_of_their_size(bits: int, double: bool, clock: Clock) -> None:
     kms = Kms()
-    wrapping = Wrapping(None, kms.client, configuration(double_wrapping=double, data_key_length_bits=bits))
+    wrapping = KeyWrapper(None, kms.client, configuration(double_wrapping=double, data_key_length_bits=bits))
     made = [wrapping.new_key(name, is_footer=name == "f") for name in ("f", "a", "a", "b", "f")]
     assert {len(key) for key, _ in made} == {bits // 8}
     assert len({key for key, _ in made}) == len({metadata for _, metadata in made}) == 5
@@ -93,10 +93,10 @@ def test_new_keys_are_new_and_of_their_size(bits: int, double: bool, clock: Cloc
 def test_key_metadata_names_the_service_for_the_footer_alone() -> None:
     kms = Kms()
     named = pe.KmsConnectionConfig(kms_instance_id="eu-1", kms_instance_url="https://kms")
-    footer = material(Wrapping(named, kms.client, configuration()), is_footer=True)
+    footer = material(KeyWrapper(named, kms.client, configuration()), is_footer=True)
     assert (footer["isFooterKey"], footer["kmsInstanceID"], footer["kmsInstanceURL"]) == (True, "eu-1", "https://kms")
-    assert material(Wrapping(None, kms.client, configuration()), is_footer=True)["kmsInstanceID"] == "DEFAULT"
-    column = material(Wrapping(named, kms.client, configuration()))
+    assert material(KeyWrapper(None, kms.client, configuration()), is_footer=True)["kmsInstanceID"] == "DEFAULT"
+    column = material(KeyWrapper(named, kms.client, configuration()))
     assert sorted(column) == [
         "doubleWrapping", "internalStorage", "isFooterKey", "keyEncryptionKeyID", "keyMaterialType", "masterKeyID",
         "wrappedDEK", "wrappedKEK",
@@ -106,7 +106,7 @@ def test_key_metadata_names_the_service_for_the_footer_alone() -> None:
 def test_a_service_that_refuses_to_wrap_is_named_without_its_text() -> None:
     kms = Kms(denied={"a"})
     for double in (False, True):
-        wrapping = Wrapping(None, kms.client, configuration(double_wrapping=double))
+        wrapping = KeyWrapper(None, kms.client, configuration(double_wrapping=double))
         with pytest.raises(EncryptionError, match=r"did not wrap a key by master key 'a': .* PermissionE") as caught:
             wrapping.new_key("a", is_footer=False)
         assert SECRET not in whole_text(caught.value)
@@ -115,7 +115,7 @@ def test_a_service_that_refuses_to_wrap_is_named_without_its_text() -> None:
         kms.denied.add("a")
     for answer, message in ((b"\xff", "is no text"), (None, "returned a NoneType; expected bytes")):
         with pytest.raises(EncryptionError, match=message):
-            Wrapping(None, partial(answering, answer), configuration()).new_key("a", is_footer=True)
+            KeyWrapper(None, partial(answering, answer), configuration()).new_key("a", is_footer=True)
 
 
 @pytest.mark.parametrize(
@@ -134,16 +134,18 @@ def test_a_service_that_refuses_to_wrap_is_named_without_its_text() -> None:
 def test_an_encryption_that_does_not_go_together_is_refused(options: Any, error: Any, message: str) -> None:
     encryption = pe.EncryptionConfiguration("footer", **{"uniform_encryption": True, **options})
     with pytest.raises(error, match=message):
-        Wrapping(None, Kms().client, encryption)
+        KeyWrapper(None, Kms().client, encryption)
 
 
 def test_an_encryption_is_pyarrows() -> None:
     with pytest.raises(OptionError, match="encryption_config is a dict; expected pyarrow"):
-        Wrapping(None, Kms().client, {})
-    uniform = Wrapping(None, Kms().client, configuration(plaintext_footer=True, encryption_algorithm="AES_GCM_CTR_V1"))
+        KeyWrapper(None, Kms().client, {})
+    uniform = KeyWrapper(
+        None, Kms().client, configuration(plaintext_footer=True, encryption_algorithm="AES_GCM_CTR_V1")
+    )
     # pyarrow too encrypts the footer where all columns have its key.
     assert (uniform.uniform, uniform.plaintext_footer, uniform.counter_mode_pages) == (True, False, True)
-    columns = Wrapping(None, Kms().client, configuration(COLUMNS, footer="f", plaintext_footer=True))
+    columns = KeyWrapper(None, Kms().client, configuration(COLUMNS, footer="f", plaintext_footer=True))
     assert (columns.uniform, columns.plaintext_footer, columns.counter_mode_pages) == (False, True, False)
     assert columns.footer_key == "f"
     assert uniform.master_keys([("id",)]) == {}
@@ -152,7 +154,7 @@ def test_an_encryption_is_pyarrows() -> None:
 def test_columns_have_the_master_keys_that_name_them() -> None:
     leaves = [("id",), ("user id",), ("at", "x"), ("at", "y"), ("tags", "list", "element"), ("open",)]
     encryption = configuration({"k": ["id", "user id"], "l": ["at", "tags.list.element"], "m": ["at.y"]})
-    assert Wrapping(None, Kms().client, encryption).master_keys(leaves) == {
+    assert KeyWrapper(None, Kms().client, encryption).master_keys(leaves) == {
         ("id",): "k",
         ("user id",): "k",
         ("at", "x"): "l",
@@ -162,7 +164,7 @@ def test_columns_have_the_master_keys_that_name_them() -> None:
 
 
 def test_a_column_that_is_not_there_is_not_passed_over() -> None:
-    wrapping = Wrapping(None, Kms().client, configuration({"k": ["id", "nmae"]}))
+    wrapping = KeyWrapper(None, Kms().client, configuration({"k": ["id", "nmae"]}))
     with pytest.raises(
         OptionError, match="column_keys names nmae, which is no column of the file; did you mean 'name'"
     ):
@@ -170,10 +172,10 @@ def test_a_column_that_is_not_there_is_not_passed_over() -> None:
 
 
 def test_a_column_that_pyarrow_does_not_tell_from_another_is_not_guessed() -> None:
-    wrapping = Wrapping(None, Kms().client, configuration({"k": ["user id"]}))
+    wrapping = KeyWrapper(None, Kms().client, configuration({"k": ["user id"]}))
     with pytest.raises(OptionError, match=r"userid may be any of \['user id', 'userid'\]"):
         wrapping.master_keys([("user id",), ("userid",)])
-    wrapping = Wrapping(None, Kms().client, configuration({"k": ["city, country"]}))
+    wrapping = KeyWrapper(None, Kms().client, configuration({"k": ["city, country"]}))
     with pytest.raises(OptionError, match=r"may mean 'city, country' or \['city', 'country'\]; rename that column"):
         wrapping.master_keys([("city",), ("country",), ("city, country",)])
 
@@ -181,7 +183,7 @@ def test_a_column_that_pyarrow_does_not_tell_from_another_is_not_guessed() -> No
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_process_asks_for_itself() -> None:
     kms = Kms()
-    key, metadata = Wrapping(None, kms.client, configuration()).new_key("footer", is_footer=True)
+    key, metadata = KeyWrapper(None, kms.client, configuration()).new_key("footer", is_footer=True)
 
     def asked() -> int:
         assert keys(kms).for_file(LocalStorage(), "/a").footer_key(metadata) == key

@@ -10,12 +10,12 @@ from datetime import timedelta
 from functools import partial
 
 from bloomparquet.errors import EncryptionError
-from bloomparquet.parquet.encryption.keys import ttl_cache as expiring
+from bloomparquet.parquet.encryption.keys.ttl_cache import TtlCache
 from tests.support.kms_files import Clock
 
 
 def test_what_was_used_least_recently_goes_first() -> None:
-    cache: expiring.Expiring[str] = expiring.Expiring(2)
+    cache: TtlCache[str] = TtlCache(2)
     made: list[str] = []
 
     def make(key: str) -> str:
@@ -31,7 +31,7 @@ def test_what_is_past_its_time_is_not_kept(clock: Clock) -> None:
     class Value:
         """What can be seen to be gone."""
 
-    cache: expiring.Expiring[Value] = expiring.Expiring(100)
+    cache: TtlCache[Value] = TtlCache(100)
     values = [weakref.ref(cache.get(i, timedelta(seconds=10 + i), Value)) for i in range(3)]
     clock.now += 11
     cache.get("another", timedelta(seconds=1), Value)
@@ -40,7 +40,7 @@ def test_what_is_past_its_time_is_not_kept(clock: Clock) -> None:
 
 
 def test_who_waits_for_one_that_was_interrupted_is_told_and_the_next_asks_again() -> None:
-    cache: expiring.Expiring[int] = expiring.Expiring(2, refused_for=timedelta(minutes=1))
+    cache: TtlCache[int] = TtlCache(2, error_lifetime=timedelta(minutes=1))
     began, told = threading.Event(), threading.Event()
 
     def interrupted() -> int:

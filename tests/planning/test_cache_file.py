@@ -257,8 +257,8 @@ def test_the_process_counts_what_it_holds(data: Path, directory: Path) -> None:
     restart()
     table = bp.plan(data, "x = 31").table
     bitsets = 40 * int(table.known()[0, 0].filters.num_bytes[0])
-    assert bitsets < table.kept_bytes < bitsets + 64 * 1024
-    small = FooterCache(kept_bytes=1)
+    assert bitsets < table.cached_bytes < bitsets + 64 * 1024
+    small = FooterCache(cached_bytes=1)
     for path in ("0.parquet", "1.parquet"):
         one = bp.Dataset.open(data / path)
         small.row_groups(one.storage, one.files, ReadCount(), keys=None, skip_corrupt=False)

@@ -19,7 +19,7 @@ from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount, open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
 from tests.support.disk_cache import use_disk
-from tests.support.secrets import COLUMNS, FOOTER, GROUPS, KEYS, OTHER, OWN, ROWS, rows, write
+from tests.support.encrypted_table import COLUMNS, FOOTER, GROUPS, KEYS, OTHER, OWN, ROWS, rows, write
 
 ALGORITHMS = ["AES_GCM_V1", "AES_GCM_CTR_V1"]
 
@@ -136,7 +136,7 @@ def test_a_wrong_key_never_yields_a_verdict(plaintext_footer: bool, tmp_path: Pa
         with pytest.raises(bp.EncryptionError, match="column metadata does not open: the key is wrong"):
             bp.probe(path, column=column, value=7 if column == "id" else "t7", keys=wrong)
     plan = bp.plan(path, "at = 7 AND id = 7", keys=bp.Keys(b"x" * 16, COLUMNS))
-    assert (plan.kept, len(plan.errors), len(plan.locked)) == (1, 1, 1)
+    assert (plan.kept, len(plan.errors), len(plan.unreadable)) == (1, 1, 1)
     assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
 
 
@@ -255,11 +255,11 @@ def test_a_layout_has_nothing_of_the_files_that_it_was_first_seen_in(tmp_path: P
     secret, plain = read_footers(storage, storage.list_files(str(tmp_path), recursive=False), ReadCount(), keys=KEYS)
     assert secret is not None
     assert plain is not None
-    assert secret.layout.schema is plain.layout.schema
+    assert secret.profile.schema is plain.profile.schema
     assert secret.key_values["who"] == "nobody may know"
     for footer in (secret, plain):
-        assert footer.layout.skeleton.startswith(plain.raw[:80])
-        assert b"nobody may know" not in footer.layout.skeleton
+        assert footer.profile.skeleton.startswith(plain.raw[:80])
+        assert b"nobody may know" not in footer.profile.skeleton
 
 
 def test_no_process_ends_over_a_column_without_its_key(tmp_path: Path) -> None:

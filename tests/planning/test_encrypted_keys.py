@@ -12,7 +12,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.parquet.cache import process_cache
-from tests.support.secrets import FOOTER, GROUPS, OTHER, OWN, ROWS, write
+from tests.support.encrypted_table import FOOTER, GROUPS, OTHER, OWN, ROWS, write
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def test_a_retriever_that_failed_is_asked_again(tmp_path: Path) -> None:
     del held[b"kf"]
     assert bp.plan(path, "id = 7", keys=keys).kept == 0, "of what was opened everything is known"
     process_cache.clear()
-    assert len(bp.plan(path, "id = 7", keys=keys).locked) == 1
+    assert len(bp.plan(path, "id = 7", keys=keys).unreadable) == 1
     held[b"kf"] = FOOTER
     assert bp.plan(path, "id = 7", keys=keys).kept == 0
 
@@ -160,7 +160,18 @@ def test_no_representation_shows_what_is_encrypted(tmp_path: Path) -> None:
     plan = bp.plan(tmp_path / "x.parquet", "id = 1 AND text = 'x'", keys=keys)
     footer = plan.table.footer(0)
     told = "".join(
-        map(repr, (keys, footer, footer.unlock(0, 0), footer.unlock(0, 1), plan, plan.table.known(), plan.dataset))
+        map(
+            repr,
+            (
+                keys,
+                footer,
+                footer.read_chunk_with_cipher(0, 0),
+                footer.read_chunk_with_cipher(0, 1),
+                plan,
+                plan.table.known(),
+                plan.dataset,
+            ),
+        )
     )
     assert "Footer(" in told
     for value in (low, high):

@@ -100,12 +100,12 @@ def test_every_written_value_is_kept_and_most_others_are_skipped(roots: dict[str
         plan = bp.plan(roots[brand], asked(column, value, values[row - 1], n % 6))
         assert not plan.errors
         assert place(row) in kept(plan), (value, plan)
-        assert plan.inside is not None
-        assert plan.inside.total == FILES * ROWS // STRIDE
+        assert plan.row_group_counts is not None
+        assert plan.row_group_counts.total == FILES * ROWS // STRIDE
         if n % 6 in (0, 2, 3, 5) and not (isinstance(value, float) and math.isnan(value)):
             held = sum(value in values[at : at + STRIDE] for at in range(0, len(values), STRIDE))
-            groups += plan.inside.kept - held
-            total += plan.inside.total - held
+            groups += plan.row_group_counts.kept - held
+            total += plan.row_group_counts.total - held
     assert n > 15
     assert leaf in ("near", *UNSURE) or groups <= total * 0.1
 
@@ -154,9 +154,9 @@ def test_a_stripe_says_where_it_is_and_how_many_rows_it_has(roots: dict[str, Pat
             stripe.offset,
             stripe.length,
         )
-    assert plan.inside == (15, 0, 15, 0) or sum(plan.inside[1:]) == 15  # type: ignore[index]
+    assert plan.row_group_counts == (15, 0, 15, 0) or sum(plan.row_group_counts[1:]) == 15  # type: ignore[index]
     everything = bp.plan(roots["statistics"])
-    assert (everything.kept, everything.inside) == (6, None)
+    assert (everything.kept, everything.row_group_counts) == (6, None)
 
 
 def test_a_value_only_in_the_last_row_group_of_the_last_stripe_of_the_last_file_is_found(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_value_only_in_the_last_row_group_of_the_last_stripe_of_the_last_file_
         drop_statistics(write(tmp_path / f"{i}.orc", pa.table({"x": values}), bloom_filter_fpp=1e-6))
     plan = bp.plan(tmp_path, "x = 31")
     assert kept(plan) == {("3.orc", 2)}
-    assert (plan.skipped, plan.inside) == ({"bloom": 11}, (36, 1, 0, 35))
+    assert (plan.skipped, plan.row_group_counts) == ({"bloom": 11}, (36, 1, 0, 35))
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def test_every_shape_of_stripes_is_right(tmp_path: Path, stripe: int, stride: in
             plan = bp.plan(path, bp.Eq("x", values[row]))
             at = int(np.searchsorted(np.cumsum(stripes), row, "right"))
             assert ("x.orc", at) in kept(plan)
-            assert plan.inside is not None
-            assert plan.inside.total == sum(-(-rows // stride) for rows in stripes)
-            assert brand == "filters" or plan.inside.kept <= plan.inside.total / 2 + 1
+            assert plan.row_group_counts is not None
+            assert plan.row_group_counts.total == sum(-(-rows // stride) for rows in stripes)
+            assert brand == "filters" or plan.row_group_counts.kept <= plan.row_group_counts.total / 2 + 1
         drop_statistics(path)
 
 
@@ -195,8 +195,8 @@ def test_files_without_row_indexes_are_judged_by_their_stripes(tmp_path: Path, s
     for where, stripes, groups in (("x = 299", {0}, 1), ("x = 300", {1}, 1), ("x > 600", set(), 0), ("y = 1", {1}, 1)):
         plan = bp.plan(path, where)
         assert {index for _, index in kept(plan)} == stripes
-        assert plan.inside is not None
-        assert plan.inside[:2] == ((6, groups * 3) if stride else (2, groups))
+        assert plan.row_group_counts is not None
+        assert plan.row_group_counts[:2] == ((6, groups * 3) if stride else (2, groups))
         assert not plan.errors
 
 
@@ -312,8 +312,8 @@ def test_a_list_of_values_is_asked_as_one_value_after_another_would_be(tmp_path:
     for values in (absent, np.append(absent, 1798), np.insert(absent, 0, 0)):
         held = [bool(each.check(hash_longs(values)).any()) for each in filters]
         plan = bp.plan(path, bp.In("x", values.tolist()))
-        assert plan.inside is not None
-        assert plan.inside.kept == sum(held)
+        assert plan.row_group_counts is not None
+        assert plan.row_group_counts.kept == sum(held)
         assert {index for _, index in kept(plan)} == {i // 3 for i, each in enumerate(held) if each}
 
 
@@ -339,8 +339,8 @@ def test_bounds_of_a_stripe_serve_row_groups_that_have_none(tmp_path: Path) -> N
     drop_statistics(path, stripes=False)
     plan = bp.plan(path, "x = 700")
     assert kept(plan) == {("x.orc", 1)}
-    assert plan.inside is not None
-    assert plan.inside.by_statistics == 3
+    assert plan.row_group_counts is not None
+    assert plan.row_group_counts.by_statistics == 3
     assert bp.plan(path, "x IS NULL").kept == 0
     assert kept(bp.plan(path, "d = 599")) == {("x.orc", 1)}
 
@@ -357,8 +357,8 @@ def test_one_row_group_without_statistics_hides_nothing(tmp_path: Path) -> None:
     rewrite(path, stream=gap, statistics=lambda _: b"")
     for value, count in ((50, 2), (150, 1), (250, 2), (999, 1)):
         plan = bp.plan(path, bp.Eq("x", value))
-        assert plan.inside is not None
-        assert (plan.kept, plan.inside.kept) == (1, count)
+        assert plan.row_group_counts is not None
+        assert (plan.kept, plan.row_group_counts.kept) == (1, count)
 
 
 @pytest.mark.parametrize("compression", ["zlib", "snappy", "lz4", "zstd"])
@@ -377,8 +377,8 @@ def test_strings_in_dictionaries_are_hashed_all_the_same(tmp_path: Path) -> None
     drop_statistics(path)
     for value, groups in (("v36", 3), ("w40", 3), ("v37", 0)):
         plan = bp.plan(path, bp.Eq("s", value))
-        assert plan.inside is not None
-        assert plan.inside.kept == groups
+        assert plan.row_group_counts is not None
+        assert plan.row_group_counts.kept == groups
 
 
 def sequence_of(plan: bp.ScanPlan) -> Sequence[tuple[int, list[int]]]:

@@ -67,7 +67,7 @@ def test_files_that_are_passed_over_do_not_make_plans_cold(files: list[str], tmp
 
 
 def test_tables_are_forgotten_when_they_are_too_large(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    small = StripeCache(kept_bytes=1)
+    small = StripeCache(cached_bytes=1)
     monkeypatch.setattr("bloomparquet.planning.orc.cache.cache", small)
     assert bp.plan(files, WHERE).requests > 0
     assert bp.plan(files, WHERE).requests == 0

@@ -18,8 +18,8 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.pages.decrypted_row_group import Images
-from bloomparquet.parquet.pages.encrypted import seal_chunk
+from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
+from bloomparquet.parquet.pages.encrypted import encrypt_chunk
 from bloomparquet.reading import parquet
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
@@ -116,15 +116,15 @@ def test_only_the_requested_columns_are_fetched(secret: Secret) -> None:
     secret.write_uniform(TABLE, row_group_size=600, use_dictionary=False, compression="none")
     storage, footer = open_file(secret.path, bp.Keys(FOOTER_KEY))
     count = ReadCount()
-    image = Images(storage, str(secret.path), footer, ["random"]).read(1, count)
-    leaf = next(leaf for leaf in footer.layout.schema.leaves if leaf.path == ("random",))
+    image = DecryptedRowGroups(storage, str(secret.path), footer, ["random"]).read(1, count)
+    leaf = next(leaf for leaf in footer.profile.schema.leaves if leaf.path == ("random",))
     assert count == ReadCount(1, footer.read_chunk(1, leaf.index).compressed_size or 0)
     assert 8 * 600 < image.data.size < count.bytes < 9 * 600
 
 
 def test_a_plain_file_is_read_without_decryption(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
     secret.write_uniform(TABLE)
-    monkeypatch.setattr(parquet, "Images", None)
+    monkeypatch.setattr(parquet, "DecryptedRowGroups", None)
     assert bp.read_table(secret.plain, keys=bp.Keys(FOOTER_KEY)).num_rows == ROWS
     with pytest.raises(TypeError):
         bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY))
@@ -184,15 +184,15 @@ def test_a_chunk_encrypted_here_is_read_by_pyarrow(secret: Secret) -> None:
     assert footer.crypto is not None
     raw = bytearray(secret.path.read_bytes())
     before = bytes(raw)
-    for i, leaf in itertools.product(range(len(footer.rows)), footer.layout.schema.leaves):
+    for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
         start, end = chunk_extents(secret.path, keys)[i, ".".join(leaf.path)]
         cipher = footer.chunk_cipher(i, leaf.index)
         assert cipher is not None
-        image = Images(LocalStorage(), str(secret.path), footer, [leaf.path[0]]).read(i, ReadCount())
+        image = DecryptedRowGroups(LocalStorage(), str(secret.path), footer, [leaf.path[0]]).read(i, ReadCount())
         column = image.metadata.row_group(0).column(leaf.index)
         first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
         plain = image.data.slice(first, column.total_compressed_size)
-        sealed = seal_chunk(plain.to_pybytes(), cipher, footer.crypto.algorithm)
+        sealed = encrypt_chunk(plain.to_pybytes(), cipher, footer.crypto.algorithm)
         assert len(sealed.data) == end - start
         raw[start:end] = sealed.data
     assert bytes(raw) != before
@@ -211,7 +211,7 @@ def filters_of(path: Path, keys: bp.Keys | None) -> dict[tuple[int, str], bytes 
     storage, footer = open_file(path, keys)
     (file,) = storage.list_files(str(path), recursive=False)
     result = {}
-    for i, leaf in itertools.product(range(len(footer.rows)), footer.layout.schema.leaves):
+    for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
         if refusal(leaf, named=True) is None:
             bloom = filter_chunk(storage, file, footer, i, leaf, Bloom(), ReadCount())
             result[i, ".".join(leaf.path)] = None if bloom is None else bloom.to_bytes()
@@ -270,5 +270,5 @@ def test_a_file_replaced_during_a_read_is_reported_as_changed(tmp_path: Path) ->
     batches = bp.scan_batches(path, keys=keys)
     next(batches)
     bp.write_table(pa.table({"n": range(4_000)}), path, row_group_size=1_000, encryption=keys)
-    with pytest.raises(bp.FormatError, match=r"a\.parquet: the file changed since it was listed.*read it again"):
+    with pytest.raises(bp.FormatError, match=r"a\.parquet: the file changed since it was join_names.*read it again"):
         list(batches)

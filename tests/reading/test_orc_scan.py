@@ -102,7 +102,9 @@ def test_sparks_timestamp_ntz_is_compared_without_a_zone(tmp_path: Path) -> None
     first = dt.datetime(2024, 5, 17, 10, 0, 0, 1)
     assert bp.read_table(path, bp.Eq("t", first))["t"].to_pylist() == [first]
     assert bp.read_table(path, f"t <= TIMESTAMP '{first}'").num_rows == 1
-    assert bp.plan(path, bp.Eq("t", first)).inside == bp.plan(path, f"t = TIMESTAMP '{first}'").inside
+    assert (
+        bp.plan(path, bp.Eq("t", first)).row_group_counts == bp.plan(path, f"t = TIMESTAMP '{first}'").row_group_counts
+    )
     assert bp.read_table(path, "t = TIMESTAMP '2024-05-17 10:00:00.0000005'").num_rows == 0
 
 
@@ -164,7 +166,7 @@ def test_a_file_replaced_during_a_read_is_an_error(tmp_path: Path, monkeypatch: 
         return result
 
     monkeypatch.setattr(orc.ORCFile, "read_stripe", replaced)
-    with pytest.raises(bp.FormatError, match=r"x\.orc: the file changed since it was listed"):
+    with pytest.raises(bp.FormatError, match=r"x\.orc: the file changed since it was join_names"):
         bp.read_table(path, "x = -7")
 
 
@@ -173,18 +175,18 @@ def test_a_file_replaced_during_a_read_is_an_error(tmp_path: Path, monkeypatch: 
 
 def test_a_plan_report_counts_stripes_and_row_groups(root: str) -> None:
     plan = bp.plan(root, f"id = {an_id(root)}")
-    assert plan.inside is not None
+    assert plan.row_group_counts is not None
     for detail in ("kept", "file", "all", "none"):
         out = io.StringIO()
         Console(file=out, width=200).print(render.plan_report(plan, detail=detail))
         text = out.getvalue()
         assert "stripes" in text.splitlines()[0]
-        assert f"Row groups inside: {plan.inside.kept} of {plan.inside.total} might match" in text
+        assert f"Row groups inside: {plan.row_group_counts.kept} of {plan.row_group_counts.total} might match" in text
         assert detail == "none" or "stripe " in text.split("Planned")[1] or "stripes" in text.split("Planned")[1]
         assert "row group " not in text
     whole = io.StringIO()
     Console(file=whole, width=200).print(render.plan_report(bp.plan(root, "id >= 0")))
-    assert f"{plan.inside.total} of {plan.inside.total} might match." in whole.getvalue()
+    assert f"{plan.row_group_counts.total} of {plan.row_group_counts.total} might match." in whole.getvalue()
 
 
 def test_plan_json_names_the_unit(run: Run, root: str) -> None:

@@ -79,7 +79,7 @@ def test_rows_are_those_of_spark_without_pruning(spark: SparkSession, written: s
             ours = where.replace("TIMESTAMP_NTZ", "TIMESTAMP")
             expected = sorted(row.id for row in spark.read.orc(written).where(where).select("id").collect())
             assert sorted(bp.read_table(written, ours, columns=["id"])["id"].to_pylist()) == expected, where
-            inside = bp.plan(written, ours).inside
+            inside = bp.plan(written, ours).row_group_counts
             assert inside is not None
             skipped += inside.total - inside.kept
     assert skipped > 2 * len(PREDICATES)

@@ -19,7 +19,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.storage import atomic as replace
-from bloomparquet.storage.atomic import hidden_name, replacing, sweep
+from bloomparquet.storage.atomic import remove_leftover, replacing, temporary_name
 from bloomparquet.storage.files import FileInfo, LocalStorage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.core import graft_filters
@@ -179,7 +179,7 @@ def test_of_a_symbolic_link_the_file_is_replaced_and_not_it(parquet: Path, tmp_p
     assert link.is_symlink()
     assert parquet.stat().st_size < size
     assert (names(link), names(parquet)) == (["link.parquet"], ["a.parquet"])
-    Path(hidden_name(str(parquet))).write_bytes(b"left")
+    Path(temporary_name(str(parquet))).write_bytes(b"left")
     add_filters(link, bloom="b")
     assert names(parquet) == ["a.parquet"]
 
@@ -272,7 +272,7 @@ def test_what_was_left_with_the_mode_of_a_read_only_file_is_tidied_up(tmp_path: 
     hidden.write_bytes(b"left")
     hidden.chmod(0o444)
     os.chown(hidden, 65_534, 65_534)
-    assert as_somebody(folder, lambda: sweep(LOCAL, str(folder / "a"))) == 0
+    assert as_somebody(folder, lambda: remove_leftover(LOCAL, str(folder / "a"))) == 0
     assert os.listdir(folder) == []
 
 
@@ -329,19 +329,19 @@ def test_a_parquet_file_that_changes_while_it_is_read(
     """By someone who appends, at any of the reads."""
     graft_filters(str(parquet), 1 << 15)
     content = parquet.read_bytes()
-    original = LocalStorage.read_runs
+    original = LocalStorage.read_into
     for at in range(1, 9):
         parquet.write_bytes(content)
         calls = iter(range(1, 100))
 
-        def read_runs(self: Any, *args: Any, at: int = at, calls: Iterator[int] = calls) -> None:
+        def read_into(self: Any, *args: Any, at: int = at, calls: Iterator[int] = calls) -> None:
             original(self, *args)
             if next(calls) == at:
                 parquet.write_bytes(content + b"more")
                 os.utime(parquet, ns=(1, 1))
 
         with monkeypatch.context() as patch:
-            patch.setattr(LocalStorage, "read_runs", read_runs)
+            patch.setattr(LocalStorage, "read_into", read_into)
             raised = ""
             try:
                 if change == "add":
@@ -369,7 +369,7 @@ def test_two_writers_of_one_file_do_not_get_in_each_others_way(tmp_path: Path) -
         output.write(b"first")
         with pytest.raises(bp.BloomParquetError, match="another process is writing"), replacing(LOCAL, str(path)):
             pass
-        sweep(LOCAL, str(path))
+        remove_leftover(LOCAL, str(path))
         assert names(path) == [".a.bloomparquet-tmp"], "what is being written is not swept away"
         output.commit()
     assert path.read_bytes() == b"first"
@@ -424,11 +424,11 @@ def test_threads_that_change_one_file_at_once(parquet: Path) -> None:
 
 
 def test_what_a_killed_writer_has_left_is_removed_and_taken_for_nothing(parquet: Path) -> None:
-    Path(hidden_name(str(parquet))).write_bytes(b"half of a file")
+    Path(temporary_name(str(parquet))).write_bytes(b"half of a file")
     assert bp.plan(str(parquet.parent)).total == 2
     add_filters(parquet.parent, bloom="a")
     assert names(parquet) == ["a.parquet"]
-    Path(hidden_name(str(parquet))).write_bytes(b"half of a file")
+    Path(temporary_name(str(parquet))).write_bytes(b"half of a file")
     assert add_filters(parquet.parent, bloom="a")[0].action == "unchanged"
     assert names(parquet) == ["a.parquet"]
 
@@ -454,7 +454,7 @@ def test_a_network_file_system_that_cannot_lock_is_an_error_and_nothing_happens(
 
 @pytest.mark.parametrize("kind", ["a link", "a broken link", "a directory", "a pipe"])
 def test_what_stands_at_the_hidden_name_is_an_error_that_names_it(tmp_path: Path, parquet: Path, kind: str) -> None:
-    hidden = Path(hidden_name(str(parquet)))
+    hidden = Path(temporary_name(str(parquet)))
     if kind == "a directory":
         hidden.mkdir()
     elif kind == "a pipe":

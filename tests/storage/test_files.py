@@ -14,16 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import FormatError, UnsupportedError
-from bloomparquet.storage.files import (
-    ArrowStorage,
-    LocalStorage,
-    ReadCount,
-    Storage,
-    is_glob,
-    is_hidden,
-    open_storage,
-    read_ranges,
-)
+from bloomparquet.storage.files import ArrowStorage, LocalStorage, ReadCount, Storage, is_glob, is_hidden, open_storage
+from bloomparquet.storage.ranges import read_ranges
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 1_000_000, np.uint8).tobytes()
 
@@ -79,11 +71,11 @@ def test_no_byte_is_read_twice_and_only_near_ranges_are_merged(
     runs: list[tuple[str, int, int]] = []
 
     class Watched(LocalStorage):
-        near = 1000
+        merge_gap = 1000
 
-        def read_runs(self, path: str, starts: Any, views: Any) -> None:
+        def read_into(self, path: str, starts: Any, views: Any) -> None:
             runs.extend((path, start, start + len(view)) for start, view in zip(starts, views, strict=True))
-            super().read_runs(path, starts, views)
+            super().read_into(path, starts, views)
 
     count = ReadCount()
     read(Watched(), files, wanted, count)
@@ -95,7 +87,7 @@ def test_no_byte_is_read_twice_and_only_near_ranges_are_merged(
 
 def test_the_bound_on_gaps_is_the_storages(files: list[str]) -> None:
     for storage in storages().values():
-        for gap, requests in ((storage.near, 1), (storage.near + 1, 2)):
+        for gap, requests in ((storage.merge_gap, 1), (storage.merge_gap + 1, 2)):
             count = ReadCount()
             read(storage, files, [(0, 0, 10), (0, 10 + gap, 10)], count)
             assert count.requests == requests

@@ -93,7 +93,7 @@ def chunk_extents(path: Path, keys: bp.Keys) -> dict[tuple[int, str], tuple[int,
     """Where each chunk begins and ends, by row group and column."""
     _, footer = open_file(path, keys)
     found = {}
-    for i, leaf in itertools.product(range(len(footer.rows)), footer.layout.schema.leaves):
+    for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
         fields = footer.read_chunk(i, leaf.index)
         start = min(fields.dictionary_page_offset or 1 << 62, fields.data_page_offset or 0)
         found[i, ".".join(leaf.path)] = start, start + (fields.compressed_size or 0)

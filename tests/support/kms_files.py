@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet.encryption as pe
 
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
+from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
 from tests.support.kms import Kms, Writer, configuration
 
 TABLE = pa.table({"id": list(range(100)), "name": [f"n{i}" for i in range(100)], "open": [i / 7 for i in range(100)]})
@@ -33,7 +33,7 @@ class Clock:
         return self.now
 
 
-def material(wrapping: Wrapping, master_key_id: str = "footer", *, is_footer: bool = False) -> dict[str, Any]:
+def material(wrapping: KeyWrapper, master_key_id: str = "footer", *, is_footer: bool = False) -> dict[str, Any]:
     """The key metadata of a new key, as the JSON that it is."""
     found: dict[str, Any] = json.loads(wrapping.new_key(master_key_id, is_footer=is_footer)[1])
     return found

@@ -34,10 +34,10 @@ def millis(clock: dt.datetime) -> int:
 
 def inside(plan: bp.ScanPlan) -> int:
     """How many row groups might match; the counts are those of the whole plan."""
-    assert plan.inside is not None
-    assert plan.inside.total == sum(plan.inside[1:])
-    assert (plan.inside.kept == 0) == (plan.kept == 0)
-    return plan.inside.kept
+    assert plan.row_group_counts is not None
+    assert plan.row_group_counts.total == sum(plan.row_group_counts[1:])
+    assert (plan.row_group_counts.kept == 0) == (plan.kept == 0)
+    return plan.row_group_counts.kept
 
 
 def entry(**given: Any) -> bytes:

@@ -45,7 +45,7 @@ def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, 
     return {
         (i, leaf.index): filter_chunk(storage, file, footer, i, leaf, bloom or Bloom(), count)
         for i in range(len(footer.rows))
-        for leaf in footer.layout.schema.leaves
+        for leaf in footer.profile.schema.leaves
         if refusal(leaf, named=True) is None
     }
 

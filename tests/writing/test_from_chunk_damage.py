@@ -148,9 +148,9 @@ def test_an_error_of_the_storage_passes_unchanged(plain: Path, monkeypatch: pyte
         def fail(*_: Any, error: OSError = error) -> None:
             raise error
 
-        monkeypatch.setattr(storage, "read_runs", fail)
+        monkeypatch.setattr(storage, "read_into", fail)
         with pytest.raises(OSError, match=r"error|number") as caught:
-            filter_chunk(storage, file, footer, 0, footer.layout.schema.leaves[0], Bloom(), count)
+            filter_chunk(storage, file, footer, 0, footer.profile.schema.leaves[0], Bloom(), count)
         assert caught.value is error
 
 
@@ -159,7 +159,7 @@ def test_one_request_reads_a_chunk_and_nothing_else(plain: Path) -> None:
     (file,) = storage.list_files(str(plain), recursive=False)
     (footer,) = read_footers(storage, [file], count, keys=None)
     assert footer is not None
-    for leaf in footer.layout.schema.leaves:
+    for leaf in footer.profile.schema.leaves:
         count = ReadCount()
         filter_chunk(storage, FileInfo(*file), footer, 0, leaf, Bloom(), count)
         size = pq.read_metadata(plain).row_group(0).column(leaf.index).total_compressed_size

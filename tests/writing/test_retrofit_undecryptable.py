@@ -14,6 +14,14 @@ import bloomparquet as bp
 from bloomparquet.storage.files import LocalStorage
 from bloomparquet.writing.encryption import Encryption
 from bloomparquet.writing.retrofit.retrofit import AddFilters, Job, add_filters, change_file, shrink_filters
+from tests.support.encrypted_modules import (
+    BLOOM_LENGTH,
+    BLOOM_OFFSET,
+    assert_page_indexes_open,
+    bitsets,
+    chunks,
+    metadata,
+)
 from tests.support.kms import reveals, whole_text
 from tests.support.retrofit_encrypted import (
     ALL,
@@ -35,14 +43,6 @@ from tests.support.retrofit_encrypted import (
     data_end,
     others,
     write,
-)
-from tests.support.sealed import (
-    BLOOM_LENGTH,
-    BLOOM_OFFSET,
-    assert_page_indexes_open,
-    bitsets,
-    chunks,
-    metadata,
 )
 
 

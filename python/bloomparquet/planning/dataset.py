@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.fs
 
-from bloomparquet.errors import OptionError, PlanError, listed
+from bloomparquet.errors import OptionError, PlanError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
@@ -129,7 +129,7 @@ class Dataset:
                 require_no_stream_log(inner, notes)
         if not files:
             raise PlanError(
-                f"{listed(os.fspath(item) for item in given)}: no data files here; "
+                f"{join_names(os.fspath(item) for item in given)}: no data files here; "
                 "expected Parquet or ORC files (names that begin with _ or . do not count)"
             )
         names = _one_set_of_names(files, partitions)
@@ -150,7 +150,7 @@ class Dataset:
 
 def _expand(storage: Storage, inner: str, given: str) -> list[str]:
     # A name with a bracket in it may simply be a name.
-    if not is_glob(inner) or storage.arrow.get_file_info(inner).type != pyarrow.fs.FileType.NotFound:
+    if not is_glob(inner) or storage.filesystem.get_file_info(inner).type != pyarrow.fs.FileType.NotFound:
         return [inner]
     found = storage.glob(inner)
     if not found:
@@ -183,11 +183,11 @@ def _one_set_of_names(files: Sequence[FileInfo], partitions: Sequence[Values]) -
     if len(by_names) > 1:
         (first, i), (second, j) = list(by_names.items())[:2]
         raise PlanError(
-            f"conflicting partition columns: {files[i].path} has ({listed(first)}), "
-            f"{files[j].path} has ({listed(second)}); "
+            f"conflicting partition columns: {files[i].path} has ({join_names(first)}), "
+            f"{files[j].path} has ({join_names(second)}); "
             "expected one set of directories name=value over all files; read the parts apart or give base_path"
         )
     names = next(iter(by_names))
     if len(set(names)) < len(names):
-        raise PlanError(f"{files[0].path}: a partition column occurs twice in the path: {listed(names)}")
+        raise PlanError(f"{files[0].path}: a partition column occurs twice in the path: {join_names(names)}")
     return names

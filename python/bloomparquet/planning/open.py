@@ -29,19 +29,21 @@ def open_table(
     reads: ReadCount,
     *,
     skip_corrupt: bool,
-    locked: dict[FileInfo, BloomParquetError] | None = None,
+    unreadable: dict[FileInfo, BloomParquetError] | None = None,
     cache: FooterCache = process_cache,
 ) -> Table:
     """The row groups or stripes of `files`, which are some of the files of `dataset`. Reads what is not cached.
 
-    `skip_corrupt` leaves damaged files out. `locked` collects the errors of files that cannot be decrypted or exceed a
-    limit; without it, these errors are raised. Raises NotParquetError for files of neither format, PlanError for
-    files of both, and the error of the first file that cannot be read.
+    `skip_corrupt` leaves damaged files out. `unreadable` collects the errors of files that cannot be decrypted or
+    exceed a limit; without it, these errors are raised. Raises NotParquetError for files of neither format, PlanError
+    for files of both, and the error of the first file that cannot be read.
     """
     storage = dataset.storage
 
     def open_parquet() -> Table:
-        return cache.row_groups(storage, files, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, locked=locked)
+        return cache.row_groups(
+            storage, files, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, unreadable=unreadable
+        )
 
     if dataset.format is FileFormat.PARQUET:
         return open_parquet()
@@ -54,8 +56,8 @@ def open_table(
         except NotParquetError as error:
             refused = error
         else:
-            if table.files or locked or not files:
-                opened = {*table.files, *(locked or ())}
+            if table.files or unreadable or not files:
+                opened = {*table.files, *(unreadable or ())}
                 _refuse_orc(storage, [file for file in files if file not in opened], reads)
                 return table
     from bloomparquet.planning.orc.cache import cache as orc_cache  # lazy import: keeps ORC off the start-up path
@@ -64,7 +66,7 @@ def open_table(
     if is_orc or known.is_orc:
         if not is_orc:
             _remember(storage, ((file, True) for file in known.table.files))
-        return known.use(skip_corrupt, locked, is_given)
+        return known.use(skip_corrupt, unreadable, is_given)
     if table is None:
         raise NotParquetError(f"{refused}, or an ORC file") from refused
     return table

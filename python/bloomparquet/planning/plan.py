@@ -33,7 +33,7 @@ class RowGroupCounts(NamedTuple):
     by_bloom: int
 
 
-def tell_units(kept: int, total: int, skipped: Counter[str], unit: Unit = "row group") -> str:
+def describe_units(kept: int, total: int, skipped: Counter[str], unit: Unit = "row group") -> str:
     """``3 of 256 row groups kept; 90 skipped by statistics, 163 by Bloom filter``."""
     names = {Reason.STATISTICS.value: "by statistics", Reason.BLOOM.value: "by Bloom filter"}
     reasons = ", ".join(f"{skipped[reason]} {name}" for reason, name in names.items() if skipped[reason])
@@ -68,7 +68,7 @@ class ScanPlan:
     ``total = kept + skipped.total()``. `errors` are the filters that could not be used, and of encrypted files the
     columns and the footers that did not open (all that they are about is kept).
     The units of a plan over ORC files are stripes: `total`, `kept`, `skipped` and :attr:`row_groups` are of them, and
-    `inside` (None for Parquet) counts the row groups within them.
+    `row_group_counts` (None for Parquet) counts the row groups within them.
     `requests` counts all reads that planning made, of footers and of filters; `bloom_bytes_read` the bytes of
     filters. Everything is computed; the objects of :attr:`row_groups` are made when they are looked at.
 
@@ -86,11 +86,11 @@ class ScanPlan:
     table: Table = field(repr=False)
     codes: NDArray[np.uint8] = field(repr=False)  # per row group of `table`, a place in REASONS
     excluded: tuple[FileInfo, ...] = field(repr=False)  # by partition values; not in `table`
-    file_places: NDArray[np.int64] = field(repr=False)  # per file of `table`, its place in `dataset.files`
+    file_positions: NDArray[np.int64] = field(repr=False)  # per file of `table`, its place in `dataset.files`
     footer_reads: ReadCount
     filter_reads: ReadCount
-    locked: Mapping[FileInfo, BloomParquetError]  # why files did not open, or were not read; not in `table`
-    inside: RowGroupCounts | None = None
+    unreadable: Mapping[FileInfo, BloomParquetError]  # why files did not open, or were not read; not in `table`
+    row_group_counts: RowGroupCounts | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ScanPlan):
@@ -106,9 +106,9 @@ class ScanPlan:
         dataset = self.dataset
         return (
             (dataset.storage.key, dataset.files, dataset.partition_names, dataset.partition_values),
-            (self.unit, self.inside, self.file_places.tobytes()),
+            (self.unit, self.row_group_counts, self.file_positions.tobytes()),
             (self.table.file.tobytes(), self.table.index.tobytes(), self.codes.tobytes()),
-            (self.excluded, tuple(self.locked)),
+            (self.excluded, tuple(self.unreadable)),
         )
 
     @property
@@ -118,11 +118,11 @@ class ScanPlan:
 
     @property
     def total(self) -> int:
-        return len(self.table) + len(self.excluded) + len(self.locked)
+        return len(self.table) + len(self.excluded) + len(self.unreadable)
 
     @property
     def kept(self) -> int:
-        return int(np.count_nonzero(self.codes == KEPT)) + len(self.locked)
+        return int(np.count_nonzero(self.codes == KEPT)) + len(self.unreadable)
 
     @property
     def skipped(self) -> Counter[str]:
@@ -143,13 +143,13 @@ class ScanPlan:
 
     @property
     def row_groups(self) -> Sequence[RowGroup]:
-        """Every row group in file order, then the files that partition values excluded, and those that are locked."""
+        """Every row group in file order, then the files that partition values excluded, then unreadable files."""
         return _RowGroupList(self)
 
     def kept_row_groups(self) -> list[RowGroup]:
-        """The row groups to read, in file order, and then the files that are locked."""
-        locked = range(self.total - len(self.locked), self.total)
-        return [self._row_group(i) for i in [*np.flatnonzero(self.codes == KEPT).tolist(), *locked]]
+        """The row groups to read, in file order, and then the files that are unreadable."""
+        unreadable = range(self.total - len(self.unreadable), self.total)
+        return [self._row_group(i) for i in [*np.flatnonzero(self.codes == KEPT).tolist(), *unreadable]]
 
     def kept_by_file(self) -> Iterator[tuple[int, list[int]]]:
         """For each file with something to read: its place in ``table.files``, and the indexes of its kept row
@@ -174,8 +174,8 @@ class ScanPlan:
 
     def _row_group(self, i: int) -> RowGroup:
         if i >= len(self.table):
-            file = (*self.excluded, *self.locked)[i - len(self.table)]
-            kept = i >= self.total - len(self.locked)
+            file = (*self.excluded, *self.unreadable)[i - len(self.table)]
+            kept = i >= self.total - len(self.unreadable)
             return RowGroup(file.path, None, None, 0, file.size, kept, None if kept else Reason.PARTITION.value)
         start, length = self.table.extent(i)
         reason = REASONS[self.codes[i]]
@@ -186,18 +186,18 @@ class ScanPlan:
         )
 
     def __repr__(self) -> str:
-        told = [tell_units(self.kept - len(self.locked), len(self.table), self.skipped, self.unit)]
-        if self.inside is not None:
-            told.append(f"{self.inside.kept} of {self.inside.total} row groups inside might match")
-        if self.locked:
-            told.append(f"{len(self.locked)} files did not open, and are kept whole")
+        told = [describe_units(self.kept - len(self.unreadable), len(self.table), self.skipped, self.unit)]
+        if self.row_group_counts is not None:
+            told.append(f"{self.row_group_counts.kept} of {self.row_group_counts.total} row groups inside might match")
+        if self.unreadable:
+            told.append(f"{len(self.unreadable)} files did not open, and are kept whole")
         if self.excluded:
             told.append(f"{len(self.excluded)} files skipped unopened by partition")
-        files = set(map(id, self.locked.values()))
+        files = set(map(id, self.unreadable.values()))
         chunks = sum(isinstance(error, EncryptionError) and id(error) not in files for error in self.errors)
         if chunks:
             told.append(f"{chunks} encrypted column chunks did not open")
-        if unusable := len(self.errors) - len(self.locked) - chunks:
+        if unusable := len(self.errors) - len(self.unreadable) - chunks:
             told.append(f"{unusable} filters unusable")
         return "; ".join(told)
 

@@ -27,9 +27,9 @@ from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns
 from bloomparquet.query.resolve import (
     NoLeaf,
     Resolved,
-    bind,
-    gather,
-    partition_of,
+    find_leaf,
+    find_partition,
+    merge_equalities,
     rename,
     require_comparable,
     resolve_names,
@@ -106,8 +106,8 @@ def plan(
     of them are. `timezone` is then also that of the reader's clock: a TIMESTAMP of ORC is what a clock showed.
 
     `keys` open encrypted files. What does not open excludes nothing: of a column without its key every row group is
-    kept, and of a file whose footer is locked the whole; both are among the plan's errors, as for `on_filter_error`. A
-    file whose footer holds more than is read (:class:`LimitError`) is kept whole, too.
+    kept, and of a file whose footer is unreadable the whole; both are among the plan's errors, as for
+    `on_filter_error`. A file whose footer holds more than is read (:class:`LimitError`) is kept whole, too.
 
     The files of a table with a log (Delta Lake, Iceberg, Hudi) may hold deleted rows: they are an
     :class:`UnsupportedError` that says how to read the table; ``table_log="ignore"`` takes the files as they lie.
@@ -149,9 +149,9 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
     places = np.flatnonzero(wanted)
     footer_reads, filter_reads = ReadCount(), ReadCount()
     files = dataset.files if wanted.all() else [dataset.files[i] for i in places.tolist()]
-    locked: dict[FileInfo, BloomParquetError] = {}
+    unreadable: dict[FileInfo, BloomParquetError] = {}
     table = open_table(
-        dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, locked=locked, cache=options.cache
+        dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache
     )
     if len(table.files) != len(files):
         readable = {file: i for i, file in enumerate(table.files)}
@@ -159,14 +159,14 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     codes = np.full(len(table), KEPT, np.uint8)
     counts: RowGroupCounts | None = None
-    unusable = _Unusable(options.on_filter_error, locked.values())
+    unusable = _Unusable(options.on_filter_error, unreadable.values())
     if conditions:
         asked = columns(predicate) if predicate is not None else set()
         named = asked | (columns(options.pushed) if options.pushed is not None else set())
         resolved = _resolve(named, table.schemas, dataset, options)
         schemas: Sequence[FileSchema] = table.schemas
         # A file that is not decrypted may have the column.
-        if options.strict and not locked and any(column in asked for column in resolved.unknown):
+        if options.strict and not unreadable and any(column in asked for column in resolved.unknown):
             schemas = [*schemas, *_schemas(dataset, excluded, footer_reads, options.cache)]
             resolved = _resolve(named, schemas, dataset, options)
             unknown = [column for column in resolved.unknown if column in asked]
@@ -177,7 +177,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
             if options.strict:
                 require_comparable(predicate, schemas, dataset.partition_names, case_sensitive=options.case_sensitive)
         conditions = [
-            _Condition(gather(rename(condition.predicate, resolved.paths)), condition.strict)
+            _Condition(merge_equalities(rename(condition.predicate, resolved.paths)), condition.strict)
             for condition in conditions
         ]
         judge = _Judge(partitions, places, options, frozenset(resolved.unknown), footer_reads, filter_reads, unusable)
@@ -195,7 +195,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
         places,
         footer_reads,
         filter_reads,
-        locked,
+        unreadable,
         counts,
     )
 
@@ -210,7 +210,7 @@ def _keep_changed(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> N
 
 def _schemas(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, cache: FooterCache) -> Sequence[FileSchema]:
     """The distinct schemas of `files`; those that are damaged or do not open have none."""
-    return open_table(dataset, files, reads, skip_corrupt=True, locked={}, cache=cache).schemas if files else ()
+    return open_table(dataset, files, reads, skip_corrupt=True, unreadable={}, cache=cache).schemas if files else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class _PartitionEvidence:
 
     def verdicts(self, leaf: Predicate, strict: bool) -> Verdicts | None:
         """Per file; None when `leaf` is not about a partition column."""
-        name = partition_of(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
+        name = find_partition(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
         if name is None:
             return None
         zone = self._timezone or "UTC"
@@ -370,7 +370,7 @@ class _FooterEvidence:
             return verdicts
         reader_type = self._options.reader_types.get(_column(leaf))
         for i, schema in enumerate(self.table.schemas):
-            found = bind(schema, _column(leaf), case_sensitive=self._options.case_sensitive)
+            found = find_leaf(schema, _column(leaf), case_sensitive=self._options.case_sensitive)
             here = None if isinstance(found, NoLeaf) else found
             if found is NoLeaf.UNKNOWN or not self.table.is_lossless(i, here, reader_type):
                 continue

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from bloomparquet.errors import PlanError, listed, nearest, quoted
+from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.names import find, fold
 from bloomparquet.query.predicate import (
@@ -35,7 +35,7 @@ class NoLeaf(Enum):
     UNKNOWN = "unknown"  # a group, a list, or a name that readers resolve in different ways
 
 
-def readings(column: Column, *, exact: bool = False) -> list[Column]:
+def name_candidates(column: Column, *, exact: bool = False) -> list[Column]:
     """The paths that `column` may name: itself, and, unless it is `exact`, for one part with dots in it, its parts."""
     if len(column) == 1 and "." in column[0] and not exact:
         return [column, tuple(column[0].split("."))]
@@ -65,10 +65,10 @@ def resolve_names(
     paths: dict[Column, Column] = {}
     unknown = []
     for column in named:
-        if partition_of(partitions, column, case_sensitive=case_sensitive) is None:
+        if find_partition(partitions, column, case_sensitive=case_sensitive) is None:
             existing = (
                 path
-                for path in readings(column, exact=exact)
+                for path in name_candidates(column, exact=exact)
                 if any(_has(schema, path, case_sensitive) for schema in schemas)
             )
             path = next(existing, None)
@@ -90,7 +90,7 @@ def rename(predicate: Predicate, names: Mapping[Column, Column]) -> Predicate:
     return predicate
 
 
-def gather(predicate: Predicate) -> Predicate:
+def merge_equalities(predicate: Predicate) -> Predicate:
     """`predicate` with the equalities of one column side by side as one: ``a = 1 OR a = 2`` as ``a IN (1, 2)``.
 
     Takes and gives the negation normal form.
@@ -106,12 +106,12 @@ def gather(predicate: Predicate) -> Predicate:
         elif isinstance(child, many):
             values.setdefault(child.column, []).extend(child.values)
         else:
-            others.append(gather(child))
+            others.append(merge_equalities(child))
     gathered = [*(many(column, found) for column, found in values.items()), *others]
     return gathered[0] if len(gathered) == 1 else type(predicate)(*gathered)
 
 
-def bind(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
+def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
     """The leaf of `schema` at `path`, each part taken as it stands."""
     node = schema.root
     for name in path:
@@ -133,7 +133,7 @@ def bind(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColum
     return NoLeaf.UNKNOWN if leaf is None or leaf.repeated else leaf
 
 
-def partition_of(names: Sequence[str], column: Column, *, case_sensitive: bool) -> str | None:
+def find_partition(names: Sequence[str], column: Column, *, case_sensitive: bool) -> str | None:
     """The partition column that `column` names, if it names one."""
     if len(column) != 1:
         return None
@@ -152,7 +152,7 @@ def unknown_name(column: Column, names: Iterable[str]) -> PlanError:
     names = list(names)
     name = ".".join(column)
     return PlanError(
-        f"column {quoted(name)} is in none of the files{nearest(name, names)}; the columns are {listed(names)}"
+        f"column {quoted(name)} is in none of the files{did_you_mean(name, names)}; the columns are {join_names(names)}"
     )
 
 
@@ -164,7 +164,7 @@ def require_comparable(
     asked."""
     asked: dict[tuple[Column, bool], None] = {}
     for leaf in leaves(predicate):
-        if partition_of(partitions, leaf.column, case_sensitive=case_sensitive) is None:
+        if find_partition(partitions, leaf.column, case_sensitive=case_sensitive) is None:
             of_null = isinstance(leaf, IsNull | IsNotNull) or (isinstance(leaf, EqNullSafe) and leaf.value is None)
             asked[leaf.column, of_null] = None
     for schema in schemas:
@@ -184,7 +184,7 @@ def _require_comparable(schema: FileSchema, column: Column, of_null: bool, case_
             return
         node = node.children[places[0]]
     if not of_null and (node.physical_type is None or node.repetition == "REPEATED"):
-        fields = f"; compare one of its fields: {listed(child.name for child in node.children)}"
+        fields = f"; compare one of its fields: {join_names(child.name for child in node.children)}"
         raise PlanError(
             f"column {quoted('.'.join(column))} is a {_kind(node)}, of which only IS NULL and IS NOT NULL can be asked"
             f"{fields if _is_struct(node) else ''}"

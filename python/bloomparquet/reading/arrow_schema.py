@@ -37,7 +37,7 @@ def unify(schemas: Iterable[pa.Schema], names: Names | None = None) -> pa.Schema
 
 def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
     """The distinct Arrow schemas of Parquet files, in order of first occurrence."""
-    distinct = {(footer.layout, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
+    distinct = {(footer.profile, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
     return map(_arrow_schema, reversed(distinct.values()))
 
 
@@ -62,7 +62,7 @@ def _arrow_schema(footer: Footer) -> pa.Schema:
     except (pa.ArrowException, UnicodeError) as error:
         reason = next(iter(str(error).splitlines()), "")
         raise FormatError(f"pyarrow cannot read the schema of a file: {reason}") from error
-    nodes = {node.name: node for node in footer.layout.schema.root.children}
+    nodes = {node.name: node for node in footer.profile.schema.root.children}
     return pa.schema([field.with_type(scan_type(field.type, nodes.get(field.name))) for field in arrow])
 
 

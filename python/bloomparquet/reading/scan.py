@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError, listed, quoted
+from bloomparquet.errors import PlanError, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.open import open_table
@@ -111,7 +111,7 @@ class _Scan:
     """Reads one plan. `schema` is the schema of the result."""
 
     def __init__(self, plan: ScanPlan, columns: Sequence[str] | None, merge_schema: bool, options: PlanOptions) -> None:
-        for error in plan.locked.values():  # the rows of this file might match
+        for error in plan.unreadable.values():  # the rows of this file might match
             raise error
         self._plan, self._options, self._case_sensitive = plan, options, options.case_sensitive
         zone = options.timezone or "UTC"
@@ -167,7 +167,7 @@ class _Scan:
         path = self._plan.table.paths[file_index]
         present = self._reader.names(file_index)
         names = [name for each in self._stored_names if (name := self._stored_name(each, present, path)) is not None]
-        constants = self._partitions.slice(int(self._plan.file_places[file_index]), 1)
+        constants = self._partitions.slice(int(self._plan.file_positions[file_index]), 1)
         for batch in self._reader.read(file_index, units, names):
             converted = self._convert(batch, constants, path)
             if self._matching is not None:
@@ -194,7 +194,7 @@ class _Scan:
         positions = find(names, name, self._case_sensitive)
         if len(positions) > 1:
             raise PlanError(
-                f"{path}: column {quoted(name)} is ambiguous: it matches {listed(names[i] for i in positions)}"
+                f"{path}: column {quoted(name)} is ambiguous: it matches {join_names(names[i] for i in positions)}"
             )
         return names[positions[0]] if positions else None
 

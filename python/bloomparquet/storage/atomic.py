@@ -69,7 +69,7 @@ def replacing(storage: Storage, path: str, old: FileInfo | None = None) -> Itera
         output.close()
 
 
-def hidden_name(path: str) -> str:
+def temporary_name(path: str) -> str:
     """The name of the new file of `path` while it is written: hidden, and in the same directory."""
     directory, slash, name = path.rpartition("/")
     raw = name.encode("utf-8", "surrogateescape")
@@ -78,12 +78,12 @@ def hidden_name(path: str) -> str:
     return f"{directory}{slash}.{name}{_SUFFIX}"
 
 
-def sweep(storage: Storage, path: str) -> None:
+def remove_leftover(storage: Storage, path: str) -> None:
     """Remove what a killed writer of the file at `path` has left, if nobody is writing it now."""
     if not isinstance(storage, LocalStorage):
-        _delete_if_there(storage.arrow, hidden_name(path))
+        _delete_if_there(storage.filesystem, temporary_name(path))
         return
-    hidden = hidden_name(os.path.realpath(path))
+    hidden = temporary_name(os.path.realpath(path))
     if os.path.lexists(hidden):
         with contextlib.suppress(BloomParquetError):
             _remove(_open_locked(hidden, 0o600), hidden)
@@ -163,7 +163,7 @@ class _LocalOutput:
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
         self._storage, self._old, self._given = storage, old, path
         self._path = os.path.realpath(path)  # of a link, the file is replaced and not the link
-        self._hidden = hidden_name(self._path)
+        self._hidden = temporary_name(self._path)
         if os.path.isdir(self._path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         self._before = os.stat(self._path) if old is not None or os.path.exists(self._path) else None
@@ -251,11 +251,11 @@ class _RemoteOutput:
     """Uploaded beside its place, copied into it by the storage."""
 
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
-        self._storage, self._arrow, self._path, self._old = storage, storage.arrow, path, old
-        require_whole_copies(self._arrow, path)
-        self._hidden = hidden_name(path)
+        self._storage, self._filesystem, self._path, self._old = storage, storage.filesystem, path, old
+        require_whole_copies(self._filesystem, path)
+        self._hidden = temporary_name(path)
         self._size, self._end = 0, b""
-        self._stream = self._arrow.open_output_stream(self._hidden)
+        self._stream = self._filesystem.open_output_stream(self._hidden)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         view = memoryview(data).cast("B")
@@ -270,14 +270,14 @@ class _RemoteOutput:
         self._stream.close()
         _require_unchanged(self._storage, self._old)
         self._require_own()
-        _copy_object(self._arrow, self._hidden, self._path)
+        _copy_object(self._filesystem, self._hidden, self._path)
 
     def _require_own(self) -> None:
         """Object stores lock nothing: what is at the hidden name may be what somebody else is writing."""
         end = bytearray(len(self._end))
         with contextlib.suppress(FormatError, FileNotFoundError):
-            self._storage.read_runs(self._hidden, [self._size - len(end)], [memoryview(end)])
-            if self._arrow.get_file_info(self._hidden).size == self._size and end == self._end:
+            self._storage.read_into(self._hidden, [self._size - len(end)], [memoryview(end)])
+            if self._filesystem.get_file_info(self._hidden).size == self._size and end == self._end:
                 return
         raise BloomParquetError(
             f"{self._path}: somebody else is writing this file; what there is of it is left as it is; run again"
@@ -287,7 +287,7 @@ class _RemoteOutput:
         with contextlib.suppress(OSError):  # an upload that failed already
             self._stream.close()
         try:
-            _delete_if_there(self._arrow, self._hidden)
+            _delete_if_there(self._filesystem, self._hidden)
         except OSError as error:
             warnings.warn(f"{self._hidden} is of no use any more, and could not be deleted: {error}", stacklevel=2)
 
@@ -332,7 +332,7 @@ def _flush_directory(path: str) -> None:
 def _copy_through_memory(output: Output, storage: Storage, path: str, start: int, stop: int) -> None:
     while start < stop:
         buffer = bytearray(min(_COPY_BYTES, stop - start))
-        storage.read_runs(path, [start], [memoryview(buffer)])
+        storage.read_into(path, [start], [memoryview(buffer)])
         output.write(buffer)
         start += len(buffer)
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 _FIRST_GUESS = 16 * 1024
 _MAX_GUESS = 256 * 1024
@@ -46,7 +47,7 @@ def read_file_tails(
         sizes = sorted(tail.size for tail in tails if isinstance(tail, FileTail))
         if sizes:  # a few tails that are far larger than the others are better read twice
             usual = sizes[len(sizes) * 7 // 8]
-            guess = min(max(usual + usual // 4, storage.near // 4), _MAX_GUESS)
+            guess = min(max(usual + usual // 4, storage.merge_gap // 4), _MAX_GUESS)
         position += len(batch)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bloomparquet.errors import brief
+from bloomparquet.errors import shorten
 from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.writing.advice.benefit import why_unused
@@ -89,9 +89,9 @@ def describe(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> t
         at_most = 2 * worst.num_bytes > wanted[leaf].max_bytes
         too_small = ratio > TOLERANCE if at_most else ratio > 2 and worst.n_blocks >= _MANY_BLOCKS
         limited = wanted[leaf].ndv is None and too_small
-        name = ".".join(footer.layout.schema.leaves[leaf].path)
+        name = ".".join(footer.profile.schema.leaves[leaf].path)
         size = sum(bloom.num_bytes for bloom in blooms)
-        unused = why_unused(footer.layout.schema.leaves[leaf], footer.layout.traits)
+        unused = why_unused(footer.profile.schema.leaves[leaf], footer.profile.traits)
         outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited, unused))
     return tuple(outcomes)
 
@@ -102,7 +102,7 @@ def warn_of_filters(outcome: FileOutcome) -> None:
     for column in outcome.columns if outcome.action in ("added", "written") else ():
         if column.unused is not None:  # without the path: once for all files
             warnings.warn(
-                f"the Bloom filters of column {brief(column.column)} are never used by bloomparquet: the column "
+                f"the Bloom filters of column {shorten(column.column)} are never used by bloomparquet: the column "
                 f"{column.unused}; leave it out, or keep them for other readers",
                 stacklevel=3,
             )

@@ -28,7 +28,7 @@ def filters_in(
 ) -> Iterator[tuple[Place, Extent, SplitBlockBloomFilter]]:
     """The filters in the bytes of a file from byte `first` on."""
     for row_group in range(len(footer.rows)):
-        for leaf in range(len(footer.layout.schema.leaves)):
+        for leaf in range(len(footer.profile.schema.leaves)):
             offset = footer.read_chunk(row_group, leaf).bloom_offset
             if offset is None:
                 continue

@@ -119,7 +119,7 @@ def filter_parts(bloom: SplitBlockBloomFilter, cipher: ChunkCipher | None) -> li
 
 
 def _sealed(plain: bytes, cipher: ChunkCipher | None, module: Module) -> bytes:
-    return plain if cipher is None else cipher.seal(plain, module)
+    return plain if cipher is None else cipher.encrypt(plain, module)
 
 
 def _merged(extents: Iterable[Extent]) -> list[Extent]:
@@ -213,7 +213,7 @@ def _offset_indexes(
     for place, stored in zip(places, read(list(places.values())), strict=True):
         cipher = opened.ciphers.get(place)
         try:
-            raw = stored if cipher is None else cipher.open(stored, Module.OFFSET_INDEX)
+            raw = stored if cipher is None else cipher.decrypt(stored, Module.OFFSET_INDEX)
             index, stop = read_struct(raw, OffsetIndex)
             for location in index.page_locations:
                 location.offset  # noqa: B018 (FormatError unless it is an integer)
@@ -228,7 +228,7 @@ def _offset_indexes(
 
 
 def _index_name(opened: OpenFooter, place: Place) -> str:
-    column = ".".join(opened.footer.layout.schema.leaves[place[1]].path)
+    column = ".".join(opened.footer.profile.schema.leaves[place[1]].path)
     return f"{opened.path}: the offset index of row group {place[0]}, column {column}"
 
 
@@ -244,7 +244,7 @@ def _require_free(
     needed: list[tuple[Extent, str]] = [((0, len(MAGIC)), "the beginning of the file"), ((end, end + 1), "the footer")]
     for place in opened.places():
         chunk, metadata = opened.chunk(place), opened.metadata.get(place, ColumnMetaData())
-        name = ".".join(opened.footer.layout.schema.leaves[place[1]].path)
+        name = ".".join(opened.footer.profile.schema.leaves[place[1]].path)
         what = f"row group {place[0]}, column {name}"
         needed.append((_pages(metadata), f"the pages of {what}"))
         needed += ((index(chunk), f"the page index of {what}") for index in indexes)

@@ -22,11 +22,11 @@ from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.values.bounds import bounds_of
+from bloomparquet.parquet.values.encoding import bounds_of
 from bloomparquet.planning.dataset import PathLike
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.nested import leaf_arrays
-from bloomparquet.storage.atomic import Output, replacing, sweep
+from bloomparquet.storage.atomic import Output, remove_leftover, replacing
 from bloomparquet.storage.files import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
 from bloomparquet.writing.advice.benefit import ColumnFacts, assess, measure_overlap
@@ -128,7 +128,7 @@ class ParquetWriter:
             raise OptionError("data_page_version: encrypted pages of version 2 are read by some only; leave it at 1.0")
         self._options, self._key_values = options, dict(key_values or {})
         skeleton = self._skeleton()
-        stored = skeleton.layout.schema
+        stored = skeleton.profile.schema
         self._chosen = choose(asked, stored, self._path)
         named = choose({column: asked[column] for column in asked if column != EVERY_COLUMN}, stored, self._path)
         self._unasked = self._chosen.keys() - named.keys()
@@ -142,7 +142,7 @@ class ParquetWriter:
         sealing = None
         if encryption is not None:
             sealing = as_encryption(encryption).for_file(self._leaves, storage, self._path)
-        sweep(storage, inner)
+        remove_leftover(storage, inner)
         self._replacing = replacing(storage, inner)
         self._output: Output | None = self._replacing.__enter__()
         self._sink = _Sink(self._output)
@@ -368,7 +368,7 @@ def _pays(footer: Footer, leaf: int, filters: Filters, fpp: float) -> bool:
     blooms = [filters.get((row_group, leaf)) for row_group in range(len(footer.rows))]
     values, nulls = (np.array([-1 if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in (0, 1))
     ndv = np.array([math.nan if bloom is None else bloom.estimated_ndv for bloom in blooms])
-    column, traits = footer.layout.schema.leaves[leaf], footer.layout.traits
+    column, traits = footer.profile.schema.leaves[leaf], footer.profile.traits
     bounds = bounds_of(column, traits, chunks)
     filled = [(row_group, bloom) for row_group, bloom in enumerate(blooms) if bloom is not None]
     some = filled[:: -(-len(filled) // _COMPARED) or 1]

@@ -242,13 +242,13 @@ def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], byt
     """A plan as an answer: its counts, and the ranges to read with the versions of files that they are of."""
     sizes = np.array([file.size for file in found.dataset.files], np.int64)
     understood = np.zeros(len(sizes), np.bool_)
-    understood[found.file_places] = True
+    understood[found.file_positions] = True
     # Spark may be able to read the others, or says why not.
     whole = np.flatnonzero(~understood & (sizes > 0))
     file, start, length = ranges(found)
     file, start, length = (
         np.concatenate(parts)
-        for parts in ((found.file_places[file], whole), (start, np.zeros_like(whole)), (length, sizes[whole]))
+        for parts in ((found.file_positions[file], whole), (start, np.zeros_like(whole)), (length, sizes[whole]))
     )
     order = np.lexsort((start, file))
     skipped = found.skipped
@@ -264,7 +264,7 @@ def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], byt
         f"{counted}Total": len(found.table),
         f"{counted}SkippedByStatistics": skipped["statistics"],
         f"{counted}SkippedByBloomFilter": skipped["bloom"],
-        f"{counted}Read": found.kept - len(found.locked),
+        f"{counted}Read": found.kept - len(found.unreadable),
         "bloomFilterBytes": found.bloom_bytes_read,
         "planningTimeMs": round(found.seconds * 1000),
         "numFilterErrors": len(errors),
@@ -273,11 +273,11 @@ def summarize(found: ScanPlan, warnings: list[str]) -> tuple[dict[str, Any], byt
         "rows": -1 if len(whole) else int(found.table.rows[found.codes == KEPT].sum()),
         "warnings": warnings,
     }
-    if found.inside is not None:
+    if found.row_group_counts is not None:
         plan |= {
-            "numRowGroupsTotal": found.inside.total,
-            "numRowGroupsExcludedByStatistics": found.inside.by_statistics,
-            "numRowGroupsExcludedByBloomFilter": found.inside.by_bloom,
+            "numRowGroupsTotal": found.row_group_counts.total,
+            "numRowGroupsExcludedByStatistics": found.row_group_counts.by_statistics,
+            "numRowGroupsExcludedByBloomFilter": found.row_group_counts.by_bloom,
         }
     numbers = [part[order] for part in (file, start, length)]
     versions = _versions(found.dataset)

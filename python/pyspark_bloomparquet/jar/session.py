@@ -35,7 +35,7 @@ class ScanSummary:
 
     When nothing was `planned`, `reason` says why, and everything is read. Otherwise ``total = kept + skipped.total()``,
     in row groups (of ORC: stripes, as `unit` says) of the files that Spark's partition filters left; `skipped` is by
-    ``"statistics"`` and ``"bloom"``. `inside` counts the row groups within the stripes; None for Parquet. `whole_files`
+    ``"statistics"`` and ``"bloom"``. `row_group_counts`: those within the stripes; None for Parquet. `whole_files`
     are not among them: the planner could not look into them, as they are encrypted, damaged or not what was listed, and
     Spark reads them whole, or says why not.
     """
@@ -53,14 +53,14 @@ class ScanSummary:
     seconds: float
     whole_files: int = 0
     unit: Unit = "row group"
-    inside: RowGroupCounts | None = None
+    row_group_counts: RowGroupCounts | None = None
 
     def __str__(self) -> str:
         if not self.planned:
             return f"not planned: {self.reason}"
-        from bloomparquet.planning.plan import tell_units
+        from bloomparquet.planning.plan import describe_units
 
-        told = tell_units(self.kept, self.total, self.skipped, self.unit)
+        told = describe_units(self.kept, self.total, self.skipped, self.unit)
         if not self.whole_files:
             return told
         return f"{told}; {self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned"
@@ -155,11 +155,11 @@ def _summary(plan: dict[str, Any]) -> ScanSummary:
         seconds=plan.get("planningTimeMs", 0) / 1000,
         whole_files=plan.get("numFilesNotUnderstood", 0),
         unit=unit,
-        inside=_inside(plan) if unit == "stripe" and plan["planned"] else None,
+        row_group_counts=_row_group_counts(plan) if unit == "stripe" and plan["planned"] else None,
     )
 
 
-def _inside(plan: dict[str, Any]) -> RowGroupCounts:
+def _row_group_counts(plan: dict[str, Any]) -> RowGroupCounts:
     from bloomparquet.planning.plan import RowGroupCounts
 
     total, by_statistics, by_bloom = (

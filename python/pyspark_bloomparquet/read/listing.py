@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from bloomparquet.errors import FormatError, OptionError, UnsupportedError, listed
+from bloomparquet.errors import FormatError, OptionError, UnsupportedError, join_names
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.formats import FileFormat
@@ -48,7 +48,7 @@ class Table:
         kept = [i for i, file in enumerate(found.files) if _wanted(file, options)]
         if not kept:
             raise OptionError(
-                f"{listed(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, "
+                f"{join_names(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, "
                 "modifiedBefore and modifiedAfter; expected at least one"
             )
         names = found.partition_names
@@ -78,7 +78,7 @@ class Table:
     def column_names(self) -> set[str]:
         """The top-level columns of the first file."""
         (_, first), *_ = self._distinct_footers()
-        return {node.name for node in first.layout.schema.root.children}
+        return {node.name for node in first.profile.schema.root.children}
 
     @cached_property
     def data_schema(self) -> StructType:
@@ -88,7 +88,7 @@ class Table:
     def _merge(self, before: StructType, described: tuple[FileInfo, Footer]) -> StructType:
         file, footer = described
         try:
-            schema = types.file_schema(footer.layout.schema.root, footer.key_values)
+            schema = types.file_schema(footer.profile.schema.root, footer.key_values)
             return types.merge(before, schema, case_sensitive=self.options.case_sensitive)
         except UnsupportedError as error:
             raise UnsupportedError(f"{file.path}: {error}") from error
@@ -112,11 +112,13 @@ class Table:
                 )
             for file, footer in zip(some, footers, strict=True):
                 if footer is not None:
-                    key = id(footer.layout.schema), footer.key_values.get(types.SPARK_SCHEMA_KEY)
+                    key = id(footer.profile.schema), footer.key_values.get(types.SPARK_SCHEMA_KEY)
                     distinct.setdefault(key, (file, footer))
             if distinct:
                 return list(distinct.values())
-        raise FormatError(f"{listed(self.options.paths)}: none of the {len(files)} files is a readable Parquet file")
+        raise FormatError(
+            f"{join_names(self.options.paths)}: none of the {len(files)} files is a readable Parquet file"
+        )
 
 
 def _wanted(file: FileInfo, options: Options) -> bool:

@@ -26,7 +26,7 @@ from bloomparquet.planning.planner import PlanOptions, plan_dataset
 from bloomparquet.query.literals import coerce
 from bloomparquet.query.predicate import And, Comparison, Membership, Not, Or, Predicate
 from bloomparquet.query.predicate import columns as columns_of
-from bloomparquet.query.resolve import NoLeaf, bind, partition_of
+from bloomparquet.query.resolve import NoLeaf, find_leaf, find_partition
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo, LocalStorage
 from pyspark_bloomparquet.options.key_provider import doubt
@@ -92,7 +92,7 @@ class BloomParquetReader(DataSourceReader):
         found = self._plan(table)
         if any(isinstance(error, EncryptionError) for error in found.errors):
             doubt(self.options.key_provider)
-        if found.locked:  # their rows may match, and nobody here can read them
+        if found.unreadable:  # their rows may match, and nobody here can read them
             raise found.errors[0]
         if (
             self.options.push_filters == "auto"
@@ -107,7 +107,7 @@ class BloomParquetReader(DataSourceReader):
                 found.table.files[file],
                 group.index,
                 group.length,
-                values[int(found.file_places[file])],
+                values[int(found.file_positions[file])],
             )
             for file, group in _kept(found)
             if group.index is not None
@@ -187,7 +187,7 @@ def _skipped(found: ScanPlan) -> list[FileInfo]:
     files = found.dataset.files
     if not isinstance(found.dataset.storage, LocalStorage):
         return []
-    kept = found.file_places[np.unique(found.table.file[found.codes == KEPT])]
+    kept = found.file_positions[np.unique(found.table.file[found.codes == KEPT])]
     excluded = set(found.excluded)
     return [files[i] for i in np.setdiff1d(np.arange(len(files)), kept).tolist() if files[i] not in excluded]
 
@@ -216,11 +216,11 @@ def _leaves(where: Predicate) -> Iterator[Comparison | Membership]:
 
 def _holds_instants(column: tuple[str, ...], found: ScanPlan, table: Table) -> bool:
     kinds = table.partition_types
-    partition = partition_of(list(kinds), column[:1], case_sensitive=False)
+    partition = find_partition(list(kinds), column[:1], case_sensitive=False)
     if partition is not None and str(kinds[partition]).startswith("timestamp"):
         return True
     for schema in found.table.schemas:
-        leaf = bind(schema, column, case_sensitive=False)
+        leaf = find_leaf(schema, column, case_sensitive=False)
         if not isinstance(leaf, NoLeaf):
             annotation = leaf.node.annotation
             if leaf.node.physical_type in _INSTANTS:

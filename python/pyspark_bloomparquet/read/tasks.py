@@ -88,7 +88,7 @@ class _FileReader:
         (footer,) = read_footers(storage, [part.file], ReadCount(), keys=keys)
         assert footer is not None
         self._footer = footer
-        self._nodes = {node.name: node for node in footer.layout.schema.root.children}
+        self._nodes = {node.name: node for node in footer.profile.schema.root.children}
         self._constants = self._typed_constants()
         self._tested = self._find_tested(split.partition_types)
 

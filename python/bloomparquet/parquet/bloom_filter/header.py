@@ -27,7 +27,7 @@ from bloomparquet.parquet.thrift.writer import write_struct
 MAX_HEADER_BYTES = 64
 """Enough for every header that the format defines, with room for fields to come."""
 
-MAX_SEALED_HEADER_BYTES = 1024
+MAX_ENCRYPTED_HEADER_BYTES = 1024
 """The same of an encrypted header, with what is around it; parquet-java encrypts some eighty zeros with its headers."""
 
 MAX_BITSET_BYTES = 128 * 1024 * 1024

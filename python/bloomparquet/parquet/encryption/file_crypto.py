@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bloomparquet.errors import EncryptionError, FormatError, MissingKeyError, brief
+from bloomparquet.errors import EncryptionError, FormatError, MissingKeyError, shorten
 from bloomparquet.parquet.encryption.keys import FileKeys, missing_key
 from bloomparquet.parquet.encryption.modules import SIGNATURE_BYTES, Algorithm, Cipher, Module, parse_file_crypto
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 
 
 class ChunkCipher(NamedTuple):
@@ -23,13 +23,13 @@ class ChunkCipher(NamedTuple):
     row_group: int
     column: int
 
-    def open(self, data: bytes | memoryview, module: Module, *page: int) -> bytes:
+    def decrypt(self, data: bytes | memoryview, module: Module, *page: int) -> bytes:
         """As :meth:`Cipher.open`."""
-        return self.cipher.open(data, module, self.row_group, self.column, *page)
+        return self.cipher.decrypt(data, module, self.row_group, self.column, *page)
 
-    def seal(self, plain: bytes | memoryview, module: Module, *page: int) -> bytes:
+    def encrypt(self, plain: bytes | memoryview, module: Module, *page: int) -> bytes:
         """As :meth:`Cipher.seal`."""
-        return self.cipher.seal(plain, module, self.row_group, self.column, *page)
+        return self.cipher.encrypt(plain, module, self.row_group, self.column, *page)
 
 
 class FileCrypto:
@@ -58,9 +58,9 @@ class FileCrypto:
     def require_no_own_key(self, path: tuple[str, ...]) -> None:
         """EncryptionError for a column without a key of its own, if the keys name it and allow no plaintext files."""
         if self._keys is not None:
-            self._keys.require_no_own(path)
+            self._keys.require_no_own_key(path)
 
-    def forget(self, path: tuple[str, ...]) -> None:
+    def forget_key(self, path: tuple[str, ...]) -> None:
         """Ask for the key of a column again, as what was given does not open it."""
         self._ciphers.pop(path, None)
 
@@ -72,13 +72,13 @@ class FileCrypto:
 
     def _make(self, path: tuple[str, ...], metadata: bytes | None) -> Cipher:
         if self._keys is None:
-            raise missing_key(f"the key of column {brief(shown(path))}" if path else "the footer key")
+            raise missing_key(f"the key of column {shorten(dotted_name(path))}" if path else "the footer key")
         aad = self.algorithm.file_aad(self._keys.aad_prefix)
         key = self._keys.column_key(path, metadata) if path else self._keys.footer_key(metadata)
         return Cipher(key, aad, supplied=self.algorithm.supply_aad_prefix)
 
 
-def open_footer(raw: bytes, keys: FileKeys | None) -> tuple[bytes, FileCrypto]:
+def decrypt_footer(raw: bytes, keys: FileKeys | None) -> tuple[bytes, FileCrypto]:
     """The FileMetaData in an encrypted footer: `raw` is what lies between the row groups and the footer's length.
 
     EncryptionError where it does not open, FormatError where there is none.
@@ -87,7 +87,7 @@ def open_footer(raw: bytes, keys: FileKeys | None) -> tuple[bytes, FileCrypto]:
     crypto = FileCrypto(algorithm, metadata, keys, encrypted_footer=True)
     cipher = crypto.footer()
     try:
-        return cipher.open(memoryview(raw)[size:], Module.FOOTER), crypto
+        return cipher.decrypt(memoryview(raw)[size:], Module.FOOTER), crypto
     except EncryptionError as error:
         if algorithm.file_unique:
             raise
@@ -96,7 +96,7 @@ def open_footer(raw: bytes, keys: FileKeys | None) -> tuple[bytes, FileCrypto]:
         ) from None
 
 
-def verified(
+def verify_footer(
     raw: bytes, signature: bytes, algorithm: Algorithm, metadata: bytes | None, keys: FileKeys | None
 ) -> FileCrypto:
     """The keys to a file whose footer `raw` is in plain text, with its `signature` behind it.

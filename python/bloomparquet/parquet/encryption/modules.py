@@ -151,7 +151,7 @@ class Cipher:
         self._key, self.file_aad, self._supplied = key, file_aad, supplied
         self._gcm = _gcm(key)
 
-    def open(self, data: bytes | memoryview, module: Module, *ordinals: int) -> bytes:
+    def decrypt(self, data: bytes | memoryview, module: Module, *ordinals: int) -> bytes:
         """What is in the module that fills the whole of `data`, its length first. EncryptionError when it does not
         open; nothing of it is then known."""
         size = module_size(data)
@@ -164,13 +164,13 @@ class Cipher:
         except _invalid_tag():
             raise EncryptionError(self._why(nonce, bytes(sealed[:-TAG_BYTES]), module)) from None
 
-    def seal(self, plain: bytes | memoryview, module: Module, *ordinals: int) -> bytes:
+    def encrypt(self, plain: bytes | memoryview, module: Module, *ordinals: int) -> bytes:
         """A module with `plain` in it, its length first."""
         nonce = os.urandom(NONCE_BYTES)
         sealed = self._gcm.encrypt(nonce, plain, module_aad(self.file_aad, module, *ordinals))
         return (NONCE_BYTES + len(sealed)).to_bytes(LENGTH_BYTES, "little") + nonce + sealed
 
-    def open_counter_mode(self, data: bytes | memoryview) -> bytes:
+    def decrypt_counter_mode(self, data: bytes | memoryview) -> bytes:
         """What is in the page that fills the whole of `data`, its length first, under AES_GCM_CTR_V1."""
         size = module_size(data, NONCE_BYTES)
         if size != len(data):
@@ -178,7 +178,7 @@ class Cipher:
         start = LENGTH_BYTES + NONCE_BYTES
         return self._counter_mode(bytes(data[LENGTH_BYTES:start]), data[start:], 1)
 
-    def seal_counter_mode(self, plain: bytes | memoryview) -> bytes:
+    def encrypt_counter_mode(self, plain: bytes | memoryview) -> bytes:
         """A page with `plain` in it, its length first, under AES_GCM_CTR_V1."""
         nonce = os.urandom(NONCE_BYTES)
         return (NONCE_BYTES + len(plain)).to_bytes(LENGTH_BYTES, "little") + nonce + self._counter_mode(nonce, plain, 1)

@@ -19,19 +19,19 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, LimitError
-from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, open_footer, verified
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, LimitError, quoted
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, decrypt_footer, verify_footer
 from bloomparquet.parquet.encryption.keys import FileKeys, Keys
 from bloomparquet.parquet.encryption.modules import Cipher, Module
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields, ChunkTemplates, StepAllowance
-from bloomparquet.parquet.metadata.fields import require_metadata
-from bloomparquet.parquet.metadata.file_profile import Layout, layout_of, schema_of, without_row_groups
+from bloomparquet.parquet.metadata.file_profile import FileProfile, profile_of, schema_of, without_row_groups
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
 from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnChunk, ColumnMetaData, FileMetaData, RowGroup
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, in_threads
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import in_threads
 
 _METADATA = b"\x3c"  # field 3, where none stands before it: a struct
 _COLUMNS, _NUM_ROWS, _COMPRESSED_SIZE, _FILE_OFFSET, _ORDINAL = (
@@ -65,32 +65,33 @@ class Footer:
     """
 
     raw: bytes = field(repr=False)  # with the statistics of columns that others shall not see
-    layout: Layout
+    profile: FileProfile
     rows: tuple[int, ...]
     sizes: tuple[int | None, ...]
     chunks: tuple[tuple[int, ...], ...]
     key_values: dict[str, str] = field(repr=False)
     size: int
     crypto: FileCrypto | None = None
-    places: tuple[tuple[int, int], ...] = ()
+    starts: tuple[int, ...] = ()
+    ordinals: tuple[int, ...] = ()
 
     def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
         """What planning needs of one column chunk. EncryptionError where its metadata does not open."""
         fields = self._stored(row_group, leaf)
         if self.crypto is None and not fields.is_encrypted:
             return fields
-        return self.unlock(row_group, leaf)[0]
+        return self.read_chunk_with_cipher(row_group, leaf)[0]
 
-    def unlock(self, row_group: int, leaf: int) -> tuple[ChunkFields, ChunkCipher | None]:
+    def read_chunk_with_cipher(self, row_group: int, leaf: int) -> tuple[ChunkFields, ChunkCipher | None]:
         """The same, and what opens the rest of the chunk: None where it is in plain text."""
         fields = self._stored(row_group, leaf)
         if self.crypto is None and not fields.is_encrypted:
             return fields, None
         cipher = self._cipher(fields, row_group, leaf)
-        if cipher is None or fields.sealed_metadata is None:
+        if cipher is None or fields.encrypted_metadata is None:
             return fields, cipher
         opened = _METADATA + self._open(cipher, fields, leaf) + b"\0"
-        return self.layout.templates[leaf].read(opened, 0), cipher
+        return self.profile.templates[leaf].read(opened, 0), cipher
 
     def chunk_cipher(self, row_group: int, leaf: int) -> ChunkCipher | None:
         """What opens a column chunk; None where it is in plain text. EncryptionError where its key is not at hand."""
@@ -101,32 +102,32 @@ class Footer:
         where it does not open."""
         fields = self._stored(row_group, leaf)
         cipher = self._cipher(fields, row_group, leaf)
-        if cipher is not None and fields.sealed_metadata is not None:
+        if cipher is not None and fields.encrypted_metadata is not None:
             return require_metadata(read_struct(self._open(cipher, fields, leaf), ColumnMetaData)[0])
         chunk, _ = read_struct(self.raw, ColumnChunk, self.chunks[row_group][leaf])
         return require_metadata(chunk.meta_data)
 
     def _open(self, cipher: ChunkCipher, fields: ChunkFields, leaf: int) -> bytes:
         assert self.crypto is not None
-        column = self.layout.schema.leaves[leaf]
+        column = self.profile.schema.leaves[leaf]
         try:
-            metadata = cipher.open(fields.sealed_metadata or b"", Module.COLUMN_METADATA)
+            metadata = cipher.decrypt(fields.encrypted_metadata or b"", Module.COLUMN_METADATA)
         except EncryptionError:
-            self.crypto.forget(column.path)
+            self.crypto.forget_key(column.path)
             raise
         _require_same_column(metadata, column)
         return metadata
 
     def _stored(self, row_group: int, leaf: int) -> ChunkFields:
-        return self.layout.templates[leaf].read(self.raw, self.chunks[row_group][leaf])
+        return self.profile.templates[leaf].read(self.raw, self.chunks[row_group][leaf])
 
     def _cipher(self, fields: ChunkFields, row_group: int, leaf: int) -> ChunkCipher | None:
         if self.crypto is None:
             if fields.is_encrypted:
                 raise EncryptionError("the column chunk is encrypted, but the footer does not say how")
             return None
-        cipher = _cipher(self.crypto, fields, self.layout.schema.leaves[leaf].path)
-        return None if cipher is None else ChunkCipher(cipher, self.places[row_group][1], leaf)
+        cipher = _cipher(self.crypto, fields, self.profile.schema.leaves[leaf].path)
+        return None if cipher is None else ChunkCipher(cipher, self.ordinals[row_group], leaf)
 
     def extent(self, row_group: int) -> tuple[int, int]:
         """The byte offset at which the row group begins in its file, and how many bytes its column chunks take, as
@@ -137,7 +138,7 @@ class Footer:
             return 0, 0
         first = self._stored(row_group, 0)
         if self.crypto is not None and self._stored(0, 0).data_page_offset is None:
-            return self.places[row_group][0], size or 0
+            return self.starts[row_group], size or 0
         # A dictionary that is said to be at 0 is none, but parquet-java takes the row group to begin there.
         pages, dictionary = first.data_page_offset or 0, first.dictionary_page_offset
         start = pages if dictionary is None or dictionary > pages else dictionary
@@ -166,7 +167,7 @@ def _cipher(crypto: FileCrypto, fields: ChunkFields, path: tuple[str, ...]) -> C
         crypto.require_no_own_key(path)
     if not fields.is_encrypted:
         return None
-    if fields.sealed_metadata is None and (fields.column_key is not None or not crypto.encrypted_footer):
+    if fields.encrypted_metadata is None and (fields.column_key is not None or not crypto.encrypted_footer):
         raise EncryptionError("the column is encrypted, but not its metadata; the footer was altered")
     if fields.column_key is not None:
         return crypto.column(path, fields.key_metadata)
@@ -191,19 +192,17 @@ def read_footers(
     *,
     keys: Keys | None,
     skip_corrupt: bool = False,
-    locked: dict[FileInfo, BloomParquetError] | None = None,
+    undecryptable: dict[FileInfo, BloomParquetError] | None = None,
 ) -> list[Footer | None]:
-    """The footers of `files`, in their order; one request each when the footer fits in the first read. Encrypted ones
-    are decrypted with `keys`.
+    """Read the footers of `files`, in order: one request for each footer that fits in the first read.
 
-    Raises :class:`FormatError` that names the file for one that is empty, is no Parquet file or is damaged,
-    :class:`EncryptionError` for one that does not open, and :class:`LimitError` for one whose footer holds more than is
-    read; with `skip_corrupt` a damaged file gives None instead, and with `locked` so do the other two, whose errors go
-    there: what is in these files is not known.
+    Raises, with the file's name, FormatError for a file that is no Parquet file or is damaged, EncryptionError for one
+    that `keys` do not decrypt, and LimitError for one whose footer has too many values. With `skip_corrupt` a damaged
+    file gives None. With `undecryptable` the files of the other two errors give None, and their errors go there.
     """
     footers: list[Footer | None] = []
     for tails in read_tails(storage, files, count):
-        footers += _each(keys, partial(_parse_or_skip, storage, keys, skip_corrupt, locked), tails)
+        footers += _each(keys, partial(_parse_or_skip, storage, keys, skip_corrupt, undecryptable), tails)
     return footers
 
 
@@ -244,7 +243,7 @@ def _parse_or_skip(
     storage: Storage,
     keys: Keys | None,
     skip_corrupt: bool,
-    locked: dict[FileInfo, BloomParquetError] | None,
+    undecryptable: dict[FileInfo, BloomParquetError] | None,
     tail: tuple[FileInfo, bytes | BloomParquetError],
 ) -> Footer | None:
     file, raw = tail
@@ -254,9 +253,9 @@ def _parse_or_skip(
         if not skip_corrupt:
             raise
     except (EncryptionError, LimitError) as error:
-        if locked is None:
+        if undecryptable is None:
             raise
-        locked[file] = error
+        undecryptable[file] = error
     return None
 
 
@@ -267,7 +266,7 @@ def _parse(storage: Storage, keys: Keys | None, path: str, raw: bytes | BloomPar
     file_keys = None if keys is None else keys.for_file(storage, path)
     try:
         if raw[-4:] == ENCRYPTED_MAGIC:
-            opened, crypto = open_footer(footer, file_keys)
+            opened, crypto = decrypt_footer(footer, file_keys)
             return replace(parse_footer(opened, crypto), size=len(raw))
         found = parse_footer(footer, keys=file_keys)
         if found.crypto is None and keys is not None and not keys.allow_plaintext_files:
@@ -303,30 +302,32 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, keys: FileKeys
     allowance = StepAllowance(len(templates))
     found_groups = [_read_row_group(reader, raw, templates, allowance) for _ in range(size)]
     rows, sizes, chunks, marks = zip(*found_groups, strict=True) if found_groups else ((), (), (), ())
-    layout, key_values, signing = layout_of(
-        schema, templates, raw[:schema_end], raw[reader.position :], secret=crypto is not None
+    profile, key_values, signing = profile_of(
+        schema, templates, raw[:schema_end], raw[reader.position :], encrypted=crypto is not None
     )
-    footer = Footer(raw, layout, rows, sizes, chunks, key_values, len(raw) + TRAILER)
+    footer = Footer(raw, profile, rows, sizes, chunks, key_values, len(raw) + TRAILER)
     if signing is not None and crypto is None:
         end = len(raw) - signing.signature_bytes
-        crypto = verified(raw[:end], raw[end:], signing.algorithm, signing.key_metadata, keys)
+        crypto = verify_footer(raw[:end], raw[end:], signing.algorithm, signing.key_metadata, keys)
         footer = replace(footer, raw=raw[:end])
-    return footer if crypto is None else replace(footer, crypto=crypto, places=_places(marks, sizes))
+    if crypto is None:
+        return footer
+    ordinals = tuple(mark[1] if isinstance(mark[1], int) else i for i, mark in enumerate(marks))
+    return replace(footer, crypto=crypto, starts=_starts([mark[0] for mark in marks], sizes), ordinals=ordinals)
 
 
-def _places(marks: Sequence[tuple[Any, Any]], sizes: Sequence[int | None]) -> tuple[tuple[int, int], ...]:
-    """Of each row group, where parquet-java takes it to begin when it cannot look into the columns: at its file_offset,
-    unless that lies before the end of the row group before; and its ordinal. `marks` are these two as they are stored.
-    """
-    places: list[tuple[int, int]] = []
+def _starts(offsets: Sequence[Any], sizes: Sequence[int | None]) -> tuple[int, ...]:
+    """The start of each row group as parquet-java computes it without column metadata: its file_offset, unless that
+    lies before the end of the previous row group."""
+    starts: list[int] = []
     end = 0
-    for i, ((offset, ordinal), size) in enumerate(zip(marks, sizes, strict=True)):
+    for offset, size in zip(offsets, sizes, strict=True):
         start = offset if isinstance(offset, int) else 0
-        if i == 0 or start < end:
+        if not starts or start < end:
             start = end or len(MAGIC)
         end = start + (size or 0)
-        places.append((start, ordinal if isinstance(ordinal, int) else i))
-    return tuple(places)
+        starts.append(start)
+    return tuple(starts)
 
 
 def _read_row_group(
@@ -357,3 +358,32 @@ def _read_row_group(
     compressed = numbers.get(_COMPRESSED_SIZE)
     mark = numbers.get(_FILE_OFFSET), numbers.get(_ORDINAL)
     return rows, compressed if isinstance(compressed, int) else None, tuple(chunks), mark
+
+
+def require_plain_chunk(chunk: ColumnChunk) -> ColumnMetaData:
+    """The metadata of `chunk`, in plain text. FormatError if it is missing, if the chunk lies in another file or has
+    fields of other types; EncryptionError if the chunk is encrypted."""
+    if is_encrypted(chunk):
+        raise EncryptionError("the column chunk is encrypted")
+    return require_metadata(require_same_file(chunk).meta_data)
+
+
+def is_encrypted(chunk: ColumnChunk) -> bool:
+    """Whether a ColumnChunk has any field about encryption."""
+    return chunk.has(ColumnChunk.crypto_metadata, ColumnChunk.encrypted_column_metadata)
+
+
+def require_same_file(chunk: ColumnChunk) -> ColumnChunk:
+    """`chunk`. FormatError if it lies in another file or has fields of other types."""
+    if chunk.file_path:
+        raise FormatError(
+            f"the column chunk lies in another file, {quoted(chunk.file_path)}; such files are not changed"
+        )
+    return chunk.check()
+
+
+def require_metadata(metadata: ColumnMetaData | None) -> ColumnMetaData:
+    """`metadata`. FormatError if it is None or has fields of other types."""
+    if metadata is None:
+        raise FormatError("the column chunk has no metadata in the footer; expected ColumnMetaData")
+    return metadata.check()

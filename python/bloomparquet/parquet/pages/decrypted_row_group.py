@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError, brief
+from bloomparquet.errors import BloomParquetError, FormatError, shorten
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields
-from bloomparquet.parquet.metadata.fields import require_same_file
 from bloomparquet.parquet.metadata.file_tail import MAGIC
-from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.pages.encrypted import OpenedChunk, open_chunk
+from bloomparquet.parquet.metadata.footer import Footer, require_same_file
+from bloomparquet.parquet.pages.encrypted import DecryptedChunk, decrypt_chunk
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
     ColumnChunk,
@@ -34,8 +33,9 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
-from bloomparquet.query.names import shown
-from bloomparquet.storage.files import ReadCount, Storage, read_ranges
+from bloomparquet.query.names import dotted_name
+from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 _BEFORE = len(MAGIC)
 _KEPT_FIELDS = (
@@ -48,7 +48,7 @@ _KEPT_FIELDS = (
 )
 
 
-class Image(NamedTuple):
+class DecryptedRowGroup(NamedTuple):
     """One row group in plain text: what pyarrow's readers take for a file, and for its footer."""
 
     data: pa.Buffer
@@ -86,35 +86,35 @@ def chunk_metadata(footer: Footer, row_group: int, leaf: LeafColumn) -> ColumnMe
     return footer.chunk_metadata(row_group, leaf.index)
 
 
-def append_chunk(
+def append_decrypted(
     out: bytearray,
     stored: bytes | memoryview,
     fields: ChunkFields,
     cipher: ChunkCipher | None,
     footer: Footer,
-) -> OpenedChunk:
+) -> DecryptedChunk:
     """Append the pages of a column chunk to `out` in plain text; `stored` are its bytes in the file, from
-    :func:`chunk_extent`. Raises as :func:`open_chunk`."""
+    :func:`chunk_extent`. Raises as :func:`decrypt_chunk`."""
     data, dictionary = fields.data_page_offset or 0, fields.dictionary_page_offset or 0
     before = data - dictionary if _BEFORE <= dictionary < data else 0
     if cipher is not None and footer.crypto is not None:
-        return open_chunk(stored, cipher, footer.crypto.algorithm, fields.values or 0, out, dictionary=before > 0)
+        return decrypt_chunk(stored, cipher, footer.crypto.algorithm, fields.values or 0, out, dictionary=before > 0)
     start = len(out)
     out += stored
-    return OpenedChunk(start + before, start if before else None)
+    return DecryptedChunk(start + before, start if before else None)
 
 
-class Images:
+class DecryptedRowGroups:
     """The images of the row groups of one encrypted file, with the columns that pyarrow reads when it is asked for
     `columns`, names as it takes them; None is all."""
 
     def __init__(self, storage: Storage, path: str, footer: Footer, columns: Sequence[str] | None) -> None:
         self._storage, self._path, self._footer = storage, path, footer
-        self._leaves = [leaf for leaf in footer.layout.schema.leaves if columns is None or _is_read(leaf, columns)]
+        self._leaves = [leaf for leaf in footer.profile.schema.leaves if columns is None or _is_read(leaf, columns)]
         (self._file,) = storage.list_files(path, recursive=False)
         self._skeleton, _ = read_struct(footer.without_row_groups(), FileMetaData)
 
-    def read(self, row_group: int, count: ReadCount) -> Image:
+    def read(self, row_group: int, count: ReadCount) -> DecryptedRowGroup:
         """Read and open one row group: its wanted columns are in memory twice for that time.
 
         Raises EncryptionError that names the column for one whose key is not at hand and for what was altered, and
@@ -126,23 +126,23 @@ class Images:
         ranges = read_ranges(self._storage, [self._path], np.zeros(len(filled), np.int64), at, size, count)
         starts = iter(ranges.starts.tolist())
         out = bytearray(MAGIC)  # to pyarrow a dictionary at byte 0 is none
-        columns = [_empty_column(leaf) for leaf in self._footer.layout.schema.leaves]
+        columns = [_empty_column(leaf) for leaf in self._footer.profile.schema.leaves]
         for chunk in stored:
             begin, start = len(out), next(starts) if chunk.extent[1] else 0
             raw = ranges.buffer.data[start : start + chunk.extent[1]]
             try:
-                opened = append_chunk(out, raw, chunk.fields, chunk.cipher, self._footer)
+                opened = append_decrypted(out, raw, chunk.fields, chunk.cipher, self._footer)
             except BloomParquetError as error:
                 raise self._named(error, row_group, chunk.leaf) from error
             columns[chunk.leaf.index] = _column(chunk.metadata, opened, len(out) - begin)
         try:
-            return Image(pa.py_buffer(out), self._metadata(columns, self._footer.rows[row_group]))
+            return DecryptedRowGroup(pa.py_buffer(out), self._metadata(columns, self._footer.rows[row_group]))
         except OSError as error:  # pyarrow's word for damage: no file is read here
             raise FormatError(f"{self._path}: row group {row_group}: {error}") from error
 
     def _find(self, row_group: int, leaf: LeafColumn) -> _Stored:
         try:
-            fields, cipher = self._footer.unlock(row_group, leaf.index)
+            fields, cipher = self._footer.read_chunk_with_cipher(row_group, leaf.index)
             metadata = chunk_metadata(self._footer, row_group, leaf)
             if fields.values is None or fields.values < 0:
                 raise FormatError("the column chunk's metadata does not say how many values it has")
@@ -152,7 +152,7 @@ class Images:
         return _Stored(leaf, fields, cipher, metadata, extent)
 
     def _named(self, error: BloomParquetError, row_group: int, leaf: LeafColumn) -> BloomParquetError:
-        return type(error)(f"{self._path}: row group {row_group}, column {brief(shown(leaf.path))}: {error}")
+        return type(error)(f"{self._path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}: {error}")
 
     def _metadata(self, columns: list[ColumnChunk], rows: int) -> pq.FileMetaData:
         whole = self._skeleton
@@ -169,7 +169,7 @@ def _is_read(leaf: LeafColumn, columns: Sequence[str]) -> bool:
     return any(path == name or path.startswith(f"{name}.") for name in columns)
 
 
-def _column(metadata: ColumnMetaData, opened: OpenedChunk, size: int) -> ColumnChunk:
+def _column(metadata: ColumnMetaData, opened: DecryptedChunk, size: int) -> ColumnChunk:
     """The ColumnChunk of an opened chunk: what it takes to decode it, and nothing that pyarrow might trip over."""
     kept = ColumnMetaData(
         total_compressed_size=size, data_page_offset=opened.data, dictionary_page_offset=opened.dictionary

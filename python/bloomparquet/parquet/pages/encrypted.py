@@ -30,21 +30,21 @@ _MOST_BYTES = 2**31 - 1
 _COUNTER_MODE_OVERHEAD = LENGTH_BYTES + NONCE_BYTES
 
 
-class OpenedChunk(NamedTuple):
+class DecryptedChunk(NamedTuple):
     """Where in the opened bytes the first data page begins, and the dictionary page, if there is one."""
 
     data: int
     dictionary: int | None
 
 
-class SealedPage(NamedTuple):
+class EncryptedPage(NamedTuple):
     """A sealed data page with its header: where it begins in its chunk, and its bytes (as in a PageLocation)."""
 
     offset: int
     size: int
 
 
-class SealedChunk(NamedTuple):
+class EncryptedChunk(NamedTuple):
     """A sealed chunk, with what a footer and an offset index say of it; offsets count from the chunk's beginning.
 
     `uncompressed_size` is what the pages take without compression, with the headers as they are sealed. Where there is
@@ -54,10 +54,10 @@ class SealedChunk(NamedTuple):
     data: bytes
     uncompressed_size: int
     has_dictionary: bool
-    pages: tuple[SealedPage, ...]
+    pages: tuple[EncryptedPage, ...]
 
 
-def open_chunk(
+def decrypt_chunk(
     buffer: bytes | memoryview,
     cipher: ChunkCipher,
     algorithm: Algorithm,
@@ -65,7 +65,7 @@ def open_chunk(
     out: bytearray,
     *,
     dictionary: bool,
-) -> OpenedChunk:
+) -> DecryptedChunk:
     """Append to `out` the pages at the beginning of `buffer`, in plain text, until they have `values` values.
 
     `dictionary` says that by the column's metadata there is a dictionary page: then there must be one. Headers keep
@@ -107,7 +107,7 @@ def open_chunk(
         out += plain
     if seen != values:
         raise FormatError(f"the pages of the column chunk have {seen} values, but its metadata says {values}")
-    return OpenedChunk(len(out) if data is None else data, found)
+    return DecryptedChunk(len(out) if data is None else data, found)
 
 
 def _open_header(
@@ -116,13 +116,13 @@ def _open_header(
     """Whether the header at the beginning of `view` is that of a dictionary page, and the header."""
     module = view[: module_size(view)]
     if first and dictionary:
-        return True, cipher.open(module, Module.DICTIONARY_PAGE_HEADER)
+        return True, cipher.decrypt(module, Module.DICTIONARY_PAGE_HEADER)
     try:
-        return False, cipher.open(module, Module.DATA_PAGE_HEADER, ordinal)
+        return False, cipher.decrypt(module, Module.DATA_PAGE_HEADER, ordinal)
     except EncryptionError:
         if first:
             with suppress(EncryptionError):
-                return True, cipher.open(module, Module.DICTIONARY_PAGE_HEADER)
+                return True, cipher.decrypt(module, Module.DICTIONARY_PAGE_HEADER)
         raise
 
 
@@ -136,15 +136,15 @@ def _open_page(
         _require_checksum(sealed, page)
         # By chance the random bytes of a page that is sealed whole hardly ever are a length that fits.
         start = levels if outside else 0
-        return bytes(sealed[:start]) + cipher.cipher.open_counter_mode(sealed[start:])
+        return bytes(sealed[:start]) + cipher.cipher.decrypt_counter_mode(sealed[start:])
     module, place = (Module.DICTIONARY_PAGE, ()) if ordinal is None else (Module.DATA_PAGE, (ordinal,))
     try:
-        return cipher.open(sealed, module, *place)
+        return cipher.decrypt(sealed, module, *place)
     except EncryptionError:
         if not outside:
             raise
     _require_checksum(sealed, page)
-    return bytes(sealed[:levels]) + cipher.open(sealed[levels:], module, *place)
+    return bytes(sealed[:levels]) + cipher.decrypt(sealed[levels:], module, *place)
 
 
 def _fits(data: memoryview, algorithm: Algorithm) -> bool:
@@ -158,7 +158,7 @@ def _require_checksum(sealed: memoryview, page: Page) -> None:
         raise EncryptionError("the page's bytes were altered: they do not have the checksum that its header says")
 
 
-def seal_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algorithm) -> SealedChunk:
+def encrypt_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algorithm) -> EncryptedChunk:
     """The chunk whose pages in plain text fill `plain`, encrypted. Checksums are kept where pages have them, those of
     the sealed bytes.
 
@@ -168,7 +168,7 @@ def seal_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algori
     view = memoryview(plain)
     out = bytearray()
     has_dictionary = False
-    found: list[SealedPage] = []
+    found: list[EncryptedPage] = []
     position = uncompressed = 0
     while position < len(view):
         header, body = read_struct(view, PageHeader, position)
@@ -184,15 +184,15 @@ def seal_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algori
             crc = zlib.crc32(sealed)
             header.crc = crc - (crc >> 31 << 32)
         module = Module.DICTIONARY_PAGE_HEADER if is_dictionary else Module.DATA_PAGE_HEADER
-        sealed_header = cipher.seal(write_struct(header), module, *place)
+        sealed_header = cipher.encrypt(write_struct(header), module, *place)
         if is_dictionary:
             has_dictionary = True
         else:
-            found.append(SealedPage(len(out), len(sealed_header) + len(sealed)))
+            found.append(EncryptedPage(len(out), len(sealed_header) + len(sealed)))
         out += sealed_header
         out += sealed
         uncompressed += len(sealed_header) + page.uncompressed_size
-    return SealedChunk(bytes(out), uncompressed, has_dictionary, tuple(found))
+    return EncryptedChunk(bytes(out), uncompressed, has_dictionary, tuple(found))
 
 
 def _seal_page(
@@ -201,5 +201,5 @@ def _seal_page(
     if len(plain) > _MOST_BYTES - OVERHEAD:
         raise LimitError(f"a page of {len(plain)} bytes is too large to be encrypted; make pages smaller")
     if algorithm.counter_mode_pages:
-        return cipher.cipher.seal_counter_mode(plain)
-    return cipher.seal(plain, Module.DICTIONARY_PAGE if is_dictionary else Module.DATA_PAGE, *place)
+        return cipher.cipher.encrypt_counter_mode(plain)
+    return cipher.encrypt(plain, Module.DICTIONARY_PAGE if is_dictionary else Module.DATA_PAGE, *place)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.bloom_filter import xxh64 as hashing
+from bloomparquet.parquet.metadata.column_chunks import ChunkFields
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.query.literals import DAY_NANOSECONDS, Family
@@ -31,6 +32,7 @@ from bloomparquet.query.ordering import (
     INT64_RANGE,
     MAX_DIGITS,
     OLDEST_TIMESTAMP,
+    Bounds,
     Encoded,
     Point,
     ValueOrder,
@@ -117,6 +119,25 @@ def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: s
     """The position of `value` in the order of this column's statistics; None when that cannot be told."""
     order = value_order(leaf, traits)
     return None if order is None else order.point(value, timezone)
+
+
+def bounds_of(leaf: LeafColumn, traits: WriterTraits, chunks: Sequence[ChunkFields]) -> Bounds | None:
+    """The bounds that can be relied on: min_value and max_value where the file defines their order, else the deprecated
+    ones where every writer ordered them alike."""
+    ordered, signed = traits.column_orders[leaf.index], has_signed_order(leaf)
+    lower: list[bytes | None] = []
+    upper: list[bytes | None] = []
+    for chunk in chunks:
+        deprecated = signed and chunk.min_value is None and chunk.max_value is None
+        lower.append(chunk.deprecated_min if deprecated else chunk.min_value if ordered else None)
+        upper.append(chunk.deprecated_max if deprecated else chunk.max_value if ordered else None)
+    lows, highs = order_keys(leaf, lower), order_keys(leaf, upper)
+    if lows is None or highs is None:
+        return None
+    known = lows[1] & highs[1]
+    # Bounds the wrong way round prove nothing but that their writer erred.
+    known &= np.asarray(lows[0] <= highs[0], np.bool_)
+    return Bounds(lows[0], highs[0], known)
 
 
 def order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:

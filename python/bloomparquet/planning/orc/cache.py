@@ -40,12 +40,11 @@ class Known:
         """Whether any file is ORC, be it damaged."""
         return bool(self.table.files) or any(not isinstance(error, NotOrcError) for error in self.unreadable.values())
 
-    def use(self, skip_corrupt: bool, locked: dict[FileInfo, BloomParquetError] | None, told: bool) -> Stripes:
-        """The table. `skip_corrupt` passes over files that are damaged, or of a compression that is not known; `locked`
-        takes those with encrypted columns, and those that hold more than is read. Otherwise they are errors, as for
-        :func:`bloomparquet.orc.file_tail.read_tails`. Unless it was `told` that all are ORC, a Parquet file is no
-        damaged
-        one, and a PlanError."""
+    def use(self, skip_corrupt: bool, unreadable: dict[FileInfo, BloomParquetError] | None, told: bool) -> Stripes:
+        """The table. `skip_corrupt` passes over files that are damaged, or of a compression that is not known;
+        `unreadable` takes those with encrypted columns, and those that hold more than is read. Otherwise they are
+        errors, as for :func:`bloomparquet.orc.file_tail.read_tails`. Unless it was `told` that all are ORC, a Parquet
+        file is no damaged one, and a PlanError."""
         if self.parquet is not None and self.is_orc and not told:
             first = next((file for file in self.table.files), self.parquet)
             raise PlanError(
@@ -53,8 +52,8 @@ class Known:
                 "of each apart"
             )
         for file, error in self.unreadable.items():
-            if isinstance(error, EncryptionError | LimitError) and locked is not None:
-                locked[file] = error
+            if isinstance(error, EncryptionError | LimitError) and unreadable is not None:
+                unreadable[file] = error
             elif isinstance(error, LimitError) or not skip_corrupt:
                 raise error
         return self.table
@@ -63,8 +62,8 @@ class Known:
 class StripeCache:
     """Stripes by the files that they lie in; safe to use from several threads; bounded by what it holds."""
 
-    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
-        self._kept_bytes = kept_bytes
+    def __init__(self, cached_bytes: int = _KEPT_BYTES) -> None:
+        self._kept_bytes = cached_bytes
         self._tables: OrderedDict[tuple[Hashable, tuple[FileInfo, ...]], Known] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -98,7 +97,7 @@ class StripeCache:
             self._tables[key] = known
             while len(self._tables) > 1 and (
                 len(self._tables) > _KEPT_TABLES
-                or sum(each.table.kept_bytes for each in self._tables.values()) > self._kept_bytes
+                or sum(each.table.cached_bytes for each in self._tables.values()) > self._kept_bytes
             ):
                 self._tables.popitem(last=False)
 

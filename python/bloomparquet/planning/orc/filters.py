@@ -97,7 +97,7 @@ class OrcFilters(FilterStore):
         self._blocks: dict[int, _Block] = {}
         self._loaded = 0
         self.filled = np.zeros(n, np.bool_)
-        self.kept_bytes = 0
+        self.cached_bytes = 0
         super().__init__({})
 
     def has(self, stripes: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -133,11 +133,11 @@ class OrcFilters(FilterStore):
             self._row[groups] = other._row[theirs]
             for number in np.unique(block[block >= 0]).tolist():
                 size = other._blocks[number].words.nbytes
-                if self.kept_bytes + size <= RESIDENT_BYTES:
+                if self.cached_bytes + size <= RESIDENT_BYTES:
                     self._blocks[self._loaded] = other._blocks[number]
                     self._block[groups[block == number]] = self._loaded
                     self._loaded += 1
-                    self.kept_bytes += size
+                    self.cached_bytes += size
 
     def _probe(self, question: Question) -> NDArray[np.bool_]:
         groups = question.chunks
@@ -196,8 +196,8 @@ class OrcFilters(FilterStore):
         kept = []
         for number in loaded:
             size = self._blocks[number].words.nbytes
-            if self.kept_bytes + size <= RESIDENT_BYTES:
-                self.kept_bytes += size
+            if self.cached_bytes + size <= RESIDENT_BYTES:
+                self.cached_bytes += size
                 kept.append(number)
             else:
                 self._block[self._block == number] = _UNREAD

@@ -30,7 +30,7 @@ from bloomparquet.planning.orc.columns import UNKNOWN, ColumnArrays, OrcChunks
 from bloomparquet.planning.orc.file_profile import find_layouts
 from bloomparquet.planning.orc.filters import NoFilters, OrcFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
@@ -207,12 +207,12 @@ class Stripes:
                 column.filters.take_over(at, known.filters, of)
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """About what this takes of memory."""
         tails = sum(len(tail.stored_metadata) for tail in self.tails)
         with self._lock:
             indexes = list(self._indexes.values())
-        columns = sum(8 * 5 * len(column.arrays.nulls) + column.filters.kept_bytes for column in indexes)
+        columns = sum(8 * 5 * len(column.arrays.nulls) + column.filters.cached_bytes for column in indexes)
         return tails + columns + 8 * 8 * len(self)
 
     def _column_of(self, layout: int, leaf: LeafColumn) -> int:
@@ -259,7 +259,7 @@ class Stripes:
         arrays.nulls[at[every]] = within.rows[every]
         tail = self.layouts[layout].tail
         filters = OrcFilters(
-            self.storage, column, shown(leaf.path), self.first_group, self._footers,
+            self.storage, column, dotted_name(leaf.path), self.first_group, self._footers,
             lambda stripe, found: why_filters_unusable(tail, column, found),
         )  # fmt: skip
         return _IndexColumn(arrays, filters, np.zeros(len(self), np.bool_))
@@ -302,7 +302,7 @@ class Stripes:
         bounds = Bounds(arrays.lower, arrays.upper, known) if known.any() else None
         found = self.layouts[layout].tail.types[self._column_of(layout, leaf)]
         every = frozenset(zone for zone in zones or () if zone is not None)
-        return OrcChunks(shown(leaf.path), found, members, bounds, arrays.nulls, rows, filters, errors, every)
+        return OrcChunks(dotted_name(leaf.path), found, members, bounds, arrays.nulls, rows, filters, errors, every)
 
 
 class RowGroupsWithin:

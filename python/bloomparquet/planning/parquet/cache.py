@@ -62,8 +62,8 @@ class _Known:
 class FooterCache:
     """Row groups by the files they lie in; safe to use from several threads; bounded by what it holds."""
 
-    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
-        self._kept_bytes = kept_bytes
+    def __init__(self, cached_bytes: int = _KEPT_BYTES) -> None:
+        self._kept_bytes = cached_bytes
         self._tables: OrderedDict[_Key, _Known] = OrderedDict()
         self._disk: CacheDirectory | None = None
         self._warned: set[Path] = set()
@@ -103,10 +103,10 @@ class FooterCache:
         *,
         keys: Keys | None,
         skip_corrupt: bool,
-        locked: dict[FileInfo, BloomParquetError] | None = None,
+        unreadable: dict[FileInfo, BloomParquetError] | None = None,
     ) -> RowGroups:
-        """The row groups of `files`; reads the footers that are not known. `keys`, `skip_corrupt`, `locked` and errors
-        are as for :func:`read_footers`. What was read with keys is kept for readers with equal keys alone."""
+        """The row groups of `files`; reads the footers that are not known. `keys`, `skip_corrupt`, `unreadable` and
+        errors are as for :func:`read_footers`. What was read with keys is kept for readers with equal keys alone."""
         key = (storage.key, keys, tuple(files))
         disk = self._disk
         with self._lock:
@@ -127,7 +127,7 @@ class FooterCache:
             if table is not None:
                 self._remember(key, _Known(table, {disk.directory: table.lessons}, (path,)))
                 return table
-        return self._gather(storage, keys, files, count, skip_corrupt, locked, disk, listing)
+        return self._gather(storage, keys, files, count, skip_corrupt, unreadable, disk, listing)
 
     def clear(self) -> None:
         """Forget everything that is in memory."""
@@ -141,7 +141,7 @@ class FooterCache:
         files: Sequence[FileInfo],
         count: ReadCount,
         skip_corrupt: bool,
-        locked: dict[FileInfo, BloomParquetError] | None,
+        unreadable: dict[FileInfo, BloomParquetError] | None,
         disk: CacheDirectory | None,
         listing: Listing | None,
     ) -> RowGroups:
@@ -166,7 +166,7 @@ class FooterCache:
                     superseded += other.entries
         unread = [i for i in range(len(files)) if i not in origin]
         footers = read_footers(
-            storage, [files[i] for i in unread], count, keys=keys, skip_corrupt=skip_corrupt, locked=locked
+            storage, [files[i] for i in unread], count, keys=keys, skip_corrupt=skip_corrupt, undecryptable=unreadable
         )
         read = {i: footer for i, footer in zip(unread, footers, strict=True) if footer is not None}
         lasting = {i for i, same in zip(read, are_unchanged(storage, [files[i] for i in read]), strict=True) if same}
@@ -259,7 +259,7 @@ class FooterCache:
                 self._tables.popitem(last=False)
 
     def _size(self) -> int:
-        return sum(known.table.kept_bytes for known in self._tables.values())
+        return sum(known.table.cached_bytes for known in self._tables.values())
 
     @contextmanager
     def _excused(self, disk: CacheDirectory) -> Iterator[None]:
@@ -283,7 +283,7 @@ def _is_worth_storing(known: _Known, directory: Path) -> bool:
     gained = lessons - stored.lessons
     if columns > stored.columns:
         return True
-    return gained > 0 and (table.kept_bytes < _SMALL_BYTES or gained >= _WORTHWHILE * (before + stored.lessons))
+    return gained > 0 and (table.cached_bytes < _SMALL_BYTES or gained >= _WORTHWHILE * (before + stored.lessons))
 
 
 def _assemble(

@@ -39,13 +39,13 @@ class Learnt:
     told: frozenset[str] = frozenset()
 
     @classmethod
-    def nothing(cls, offset: NDArray[np.int64], locked: Mapping[int, BloomParquetError] | None = None) -> Learnt:
-        """Of filters that the footers place at `offset`, -1 where there is none; `locked` says of which chunks it
+    def nothing(cls, offset: NDArray[np.int64], unreadable: Mapping[int, BloomParquetError] | None = None) -> Learnt:
+        """Of filters that the footers place at `offset`, -1 where there is none; `unreadable` says of which chunks it
         cannot be told, and why."""
         zeros, none = np.zeros(len(offset), np.int64), np.zeros(len(offset), np.bool_)
         state = np.where(offset < 0, ABSENT, UNREAD).astype(np.int8)
-        state[list(locked or ())] = BROKEN
-        return cls(state, zeros, zeros, none, zeros - 1, np.zeros((0, 8), np.uint32), locked or {})
+        state[list(unreadable or ())] = BROKEN
+        return cls(state, zeros, zeros, none, zeros - 1, np.zeros((0, 8), np.uint32), unreadable or {})
 
     def take(self, chunks: NDArray[np.int64]) -> Learnt:
         """What is known of some of them, or of all in another order."""

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
-from bloomparquet.parquet.bloom_filter.encrypted import Seals
+from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers, any_set, as_blocks
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES
-from bloomparquet.parquet.bloom_filter.ranges import any_set, as_blocks
 from bloomparquet.parquet.bloom_filter.split_block import (
     BYTES_PER_BLOCK,
     SplitBlockBloomFilter,
@@ -28,7 +27,8 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.parquet.filter_index import ABSENT, BROKEN, READY, UNREAD, Learnt
-from bloomparquet.storage.files import ReadCount, Storage, read_ranges
+from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 _HEAD_BYTES = 4096 + MAX_HEADER_BYTES  # bitsets are powers of two: one of 4 KiB still comes whole, with its header
 _WORTH_KEEPING = 4 * 4096 + MAX_HEADER_BYTES  # read whole at once and kept, if those of all row groups can be
@@ -59,7 +59,7 @@ class ParquetFilters(FilterStore):
         learnt: Learnt | None = None,
         ciphers: Sequence[ChunkCipher | None] | None = None,
     ) -> None:
-        self._seals = Seals(ciphers, len(offset))
+        self._seals = FilterCiphers(ciphers, len(offset))
         self._paths, self._file, self._row_group, self._column = paths, file, row_group, column
         self.offset, self.length, self._limit, self.filled = offset, length, limit, filled
         known = Learnt.nothing(offset) if learnt is None else learnt
@@ -77,7 +77,7 @@ class ParquetFilters(FilterStore):
         return self.offset >= 0
 
     @property
-    def locked(self) -> list[BloomParquetError]:
+    def unreadable(self) -> list[BloomParquetError]:
         """Why chunks cannot be looked into of which it is not even known whether they have filters."""
         return [error for chunk, error in self.errors.items() if self.offset[chunk] < 0]
 
@@ -86,7 +86,7 @@ class ParquetFilters(FilterStore):
         return self._seals.ciphers
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """What is held in memory, of the bitsets and of what is known of them."""
         of_each = (self.offset, self.length, self.num_bytes, self._bitset_at, self._resident_at)
         return int(self._resident.nbytes) + sum(array.nbytes for array in of_each)
@@ -339,4 +339,4 @@ class ParquetFilters(FilterStore):
 
 def _cost_of_blocks(question: Question) -> NDArray[np.int64]:
     """In bytes of a bitset that could be read instead: the gaps between random blocks would on average be as large."""
-    return (question.last - question.first) * (question.storage.near // 2 + BYTES_PER_BLOCK)
+    return (question.last - question.first) * (question.storage.merge_gap // 2 + BYTES_PER_BLOCK)

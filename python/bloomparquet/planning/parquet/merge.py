@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.parquet.metadata.file_profile import Layout
+from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.planning.parquet.filter_index import Learnt
 from bloomparquet.planning.parquet.row_groups import ColumnArrays, ColumnChunks, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
@@ -45,10 +45,10 @@ def merge(
 
 def _layouts(
     parts: Sequence[RowGroups], taken: Sequence[NDArray[np.int64]], order: NDArray[np.int64]
-) -> tuple[list[Layout], NDArray[np.int64]]:
+) -> tuple[list[FileProfile], NDArray[np.int64]]:
     """The distinct layouts, in the order of their first file; and the place of each file's among them."""
     numbers: dict[int, int] = {}
-    found: list[Layout] = []
+    found: list[FileProfile] = []
     of_part = []
     for table, some in zip(parts, taken, strict=True):
         for layout in table.layouts:
@@ -78,7 +78,7 @@ def _expand(first: NDArray[np.int64], counts: NDArray[np.int64], files: NDArray[
 def _merge_columns(
     merged: RowGroups,
     number: int,
-    layout: Layout,
+    layout: FileProfile,
     parts: Sequence[RowGroups],
     groups: Sequence[NDArray[np.int64]],
     moved: NDArray[np.int64],

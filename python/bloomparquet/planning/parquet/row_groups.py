@@ -24,21 +24,20 @@ from bloomparquet.errors import (
     FileChangedError,
     FormatError,
     KeyRetrievalError,
-    brief,
+    shorten,
 )
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.metadata.column_chunks import NOTHING, ChunkFields
-from bloomparquet.parquet.metadata.file_profile import Layout
+from bloomparquet.parquet.metadata.column_chunks import UNKNOWN_FIELDS, ChunkFields
+from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
-from bloomparquet.parquet.values.bounds import bounds_of
-from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of
+from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, family_of
 from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.parquet.filter_index import Learnt
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged, require_unchanged
@@ -60,7 +59,7 @@ class ColumnChunks:
     """
 
     leaf: LeafColumn
-    layout: Layout
+    layout: FileProfile
     members: NDArray[np.int64]
     bounds: Bounds | None
     nulls: NDArray[np.int64]
@@ -73,7 +72,7 @@ class ColumnChunks:
 
     @property
     def unreadable(self) -> list[BloomParquetError]:
-        return self.filters.locked
+        return self.filters.unreadable
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
         return encode_values(self.leaf, values, self.layout.traits, timezone)
@@ -129,7 +128,7 @@ class _Opened(NamedTuple):
 
     fields: list[ChunkFields]
     ciphers: dict[int, ChunkCipher]
-    locked: dict[int, EncryptionError]
+    unreadable: dict[int, EncryptionError]
 
 
 class Lessons(NamedTuple):
@@ -161,7 +160,7 @@ class RowGroups:
         storage: Storage,
         files: Sequence[FileInfo],
         arrays: GroupArrays,
-        layouts: Sequence[Layout],
+        layouts: Sequence[FileProfile],
         footers: Sequence[Footer | None],
         stored: StoredColumns | None = None,
         keys: Keys | None = None,
@@ -187,12 +186,12 @@ class RowGroups:
         cls, storage: Storage, files: Sequence[FileInfo], footers: Sequence[Footer], keys: Keys | None
     ) -> RowGroups:
         numbers: dict[int, int] = {}
-        layouts: list[Layout] = []
+        layouts: list[FileProfile] = []
         layout = np.empty(len(files), np.int64)
         for i, footer in enumerate(footers):
-            number = numbers.setdefault(id(footer.layout), len(numbers))
+            number = numbers.setdefault(id(footer.profile), len(numbers))
             if number == len(layouts):
-                layouts.append(footer.layout)
+                layouts.append(footer.profile)
             layout[i] = number
         counts = np.array([len(footer.rows) for footer in footers], np.int64)
         limit = np.array([info.size - footer.size for info, footer in zip(files, footers, strict=True)], np.int64)
@@ -246,7 +245,7 @@ class RowGroups:
     def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
         """Take over what is known of a column, unless it is that a key is missing which may be there the next time."""
         found, keys = self._with(key, arrays), self.keys
-        if not found.filters.locked or keys is None or keys.retriever is None:
+        if not found.filters.unreadable or keys is None or keys.retriever is None:
             with self._lock:
                 self._chunks[key] = found
         return found
@@ -256,7 +255,7 @@ class RowGroups:
         members = self.members(key[0])
         file = self.file[members]
         filters = ParquetFilters(
-            self.paths, file, self.index[members], shown(leaf.path), arrays.offset, arrays.length,
+            self.paths, file, self.index[members], dotted_name(leaf.path), arrays.offset, arrays.length,
             self.arrays.limit[file], arrays.filled, arrays.learnt, arrays.ciphers,
         )  # fmt: skip
         return ColumnChunks(leaf, layout, members, arrays.bounds, arrays.nulls, arrays.values, filters)
@@ -349,8 +348,8 @@ class RowGroups:
     def _agrees(self, place: int, footer: Footer) -> bool:
         """Whether `footer` can be the one that the arrays were made of."""
         rows, layout = self.rows[self.first[place] : self.first[place + 1]], self.layouts[self.arrays.layout[place]]
-        same_layout = footer.layout is layout or (
-            footer.layout.schema == layout.schema and footer.layout.traits == layout.traits
+        same_layout = footer.profile is layout or (
+            footer.profile.schema == layout.schema and footer.profile.traits == layout.traits
         )
         same_place = self.files[place].size - footer.size == self.arrays.limit[place]
         return same_layout and same_place and footer.rows == tuple(rows.tolist())
@@ -369,20 +368,20 @@ class RowGroups:
                 try:
                     if refused is not None:
                         raise refused
-                    fields, cipher = footer.unlock(i, leaf.index)
+                    fields, cipher = footer.read_chunk_with_cipher(i, leaf.index)
                     if cipher is not None:
                         opened.ciphers[len(opened.fields)] = cipher
                 except EncryptionError as error:
                     refused = error if isinstance(error, KeyRetrievalError) else None
-                    told = f"{self.paths[place]}: row group {i}, column {brief(shown(leaf.path))}: {error}"
-                    opened.locked[len(opened.fields)] = type(error)(told)
-                    fields = NOTHING
+                    told = f"{self.paths[place]}: row group {i}, column {shorten(dotted_name(leaf.path))}: {error}"
+                    opened.unreadable[len(opened.fields)] = type(error)(told)
+                    fields = UNKNOWN_FIELDS
                 opened.fields.append(fields)
         except FormatError as error:
             raise _damaged(self.paths[place], error) from error
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """About what this takes of memory, or of a file that is mapped into it: footers, arrays, and bitsets that were
         kept."""
         arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
@@ -404,7 +403,7 @@ class RowGroups:
         filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
         bounds = bounds_of(leaf, self.layouts[layout].traits, chunks)
         ciphers = [opened.ciphers.get(i) for i in range(len(chunks))] if opened.ciphers else None
-        learnt = Learnt.nothing(offset, opened.locked)
+        learnt = Learnt.nothing(offset, opened.unreadable)
         return ColumnArrays(bounds, nulls, values, offset, length, filled, learnt, ciphers)
 
 
@@ -414,4 +413,4 @@ def _damaged(path: str, error: FormatError) -> FormatError:
 
 def _bytes_of(chunks: ColumnChunks) -> int:
     bounds = 0 if chunks.bounds is None else chunks.bounds.lower.nbytes + chunks.bounds.upper.nbytes
-    return chunks.filters.kept_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
+    return chunks.filters.cached_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes

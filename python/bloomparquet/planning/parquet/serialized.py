@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 import bloomparquet.errors
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.metadata.file_profile import Layout
+from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.planning.parquet.cache_file import DamagedEntryError, Entry, Unit, code_fingerprint
 from bloomparquet.planning.parquet.filter_index import Learnt
@@ -170,8 +170,8 @@ def is_damaged(table: RowGroups) -> bool:
     return isinstance(table.stored, _Stored) and table.stored.damaged
 
 
-def _layouts_of(raw: bytes, ends: list[int]) -> list[Layout]:
-    return [parse_footer(raw[start:end]).layout for start, end in zip([0, *ends], ends, strict=False)]
+def _layouts_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
+    return [parse_footer(raw[start:end]).profile for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _unit_of(column: ColumnArrays) -> Unit:

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError, brief
+from bloomparquet.errors import BloomParquetError, FormatError, shorten
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages import headers as pages
-from bloomparquet.parquet.pages.decrypted_row_group import append_chunk, chunk_extent, chunk_metadata
+from bloomparquet.parquet.pages.decrypted_row_group import append_decrypted, chunk_extent, chunk_metadata
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
     REPETITIONS,
@@ -38,9 +38,10 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn, SchemaNode
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.nested import leaf_arrays
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 from bloomparquet.writing.filters.build import fill, num_bytes_for
 from bloomparquet.writing.filters.spec import Bloom
 
@@ -68,13 +69,13 @@ def filter_chunk(
     except (BloomParquetError, pa.ArrowException) as error:
         what = next(iter(str(error).splitlines()), type(error).__name__)
         kind = type(error) if isinstance(error, BloomParquetError) else FormatError
-        raise kind(f"{file.path}: row group {row_group}, column {brief(shown(leaf.path))}: {what}") from error
+        raise kind(f"{file.path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}: {what}") from error
 
 
 def _filter_chunk(
     storage: Storage, file: FileInfo, footer: Footer, row_group: int, leaf: LeafColumn, bloom: Bloom, count: ReadCount
 ) -> SplitBlockBloomFilter | None:
-    fields, cipher = footer.unlock(row_group, leaf.index)
+    fields, cipher = footer.read_chunk_with_cipher(row_group, leaf.index)
     values = fields.values
     if not values:
         return None
@@ -88,7 +89,7 @@ def _filter_chunk(
     buffer = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
     if cipher is not None:
         opened = bytearray(_BEFORE)
-        append_chunk(opened, buffer.data[_BEFORE:], fields, cipher, footer)
+        append_decrypted(opened, buffer.data[_BEFORE:], fields, cipher, footer)
         buffer = np.frombuffer(opened, np.uint8)
     body = buffer.data[_BEFORE:]
     chunk = pages.walk_pages(body, values)
@@ -103,7 +104,7 @@ def _filter_chunk(
         arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
         return fill(leaf, arrays, num_bytes, bloom)
     # The number of nulls would tell that less is enough; but nothing holds a footer to it.
-    elements, num_bytes = _path_elements(footer.layout.schema.root, leaf), num_bytes_for(bloom, values)
+    elements, num_bytes = _path_elements(footer.profile.schema.root, leaf), num_bytes_for(bloom, values)
     whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
     arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
     return fill(leaf, arrays, num_bytes, bloom)
@@ -178,7 +179,7 @@ def _file_metadata(chunk: ColumnMetaData, elements: list[SchemaElement], rows: i
         num_rows=rows,
         row_groups=[RowGroup(columns=[column], total_byte_size=chunk.total_uncompressed_size, num_rows=rows)],
         # pyarrow mends what it knows old writers to have got wrong
-        created_by=read_struct(footer.layout.skeleton, FileMetaData)[0].created_by,
+        created_by=read_struct(footer.profile.skeleton, FileMetaData)[0].created_by,
     )
     raw = write_struct(whole)
     return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))

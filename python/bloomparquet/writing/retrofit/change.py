@@ -19,8 +19,9 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.query.predicate import Column
-from bloomparquet.storage.atomic import replacing, sweep
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.storage.atomic import remove_leftover, replacing
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 from bloomparquet.storage.staleness import is_unchanged
 from bloomparquet.writing.filters.build import insert_equals
 from bloomparquet.writing.filters.from_chunk import filter_chunk
@@ -72,7 +73,7 @@ class AddFilters:
     action: Action = "added"
 
     def changes(self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount) -> FilterChanges:
-        schema = footer.layout.schema
+        schema = footer.profile.schema
         asked = {column: bloom for column, bloom in self.bloom.items() if column not in self.unasked}
         chosen, named = (
             choose(bloom, schema, file.path, absent_ok=True, case_sensitive=self.case_sensitive)
@@ -125,7 +126,7 @@ class ShrinkFilters:
                 continue
             fitted = bloom.fitted(self.fpp)
             if fitted is not bloom:
-                insert_equals(footer.layout.schema.leaves[place[1]], fitted)
+                insert_equals(footer.profile.schema.leaves[place[1]], fitted)
                 filters[place] = fitted
         wanted = dict.fromkeys((leaf for _, leaf in filters), Bloom(self.fpp))
         return FilterChanges(filters, replaced(file, footer, old, filters), wanted)
@@ -182,7 +183,7 @@ def change_file(
     """Apply `change` to one file. `footer` is read unless given. After an error the file is unchanged."""
     file, target = job.file, job.target
     if not dry_run:
-        sweep(target_storage, target or file.path)
+        remove_leftover(target_storage, target or file.path)
     count = ReadCount()
     footer = footer or read_footer(storage, file, count, keys)
     require_footer_key(file.path, footer)

@@ -16,7 +16,8 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.table_formats import directories_of, require_copyable, require_writable
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, recommended_columns
 from bloomparquet.writing.filters.spec import EVERY_COLUMN, BloomSpec, by_column, choose
@@ -96,7 +97,7 @@ def plan_filters(
     asked = by_column(bloom)
     if EVERY_COLUMN in asked:
         read = read_footers(
-            dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, locked={}
+            dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, undecryptable={}
         )
         footers |= {file: footer for file, footer in zip(dataset.files, read, strict=True) if footer is not None}
     change = AddFilters(asked, replace, case_sensitive=case_sensitive)
@@ -122,7 +123,7 @@ def _require_somewhere(dataset: Dataset, change: AddFilters, footers: Footers) -
                 footers[file] = read_footer(dataset.storage, file, ReadCount(), dataset.keys)
             except (BloomParquetError, OSError):
                 continue
-        path, schema = file.path, footers[file].layout.schema
+        path, schema = file.path, footers[file].profile.schema
         for column, wanted in list(missing.items()):
             if choose({column: wanted}, schema, path, absent_ok=True, case_sensitive=change.case_sensitive):
                 del missing[column]

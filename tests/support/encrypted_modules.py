@@ -33,9 +33,9 @@ def footer_of(path: Path | str, keys: bp.Keys | None) -> Footer:
     return footer
 
 
-def places(footer: Footer) -> Iterator[Place]:
+def chunk_ids(footer: Footer) -> Iterator[Place]:
     for i in range(len(footer.rows)):
-        for j in range(len(footer.layout.schema.leaves)):
+        for j in range(len(footer.profile.schema.leaves)):
             yield i, j
 
 
@@ -48,7 +48,7 @@ def chunks(path: Path | str, keys: bp.Keys | None) -> dict[Place, ThriftStruct]:
 def metadata(path: Path | str, keys: bp.Keys | None) -> dict[Place, ThriftStruct]:
     """Their metadata, opened."""
     footer = footer_of(path, keys)
-    return {place: footer.chunk_metadata(*place) for place in places(footer)}
+    return {place: footer.chunk_metadata(*place) for place in chunk_ids(footer)}
 
 
 def bitsets(path: Path | str, keys: bp.Keys | None) -> dict[Place, bytes]:
@@ -56,7 +56,7 @@ def bitsets(path: Path | str, keys: bp.Keys | None) -> dict[Place, bytes]:
     the others are in plain text."""
     data, footer = Path(path).read_bytes(), footer_of(path, keys)
     found = {}
-    for place in places(footer):
+    for place in chunk_ids(footer):
         try:
             cipher = footer.chunk_cipher(*place)
         except bp.EncryptionError:
@@ -71,8 +71,8 @@ def bitsets(path: Path | str, keys: bp.Keys | None) -> dict[Place, bytes]:
             found[place] = data[stop - size : stop]
             continue
         middle = at + module_size(data[at:stop])
-        header = cipher.open(data[at:middle], Module.BLOOM_FILTER_HEADER)
-        found[place] = cipher.open(data[middle:stop], Module.BLOOM_FILTER_BITSET)
+        header = cipher.decrypt(data[at:middle], Module.BLOOM_FILTER_HEADER)
+        found[place] = cipher.decrypt(data[middle:stop], Module.BLOOM_FILTER_BITSET)
         assert decode(header)[1].value == len(found[place])
         assert header.rstrip(b"\0") == bloom_header(len(found[place])).rstrip(b"\0")
     return found
@@ -86,7 +86,7 @@ def hashes(table: pa.Table, row_group: int, rows: int) -> list[set[int]]:
     return [{xxhash.xxh64_intdigest(one) for one in plain(leaf, physical[str(leaf.type)], 0)} for leaf in leaves]
 
 
-def windows(bitset: bytes) -> Iterator[bytes]:
+def filter_excerpts(bitset: bytes) -> Iterator[bytes]:
     """What of a filter would tell: the whole, and each stretch of 64 bytes in which a bit is set."""
     yield bloom_header(len(bitset)) + bitset
     for at in range(0, max(len(bitset) - 64, 0) + 1, 32):
@@ -94,12 +94,12 @@ def windows(bitset: bytes) -> Iterator[bytes]:
             yield bitset[at : at + 64]
 
 
-def seen(data: bytes, secrets: Iterable[bytes]) -> list[bytes]:
+def find_secrets(data: bytes, secrets: Iterable[bytes]) -> list[bytes]:
     """Those of `secrets` that can be read in `data`."""
     return [secret for secret in secrets if secret in data]
 
 
-def written(monkeypatch: Any) -> list[bytes]:
+def record_writes(monkeypatch: Any) -> list[bytes]:
     """All that goes to any file by `os.write` from now on."""
     import os
 
@@ -117,13 +117,13 @@ def written(monkeypatch: Any) -> list[bytes]:
 def assert_page_indexes_open(path: Path | str, keys: bp.Keys) -> int:
     """Each column index opens, and each offset index, and it leads to data pages that follow one another and open by
     their numbers, of the sizes that it says. The number of pages."""
-    data, footer, seen = Path(path).read_bytes(), footer_of(path, keys), 0
+    data, footer, pages = Path(path).read_bytes(), footer_of(path, keys), 0
     for place, chunk in chunks(path, keys).items():
         cipher, found = footer.chunk_cipher(*place), footer.chunk_metadata(*place)
         indexes = {}
         for field, module in ((6, Module.COLUMN_INDEX), (4, Module.OFFSET_INDEX)):
             raw = data[chunk[field] : chunk[field] + chunk[field + 1]]
-            indexes[field], stop = read_struct(raw if cipher is None else cipher.open(raw, module), ThriftStruct)
+            indexes[field], stop = read_struct(raw if cipher is None else cipher.decrypt(raw, module), ThriftStruct)
             assert cipher is not None or stop == len(raw)
         assert len(indexes[6][1]) == len(indexes[4][1])
         at, start = found[9], found.get(11) or found[9]
@@ -133,9 +133,9 @@ def assert_page_indexes_open(path: Path | str, keys: bp.Keys) -> int:
             size = module_size(data[location[1] :]) if cipher is not None else 0
             raw = data[location[1] : at] if cipher is None else data[location[1] : location[1] + size]
             header, stop = read_struct(
-                raw if cipher is None else cipher.open(raw, Module.DATA_PAGE_HEADER, number), PageHeader
+                raw if cipher is None else cipher.decrypt(raw, Module.DATA_PAGE_HEADER, number), PageHeader
             )
             assert header[3] == location[2] - (size or stop)
-            seen += 1
+            pages += 1
         assert at == start + found[7]
-    return seen
+    return pages
