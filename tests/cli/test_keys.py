@@ -134,7 +134,7 @@ def test_without_a_provider_the_error_says_what_to_do(run: Run, file: str) -> No
     result = run("read", file, "--json")
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"error: {file}: ")
-    assert "the footer key is not given; give it in keys (in Spark keyProvider, in a shell --key-prov" in result.err
+    assert "the footer key is not given; pass it in keys (in Spark keyProvider, on the command line" in result.err
     for command in (["inspect"], ["probe", "--column=id", "--value=1"], ["advise"], ["add"], ["shrink"]):
         result = run(*command, file)
         assert result.code == 1
@@ -164,7 +164,7 @@ def test_a_column_refused_by_the_kms_is_kept_and_an_error(run: Run, file: str, p
         assert (plan["kept"], plan["total"]) == (4, 4)
         result = run("read", file, *keys)
         assert (result.code, result.out) == (1, "")
-        assert "the key of column id could not be retrieved: the KMS did not unwrap a key by master key" in result.err
+        assert "the key of column id could not be retrieved: the KMS did not unwrap a key with master key" in result.err
         assert not reveals(result.err, *KMS.master_keys.values())
         assert run("read", file, "--columns", "open,name", *keys, "--json").out.count("\n") == 2000
     finally:

@@ -169,7 +169,7 @@ def test_a_missing_key_is_an_error_only_if_the_column_is_read(secret: Secret, pl
 def test_the_error_names_the_missing_key_and_the_remedy(secret: Secret) -> None:
     secret.write(TABLE, COLUMNS, plaintext_footer=True)
     with pytest.raises(
-        bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*give it in keys"
+        bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*pass it in keys"
     ) as caught:
         bp.read_table(secret.path, columns=["id"])
     assert "key of column id is not given" in str(caught.value)
@@ -270,5 +270,5 @@ def test_a_file_replaced_during_a_read_is_reported_as_changed(tmp_path: Path) ->
     batches = bp.scan_batches(path, keys=keys)
     next(batches)
     bp.write_table(pa.table({"n": range(4_000)}), path, row_group_size=1_000, encryption=keys)
-    with pytest.raises(bp.FormatError, match=r"a\.parquet: the file changed since it was join_names.*read it again"):
+    with pytest.raises(bp.FormatError, match=r"a\.parquet: the file changed since it was listed.*read it again"):
         list(batches)

@@ -166,7 +166,7 @@ def test_a_file_replaced_during_a_read_is_an_error(tmp_path: Path, monkeypatch: 
         return result
 
     monkeypatch.setattr(orc.ORCFile, "read_stripe", replaced)
-    with pytest.raises(bp.FormatError, match=r"x\.orc: the file changed since it was join_names"):
+    with pytest.raises(bp.FormatError, match=r"x\.orc: the file changed since it was listed"):
         bp.read_table(path, "x = -7")
 
 
@@ -181,7 +181,10 @@ def test_a_plan_report_counts_stripes_and_row_groups(root: str) -> None:
         Console(file=out, width=200).print(render.plan_report(plan, detail=detail))
         text = out.getvalue()
         assert "stripes" in text.splitlines()[0]
-        assert f"Row groups inside: {plan.row_group_counts.kept} of {plan.row_group_counts.total} might match" in text
+        assert (
+            f"Row groups within stripes: {plan.row_group_counts.kept} of {plan.row_group_counts.total} might match"
+            in text
+        )
         assert detail == "none" or "stripe " in text.split("Planned")[1] or "stripes" in text.split("Planned")[1]
         assert "row group " not in text
     whole = io.StringIO()
@@ -193,12 +196,12 @@ def test_plan_json_names_the_unit(run: Run, root: str) -> None:
     one = an_id(root)
     result = json.loads(run("plan", root, "--where", f"id = {one}", "--json").out)
     plan = bp.plan(root, f"id = {one}")
-    assert plan.inside is not None
+    assert plan.row_group_counts is not None
     assert (result["unit"], result["total"], result["kept"]) == ("stripe", plan.total, plan.kept)
     assert len(result["row_groups"]) == plan.total
-    inside = result["inside"]
-    assert inside["total"] == inside["kept"] + sum(inside["skipped"].values()) == plan.inside.total
-    assert inside["kept"] == plan.inside.kept
+    counts = result["row_group_counts"]
+    assert counts["total"] == counts["kept"] + sum(counts["skipped"].values()) == plan.row_group_counts.total
+    assert counts["kept"] == plan.row_group_counts.kept
 
 
 def test_the_read_command_prints_matching_rows(run: Run, root: str) -> None:

@@ -47,21 +47,22 @@ def console(*, stderr: bool = False) -> Console:
 def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
     """The whole plan as values that ``json.dumps`` takes: seconds as float, sizes in bytes.
 
-    ``unit`` says what ``row_groups`` are; ``inside`` counts the row groups within stripes, and is None for Parquet. A
-    file that partition values exclude is one entry of ``row_groups``, whose ``index`` and ``rows`` are None.
+    ``unit`` says whether ``row_groups`` are row groups or stripes. ``row_group_counts`` counts the row groups within
+    stripes; it is None for Parquet. A file that partition values exclude is one entry of ``row_groups``, whose
+    ``index`` and ``rows`` are None.
     """
-    inside = plan.row_group_counts
+    counts = plan.row_group_counts
     return {
         "unit": plan.unit,
         "total": plan.total,
         "kept": plan.kept,
         "skipped": {reason: plan.skipped[reason] for reason in EVIDENCE},
-        "inside": None
-        if inside is None
+        "row_group_counts": None
+        if counts is None
         else {
-            "total": inside.total,
-            "kept": inside.kept,
-            "skipped": {"statistics": inside.by_statistics, "bloom": inside.by_bloom},
+            "total": counts.total,
+            "kept": counts.kept,
+            "skipped": {"statistics": counts.by_statistics, "bloom": counts.by_bloom},
         },
         "requests": plan.requests,
         "bloom_bytes_read": plan.bloom_bytes_read,
@@ -91,7 +92,7 @@ def plan_report(plan: ScanPlan, *, detail: str = "kept", limit: int | None = 20)
 
     parts: list[RenderableType] = [_plan_summary(plan), ""]
     if plan.row_group_counts is not None:
-        parts.append(_row_groups_inside(plan.row_group_counts))
+        parts.append(_row_groups_within(plan.row_group_counts))
     filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
     parts.append(f"Planned in {human_seconds(plan.seconds)}: {_plural(plan.requests, 'request')}, {filters} read.")
     parts += [f"[yellow]unusable:[/yellow] {_escape(str(error))}" for error in plan.errors]
@@ -144,12 +145,12 @@ def _plan_summary(plan: ScanPlan) -> Table:
     return table
 
 
-def _row_groups_inside(inside: RowGroupCounts) -> str:
+def _row_groups_within(counts: RowGroupCounts) -> str:
     """The row groups within stripes. All row groups of a kept stripe are read."""
-    text = f"Row groups inside: {inside.kept:,} of {inside.total:,} might match"
-    if inside.kept == inside.total:
+    text = f"Row groups within stripes: {counts.kept:,} of {counts.total:,} might match"
+    if counts.kept == counts.total:
         return f"{text}."
-    return f"{text}; statistics exclude {inside.by_statistics:,}, Bloom filters {inside.by_bloom:,}."
+    return f"{text}; statistics exclude {counts.by_statistics:,}, Bloom filters {counts.by_bloom:,}."
 
 
 def _plan_files(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:
