@@ -30,14 +30,14 @@ from tests.support.core import (
     encode,
     read_footer,
     replace_footer,
-    set_filter_place,
+    set_filter_location,
 )
 from tests.support.layout import (
     assert_only_filters_changed,
     assert_page_indexes_resolve,
     chunks,
+    insert_filters,
     pages,
-    place_filters,
     sizes,
     without_filters,
 )
@@ -101,7 +101,7 @@ def test_filters_follow_the_data_one_behind_the_other(path: str) -> None:
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("where", PLACES)
 def test_shrinking_closes_the_hole_wherever_it_is(path: str, where: str, told: bool) -> None:
-    place_filters(path, 1 << 15, where=where, columns={0: told, 1: told})
+    insert_filters(path, 1 << 15, where=where, columns={0: told, 1: told})
     before = copy(path)
     (outcome,) = shrink_filters(path)
     assert outcome.action == "shrunk"
@@ -122,7 +122,7 @@ def test_a_filter_that_fits_stays_as_it_is_where_its_neighbour_shrinks(path: str
     """One row group has many values, whose filter fits; the others few, in filters as large."""
     few = pa.table({"a": np.concatenate([np.arange(300), np.zeros(600, int)]), "b": TABLE["b"], "c": TABLE["c"]})
     path = write(Path(path), few)
-    place_filters(path, 512, where=where, columns={0: True})
+    insert_filters(path, 512, where=where, columns={0: True})
     before, old = copy(path), bitsets(path)
     shrink_filters(path)
     assert_only_filters_changed(before, path, moved=True)
@@ -133,7 +133,7 @@ def test_a_filter_that_fits_stays_as_it_is_where_its_neighbour_shrinks(path: str
 
 @pytest.mark.parametrize("where", PLACES)
 def test_replacing_closes_the_hole_as_well(path: str, where: str) -> None:
-    place_filters(path, 1 << 15, where=where, columns={0: True, 1: False})
+    insert_filters(path, 1 << 15, where=where, columns={0: True, 1: False})
     before = copy(path)
     (outcome,) = add_filters(path, bloom=["a", "c.d"], replace=True)
     assert (outcome.action, outcome.filters) == ("added", 6)
@@ -144,7 +144,7 @@ def test_replacing_closes_the_hole_as_well(path: str, where: str) -> None:
 
 
 def test_filters_that_go_altogether_leave_nothing(path: str) -> None:
-    place_filters(path, 32, where="between", columns={0: True})  # 300 values in one block: it lets all through
+    insert_filters(path, 32, where="between", columns={0: True})  # 300 values in one block: it lets all through
     before = copy(path)
     (outcome,) = shrink_filters(path)
     assert (outcome.action, outcome.dropped, outcome.filters) == ("shrunk", 3, 0)
@@ -186,7 +186,7 @@ def graft_unknown(path: str) -> int:
 @pytest.mark.parametrize("where", [None, *PLACES])
 def test_fields_that_nobody_knows_survive(path: str, where: str | None) -> None:
     if where:
-        place_filters(path, 1 << 15, where=where)
+        insert_filters(path, 1 << 15, where=where)
     known = copy(path)
     count = graft_unknown(path)
     assert count == 1 + 5 + 3 + 9 * 3
@@ -232,7 +232,7 @@ def test_fields_in_another_order_mean_the_same(path: str) -> None:
 
 @pytest.mark.parametrize(("blocks", "folded"), [(48, 12), (1_504, 47)])
 def test_a_filter_of_any_number_of_blocks_is_folded_as_far_as_it_goes(path: str, blocks: int, folded: int) -> None:
-    place_filters(path, 32 * blocks, where="behind")
+    insert_filters(path, 32 * blocks, where="behind")
     shrink_filters(path)
     assert_filters_hold_all(path, {0})
     assert set(sizes(path)) == {32 * folded}
@@ -240,7 +240,7 @@ def test_a_filter_of_any_number_of_blocks_is_folded_as_far_as_it_goes(path: str,
 
 def test_offsets_that_point_to_a_hole_point_to_what_followed_it(path: str) -> None:
     """Writers of old have file_offset behind the chunk, where a filter may begin."""
-    place_filters(path, 1 << 15, where="between")
+    insert_filters(path, 1 << 15, where="between")
 
     def edit(metadata: dict[int, Field]) -> None:
         for _, chunk in chunks(metadata):
@@ -260,14 +260,14 @@ def overlap(path: str, *, shift: int, told: bool) -> tuple[int, int]:
     content = bytearray(Path(path).read_bytes())
     content[at : at + len(header)] = header
     Path(path).write_bytes(content)
-    set_filter_place(path, offset=at, length=len(header) + (1 << 10) if told else None, column=1)
+    set_filter_location(path, offset=at, length=len(header) + (1 << 10) if told else None, column=1)
     return at, at + len(header) + (1 << 10)
 
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("shift", [100, (1 << 15) - 500])
 def test_filters_that_overlap_are_an_error_and_the_file_is_left(path: str, shift: int, told: bool) -> None:
-    place_filters(path, 1 << 15, where="between")
+    insert_filters(path, 1 << 15, where="between")
     overlap(path, shift=shift, told=told)
     before = Path(path).read_bytes()
     with pytest.raises(bp.FormatError, match=r"overlaps|reaches into"):
@@ -276,12 +276,12 @@ def test_filters_that_overlap_are_an_error_and_the_file_is_left(path: str, shift
 
 
 def test_a_filter_that_reaches_into_the_next_row_group_is_an_error(path: str) -> None:
-    place_filters(path, 1 << 10, where="between")
+    insert_filters(path, 1 << 10, where="between")
     at = column_metadata(decode(read_footer(path)), 0, 0)[BLOOM_OFFSET].value
     content = bytearray(Path(path).read_bytes())
     content[at : at + len(bloom_header(1 << 12))] = bloom_header(1 << 12)
     Path(path).write_bytes(content)
-    set_filter_place(path, length=-1)
+    set_filter_location(path, length=-1)
     before = Path(path).read_bytes()
     for change in (lambda: shrink_filters(path), lambda: add_filters(path, bloom="a", replace=True)):
         with pytest.raises(bp.FormatError, match="reaches into the pages of row group 1, column a"):
@@ -292,7 +292,7 @@ def test_a_filter_that_reaches_into_the_next_row_group_is_an_error(path: str) ->
 @pytest.mark.parametrize("extent", ["pages", "column index", "longer", "nothing", "beyond"])
 def test_an_offset_index_that_is_none_is_an_error_and_the_file_is_left(path: str, extent: str) -> None:
     """Offset indexes are written anew, so that bytes that are said to be one and are not must not be lost."""
-    place_filters(path, 1 << 15, where="between")
+    insert_filters(path, 1 << 15, where="between")
 
     def edit(metadata: dict[int, Field]) -> None:
         for place, chunk in chunks(metadata):
