@@ -62,11 +62,11 @@ def open_table(
                 return table
     from bloomparquet.planning.orc.cache import cache as orc_cache  # lazy import: keeps ORC off the start-up path
 
-    orc_files = orc_cache.open(storage, files, reads, keys=dataset.keys)
-    if is_orc or orc_files.is_orc:
+    known = orc_cache.open(storage, files, reads, keys=dataset.keys)
+    if is_orc or known.is_orc:
         if not is_orc:
-            _remember(storage, ((file, True) for file in orc_files.table.files))
-        return orc_files.require(skip_corrupt, unreadable, is_given)
+            _remember(storage, ((file, True) for file in known.table.files))
+        return known.require(skip_corrupt, unreadable, is_given)
     if table is None:
         raise NotParquetError(f"{refused}, or an ORC file") from refused
     return table
