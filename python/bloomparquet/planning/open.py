@@ -12,8 +12,8 @@ from threading import Lock
 
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
@@ -62,11 +62,11 @@ def open_table(
                 return table
     from bloomparquet.planning.orc.cache import cache as orc_cache  # lazy import: keeps ORC off the start-up path
 
-    known = orc_cache.known(storage, files, reads, keys=dataset.keys)
+    known = orc_cache.open(storage, files, reads, keys=dataset.keys)
     if is_orc or known.is_orc:
         if not is_orc:
             _remember(storage, ((file, True) for file in known.table.files))
-        return known.use(skip_corrupt, unreadable, is_given)
+        return known.require(skip_corrupt, unreadable, is_given)
     if table is None:
         raise NotParquetError(f"{refused}, or an ORC file") from refused
     return table
