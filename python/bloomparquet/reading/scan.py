@@ -11,17 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError, join_names, quoted
+from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import OnFilterError, PlanOptions, Where, open_dataset, plan_dataset
-from bloomparquet.query.evaluate import bind
+from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.names import Names, find
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
-from bloomparquet.query.resolve import unknown_name
 from bloomparquet.query.sql import parse_where
 from bloomparquet.reading.arrow_schema import fit, unify
 from bloomparquet.reading.formats import reader_of
@@ -133,7 +132,7 @@ class _Scan:
         self._stored_names = [name for name in self._read_schema.names if name not in self._partitions.column_names]
         self._matching = None
         if plan.where is not None:
-            self._matching = bind(
+            self._matching = bind_mask(
                 plan.where,
                 self._read_schema,
                 timezone=zone,
@@ -202,5 +201,8 @@ class _Scan:
 def _field(schema: pa.Schema, name: str) -> pa.Field:
     index = schema.get_field_index(name)
     if index < 0:
-        raise unknown_name((name,), schema.names)
+        raise PlanError(
+            f"column {quoted(name)} is in none of the files{did_you_mean(name, schema.names)}; "
+            f"the columns are {join_names(schema.names)}"
+        )
     return schema.field(index)

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from bloomparquet.errors import FormatError, OptionError, UnsupportedError, join_names
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import infer_type
 from bloomparquet.query.literals import find_zone
 from bloomparquet.storage.files import FileInfo, ReadCount

@@ -23,8 +23,8 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_statistics, read_stripe_footers
 from bloomparquet.orc.writer_quirks import why_filters_unusable
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ChunkFilters, Question
-from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.orc.columns import UNKNOWN, ColumnStatistics, OrcChunks
 from bloomparquet.planning.orc.file_profile import find_profiles
 from bloomparquet.planning.orc.filters import NoFilters, OrcFilters

@@ -29,7 +29,7 @@ from bloomparquet.parquet.values.encoding import encode_values, family_of
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds
-from bloomparquet.writing.filters.spec import refusal
+from bloomparquet.writing.filters.spec import why_unsuitable
 
 _LEAST_GAIN = 0.2  # filters must exclude this share of the row groups that are read without them,
 _LEAST_SHARE = 0.05  # and this share of all row groups,
@@ -173,7 +173,7 @@ def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
     """Why no lookup uses a filter of this column, by its type and its writer; None if lookups do."""
     if leaf.repeated:
         return "is inside a list or map, whose elements no lookup tests"
-    refused = refusal(leaf, named=True)
+    refused = why_unsuitable(leaf, named=True)
     if refused is not None:
         return refused
     encoded = encode_values(leaf, (), traits, "UTC")
