@@ -1,4 +1,4 @@
-"""``--key-provider``: every command opens encrypted files with it, and none shows a key."""
+"""``--key-provider``: every command decrypts files with it, and no command shows a key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.kms import COMMON as KMS
 from tests.support.kms import Writer, configuration, reveals
 
 KEY = b"0123456789abcdef"
-IDS = [i * 7919 % 2003 * 2 for i in range(2000)]  # scattered, and even
+IDS = [i * 7919 % 2003 * 2 for i in range(2000)]  # scattered even numbers
 TABLE = pa.table({"id": IDS, "name": [f"user {i % 500}" for i in IDS], "open": [i % 7 for i in IDS]})
 COLUMNS = {"secret": ["id"]}
 
@@ -52,7 +52,7 @@ def file(tmp_path: Path) -> str:
 
 @pytest.fixture
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Functions of a module in the current directory, by name."""
+    """Returns ``module:function`` for a function of a module in the current directory."""
     module = f"provider_of_{tmp_path.name.replace('[', '_').replace(']', '_').replace('-', '_')}"
     (tmp_path / f"{module}.py").write_text(PROVIDER)
     monkeypatch.chdir(tmp_path)
@@ -65,7 +65,7 @@ def test_every_command_takes_the_provider(run: Run, file: str, provider: Callabl
     plan = json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)
     assert (plan["kept"], plan["total"]) == (4, 4)
     assert [row["id"] for row in run("read", file, "--where", "id = 1000", *keys, "--json").lines()] == [1000]
-    # Nothing matches: the columns are those of the file all the same.
+    # Nothing matches; the header still has the columns of the file.
     assert run("read", file, "--where", "id = 1001", *keys).out.split() == ["id", "name", "open"]
     advice = run("advise", file, *keys)
     assert advice.code == 0, advice.err
@@ -74,21 +74,21 @@ def test_every_command_takes_the_provider(run: Run, file: str, provider: Callabl
     assert added.code == 0, added.err
     assert Path(file).read_bytes()[-4:] == b"PARE"
     filters = run("inspect", file, *keys, "--json").lines()
-    assert [(found["column"], found["row_group"]) for found in filters] == [
+    assert [(row["column"], row["row_group"]) for row in filters] == [
         (column, group) for group in range(4) for column in ("id", "name")
     ]
-    found = run("probe", file, "--column", "id", "--value", 1000, *keys, "--json")
-    assert (found.code, 1 <= json.loads(found.out)["maybe"] <= 4) == (0, True)
+    probe = run("probe", file, "--column", "id", "--value", 1000, *keys, "--json")
+    assert (probe.code, 1 <= json.loads(probe.out)["maybe"] <= 4) == (0, True)
     assert run("probe", file, "--column", "name", "--value", "nobody at all", *keys).code in (0, 3)
     assert json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)["kept"] == 0
     shrunk = run("shrink", file, "--fpp", "0.5", *keys)
     assert shrunk.code == 0, shrunk.err
     smaller = run("inspect", file, *keys, "--json").lines()
-    assert sum(found["bytes"] for found in smaller) < sum(found["bytes"] for found in filters)
+    assert sum(row["bytes"] for row in smaller) < sum(row["bytes"] for row in filters)
     assert run("read", file, "--where", "id < 100", *keys, "--json").out.count("\n") == sum(i < 100 for i in IDS)
 
 
-def test_the_hint_after_nothing_to_add_has_the_provider(run: Run, file: str, provider: Callable[[str], str]) -> None:
+def test_the_hint_to_advise_has_the_provider(run: Run, file: str, provider: Callable[[str], str]) -> None:
     keys = ("--key-provider", provider("events"))
     assert run("add", file, *keys).code == 0
     again = run("add", file, *keys)
@@ -104,7 +104,7 @@ def test_the_hint_after_nothing_to_add_has_the_provider(run: Run, file: str, pro
         ("events:x", "expected module:function, such as company.keys:for_events."),
     ],
 )
-def test_a_provider_that_gives_no_keys_is_a_mistake_in_the_command_line(
+def test_a_provider_without_keys_is_exit_code_2(
     run: Run, file: str, provider: Callable[[str], str], function: str, message: str
 ) -> None:
     for command in (
@@ -123,34 +123,31 @@ def test_a_provider_that_gives_no_keys_is_a_mistake_in_the_command_line(
         assert not reveals(result.err, KEY)
 
 
-def test_a_module_that_is_not_there_is_named(run: Run, file: str, provider: Callable[[str], str]) -> None:
+def test_a_missing_module_is_named(run: Run, file: str, provider: Callable[[str], str]) -> None:
     result = run("plan", file, "--key-provider", "no_such_module:keys")
     assert result.code == 2
     assert "cannot be imported: there is no module no_such_module." in " ".join(result.err.split())
 
 
-def test_without_a_provider_the_message_says_what_to_do(run: Run, file: str) -> None:
+def test_without_a_provider_the_error_says_what_to_do(run: Run, file: str) -> None:
     before = Path(file).read_bytes()
     result = run("read", file, "--json")
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"error: {file}: ")
-    assert (
-        "the footer key is not given; pass it in keys (in Spark keyProvider, on the command line --key-prov"
-        in result.err
-    )
+    assert "the footer key is not given; pass it in keys (in Spark keyProvider, on the command line" in result.err
     for command in (["inspect"], ["probe", "--column=id", "--value=1"], ["advise"], ["add"], ["shrink"]):
         result = run(*command, file)
         assert result.code == 1
         assert "--key-provider" in " ".join(result.err.split())
     assert Path(file).read_bytes() == before
-    # A plan reads nothing: the file might hold the rows.
+    # A plan keeps a file that it cannot decrypt.
     plan = run("plan", file, "--where", "id = 1001", "--json")
     assert (plan.code, json.loads(plan.out)["kept"]) == (0, json.loads(plan.out)["total"])
     assert run("plan", file, "--where", "id = 1001", "--strict").code == 1
 
 
 @pytest.mark.parametrize("function", ["another", "footer_only"])
-def test_keys_that_do_not_open_a_file_are_told_without_being_shown(
+def test_wrong_keys_are_an_error_that_shows_no_key(
     run: Run, file: str, provider: Callable[[str], str], function: str
 ) -> None:
     result = run("read", file, "--key-provider", provider(function))
@@ -159,9 +156,7 @@ def test_keys_that_do_not_open_a_file_are_told_without_being_shown(
     assert not reveals(result.err, KEY, *KMS.master_keys.values())
 
 
-def test_a_column_that_the_service_refuses_is_neither_shown_nor_skipped(
-    run: Run, file: str, provider: Callable[[str], str]
-) -> None:
+def test_a_column_refused_by_the_kms_is_kept_and_an_error(run: Run, file: str, provider: Callable[[str], str]) -> None:
     keys = ("--key-provider", provider("events"))
     KMS.denied.add("secret")
     try:
@@ -176,7 +171,7 @@ def test_a_column_that_the_service_refuses_is_neither_shown_nor_skipped(
         KMS.denied.clear()
 
 
-def test_as_it_is_installed_the_command_finds_modules_of_the_current_directory(tmp_path: Path) -> None:
+def test_the_installed_command_imports_from_the_current_dir(tmp_path: Path) -> None:
     (tmp_path / "my_keys.py").write_text("import bloomparquet\ndef mine(): return bloomparquet.Keys()\n")
     (tmp_path / "elsewhere").mkdir()
     script = "import sys; sys.path.remove(''); from bloomparquet.cli.main import main; main()"

@@ -1,4 +1,4 @@
-"""Messages show both ends of names and literals that are very long, and what is wrong."""
+"""Error messages shorten very long names and literals, and keep both of their ends."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.support.files import write
 LONG = "begins" + "x" * 10_000 + "ends"
 
 
-def test_short_texts_stay_as_they_are() -> None:
+def test_short_texts_are_unchanged() -> None:
     assert shorten("name" * 50) == "name" * 50
     assert quoted("it's") == '"it\'s"'
     assert join_names(["a", "b"]) == "a, b"
 
 
 def test_long_texts_keep_both_ends() -> None:
-    found = shorten(LONG)
-    assert found.startswith("beginsxxx")
-    assert found.endswith("xxxends")
-    assert "(9,810 characters left out)" in found
-    assert len(found) < 240
+    text = shorten(LONG)
+    assert text.startswith("beginsxxx")
+    assert text.endswith("xxxends")
+    assert "(9,810 characters left out)" in text
+    assert len(text) < 240
     assert len(quoted(LONG)) < 240
 
 
@@ -55,7 +55,7 @@ def test_many_names_are_counted() -> None:
         lambda path: bp.inspect(path, columns=["no" + LONG]),
     ],
 )
-def test_no_message_is_flooded(call: Callable[[str], Any], tmp_path: Path) -> None:
+def test_no_message_is_very_long(call: Callable[[str], Any], tmp_path: Path) -> None:
     names = [LONG, "id", "st" + LONG, "b" + LONG, *(f"column {i}" for i in range(2_000))]
     values: list[Any] = [[1], [1], pa.array([{"x" + LONG: 1}]), [True], *([1] for _ in range(2_000))]
     values.append(pa.array([0], pa.timestamp("us", "UTC")))
@@ -70,7 +70,7 @@ def test_no_message_is_flooded(call: Callable[[str], Any], tmp_path: Path) -> No
     assert "x" * 1_000 not in message
 
 
-def test_a_very_long_message_keeps_its_file_and_its_advice() -> None:
+def test_a_cut_message_keeps_its_file_and_its_remedy() -> None:
     message = str(bp.PlanError(f"/data/t.parquet: {LONG} is wrong; write it otherwise"))
     assert message.startswith("/data/t.parquet: beginsxxx")
     assert message.endswith("xends is wrong; write it otherwise")

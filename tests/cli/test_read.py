@@ -1,4 +1,4 @@
-"""The command line: what it prints, its exit codes, and that a user's mistake is one line."""
+"""The commands that read: what they print, their exit codes, and one-line errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ABSENT = next(i for i in range(1009) if i not in IDS)
 
 @pytest.fixture(scope="module")
 def users(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two days of 5 row groups, 100 rows each; ids scattered, every number from 0 to 1008 but nine."""
+    """Two files of five row groups with 100 rows each. The ids are scattered: all but nine from 0 to 1008."""
     root = tmp_path_factory.mktemp("users")
     names = [f"név-{i}" for i in IDS]
     money = pa.array([Decimal(i) / 4 for i in IDS], pa.decimal128(9, 2))
@@ -38,7 +38,7 @@ def test_plan_counts_add_up_and_name_the_evidence(run: Run, users: str) -> None:
     result = run("plan", users, "--where", f"id = {IDS[777]} AND day = '2026-03-02'", "--json")
     assert result.code == 0
     plan = json.loads(result.out)
-    # The first day is one file that is never opened, the second has five row groups.
+    # The file of the first day is not opened; the second one has five row groups.
     assert plan["total"] == len(plan["row_groups"]) == 6
     assert plan["skipped"]["partition"] == 1
     assert plan["skipped"]["bloom"] >= 1
@@ -47,7 +47,7 @@ def test_plan_counts_add_up_and_name_the_evidence(run: Run, users: str) -> None:
     assert ("day=2026-03-02", 2) in [(Path(group["path"]).parent.name, group["index"]) for group in kept]
 
 
-def test_plan_as_text_tells_the_same_story(run: Run, users: str) -> None:
+def test_plan_as_text_has_the_counts_of_json(run: Run, users: str) -> None:
     where = f"id = {IDS[777]} AND day = '2026-03-02'"
     counts = json.loads(run("plan", users, "--where", where, "--json").out)
     result = run("plan", users, "--where", where)
@@ -67,7 +67,7 @@ def test_plan_as_text_tells_the_same_story(run: Run, users: str) -> None:
         ("--all", ["skipped by Bloom filters", "skipped by partition values"]),
     ],
 )
-def test_plan_detail_shows_files_or_row_groups_with_reasons(run: Run, users: str, flag: str, marks: list[str]) -> None:
+def test_plan_detail_has_files_or_row_groups_with_reasons(run: Run, users: str, flag: str, marks: list[str]) -> None:
     out = run("plan", users, "--where", f"id = {IDS[3]} AND day = '2026-03-01'", flag).out
     detail = out[out.index("Planned in") :]
     assert all(mark in detail for mark in marks), detail
@@ -75,11 +75,11 @@ def test_plan_detail_shows_files_or_row_groups_with_reasons(run: Run, users: str
     assert "day=2026-03-02/part-0.parquet" in detail
 
 
-def test_plan_says_how_many_lines_it_left_out(run: Run, users: str) -> None:
+def test_plan_counts_the_lines_it_leaves_out(run: Run, users: str) -> None:
     assert "… and 7 row groups more" in run("plan", users, "--all", "--limit", 3).out
 
 
-def test_plan_without_predicate_keeps_everything_and_reads_no_filter(run: Run, users: str) -> None:
+def test_plan_without_predicate_keeps_everything(run: Run, users: str) -> None:
     plan = json.loads(run("plan", users, "--json").out)
     assert plan["kept"] == 10
     assert plan["bloom_bytes_read"] == 0
@@ -99,21 +99,21 @@ def test_read_columns_and_limit(run: Run, users: str) -> None:
     assert run("read", users, "--limit", 0, "--json").out == ""
 
 
-def test_read_without_a_match_prints_the_columns_or_nothing(run: Run, users: str) -> None:
+def test_read_without_a_match_prints_only_the_header(run: Run, users: str) -> None:
     where = f"id = {ABSENT}"
     assert run("read", users, "--where", where, "--json") == Result(0, "", "")
     (line,) = run("read", users, "--where", where).out.splitlines()
     assert line.split()[:2] == ["id", "name"]
 
 
-def test_read_as_a_table_shows_one_hundred_rows_unless_told(run: Run, users: str) -> None:
+def test_read_prints_one_hundred_rows_by_default(run: Run, users: str) -> None:
     result = run("read", users)
     assert len(result.out.splitlines()) == 101
     assert "first 100 rows" in result.err
     assert len(run("read", users, "--limit", 150).out.splitlines()) == 151
 
 
-def test_json_of_values_that_json_does_not_have(run: Run, tmp_path: Path) -> None:
+def test_json_of_types_that_json_lacks(run: Run, tmp_path: Path) -> None:
     table = pa.table({
         "at": pa.array([1_234_567_890_123_456_789], pa.timestamp("ns")),
         "money": pa.array([Decimal("12345678901234567890.12")], pa.decimal128(30, 2)),
@@ -152,29 +152,29 @@ def test_inspect_lists_every_filter(run: Run, users: str) -> None:
         ("born", (dt.date(1970, 1, 1) + dt.timedelta(days=IDS[550])).isoformat()),
     ],
 )
-def test_probe_finds_a_value_of_every_type_given_as_text(run: Run, users: str, column: str, value: str) -> None:
+def test_probe_takes_values_of_every_type_as_text(run: Run, users: str, column: str, value: str) -> None:
     result = run("probe", users, "--column", column, "--value", value, "--json")
     assert result.code == 0, result
-    found = json.loads(result.out)
-    maybe = [(Path(g["path"]).parent.name, g["row_group"]) for g in found["row_groups"] if g["verdict"] == "maybe"]
+    answer = json.loads(result.out)
+    maybe = [(Path(g["path"]).parent.name, g["row_group"]) for g in answer["row_groups"] if g["verdict"] == "maybe"]
     assert ("day=2026-03-02", 0) in maybe
-    assert found["maybe"] + found["absent"] == 10
-    assert found["absent"] >= 5
+    assert answer["maybe"] + answer["absent"] == 10
+    assert answer["absent"] >= 5
 
 
-def test_probe_of_bytes_takes_hexadecimal(run: Run, users: str) -> None:
+def test_probe_takes_bytes_as_hexadecimal(run: Run, users: str) -> None:
     value = "0x00" + str(IDS[0]).encode().hex()
     assert run("probe", users, "--column", "raw", "--value", value).code == 0
 
 
-def test_probe_ends_with_3_when_the_value_is_nowhere(run: Run, users: str) -> None:
+def test_probe_of_an_absent_value_is_exit_code_3(run: Run, users: str) -> None:
     result = run("probe", users, "--column", "name", "--value", "nobody has this name")
     assert result.code == 3
     assert "proven absent from 10 of 10 row groups" in result.out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["plan", "{users}/nowhere"], "nowhere"),
         (["plan", "{users}", "--where", "idd = 1"], "did you mean 'id'"),
@@ -188,8 +188,8 @@ def test_probe_ends_with_3_when_the_value_is_nowhere(run: Run, users: str) -> No
         (["plan", "{empty}"], "empty"),
     ],
 )
-def test_a_users_mistake_is_one_line_and_exit_code_1(
-    run: Run, users: str, tmp_path: Path, arguments: list[str], said: str
+def test_a_mistake_is_one_line_and_exit_code_1(
+    run: Run, users: str, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     text, empty = tmp_path / "text.parquet", tmp_path / "empty"
     text.write_text("this is not a Parquet file, however long it may be")
@@ -199,7 +199,7 @@ def test_a_users_mistake_is_one_line_and_exit_code_1(
     assert result.out == ""
     assert result.err.startswith("error: ")
     assert result.err.count("\n") == 1
-    assert said in result.err
+    assert message in result.err
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where an installation in `tmp_path` has its jar, if it has one."""
+    """The path of the jar in an installation in `tmp_path`. It does not exist yet."""
     monkeypatch.setattr(session, "__file__", str(tmp_path / "jar" / "session.py"))
     (tmp_path / "jars").mkdir()
     return tmp_path / "jars" / "bloomparquet.jar"
@@ -229,14 +229,12 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_jar_prints_the_path_and_nothing_else(run: Run, installed: Path) -> None:
     installed.write_bytes(b"PK")
     assert run("jar") == Result(0, f"{installed}\n", "")
-    (found,) = run("jar", "--json").lines()
-    assert found == {"jar": str(installed), "spark": ["4.1", "4.2", "4.3"]}
+    (line,) = run("jar", "--json").lines()
+    assert line == {"jar": str(installed), "spark": ["4.1", "4.2", "4.3"]}
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])
-def test_jar_of_an_installation_without_one_is_one_line_and_exit_code_1(
-    run: Run, installed: Path, flags: list[str]
-) -> None:
+def test_jar_without_a_jar_is_one_line_and_exit_code_1(run: Run, installed: Path, flags: list[str]) -> None:
     result = run("jar", *flags)
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("error: this installation has no jar")
@@ -264,7 +262,7 @@ def test_help_and_version(run: Run) -> None:
         assert "Usage: bloomparquet " + command in run(command, "--help").out
 
 
-def test_help_loads_no_more_than_the_package_itself() -> None:
+def test_help_imports_no_large_module() -> None:
     program = """
 import sys
 from pyspark_bloomparquet import cli

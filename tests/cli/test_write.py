@@ -1,4 +1,4 @@
-"""The commands that change files: what they print and write, their exit codes, and that no file is ever harmed."""
+"""The commands that change files: what they print and write, their exit codes, and that files stay whole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS, FILES, GROUPS = 6000, 4, 2
 
 @pytest.fixture
 def events(tmp_path: Path) -> Path:
-    """Four files of two row groups, in directories with spaces; no filter anywhere."""
+    """Four files of two row groups without filters, in directories with spaces."""
     for i in range(FILES):
         scattered = [(j * 7919 + i * 104729) % 1_000_003 for j in range(ROWS)]
         table = pa.table({
@@ -45,18 +45,18 @@ def contents(root: Path) -> dict[str, bytes]:
 
 
 def filtered(root: Path) -> dict[str, int]:
-    """How many filters each column has."""
+    """The number of filters of each column."""
     columns = bp.inspect(str(root))["column"].to_pylist()
     return {column: columns.count(column) for column in columns}
 
 
 def cells(text: str, first: str) -> list[str]:
-    """The line that begins with `first`, split where there are two spaces or more."""
+    """The line that begins with `first`, split at two or more spaces."""
     (line,) = [line for line in text.splitlines() if line.split("  ")[0].strip() == first]
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def test_add_gives_every_row_group_a_filter_and_says_so(run: Run, events: Path) -> None:
+def test_add_gives_every_row_group_a_filter(run: Run, events: Path) -> None:
     before = sum(len(data) for data in contents(events).values())
     result = run("add", events, "--columns", "id, st.x")
     after = sum(len(data) for data in contents(events).values())
@@ -70,7 +70,7 @@ def test_add_gives_every_row_group_a_filter_and_says_so(run: Run, events: Path) 
     assert bp.plan(str(events), "id = 1000004").kept == 0
 
 
-def test_add_tells_of_each_file_as_json(run: Run, events: Path) -> None:
+def test_add_prints_each_file_as_json(run: Run, events: Path) -> None:
     before = contents(events)
     result = run("add", events, "--columns", "id", "--json")
     after = contents(events)
@@ -91,7 +91,7 @@ def test_add_tells_of_each_file_as_json(run: Run, events: Path) -> None:
         assert 0 < line["fpp"] <= 0.0125
 
 
-def test_add_without_columns_is_what_pays(run: Run, events: Path) -> None:
+def test_add_without_columns_adds_recommended_filters(run: Run, events: Path) -> None:
     assert run("add", events).code == 0
     assert filtered(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}  # `at` is sorted, `ok` has two values
     result = run("add", events)
@@ -104,51 +104,51 @@ def test_a_second_run_changes_nothing(run: Run, events: Path) -> None:
     done = contents(events)
     assert run("add", events, "--columns", "id").out == "Nothing to do in 4 of 4 files.\n"
     assert contents(events) == done
-    # What is there is kept, also where other filters are made beside it.
+    # Existing filters are kept when others are added.
     run("add", events, "--columns", "id,st.x", "--fpp", "0.2")
     assert filtered(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}
     (fpp,) = {row["estimated_fpp"] > 0.02 for row in bp.inspect(str(events)).to_pylist() if row["column"] == "id"}
     assert not fpp
 
 
-def test_replace_makes_filters_anew(run: Run, events: Path) -> None:
+def test_replace_rebuilds_filters(run: Run, events: Path) -> None:
     run("add", events, "--columns", "id", "--fpp", "0.3")
     assert run("add", events, "--columns", "id", "--fpp", "0.001", "--replace").code == 0
-    found = bp.inspect(str(events)).to_pylist()
-    assert len(found) == FILES * GROUPS
-    assert all(row["estimated_fpp"] <= 0.00125 for row in found)
+    filters = bp.inspect(str(events)).to_pylist()
+    assert len(filters) == FILES * GROUPS
+    assert all(row["estimated_fpp"] <= 0.00125 for row in filters)
 
 
 @pytest.mark.parametrize(
     ("command", "says"), [("add", "would be added to 4"), ("shrink", "would be made smaller in 4")]
 )
-def test_a_dry_run_says_what_a_run_does_and_changes_no_byte(run: Run, events: Path, command: str, says: str) -> None:
+def test_a_dry_run_reports_a_run_and_changes_no_byte(run: Run, events: Path, command: str, says: str) -> None:
     arguments = ["--columns", "id"] if command == "add" else ["--fpp", "0.3"]
     if command == "shrink":
         run("add", events, "--columns", "id")
     before = contents(events)
     text = run(command, events, *arguments, "--dry-run")
-    said = run(command, events, *arguments, "--dry-run", "--json").lines()
+    dry = run(command, events, *arguments, "--dry-run", "--json").lines()
     assert contents(events) == before
     assert says in text.out
     assert "Would be" in text.out
-    assert run(command, events, *arguments, "--json").lines() == said
-    assert sum(line["bytes_after"] for line in said) == sum(len(data) for data in contents(events).values())
+    assert run(command, events, *arguments, "--json").lines() == dry
+    assert sum(line["bytes_after"] for line in dry) == sum(len(data) for data in contents(events).values())
 
 
-def test_output_leaves_the_source_as_it_is(run: Run, events: Path, tmp_path: Path) -> None:
+def test_output_does_not_change_the_source(run: Run, events: Path, tmp_path: Path) -> None:
     before = contents(events)
     assert run("add", events, "--columns", "id", "-o", tmp_path / "new").code == 0
     assert contents(events) == before
     assert filtered(tmp_path / "new") == {"id": FILES * GROUPS}
     assert set(contents(tmp_path / "new")) == set(before)
     result = run("shrink", events, "-o", tmp_path / "same")
-    assert result.out == "4 copied as they are.\n"
+    assert result.out == "4 copied unchanged.\n"
     assert contents(tmp_path / "same") == before
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])
-def test_a_file_that_fails_is_a_line_and_the_others_are_done(run: Run, events: Path, flags: list[str]) -> None:
+def test_a_failed_file_is_one_line_and_the_others_are_done(run: Run, events: Path, flags: list[str]) -> None:
     bad = events / "day=2026-03-01 x" / "a b.parquet"
     bad.write_bytes(bad.read_bytes()[:-1])
     before = bad.read_bytes()
@@ -163,10 +163,10 @@ def test_a_file_that_fails_is_a_line_and_the_others_are_done(run: Run, events: P
         assert [line["action"] for line in result.lines()] == ["added", "failed", "added", "added"]
         assert str(bad) in result.lines()[1]["error"]
     else:
-        assert result.out.startswith("Filters added to 3 of 4 files; 1 failed and is as before.\n")
+        assert result.out.startswith("Filters added to 3 of 4 files; 1 failed and is unchanged.\n")
 
 
-def test_a_filter_that_may_not_be_large_enough_is_said_once(run: Run, events: Path) -> None:
+def test_a_size_limit_that_hurts_is_reported_once(run: Run, events: Path) -> None:
     result = run("add", events, "--columns", "id,st.x", "--max-bytes", "1k")
     assert (result.code, result.err) == (0, "")
     assert cells(result.out, "id")[-1] == cells(result.out, "st.x")[-1] == "limited in 4 files"
@@ -182,7 +182,7 @@ def test_sizes_are_written_as_spark_writes_them(run: Run, events: Path, text: st
 
 def test_shrink_folds_and_drops(run: Run, events: Path) -> None:
     run("add", events, "--columns", "id", "--fpp", "0.0001")
-    run("add", events, "--columns", "st.x", "--max-bytes", "32")  # these let everything through
+    run("add", events, "--columns", "st.x", "--max-bytes", "32")  # these filters are full
     before = sum(bp.inspect(str(events))["bytes"].to_pylist())
     table = bp.read_table(str(events))
     result = run("shrink", events, "--fpp", "0.1")
@@ -196,7 +196,7 @@ def test_shrink_folds_and_drops(run: Run, events: Path) -> None:
         assert bp.read_table(str(events), f"id = {value}").num_rows == table["id"].to_pylist().count(value) > 0
 
 
-def test_what_hadoop_checks_the_old_bytes_by_goes_with_them(run: Run, events: Path) -> None:
+def test_hadoop_checksum_files_are_removed(run: Run, events: Path) -> None:
     path = events / "day=2026-03-01 x" / "a b.parquet"
     link, away = events / "link.parquet", events.parent / "away.parquet"
     os.rename(path, away)
@@ -236,7 +236,7 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["add", "{events}", "--columns", "idd"], "did you mean 'id'"),
         (["add", "{events}", "--columns", "st"], "st is a group"),
@@ -246,20 +246,18 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
         (["shrink", "memory://no/such/thing"], "no/such/thing"),
     ],
 )
-def test_a_users_mistake_is_one_line_and_exit_code_1_and_changes_nothing(
-    run: Run, events: Path, arguments: list[str], said: str
-) -> None:
+def test_a_mistake_is_one_line_and_changes_nothing(run: Run, events: Path, arguments: list[str], message: str) -> None:
     before = contents(events)
     result = run(*(argument.format(events=events) for argument in arguments))
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("error: ")
     assert result.err.count("\n") == 1
-    assert said in result.err
+    assert message in result.err
     assert contents(events) == before
 
 
 def in_terminal(command: list[str]) -> tuple[str, str]:
-    """What a command writes to stdout, and to a stderr that is a terminal."""
+    """The output of a command on stdout, and on a stderr that is a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"})
     os.close(theirs)
@@ -270,7 +268,7 @@ def in_terminal(command: list[str]) -> tuple[str, str]:
         for stream in select.select(list(streams), [], [])[0]:
             try:
                 data = os.read(stream, 65536)
-            except OSError:  # how a terminal ends
+            except OSError:  # the end of a terminal
                 data = b""
             if not data:
                 streams.discard(stream)
@@ -284,7 +282,7 @@ def in_terminal(command: list[str]) -> tuple[str, str]:
     return out.decode(), shown.decode()
 
 
-def test_a_bar_is_shown_in_a_terminal_and_keeps_off_stdout(events: Path) -> None:
+def test_a_progress_bar_is_only_on_a_terminal_stderr(events: Path) -> None:
     (events / "day=2026-03-00 x" / "a.parquet").write_bytes(b"PAR1" + bytes(100))
     command = [sys.executable, "-m", "bloomparquet.cli.main", "add", str(events), "--columns", "id"]
     out, shown = in_terminal([*command, "--dry-run", "--json"])
@@ -312,7 +310,7 @@ def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> N
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while not (tmp_path / "started").exists():
         assert process.poll() is None
-    time.sleep(0.3)  # until the threads are under way, and the main one waits for them
+    time.sleep(0.3)  # until the threads run and the main thread waits for them
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
@@ -325,7 +323,7 @@ def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> N
     assert filtered(events) == {"id": FILES * GROUPS}
 
 
-def test_a_closed_pipe_is_quiet_and_leaves_every_file_whole(events: Path) -> None:
+def test_a_closed_pipe_leaves_every_file_whole(events: Path) -> None:
     command = (
         f"{sys.executable} -m bloomparquet.cli.main add '{events}' --columns id --json | true; exit ${{PIPESTATUS[0]}}"
     )
@@ -336,7 +334,7 @@ def test_a_closed_pipe_is_quiet_and_leaves_every_file_whole(events: Path) -> Non
     assert len(contents(events)) == FILES
 
 
-def test_help_loads_no_more_than_the_package_itself(run: Run) -> None:
+def test_help_imports_no_large_module(run: Run) -> None:
     program = """
 import sys
 from pyspark_bloomparquet import cli
@@ -351,14 +349,14 @@ finally:
         assert "Usage: bloomparquet " + command in run(command, "--help").out
 
 
-def test_add_says_which_filters_are_never_used(run: Run, tmp_path: Path) -> None:
+def test_add_reports_filters_that_are_never_used(run: Run, tmp_path: Path) -> None:
     table = pa.table({"id": [i * 7919 % 1009 for i in range(1009)], "l": [[i] for i in range(1009)]})
     path = files.write(tmp_path / "t.parquet", table)
     result = run("add", path, "--columns", "id,l.list.element")
     assert result.code == 0
-    told = " ".join(result.out.split())
-    assert "never used: l.list.element, which is inside a list or map, of which no element is looked up." in told
-    assert told.count("never used") == 1
+    text = " ".join(result.out.split())
+    assert "never used: l.list.element, which is inside a list or map, whose elements no lookup tests." in text
+    assert text.count("never used") == 1
     result = run("add", path, "--columns", "id,l.list.element", "--replace", "--fpp", "0.2", "--json")
     assert [bool(column["unused"]) for column in result.lines()[0]["columns"]] == [False, True]
     assert result.err == ""

@@ -12,7 +12,7 @@ import pytest
 
 import bloomparquet as bp
 from tests.parquet.test_bloom_header import header
-from tests.support.core import edit_footer, set_filter_place
+from tests.support.core import edit_footer, set_filter_location
 from tests.support.files import filter_offset, patch, write
 
 EVEN = list(range(0, 200, 2))
@@ -27,26 +27,26 @@ def with_header(path: str, data: bytes) -> str:
 
 
 def without_length(path: str) -> str:
-    return set_filter_place(path, length=-1)
+    return set_filter_location(path, length=-1)
 
 
 DAMAGE: dict[str, tuple[Callable[[str], str], type[bp.BloomParquetError], str]] = {
     "offset behind the end": (
-        lambda path: set_filter_place(path, offset=10**12),
+        lambda path: set_filter_location(path, offset=10**12),
         bp.FormatError,
         "offset 1000000000000.*expected within bytes 4 to",
     ),
     "offset in the footer": (
-        lambda path: set_filter_place(path, offset=Path(path).stat().st_size - 20),
+        lambda path: set_filter_location(path, offset=Path(path).stat().st_size - 20),
         bp.FormatError,
         "offset",
     ),
-    "offset of the magic": (lambda path: set_filter_place(path, offset=0), bp.FormatError, "offset 0"),
-    "offset near int64": (lambda path: set_filter_place(path, offset=2**63 - 1), bp.FormatError, "offset"),
-    "length too long": (lambda path: set_filter_place(path, length=2**31 - 1), bp.FormatError, "length 2147483647"),
-    "length too short": (lambda path: set_filter_place(path, length=50), bp.FormatError, "50"),
-    "length of nothing": (lambda path: set_filter_place(path, length=0), bp.FormatError, "0"),
-    "length of a byte": (lambda path: set_filter_place(path, length=1), bp.FormatError, "1"),
+    "offset of the magic": (lambda path: set_filter_location(path, offset=0), bp.FormatError, "offset 0"),
+    "offset near int64": (lambda path: set_filter_location(path, offset=2**63 - 1), bp.FormatError, "offset"),
+    "length too long": (lambda path: set_filter_location(path, length=2**31 - 1), bp.FormatError, "length 2147483647"),
+    "length too short": (lambda path: set_filter_location(path, length=50), bp.FormatError, "50"),
+    "length of nothing": (lambda path: set_filter_location(path, length=0), bp.FormatError, "0"),
+    "length of a byte": (lambda path: set_filter_location(path, length=1), bp.FormatError, "1"),
     "noise": (lambda path: with_header(path, b"\xff" * 16), bp.FormatError, "byte"),
     "zeros": (lambda path: with_header(path, bytes(16)), bp.FormatError, "num_bytes. of BloomFilterHeader is missing"),
     "two gibibytes": (lambda path: with_header(without_length(path), header(2**31 - 32)), bp.LimitError, "2147483616"),
@@ -141,7 +141,7 @@ def test_the_murmur3_layout_keeps(tmp_path: Path, parquet_testing_dir: Path) -> 
     data = Path(path).read_bytes()
     footer = data[-8 - int.from_bytes(data[-8:-4], "little") :]
     Path(path).write_bytes(data[: -len(footer)] + old + footer)
-    set_filter_place(path, offset=len(data) - len(footer))
+    set_filter_location(path, offset=len(data) - len(footer))
     plan = bp.plan(path, "x = 31")
     assert plan.kept == 1
     with pytest.raises(bp.UnsupportedError, match="Murmur3"):

@@ -26,7 +26,7 @@ from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support import kill
 from tests.support.core import Field, Items, decode, encode, read_footer, replace_footer
 from tests.support.files import patch, write
-from tests.support.layout import place_filters, without_filters
+from tests.support.layout import insert_filters, without_filters
 from tests.support.stored import bitsets, hashes_by_chunk, lacking
 
 I32, I64 = 5, 6
@@ -129,7 +129,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     found = {"none": Path(write(folder / "none", TABLE, **options)).read_bytes()}
     for where in ("between", "behind"):
         path = write(folder / where, TABLE, **options)
-        found[where] = Path(place_filters(path, 1 << 12, where=where, columns={0: True, 1: False})).read_bytes()
+        found[where] = Path(insert_filters(path, 1 << 12, where=where, columns={0: True, 1: False})).read_bytes()
     return found
 
 

@@ -19,7 +19,7 @@ from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.interop.test_datafusion import pruned_by_filter
 from tests.support import interop
-from tests.support.layout import assert_only_filters_changed, place_filters, sizes
+from tests.support.layout import assert_only_filters_changed, insert_filters, sizes
 from tests.support.stored import assert_filters_hold_all, bitsets, hashes_by_chunk
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def test_moved_page_indexes_still_find_rows(tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
     table = pa.table({"id": np.arange(20_000), "v": [f"{i}" for i in range(20_000)]})
     pq.write_table(table, path, row_group_size=5_000, write_page_index=True, data_page_size=2_000, write_batch_size=100)
-    place_filters(path, 1 << 16, where="between", columns={0: True})
+    insert_filters(path, 1 << 16, where="between", columns={0: True})
     shrink_filters(path)
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
     context.register_parquet("file", path)

@@ -24,7 +24,7 @@ import bloomparquet as bp
 from bloomparquet.parquet.metadata import file_profile
 from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.planning.planner import PlanOptions, plan_dataset
-from tests.support.core import empty_filters, set_filter_place, watch_reads
+from tests.support.core import empty_filters, set_filter_location, watch_reads
 from tests.support.disk_cache import cache_files, cache_in, restart, summary, ten_files, uncached, use_disk
 from tests.support.files import hive, write
 
@@ -249,7 +249,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> bp.Dataset:
         options = {"x": {"ndv": (50, 3000, 30000)[i % 4 % 3], "fpp": 0.001}, "name": {"ndv": 100, "fpp": 0.01}}
         path = write(root / f"{i:02}.parquet", table, options, rows_per_group=50)
         if i == 5:
-            set_filter_place(path, offset=2)
+            set_filter_location(path, offset=2)
         if i == 7:
             empty_filters(path)
     write(root / "12.parquet", {"x": pa.nulls(20, pa.int64()), "name": ["k"] * 20}, ["x"])
@@ -291,7 +291,7 @@ def test_cached_plans_equal_uncached_plans(
 def test_unusable_filters_are_reported_from_the_cache(
     tmp_path: Path, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = set_filter_place(write(tmp_path / "data.parquet", {"x": [2, 4, 6]}, ["x"]), offset=2)
+    path = set_filter_location(write(tmp_path / "data.parquet", {"x": [2, 4, 6]}, ["x"]), offset=2)
     (error,) = bp.plan(path, "x = 3").errors
     restart()
     caplog.clear()

@@ -192,6 +192,8 @@ def test_an_error_of_mismatched_types_quotes_no_value(tmp_path: Path) -> None:
     for name, kind in (("a", pa.int32()), ("b", pa.int64())):
         value = 987654321987 if kind == pa.int64() else 7
         bp.write_table(pa.table({"n": pa.array([value], kind)}), tmp_path / f"{name}.parquet", encryption=KEYS_OF_N)
-    with pytest.raises(bp.PlanError, match=r"b\.parquet: column n is int64 here, which does not fit int32") as caught:
+    with pytest.raises(
+        bp.PlanError, match=r"b\.parquet: column n has type int64, which cannot be converted to int32"
+    ) as caught:
         bp.read_table(tmp_path, keys=KEYS_OF_N)
     assert "987654321987" not in "".join(traceback.format_exception(caught.value))

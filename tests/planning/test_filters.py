@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from tests.support.core import Reads, empty_filters, graft_filters, kept_indexes, set_filter_place, watch_reads
+from tests.support.core import Reads, empty_filters, graft_filters, kept_indexes, set_filter_location, watch_reads
 from tests.support.files import filter_offset, write, write_groups
 
 
@@ -192,7 +192,7 @@ def test_each_row_group_has_its_own_filter(tmp_path: Path) -> None:
 
 def test_filter_without_length_in_the_footer_is_used(tmp_path: Path) -> None:
     values = list(range(0, 200, 2))
-    path = set_filter_place(write(tmp_path / "x.parquet", {"x": values}, ["x"]), length=-1)
+    path = set_filter_location(write(tmp_path / "x.parquet", {"x": values}, ["x"]), length=-1)
     assert filter_offset(path)[1] is None
     assert bp.plan(path, "x = 31").skipped == {"bloom": 1}
     assert all(bp.plan(path, bp.Eq("x", value)).kept == 1 for value in values)

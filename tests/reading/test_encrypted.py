@@ -1,4 +1,4 @@
-"""Encrypted files read as the same files in plain text do, with the keys to what is read, and no further."""
+"""Encrypted files have the rows of the same files in plain text. Only the keys of the columns that are read matter."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_all_rows_of_all_types_are_read(secret: Secret, algorithm: str, plaintex
     assert_same(bp.read_table(secret.path, keys=bp.Keys(key)), expected)
 
 
-def assert_same(found: pa.Table, expected: pa.Table) -> None:
-    assert found.num_rows == ROWS
-    assert found.equals(expected)
-    assert found.schema.equals(expected.schema, check_metadata=True)
+def assert_same(result: pa.Table, expected: pa.Table) -> None:
+    assert result.num_rows == ROWS
+    assert result.equals(expected)
+    assert result.schema.equals(expected.schema, check_metadata=True)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "brotli", "lz4", "zstd"])
@@ -59,13 +59,13 @@ def test_every_codec_is_read(secret: Secret, codec: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT", "PLAIN"])
-def test_predicates_columns_and_their_order_are_as_in_plain_text(secret: Secret, encoding: str) -> None:
+def test_predicates_and_columns_work_as_in_plain_files(secret: Secret, encoding: str) -> None:
     secret.write(TABLE, COLUMNS, row_group_size=300, use_dictionary=False, column_encoding={"id": encoding})
     where, columns = "id IN (7, 650, 5000) OR struct.b.c = '11' OR word = 'word 3' AND id > 1100", ["list", "id"]
     for chosen in (columns, [], None):
-        found = bp.read_table(secret.path, where, columns=chosen, keys=secret.keys())
-        assert found.equals(bp.read_table(secret.plain, where, columns=chosen))
-        assert found.num_rows == 4
+        result = bp.read_table(secret.path, where, columns=chosen, keys=secret.keys())
+        assert result.equals(bp.read_table(secret.plain, where, columns=chosen))
+        assert result.num_rows == 4
     batches = list(bp.scan_batches(secret.path, "id < 400", columns=["word"], keys=secret.keys()))
     assert pa.Table.from_batches(batches)["word"].to_pylist() == TABLE["word"].to_pylist()[:400]
 
@@ -83,11 +83,11 @@ def test_empty_row_groups_and_files(secret: Secret) -> None:
     assert bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY)).equals(TABLE.slice(0, 0))
 
 
-def test_files_lie_on_any_storage(secret: Secret, tmp_path: Path) -> None:
+def test_encrypted_files_are_read_from_any_storage(secret: Secret, tmp_path: Path) -> None:
     secret.write_uniform(TABLE, row_group_size=500)
     filesystem = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
-    found = bp.read_table(secret.path.name, filesystem=filesystem, keys=bp.Keys(FOOTER_KEY))
-    assert_same(found, bp.read_table(secret.plain))
+    result = bp.read_table(secret.path.name, filesystem=filesystem, keys=bp.Keys(FOOTER_KEY))
+    assert_same(result, bp.read_table(secret.plain))
 
 
 def test_encrypted_and_plain_files_make_one_table(secret: Secret, tmp_path: Path) -> None:
@@ -98,21 +98,21 @@ def test_encrypted_and_plain_files_make_one_table(secret: Secret, tmp_path: Path
     assert bp.read_table(tmp_path, where, keys=secret.keys())["id"].to_pylist() == [700, 700]
 
 
-def test_names_may_have_dots(secret: Secret) -> None:
+def test_column_names_with_dots_are_read(secret: Secret) -> None:
     table = pa.table({"a.b": [1, 2], "a": [{"b": "x"}, {"b": "y"}], "a.c": ["p", "q"]})
     secret.write_uniform(table)
     for name in table.column_names:
-        found = bp.read_table(secret.path, columns=[name], keys=bp.Keys(FOOTER_KEY))
-        assert found.to_pydict() == {name: table[name].to_pylist()}
+        result = bp.read_table(secret.path, columns=[name], keys=bp.Keys(FOOTER_KEY))
+        assert result.to_pydict() == {name: table[name].to_pylist()}
 
 
-def test_an_aad_prefix_that_the_file_does_not_hold(secret: Secret) -> None:
+def test_an_aad_prefix_that_is_not_stored_in_the_file(secret: Secret) -> None:
     secret.write_uniform(TABLE, aad_prefix=b"visits", store_aad_prefix=False)
-    found = bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY, aad_prefix=b"visits"))
-    assert_same(found, bp.read_table(secret.plain))
+    result = bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY, aad_prefix=b"visits"))
+    assert_same(result, bp.read_table(secret.plain))
 
 
-def test_only_the_columns_that_are_wanted_are_fetched(secret: Secret) -> None:
+def test_only_the_requested_columns_are_fetched(secret: Secret) -> None:
     secret.write_uniform(TABLE, row_group_size=600, use_dictionary=False, compression="none")
     storage, footer = open_file(secret.path, bp.Keys(FOOTER_KEY))
     count = ReadCount()
@@ -122,7 +122,7 @@ def test_only_the_columns_that_are_wanted_are_fetched(secret: Secret) -> None:
     assert 8 * 600 < image.data.size < count.bytes < 9 * 600
 
 
-def test_a_file_in_plain_text_takes_no_detour(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_file_is_read_without_decryption(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
     secret.write_uniform(TABLE)
     monkeypatch.setattr(parquet, "DecryptedRowGroups", None)
     assert bp.read_table(secret.plain, keys=bp.Keys(FOOTER_KEY)).num_rows == ROWS
@@ -140,8 +140,8 @@ path, footer, k1 = sys.argv[1:]
 kms = Kms(denied={"k2"}, master_keys={"footer": bytes.fromhex(footer), "k1": bytes.fromhex(k1)})
 keys = bp.Keys.from_kms(pe.KmsConnectionConfig(), kms.client)
 columns = ["id", "category", "list", "amount", "nothing"]
-found = bp.read_table(path, "id >= 1198", columns=columns, keys=keys)
-print(found["id"].to_pylist(), found["category"].to_pylist(), found["list"].to_pylist())
+result = bp.read_table(path, "id >= 1198", columns=columns, keys=keys)
+print(result["id"].to_pylist(), result["category"].to_pylist(), result["list"].to_pylist())
 for name in ("word", "struct", "map"):
     for question in ({"columns": [name]}, {"where": f"{name} IS NULL", "columns": ["id"]}):
         try:
@@ -152,8 +152,8 @@ for name in ("word", "struct", "map"):
 
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_what_has_no_key_does_not_matter_unless_it_is_read(secret: Secret, plaintext_footer: bool) -> None:
-    """In a process of its own, which pyarrow would end over metadata of a column whose key it lacks."""
+def test_a_missing_key_is_an_error_only_if_the_column_is_read(secret: Secret, plaintext_footer: bool) -> None:
+    """In a subprocess: pyarrow would abort on metadata of a column whose key is missing."""
     secret.write(TABLE, COLUMNS, row_group_size=500, plaintext_footer=plaintext_footer)
     masters = [secret.kms.master_keys[name].hex() for name in ("footer", "k1")]
     command = [sys.executable, "-c", SCRIPT, str(secret.path), *masters]
@@ -166,7 +166,7 @@ def test_what_has_no_key_does_not_matter_unless_it_is_read(secret: Secret, plain
     assert done.stdout.splitlines() == [" ".join(map(str, rows.values())), *closed]
 
 
-def test_the_message_says_which_key_is_missing_and_what_to_do(secret: Secret) -> None:
+def test_the_error_names_the_missing_key_and_the_remedy(secret: Secret) -> None:
     secret.write(TABLE, COLUMNS, plaintext_footer=True)
     with pytest.raises(
         bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*pass it in keys"
@@ -176,8 +176,8 @@ def test_the_message_says_which_key_is_missing_and_what_to_do(secret: Secret) ->
     assert bp.read_table(secret.path, columns=["amount"]).equals(TABLE.select(["amount"]))
 
 
-def test_a_chunk_that_was_sealed_here_is_read_by_pyarrow(secret: Secret) -> None:
-    """Every chunk of a file is opened and sealed anew, where what comes out is as long as what was there."""
+def test_a_chunk_encrypted_here_is_read_by_pyarrow(secret: Secret) -> None:
+    """Each chunk of a file is decrypted and encrypted again, which gives the same length, and put in its place."""
     secret.write_uniform(TABLE, row_group_size=500)
     keys = bp.Keys(FOOTER_KEY)
     _, footer = open_file(secret.path, keys)
@@ -202,7 +202,7 @@ def test_a_chunk_that_was_sealed_here_is_read_by_pyarrow(secret: Secret) -> None
 
 
 @pytest.mark.parametrize("options", LAYOUTS.values(), ids=LAYOUTS)
-def test_filters_made_of_encrypted_chunks_are_those_of_plain_ones(secret: Secret, options: dict[str, Any]) -> None:
+def test_encrypted_chunks_give_the_filters_of_plain_chunks(secret: Secret, options: dict[str, Any]) -> None:
     secret.write(TABLE, COLUMNS, **options)
     assert filters_of(secret.path, secret.keys()) == filters_of(secret.plain, None)
 
@@ -210,16 +210,16 @@ def test_filters_made_of_encrypted_chunks_are_those_of_plain_ones(secret: Secret
 def filters_of(path: Path, keys: bp.Keys | None) -> dict[tuple[int, str], bytes | None]:
     storage, footer = open_file(path, keys)
     (file,) = storage.list_files(str(path), recursive=False)
-    found = {}
+    result = {}
     for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
         if why_unsuitable(leaf, named=True) is None:
             bloom = filter_chunk(storage, file, footer, i, leaf, Bloom(), ReadCount())
-            found[i, ".".join(leaf.path)] = None if bloom is None else bloom.to_bytes()
-    assert any(found.values())
-    return found
+            result[i, ".".join(leaf.path)] = None if bloom is None else bloom.to_bytes()
+    assert any(result.values())
+    return result
 
 
-def test_advice_is_that_for_the_plain_file(secret: Secret) -> None:
+def test_advice_equals_that_for_the_plain_file(secret: Secret) -> None:
     random = np.random.default_rng(1)
     table = pa.table({"visitor": random.integers(0, 10**9, 8000), "page": random.integers(0, 5000, 8000).astype(str)})
     secret.write(table, {"k1": ["visitor", "page"]}, row_group_size=500)
@@ -240,9 +240,9 @@ PARQUET_TESTING = {
 
 
 @pytest.mark.parametrize("name", PARQUET_TESTING)
-def test_files_of_other_implementations(name: str, parquet_testing_dir: Path) -> None:
-    """Two are Arrow's; the one with filters is parquet-java's, which seals page headers with zeros behind them."""
-    found = bp.read_table(parquet_testing_dir / f"{name}.parquet.encrypted", keys=PARQUET_TESTING[name])
+def test_files_by_other_implementations_are_read(name: str, parquet_testing_dir: Path) -> None:
+    """Arrow wrote two. parquet-java wrote the one with filters; it encrypts page headers with trailing zeros."""
+    result = bp.read_table(parquet_testing_dir / f"{name}.parquet.encrypted", keys=PARQUET_TESTING[name])
     if name.endswith("bloom_filter"):
         expected: dict[str, Sequence[Any]] = {
             "double_field": [i + 0.5 for i in range(2000)],
@@ -260,10 +260,10 @@ def test_files_of_other_implementations(name: str, parquet_testing_dir: Path) ->
             "flba_field": [bytes([i]) * 10 for i in range(50)],
         }
     for column, values in expected.items():
-        assert found[column].to_pylist() == list(values), column
+        assert result[column].to_pylist() == list(values), column
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_not_said_to_be_forged(tmp_path: Path) -> None:
+def test_a_file_replaced_during_a_read_is_reported_as_changed(tmp_path: Path) -> None:
     keys = bp.Keys(b"f" * 16)
     path = tmp_path / "a.parquet"
     bp.write_table(pa.table({"n": range(4_000)}), path, row_group_size=1_000, encryption=keys)

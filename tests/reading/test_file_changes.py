@@ -1,4 +1,4 @@
-"""A file that changes after it was listed: the rows of one version, or an error that says so; never fewer rows."""
+"""A file that changes after it was listed gives the rows of one version, or an error. It never gives fewer rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def as_rows(tables: Any) -> list[Row]:
 
 
 def changing_when_planned(monkeypatch: pytest.MonkeyPatch, path: Path, kind: str, units: tuple[int, ...]) -> None:
-    """Let the file change once, behind the plan of a scan."""
+    """Change the file once, after the plan of a scan."""
 
     def plan(*args: Any, **options: Any) -> bp.ScanPlan:
         made = planner.plan_dataset(*args, **options)
@@ -83,10 +83,10 @@ def test_change_before_a_read_without_predicate(
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_of_a_skipped_file_behind_the_plan(
+def test_change_of_a_skipped_file_after_the_plan(
     path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A scan plans and reads at once: its rows are those of the plan."""
+    """A scan that planned before the change has the rows of its plan."""
     changes.write(path, SKIPPED, "a")
     changing_when_planned(monkeypatch, path, kind, SKIPPED)
     assert read(reader, path.parent) == []
@@ -107,7 +107,7 @@ def test_change_during_a_read(path: Path, kind: str) -> None:
 @pytest.mark.parametrize("first", [KEPT, SKIPPED], ids=["kept", "skipped"])
 @pytest.mark.parametrize("kind", CHANGES)
 def test_change_between_two_scans(path: Path, kind: str, first: tuple[int, ...], stored: bool, disk: Path) -> None:
-    """Nothing that was cached of the old version, in memory or on disk, is believed of the new one."""
+    """No cache, in memory or on disk, uses the old version for the new one."""
     changes.write(path, first, "a")
     for reader in READERS:
         assert read(reader, path.parent) == changes.matching(first, "a")
@@ -121,7 +121,7 @@ def test_change_between_two_scans(path: Path, kind: str, first: tuple[int, ...],
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_data_set_that_was_listed_before_the_change(path: Path, kind: str) -> None:
+def test_change_after_the_data_set_was_listed(path: Path, kind: str) -> None:
     changes.write(path, KEPT, "a")
     listed = bp.Dataset.open(path)
     assert len(bp.read_table(listed, WHERE)) == 500
@@ -131,7 +131,7 @@ def test_data_set_that_was_listed_before_the_change(path: Path, kind: str) -> No
 
 
 def test_change_while_evidence_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Statistics and filters of two versions, read by one plan, exclude nothing."""
+    """If a plan read statistics and filters of two versions, it skips nothing."""
     changes.write(path, SKIPPED, "a")
     listed = bp.Dataset.open(path)
     changes.change(path, "same size and time", SKIPPED)
@@ -146,7 +146,7 @@ def test_change_while_evidence_is_read(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kind", ["replaced", "grown", "shrunk"])
-def test_change_on_a_storage_that_is_not_local(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_on_remote_storage(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow.fs
 
     remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
@@ -160,7 +160,7 @@ def test_change_on_a_storage_that_is_not_local(tmp_path: Path, kind: str, monkey
         assert read("read_table", path.name, filesystem=remote) == changes.after(kind, KEPT)  # type: ignore[arg-type]
 
 
-def test_listing_tells_inode_and_change_time(tmp_path: Path) -> None:
+def test_a_listing_has_inode_and_change_time(tmp_path: Path) -> None:
     changes.write(tmp_path / "x.parquet", KEPT, "a")
     status = (tmp_path / "x.parquet").stat()
     expected = FileInfo(
@@ -170,7 +170,7 @@ def test_listing_tells_inode_and_change_time(tmp_path: Path) -> None:
         assert bp.Dataset.open(listed).files == (expected,)
 
 
-def test_error_of_a_changed_file_is_passed_by_no_option(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_option_ignores_a_changed_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changes.write(path, KEPT, "a")
     changing_when_planned(monkeypatch, path, "shrunk", KEPT)
     with pytest.raises(bp.FileChangedError, match=f"{CHANGED}.*expected .* bytes.*read it again"):

@@ -1,4 +1,4 @@
-"""Filters looked at, and asked alone."""
+"""`inspect` and `probe` of Parquet files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support.core import empty_filters, graft_filters, set_filter_place, watch_reads
+from tests.support.core import empty_filters, graft_filters, set_filter_location, watch_reads
 from tests.support.files import filter_offset, patch, write, write_groups
 
 PRESENT = [
@@ -33,11 +33,11 @@ ABSENT = ["b", "c", "d", "Hello_Not_Exists", "NOT_EXISTS"]
 
 @pytest.fixture
 def golden(parquet_testing_dir: Path) -> str:
-    """One row group of 14 strings by parquet-java, filter at 192, its length not in the footer."""
+    """One row group of 14 strings by parquet-java, with a filter at byte 192 whose length is not in the footer."""
     return str(parquet_testing_dir / "data_index_bloom_encoding_stats.parquet")
 
 
-def test_the_values_of_another_writers_file_are_found_and_absent_ones_are_not(golden: str) -> None:
+def test_probe_of_a_parquet_java_file_is_exact(golden: str) -> None:
     column = pq.read_schema(golden).names[0]
     verdicts = {value: bp.probe(golden, column=column, value=value)[0].verdict for value in PRESENT + ABSENT}
     assert [value for value, verdict in verdicts.items() if verdict is bp.Verdict.MIGHT_MATCH] == PRESENT
@@ -51,7 +51,7 @@ def test_the_values_of_another_writers_file_are_found_and_absent_ones_are_not(go
     assert bp.plan(golden, bp.Eq(column, "doing")).skipped == {"bloom": 1}
 
 
-def test_inspect_tells_what_is_in_the_file(golden: str) -> None:
+def test_inspect_describes_a_filter(golden: str) -> None:
     table = bp.inspect(golden)
     (row,) = table.to_pylist()
     assert (row["file"], row["row_group"], row["rows"], row["offset"]) == (golden, 0, 14, 192)
@@ -68,12 +68,12 @@ def test_inspect_has_one_row_for_each_filter(tmp_path: Path) -> None:
     )
     for i in range(2):
         write(tmp_path / f"{i}.parquet", table, ["a", "st.x"], rows_per_group=50)
-    found = bp.inspect(tmp_path)
-    assert found.num_rows == 8
-    assert set(found.column("column").to_pylist()) == {"a", "st.x"}
-    places = list(zip(found.column("file").to_pylist(), found.column("row_group").to_pylist(), strict=True))
-    assert places == sorted(places)
-    for row in found.to_pylist():
+    filters = bp.inspect(tmp_path)
+    assert filters.num_rows == 8
+    assert set(filters.column("column").to_pylist()) == {"a", "st.x"}
+    order = list(zip(filters.column("file").to_pylist(), filters.column("row_group").to_pylist(), strict=True))
+    assert order == sorted(order)
+    for row in filters.to_pylist():
         metadata = pq.read_metadata(row["file"]).row_group(row["row_group"])
         chunk = next(
             metadata.column(i)
@@ -93,19 +93,19 @@ def test_probe_answers_for_every_row_group_without_statistics(tmp_path: Path) ->
     assert all(answer.verdict is bp.Verdict.CANNOT_MATCH for answer in bp.probe(path, column="x", value=2**70))
 
 
-def test_probe_reaches_nested_leaves(tmp_path: Path) -> None:
+def test_probe_takes_nested_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"st": pa.array([{"x": 1}])}, ["st.x"])
     for column in ("st.x", ("st", "x")):
         assert bp.probe(path, column=column, value=1)[0].verdict is bp.Verdict.MIGHT_MATCH
         assert bp.probe(path, column=column, value=2)[0].verdict is bp.Verdict.CANNOT_MATCH
 
 
-def test_what_has_no_filter_might_match(tmp_path: Path) -> None:
+def test_a_row_group_without_a_filter_might_match(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [1], "y": [1]}, ["x"])
     assert bp.probe(path, column="y", value=9)[0].verdict is bp.Verdict.MIGHT_MATCH
 
 
-def test_questions_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
+def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [1.0], "b": [True]}, ["x"])
     with pytest.raises(bp.PlanError, match="NULL"):
         bp.probe(path, column="x", value=None)
@@ -122,14 +122,14 @@ def test_questions_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "look", [bp.inspect, lambda path: bp.probe(path, column="x", value=1)], ids=["inspect", "probe"]
 )
-def test_an_unusable_filter_is_an_error_here(look: object, tmp_path: Path) -> None:
+def test_an_unusable_filter_is_an_error(look: object, tmp_path: Path) -> None:
     assert callable(look)
     path = write(tmp_path / "x.parquet", {"x": [1, 2]}, ["x"])
     offset, _ = filter_offset(path)
     patch(path, offset, b"\xff" * 8)
     with pytest.raises(bp.FormatError, match=r"x\.parquet: row group 0, column x"):
         look(path)
-    path = set_filter_place(write(tmp_path / "y.parquet", {"x": [1, 2]}, ["x"]), offset=10**9)
+    path = set_filter_location(write(tmp_path / "y.parquet", {"x": [1, 2]}, ["x"]), offset=10**9)
     with pytest.raises(bp.FormatError, match="offset 1000000000"):
         look(path)
 
@@ -145,6 +145,6 @@ def test_a_probe_reads_blocks_and_not_bitsets(tmp_path: Path, monkeypatch: pytes
     path = write_groups(tmp_path / "x.parquet", [{"x": list(range(i, 4000, 4))} for i in range(4)], ["x"])
     graft_filters(path, 1 << 20)
     reads = watch_reads(monkeypatch)
-    verdicts = [found.verdict for found in bp.probe(path, column="x", value=3)]
+    verdicts = [answer.verdict for answer in bp.probe(path, column="x", value=3)]
     assert verdicts[3] is bp.Verdict.MIGHT_MATCH
     assert sum(size for _, size in reads.of(path)) < 100_000  # of 4 MiB of filters

@@ -1,4 +1,4 @@
-"""Filters of ORC files looked at, and asked alone."""
+"""`inspect` and `probe` of ORC files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
-from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles
 from bloomparquet.orc.encoding import encode_value
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, read_stripe_footers
@@ -24,15 +24,15 @@ from tests.orc.test_files import TABLE
 from tests.support.commands import Run
 from tests.support.core import watch_reads
 from tests.support.files import write as write_parquet
-from tests.support.orc import bloom_message, filter_of, forge
+from tests.support.orc import forge
+from tests.support.orc_forged import filter_stream, longs, with_filters
 
 STRIPE, STRIDE = 300, 100
 MAYBE, ABSENT = bp.Verdict.MIGHT_MATCH, bp.Verdict.CANNOT_MATCH
-CATALYST = "spark.sql.catalyst.type"
 
 
 def write(path: Path, table: pa.Table, **options: Any) -> str:
-    """Stripes of 300 rows, row groups of 100, and a filter for every column, nested ones too."""
+    """A file with stripes of 300 rows, row groups of 100, and filters on every column, nested ones too."""
     given = {"bloom_filter_columns": list(range(1, 40)), "bloom_filter_fpp": 0.001, "row_index_stride": STRIDE}
     orc.write_table(table, path, stripe_size=1, batch_size=STRIPE, **{**given, **options})
     return str(path)
@@ -55,38 +55,8 @@ def maybe(path: str | Path, value: Any, column: str = "c0", timezone: str = "UTC
     return [answer.row_group for answer in answers if answer.verdict is MAYBE]
 
 
-def index(*groups: Hashes) -> bytes:
-    """A stream of filters that hold these hashes."""
-    found = messages.BloomFilterIndex()
-    for hashes in groups:
-        found.bloom_filter.append(bloom_message(filter_of(hashes)))
-    return bytes(found.SerializeToString())
-
-
-def java(path: Path, kind: int, *groups: Hashes, zone: str = "UTC", **attributes: Any) -> Path:
-    """A file as ORC Java has them, of one column and a row group for each of `groups`."""
-
-    def footer(message: Any) -> None:
-        found = message.types[1]
-        for key, value in attributes.items():
-            if key == "spark":
-                found.attributes.add(key=CATALYST.encode(), value=value.encode())
-            else:
-                setattr(found, key, value)
-
-    def stripe_footer(message: Any) -> None:
-        message.writer_timezone = zone.encode()
-
-    streams = {(BLOOM_FILTER_UTF8, 1): index(*groups)}
-    return forge(path, streams, kinds=[kind], rows=10 * len(groups), footer=footer, stripe_footer=stripe_footer)
-
-
-def longs(*values: int) -> Hashes:
-    return hash_longs(np.array(values, np.int64))
-
-
 @pytest.mark.parametrize("name", TABLE.column_names)
-def test_no_row_group_denies_a_value_that_it_holds_and_most_deny_others(written: str, name: str) -> None:
+def test_probe_never_denies_a_stored_value(written: str, name: str) -> None:
     read = orc.read_table(written, columns=[name])[name]
     groups = TABLE.num_rows // STRIDE
     asked = held = 0
@@ -121,13 +91,13 @@ def test_inspect_has_one_row_for_each_filter(written: str) -> None:
         assert row["unusable"] is None
 
 
-def test_the_last_row_group_of_a_stripe_is_as_long_as_it_is(tmp_path: Path) -> None:
+def test_the_last_row_group_of_a_stripe_may_be_shorter(tmp_path: Path) -> None:
     path = write(tmp_path / "x", pa.table({"a": list(range(550))}))
     assert bp.inspect(path)["rows"].to_pylist() == [100, 100, 100, 100, 100, 50]
     assert [maybe(path, value, "a") for value in (1, 299, 300, 549)] == [[0], [2], [3], [5]]
 
 
-def test_columns_within_structs_are_asked_and_those_within_lists_are_only_shown(tmp_path: Path) -> None:
+def test_struct_fields_are_probed_and_list_elements_are_not(tmp_path: Path) -> None:
     inner = [{"x": i, "a.b": None if i % 2 else i, "l": [i, -i]} for i in range(200)]
     path = write(tmp_path / "x", pa.table({"st": inner, "m": pa.array([[(1, 2)]] * 200, pa.map_("int32", "int64"))}))
     shown = set(bp.inspect(path)["column"].to_pylist())
@@ -144,25 +114,25 @@ def test_columns_within_structs_are_asked_and_those_within_lists_are_only_shown(
         bp.inspect(path, columns=["st.xx"])
 
 
-def test_a_name_with_dots_is_the_column_of_that_name_in_all_files(tmp_path: Path) -> None:
+def test_a_dotted_name_means_one_column_in_all_files(tmp_path: Path) -> None:
     write(tmp_path / "0", pa.table({"a": [{"b": 1}]}))
     assert [a.verdict for a in bp.probe(tmp_path, column="a.b", value=5)] == [ABSENT]
     write(tmp_path / "1", pa.table({"a.b": [2]}))
     assert [a.verdict for a in bp.probe(tmp_path, column="a.b", value=5)] == [MAYBE, ABSENT]
 
 
-def test_a_column_that_is_there_twice_or_not_at_all_might_hold_anything(tmp_path: Path) -> None:
+def test_an_ambiguous_or_absent_column_might_match(tmp_path: Path) -> None:
     def footer(message: Any) -> None:
         message.types[0].field_names[:] = [b"a", b"a"]
 
     kinds = [Kind.LONG, Kind.LONG]
     for name, change in (("0", footer), ("1", lambda _: None)):
-        forge(tmp_path / name, {(BLOOM_FILTER_UTF8, 1): index(longs(1))}, kinds=kinds, footer=change)
+        forge(tmp_path / name, {(BLOOM_FILTER_UTF8, 1): filter_stream(longs(1))}, kinds=kinds, footer=change)
     assert [answer.verdict for answer in bp.probe(tmp_path, column="a", value=5)] == [MAYBE, MAYBE]
     assert [answer.verdict for answer in bp.probe(tmp_path, column="c0", value=5)] == [MAYBE, ABSENT]
 
 
-def test_what_has_no_filter_or_no_row_group_might_match(tmp_path: Path) -> None:
+def test_stripes_without_filters_or_row_groups_might_match(tmp_path: Path) -> None:
     path = write(tmp_path / "0", pa.table({"a": list(range(400))}), bloom_filter_columns=[])
     assert maybe(path, 10**9, "a") == maybe(path, 2**70, "a") == [0, 1, 2, 3]
     assert bp.inspect(path).num_rows == 0
@@ -171,25 +141,25 @@ def test_what_has_no_filter_or_no_row_group_might_match(tmp_path: Path) -> None:
     assert bp.probe(write(tmp_path / "3", pa.table({"a": pa.array([], pa.int64())})), column="a", value=5) == []
 
 
-def test_row_groups_of_nulls_hold_nothing(tmp_path: Path) -> None:
+def test_a_row_group_of_nulls_matches_no_value(tmp_path: Path) -> None:
     path = write(tmp_path / "x", pa.table({"a": pa.array([None] * 100 + [1] * 100, pa.int64())}))
     assert maybe(path, 1, "a") == [1]
 
 
-def test_questions_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
+def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
     table = pa.table({"x": [1.0], "i": [1], "s": ["a"], "t": [dt.datetime(2024, 1, 1)], "b": [True], "d": [Decimal(1)]})
     path = write(tmp_path / "f", table.append_column("day", pa.array([1], pa.date32())))
-    for column, value, told in [
+    for column, value, message in [
         ("x", None, "NULL"), ("x", np.datetime64("NaT"), "NULL"), ("x", "text", "x"), ("i", "1", "i"), ("s", 1, "s"),
         ("s", b"a", "s"), ("b", 1, "b"), ("xx", 1, "xx"), ("day", 5, "day"), ("t", "soon", "expected a timestamp"),
     ]:  # fmt: skip
-        with pytest.raises(bp.PlanError, match=told):
+        with pytest.raises(bp.PlanError, match=message):
             bp.probe(path, column=column, value=value)
     for column, value in [
         ("x", float("nan")), ("i", float("nan")), ("i", 2.0**60), ("i", Decimal("1.00000000000000000000000001")),
         ("d", float("nan")), ("b", True), ("day", dt.date(1582, 10, 20)), ("t", dt.datetime(1899, 1, 1)),
     ]:  # fmt: skip
-        with pytest.raises(bp.UnsupportedError, match=rf"f: column {column} \(.*cannot be told"):
+        with pytest.raises(bp.UnsupportedError, match=rf"f: column {column} \(.*not known which bytes a filter has"):
             bp.probe(path, column=column, value=value)
 
 
@@ -208,29 +178,31 @@ def test_both_zeros_are_found(tmp_path: Path, zero: Any) -> None:
     assert maybe(path, zero, "x") == [0, 1]
 
 
-def test_floats_of_java_are_asked_as_doubles_of_what_is_stored(tmp_path: Path) -> None:
+def test_java_floats_are_hashed_as_doubles(tmp_path: Path) -> None:
     stored = float(np.float32(0.1))
-    path = java(tmp_path / "f", Kind.FLOAT, hash_doubles(np.array([stored, -0.0])))
+    path = with_filters(tmp_path / "f", Kind.FLOAT, hash_doubles(np.array([stored, -0.0])))
     assert maybe(path, stored) == maybe(path, 0) == [0]
     assert maybe(path, 0.1) == maybe(path, 1e300) == []
 
 
 @pytest.mark.parametrize("value", ["ab", "ab ", "ab   ", "ab       "])
-def test_char_is_padded_whatever_spaces_the_value_ends_with(tmp_path: Path, value: str) -> None:
-    path = java(tmp_path / "f", Kind.CHAR, hash_bytes([b"ab   "]), hash_bytes([b"abcde", b"     "]), maximum_length=5)
+def test_char_is_padded_whatever_the_literal_ends_with(tmp_path: Path, value: str) -> None:
+    path = with_filters(
+        tmp_path / "f", Kind.CHAR, hash_bytes([b"ab   "]), hash_bytes([b"abcde", b"     "]), maximum_length=5
+    )
     assert maybe(path, value) == [0]
     assert maybe(path, "") == maybe(path, "abcde") == [1]
 
 
-def test_integers_of_java_are_found_whatever_the_width_of_their_type(tmp_path: Path) -> None:
+def test_java_integers_of_all_widths_are_found(tmp_path: Path) -> None:
     for kind in (Kind.BYTE, Kind.SHORT, Kind.INT):
-        path = java(tmp_path / "f", kind, longs(5, 70_000), longs(-1))
+        path = with_filters(tmp_path / "f", kind, longs(5, 70_000), longs(-1))
         assert (maybe(path, 5), maybe(path, 70_000), maybe(path, -1)) == ([0], [0], [1])
 
 
-def test_timestamps_are_readings_of_the_writers_clock_and_moments_by_it(tmp_path: Path) -> None:
+def test_timestamps_match_as_local_time_and_as_instants(tmp_path: Path) -> None:
     millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
-    path = java(tmp_path / "f", Kind.TIMESTAMP, longs(millis), zone="Asia/Tokyo", spark="timestamp")
+    path = with_filters(tmp_path / "f", Kind.TIMESTAMP, longs(millis), zone="Asia/Tokyo", spark="timestamp")
     assert maybe(path, dt.datetime(2024, 5, 17, 12)) == [0]
     assert maybe(path, "2024-05-17 03:00:00") == [0]  # in UTC, when it was 12 in Tokyo
     assert maybe(path, "2024-05-17 05:00:00", timezone="Europe/Berlin") == [0]
@@ -238,20 +210,22 @@ def test_timestamps_are_readings_of_the_writers_clock_and_moments_by_it(tmp_path
     assert maybe(path, "2024-05-17 03:00:00Z") == maybe(path, "2024-05-17 12:00:00Z") == [0]
     assert maybe(path, "2024-05-17 10:00:00Z", timezone="Europe/Berlin") == [0]
     assert maybe(path, "2024-05-17 06:00:00") == maybe(path, "2024-05-17 12:00:01") == []
-    assert maybe(java(tmp_path / "f", Kind.TIMESTAMP, longs(-1_000), zone="Etc/UTC"), "1969-12-31 23:59:59") == [0]
+    assert maybe(
+        with_filters(tmp_path / "f", Kind.TIMESTAMP, longs(-1_000), zone="Etc/UTC"), "1969-12-31 23:59:59"
+    ) == [0]
     nowhere = [
-        java(tmp_path / "g", Kind.TIMESTAMP, longs(0), zone="Mars"),
-        forge(tmp_path / "h", {(BLOOM_FILTER_UTF8, 1): index(longs(0))}, kinds=[Kind.TIMESTAMP]),
+        with_filters(tmp_path / "g", Kind.TIMESTAMP, longs(0), zone="Mars"),
+        forge(tmp_path / "h", {(BLOOM_FILTER_UTF8, 1): filter_stream(longs(0))}, kinds=[Kind.TIMESTAMP]),
     ]
     for path in nowhere:
-        with pytest.raises(bp.UnsupportedError, match="cannot be told"):
+        with pytest.raises(bp.UnsupportedError, match="not known which bytes a filter has"):
             bp.probe(path, column="c0", value="2024-05-17")
 
 
-def test_stripes_of_one_file_may_have_clocks_of_their_own(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_stripe_has_its_own_writer_time_zone(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_zones(*arguments: Any) -> list[Any]:
-        found: list[Any] = read_stripe_footers(*arguments)
-        return [replace(each, writer_timezone=f"Etc/GMT-{9 + i}") for i, each in enumerate(found)]
+        stripes: list[Any] = read_stripe_footers(*arguments)
+        return [replace(stripe, writer_timezone=f"Etc/GMT-{9 + i}") for i, stripe in enumerate(stripes)]
 
     monkeypatch.setattr("bloomparquet.orc.stripe_indexes.read_stripe_footers", in_zones)
     for stripe in range(5):
@@ -262,7 +236,7 @@ def test_stripes_of_one_file_may_have_clocks_of_their_own(written: str, monkeypa
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "America/Mexico_City"])
 @pytest.mark.parametrize("day", ["2024-03-31", "2024-04-07", "2024-07-01", "2024-10-27"])
-def test_timestamps_of_zones_whose_rules_change_are_found_an_hour_off(zone: str, day: str) -> None:
+def test_timestamps_near_a_zone_change_are_found_an_hour_off(zone: str, day: str) -> None:
     def hashes(clock: dt.datetime) -> Any:
         return encode_value(OrcType(Kind.TIMESTAMP), clock, timezone="UTC", writer_timezone=zone, column="t")
 
@@ -276,52 +250,54 @@ def test_timestamps_of_zones_whose_rules_change_are_found_an_hour_off(zone: str,
     assert hashes(dt.datetime(9999, 12, 31)) is None
 
 
-def test_moments_are_found_whatever_zone_the_value_is_of(tmp_path: Path) -> None:
+def test_instants_are_found_in_any_zone(tmp_path: Path) -> None:
     millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
-    path = java(tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(millis), zone="Asia/Tokyo")
+    path = with_filters(tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(millis), zone="Asia/Tokyo")
     assert maybe(path, "2024-05-17 12:00:00Z") == maybe(path, "2024-05-17 21:00:00+09:00") == [0]
     assert maybe(path, "2024-05-17 14:00:00", timezone="Europe/Berlin") == [0]
     assert maybe(path, "2024-05-17 14:00:00") == []
 
 
-def test_moments_before_1970_are_found_whichever_way_their_last_digits_were_cut(tmp_path: Path) -> None:
-    path = java(tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(-2_000_000_001), longs(-2_000_000_000), longs(-2_000_001))
+def test_instants_before_1970_are_found_with_either_rounding(tmp_path: Path) -> None:
+    path = with_filters(
+        tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(-2_000_000_001), longs(-2_000_000_000), longs(-2_000_001)
+    )
     assert maybe(path, "1969-12-08 20:26:40") == [0, 1]
 
 
-def test_each_file_is_asked_by_its_own_type_and_clock(tmp_path: Path) -> None:
+def test_each_file_is_probed_by_its_type_and_time_zone(tmp_path: Path) -> None:
     (tmp_path / "types").mkdir()
     for i, (kind, hashes) in enumerate(
         [(Kind.LONG, longs(5)), (Kind.DECIMAL, hash_bytes([b"5"])), (Kind.INT, longs(5))]
     ):
-        java(tmp_path / "types" / str(i), kind, hashes, precision=10, scale=0)
+        with_filters(tmp_path / "types" / str(i), kind, hashes, precision=10, scale=0)
     assert [answer.verdict for answer in bp.probe(tmp_path / "types", column="c0", value=5)] == [MAYBE] * 3
     (tmp_path / "zones").mkdir()
     noon = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
     for i, hours in enumerate([0, 9, -5]):
         zone = f"Etc/GMT{-hours:+}"
-        java(tmp_path / "zones" / str(i), Kind.TIMESTAMP, longs(noon + hours * 3_600_000), zone=zone)
+        with_filters(tmp_path / "zones" / str(i), Kind.TIMESTAMP, longs(noon + hours * 3_600_000), zone=zone)
     answers = bp.probe(tmp_path / "zones", column="c0", value="2024-05-17 14:00:00", timezone="Europe/Berlin")
     assert [answer.verdict for answer in answers] == [MAYBE] * 3
 
 
-def test_sparks_types_over_others_are_asked_as_what_they_are(tmp_path: Path) -> None:
+def test_catalyst_types_decide_how_a_value_is_hashed(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 5, 17, 12, 0, 0, 7)
     micros = (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
-    path = java(tmp_path / "f", Kind.LONG, longs(micros), spark="timestamp_ntz")
+    path = with_filters(tmp_path / "f", Kind.LONG, longs(micros), spark="timestamp_ntz")
     assert maybe(path, moment) == maybe(path, moment, timezone="Asia/Tokyo") == [0]
     assert maybe(path, moment + dt.timedelta(microseconds=1)) == maybe(path, "2024-05-17 12:00:00.000007001") == []
     with pytest.raises(bp.PlanError, match="timestamp"):
         bp.probe(path, column="c0", value=micros)
-    assert maybe(java(tmp_path / "g", Kind.STRING, hash_bytes([b"a"]), spark="string"), "b") == []
+    assert maybe(with_filters(tmp_path / "g", Kind.STRING, hash_bytes([b"a"]), spark="string"), "b") == []
     for kind, spark, value in [
         (Kind.STRING, "string collate UTF8_LCASE", "A"), (Kind.STRING, "char(5)", "a"), (Kind.LONG, "interval day", 1),
     ]:  # fmt: skip
-        with pytest.raises(bp.UnsupportedError, match="cannot be told"):
-            bp.probe(java(tmp_path / "h", kind, longs(1), spark=spark), column="c0", value=value)
+        with pytest.raises(bp.UnsupportedError, match="not known which bytes a filter has"):
+            bp.probe(with_filters(tmp_path / "h", kind, longs(1), spark=spark), column="c0", value=value)
 
 
-def test_filters_that_prove_nothing_are_an_error_to_ask_and_are_shown_as_such(orc_examples_dir: Path) -> None:
+def test_unusable_filters_are_listed_and_cannot_be_probed(orc_examples_dir: Path) -> None:
     path = orc_examples_dir / "bad_bloom_filter_1.6.0.orc"
     table = orc.read_table(path)
     assert 18_000_000_000 in table["id"].to_pylist()
@@ -356,7 +332,7 @@ def test_a_file_that_claims_too_many_row_groups_is_an_error(tmp_path: Path) -> N
             look(forge(tmp_path / "f", {}, rows=10**12, stride=1))
 
 
-def test_types_that_the_cpp_writer_garbles_are_shown_and_not_asked(tmp_path: Path) -> None:
+def test_types_the_cpp_writer_garbles_cannot_be_probed(tmp_path: Path) -> None:
     tiny = pa.array([5] + [100] * 99, pa.int8())
     path = write(tmp_path / "f", pa.table({"tiny": tiny, "real": tiny.cast(pa.float32())}))
     assert all("not the values" in row["unusable"] for row in bp.inspect(path).to_pylist())
@@ -368,7 +344,7 @@ def test_types_that_the_cpp_writer_garbles_are_shown_and_not_asked(tmp_path: Pat
 
 
 @pytest.mark.parametrize("parquet", ["a.orc", "z.orc"])
-def test_files_of_two_formats_are_an_error_that_names_one_of_each(tmp_path: Path, parquet: str) -> None:
+def test_files_of_two_formats_are_an_error_naming_both(tmp_path: Path, parquet: str) -> None:
     inner = write(tmp_path / "m.parquet", pa.table({"a": [1]}))
     outer = write_parquet(tmp_path / parquet, {"a": [1]}, ["a"])
     for look in (bp.inspect, lambda path: bp.probe(path, column="a", value=1)):
@@ -378,9 +354,7 @@ def test_files_of_two_formats_are_an_error_that_names_one_of_each(tmp_path: Path
         assert outer in str(raised.value)
 
 
-def test_the_format_is_told_by_the_bytes_and_costs_parquet_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_format_is_found_from_bytes_at_no_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_parquet(tmp_path / "x.orc", {"a": list(range(90_000))}, ["a"])
     reads = watch_reads(monkeypatch)
     assert bp.inspect(path)["file"].to_pylist() == [path]
@@ -393,7 +367,7 @@ def test_the_format_is_told_by_the_bytes_and_costs_parquet_nothing(
     assert maybe(write(tmp_path / "f.parquet", pa.table({"a": [1]})), 1, "a") == [0]
 
 
-def test_what_is_of_neither_format_is_told_as_before(tmp_path: Path) -> None:
+def test_a_file_of_neither_format_is_an_error(tmp_path: Path) -> None:
     for data in (b"x" * 100, b"ORC", b""):
         (tmp_path / "f").write_bytes(data)
         with pytest.raises(bp.FormatError, match=r"Parquet|empty"):
@@ -403,7 +377,7 @@ def test_what_is_of_neither_format_is_told_as_before(tmp_path: Path) -> None:
         bp.inspect(str(tmp_path / "f"))
 
 
-def test_keys_that_allow_no_plain_files_refuse_those_of_orc(tmp_path: Path) -> None:
+def test_keys_that_forbid_plain_files_forbid_orc(tmp_path: Path) -> None:
     path = write(tmp_path / "f", pa.table({"a": [1]}))
     keys = bp.Keys(footer=bytes(16))
     if keys.allow_plaintext_files:
@@ -412,7 +386,7 @@ def test_keys_that_allow_no_plain_files_refuse_those_of_orc(tmp_path: Path) -> N
         bp.inspect(path, keys=keys)
 
 
-def test_the_command_line_takes_values_as_text(run: Run, written: str) -> None:
+def test_the_probe_command_takes_values_as_text(run: Run, written: str) -> None:
     for name in ("i64", "f64", "text", "day", "short", "micros", "instant"):
         value = next(value for value in TABLE[name].to_pylist()[710:] if value is not None)
         result = run("probe", written, "--column", name, "--value", str(value))
@@ -424,7 +398,7 @@ def test_the_command_line_takes_values_as_text(run: Run, written: str) -> None:
     assert run("probe", written, "--column", "blob", "--value", "0x" + blob.hex()).code == 0
 
 
-def test_the_command_line_lists_filters(run: Run, written: str, tmp_path: Path) -> None:
+def test_the_inspect_command_lists_filters(run: Run, written: str, tmp_path: Path) -> None:
     lines = run("inspect", written, "--json").lines()
     assert len(lines) == 15 * 15
     assert {line["stripe"] for line in lines} == set(range(5))

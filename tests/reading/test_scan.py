@@ -1,73 +1,41 @@
-"""The rows: exactly those that match, against pyarrow's own data sets and against an unpruned read."""
+"""`read_table` and `scan_batches` of both file formats return exactly the matching rows, as pyarrow does."""
 
 from __future__ import annotations
 
 import datetime as dt
-import decimal
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import fsspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support.files import hive, write, write_groups
+from tests.support.events import ROWS, an_id, by_pyarrow, write, write_events
 
 field = pc.field
 UTC = dt.timezone.utc
+FORMATS = ("parquet", "orc")
 
 
-@pytest.fixture(scope="module")
-def events(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """12 files in 4 partitions, 5 row groups each."""
-    rng = np.random.default_rng(11)
-    root = tmp_path_factory.mktemp("events")
-    for day in range(1, 5):
-        for part in range(3):
-            n = 500
-            ids = rng.integers(0, 100_000, n)
-            table = pa.table(
-                {
-                    "id": ids,
-                    "name": pa.array([f"user-{i % 977}" if i % 13 else None for i in ids.tolist()]),
-                    "amount": pa.array([decimal.Decimal(int(i)) / 100 for i in ids], pa.decimal128(12, 2)),
-                    "at": pa.array(
-                        [dt.datetime(2026, 1, day) + dt.timedelta(seconds=int(i)) for i in ids],
-                        pa.timestamp("us", "UTC"),
-                    ),
-                    "score": pa.array(np.where(ids % 7 == 0, np.nan, ids / 8)),
-                    "tags": pa.array([[int(i), 1] for i in ids]),
-                    "place": pa.array([{"city": f"c{i % 50}", "zip": int(i)} for i in ids.tolist()]),
-                }
-            )
-            write(
-                root / f"day=2026-01-0{day}" / f"{part}.parquet",
-                table,
-                ["id", "name", "amount", "place.zip"],
-                rows_per_group=100,
-            )
-    return str(root)
+@pytest.fixture(scope="module", params=FORMATS)
+def events(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_events(tmp_path_factory.mktemp("events"), request.param)
 
 
-def theirs(root: str, condition: Any, columns: list[str] | None = None) -> pa.Table:
-    partitioning = ds.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
-    return ds.dataset(root, partitioning=partitioning).to_table(filter=condition, columns=columns)
+@pytest.fixture(params=FORMATS)
+def suffix(request: pytest.FixtureRequest) -> str:
+    return f".{request.param}"
 
 
-def an_id(root: str) -> int:
-    return theirs(root, None, ["id"]).column("id")[777].as_py()  # type: ignore[no-any-return]
-
-
-def test_rows_are_those_of_pyarrows_filter(events: str) -> None:
+def test_rows_equal_pyarrows(events: str) -> None:
     one = an_id(events)
-    name, cents = f"user-{one % 977}", decimal.Decimal(one) / 100
-    day = dt.date(2026, 1, 2)
+    name, cents, day = f"user-{one % 977}", Decimal(one) / 100, dt.date(2026, 1, 2)
+    moment = dt.datetime(2026, 1, 4, 20)
+    unit = by_pyarrow(events, field("id") < 0).schema.field("at").type.unit
+    instant = pa.scalar(moment.replace(tzinfo=UTC), pa.timestamp(unit, "UTC"))
     cases: list[tuple[str, Any]] = [
         (f"id = {one}", field("id") == one),
         (f"id IN ({one}, -1, {one + 1})", field("id").isin([one, -1, one + 1])),
@@ -79,241 +47,137 @@ def test_rows_are_those_of_pyarrows_filter(events: str) -> None:
         ("name <> 'user-1' AND id > 98000", (field("name") != "user-1") & (field("id") > 98000)),
         (f"place.zip = {one}", field("place", "zip") == one),
         ("name LIKE 'user-97%'", pc.starts_with(field("name"), "user-97")),
-        (
-            "at >= TIMESTAMP '2026-01-04 20:00:00'",
-            field("at") >= pa.scalar(dt.datetime(2026, 1, 4, 20, tzinfo=UTC), pa.timestamp("us", "UTC")),
-        ),
+        (f"at >= TIMESTAMP '{moment}'", field("at") >= instant),
+        (f"clock >= TIMESTAMP '{moment}'", field("clock") >= pa.scalar(moment, pa.timestamp(unit))),
         ("id = -5", field("id") == -5),
     ]
     for where, condition in cases:
-        expected = theirs(events, condition)
-        found = bp.read_table(events, where)
-        assert (
-            found.select(expected.schema.names)
-            .cast(expected.schema)
-            .drop_columns("score")
-            .equals(expected.drop_columns("score"))
-        ), where
-        assert repr(found.column("score").to_pylist()) == repr(expected.column("score").to_pylist()), where
-        assert (
-            bp.read_table(events, where, columns=["day", "id"]).to_pydict()
-            == theirs(events, condition, ["day", "id"]).to_pydict()
-        ), where
-
-
-def test_lists_of_tuples_mean_what_they_mean_to_pyarrow(events: str) -> None:
-    one = an_id(events)
-    for where in (
-        [("id", "=", one)],
-        [[("id", "=", one)], [("id", "in", [1, 2, 3]), ("name", "!=", "x")]],
-        [("id", ">", 99_900), ("day", "=", "2026-01-03")],
-    ):
-        expected = pq.read_table(
-            events,
-            filters=pq.filters_to_expression(where)
-            if "day" not in str(where)
-            else [("id", ">", 99_900), ("day", "=", "2026-01-03")],
-        )
-        assert bp.read_table(events, where).num_rows == expected.num_rows
-
-
-def test_a_lookup_reads_only_the_row_groups_that_were_kept(events: str) -> None:
-    plan = bp.plan(events, f"id = {an_id(events)}")
-    assert plan.total == 60
-    assert 1 <= plan.kept <= 4
-    assert plan.skipped["bloom"] >= 50
+        expected = by_pyarrow(events, condition).sort_by([("day", "ascending")]).combine_chunks()
+        result = bp.read_table(events, where)
+        assert result.schema.equals(expected.schema), where
+        assert result.drop_columns("score").equals(expected.drop_columns("score")), where
+        assert repr(result.column("score").to_pylist()) == repr(expected.column("score").to_pylist()), where
+        some = bp.read_table(events, where, columns=["day", "id"])
+        assert some.to_pydict() == {name: expected[name].to_pylist() for name in ("day", "id")}, where
 
 
 @pytest.mark.parametrize(
-    "where", [None, "id < 50000", "id = -1", "day = DATE '2026-01-01'", "day = DATE '1999-01-01'", "FALSE"]
+    ("where", "condition"),
+    [
+        (None, None),
+        ("id < 50000", field("id") < 50_000),
+        ("id = -1", field("id") == -1),
+        ("day = DATE '2026-01-01'", field("day") == dt.date(2026, 1, 1)),
+        ("day = DATE '1999-01-01'", field("id") < 0),
+        ("FALSE", field("id") < 0),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("columns", [None, ["id"], ["day"], ["amount", "day", "id"], ["place", "tags"], []], ids=str)
-def test_the_schema_does_not_depend_on_what_matches(where: str | None, columns: list[str] | None, events: str) -> None:
-    everything = bp.read_table(events)
-    found = bp.read_table(events, where, columns=columns)
-    assert found.schema.equals(
-        everything.schema if columns is None else pa.schema([everything.schema.field(name) for name in columns])
-    )
-    assert found.num_rows == bp.read_table(events, where, columns=["id"]).num_rows
+def test_the_schema_does_not_depend_on_what_matches(
+    where: str | None, condition: Any, columns: list[str] | None, events: str
+) -> None:
+    everything = bp.read_table(events, "FALSE").schema
+    result = bp.read_table(events, where, columns=columns)
+    expected = everything if columns is None else pa.schema([everything.field(name) for name in columns])
+    assert result.schema.equals(expected)
     batches = list(bp.scan_batches(events, where, columns=columns))
-    assert sum(batch.num_rows for batch in batches) == found.num_rows
-    assert all(batch.schema.equals(found.schema) for batch in batches)
-
-
-def test_no_columns_keep_their_rows(events: str) -> None:
-    assert bp.read_table(events, columns=[]).num_rows == 6000
-    assert bp.read_table(events, "id < 50000", columns=[]).num_rows == bp.read_table(events, "id < 50000").num_rows > 0
-    assert bp.read_table(events, "day = DATE '2026-01-01'", columns=[]).num_rows == 1500
-
-
-def test_an_unknown_column_is_an_error_with_the_nearest_name(events: str) -> None:
-    with pytest.raises(bp.PlanError, match="did you mean 'amount'"):
-        bp.read_table(events, columns=["amout"])
-
-
-def test_batches_are_bounded(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"x": np.arange(300_000)}, rows_per_group=150_000)
-    assert max(batch.num_rows for batch in bp.scan_batches(path)) <= 64 * 1024
-    assert bp.read_table(path).num_rows == 300_000
-
-
-def test_rows_come_in_the_order_of_files(tmp_path: Path) -> None:
-    for i in (2, 0, 1):
-        write_groups(tmp_path / f"{i}.parquet", [{"x": [i * 10 + j]} for j in range(3)])
-    assert bp.read_table(tmp_path).column("x").to_pylist() == [0, 1, 2, 10, 11, 12, 20, 21, 22]
-    assert bp.read_table([tmp_path / "2.parquet", tmp_path / "0.parquet"], "x <> 1").column("x").to_pylist() == [
-        20,
-        21,
-        22,
-        0,
-        2,
-    ]
-
-
-# --- columns that need care
-
-
-def test_a_column_with_a_dot_is_read_and_filtered(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"a.b": [1, 2], "a": pa.array([{"b": 3}, {"b": 4}]), "a.b.c": ["x", "y"]})
-    assert bp.read_table(path, "`a.b` = 2").to_pydict() == {"a.b": [2], "a": [{"b": 4}], "a.b.c": ["y"]}
-    assert bp.read_table(path, columns=["a.b"]).to_pydict() == {"a.b": [1, 2]}
-    assert bp.read_table(path, bp.Eq(("a", "b"), 3), columns=["a.b"]).to_pydict() == {"a.b": [1]}
-    assert bp.read_table(path, bp.Eq("a.b", 1), columns=["a"]).to_pydict() == {"a": [{"b": 3}]}
-
-
-def test_names_in_another_case_are_read_when_asked(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"UserId": [1, 2]}, ["UserId"])
-    assert bp.read_table(path, "userid = 2", case_sensitive=False).to_pydict() == {"UserId": [2]}
-
-
-def test_files_that_write_a_name_in_another_case_have_the_column_when_asked(tmp_path: Path) -> None:
-    write(tmp_path / "1.parquet", {"id": [1]})
-    write(tmp_path / "2.parquet", {"ID": [1]})
-    everything = bp.read_table(tmp_path, case_sensitive=False)
-    assert everything.to_pydict() == {"id": [1, 1]}
-    assert bp.read_table(tmp_path, "id = 1", case_sensitive=False).num_rows == 2
-    assert bp.read_table(tmp_path, "id IS NULL", case_sensitive=False).num_rows == 0
-    assert bp.read_table(tmp_path).to_pydict() == {"id": [1, None]}
-    assert bp.read_table(tmp_path, "id IS NULL").num_rows == 1
-
-
-def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
-    moment = dt.datetime(2024, 5, 17, 10)
-    path = write(
-        tmp_path / "x.parquet",
-        {"x": pa.array([moment], pa.timestamp("us"))},
-        ["x"],
-        use_deprecated_int96_timestamps=True,
-    )
-    found = bp.read_table(path, bp.Eq("x", moment.replace(tzinfo=UTC)))
-    assert found.schema.field("x").type == pa.timestamp("us", "UTC")
-    assert found.column("x").to_pylist() == [moment.replace(tzinfo=UTC)]
-    assert bp.read_table(path, "x > TIMESTAMP '2024-05-17 12:00:00'", timezone="Europe/Berlin").num_rows == 0
-    assert bp.read_table(path, "x = TIMESTAMP '2024-05-17 12:00:00'", timezone="Europe/Berlin").num_rows == 1
-    spark = str(parquet_testing_dir / "int96_from_spark.parquet")
-    everything = bp.read_table(spark)
-    assert everything.num_rows == pq.read_metadata(spark).num_rows
-    assert everything.schema.field(0).type == pa.timestamp("us", "UTC")
-
-
-@pytest.mark.parametrize(
-    ("array", "value"),
-    [
-        (pa.array(["a", "b", None]).dictionary_encode(), "b"),
-        (pa.array([b"\x01" * 16, b"\x02" * 16, None], pa.uuid()), b"\x02" * 16),
-        (pa.array(["a", "b"], pa.string_view()), "b"),
-        (pa.array([1, 2], pa.duration("us")), 2),
-        (pa.array([dt.date(2024, 1, 1), dt.date(2024, 1, 2)], pa.date64()), dt.date(2024, 1, 2)),
-        (pa.array([dt.time(1), dt.time(2)], pa.time32("s")), dt.time(2)),
-        (pa.array([dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)], pa.timestamp("s")), dt.datetime(2024, 1, 2)),
-        (pa.array([decimal.Decimal("1.1"), decimal.Decimal("2.2")], pa.decimal256(60, 5)), decimal.Decimal("2.2")),
-        (pa.array([decimal.Decimal("1.1"), decimal.Decimal("2.2")], pa.decimal32(5, 1)), decimal.Decimal("2.2")),
-        (pa.array([b"abc", b"abd"], pa.binary(3)), b"abd"),
-        (pa.array(['{"a": 1}', '{"a":1}'], pa.json_()), '{"a":1}'),
-        (pa.array([True, False, None]), True),
-        (pa.array([1.5, 2.5], pa.float16()), 2.5),
-    ],
-    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
-)
-def test_arrows_own_types_are_filtered(array: pa.Array, value: Any, tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"x": array})
-    try:
-        found = bp.read_table(path, bp.Eq("x", value))
-    except bp.PlanError:
-        assert pa.types.is_duration(array.type), "a duration has no literal"
-        return
-    assert found.num_rows == 1
-    assert bp.read_table(path, bp.IsNull("x")).num_rows == array.null_count
-    assert bp.read_table(path, bp.NotEq("x", value)).num_rows == len(array) - array.null_count - 1
+    assert sum(batch.num_rows for batch in batches) == result.num_rows
+    assert all(batch.schema.equals(result.schema) for batch in batches)
+    assert result.num_rows == (4 * ROWS if where is None else by_pyarrow(events, condition, ["id"]).num_rows)
 
 
 def test_partition_columns_are_typed_and_last(events: str) -> None:
-    found = bp.read_table(events, "id < 1000")
-    assert found.schema.names[-1] == "day"
-    assert found.schema.field("day").type == pa.date32()
+    schema = bp.read_table(events, "id < 1000").schema
+    assert schema.names[-1] == "day"
+    assert schema.field("day").type == pa.date32()
 
 
-def test_a_partition_column_alone_reads_no_data_wrongly(tmp_path: Path) -> None:
-    root = hive(tmp_path, {"p=1": {"x": [1, 2]}, "p=2": {"x": [3]}, "p=__HIVE_DEFAULT_PARTITION__": {"x": [4]}})
-    assert sorted(bp.read_table(root, columns=["p"]).column("p").to_pylist(), key=str) == [1, 1, 2, None]
-    assert bp.read_table(root, "p IS NULL", columns=["x"]).to_pydict() == {"x": [4]}
+def test_a_partition_column_alone_has_all_rows(tmp_path: Path, suffix: str) -> None:
+    for value, rows in (("1", [1, 2]), ("2", [3]), ("__HIVE_DEFAULT_PARTITION__", [4])):
+        write(tmp_path / f"p={value}" / f"x{suffix}", {"x": rows})
+    assert sorted(bp.read_table(tmp_path, columns=["p"])["p"].to_pylist(), key=str) == [1, 1, 2, None]
+    assert bp.read_table(tmp_path, "p IS NULL", columns=["x"]).to_pydict() == {"x": [4]}
 
 
-def test_rows_come_from_memory_as_from_disk(tmp_path: Path) -> None:
+def test_names_with_dots_or_another_case_are_read(tmp_path: Path, suffix: str) -> None:
+    data = {"a.b": [1, 2], "a": pa.array([{"b": 3}, {"b": 4}]), "a.b.c": ["p", "q"], "UserId": ["x", "y"]}
+    path = write(tmp_path / f"x{suffix}", data, ["UserId"])
+    row = {"a.b": [2], "a": [{"b": 4}], "a.b.c": ["q"], "UserId": ["y"]}
+    assert bp.read_table(path, "`a.b` = 2").to_pydict() == row
+    assert bp.read_table(path, columns=["a.b"]).to_pydict() == {"a.b": [1, 2]}
+    assert bp.read_table(path, bp.Eq(("a", "b"), 3), columns=["a.b"]).to_pydict() == {"a.b": [1]}
+    assert bp.read_table(path, bp.Eq("a.b", 1), columns=["a"]).to_pydict() == {"a": [{"b": 3}]}
+    assert bp.read_table(path, "userid = 'y'", case_sensitive=False).to_pydict() == row
+    with pytest.raises(bp.PlanError, match="did you mean 'UserId'"):
+        bp.read_table(path, columns=["userid"])
+
+
+def test_ambiguous_names_are_errors(tmp_path: Path, suffix: str) -> None:
+    twice = write(tmp_path / f"x{suffix}", pa.table([[1], [2]], names=["x", "x"]))
+    with pytest.raises(bp.PlanError, match="is ambiguous: it matches x, x"):
+        bp.read_table(twice)
+    cases = write(tmp_path / f"y{suffix}", {"id": [1], "ID": [2]})
+    assert bp.read_table(cases, "ID = 2").to_pydict() == {"id": [1], "ID": [2]}
+    with pytest.raises(bp.PlanError, match="ambiguous"):
+        bp.read_table(cases, "Id = 2", case_sensitive=False)
+
+
+def test_differing_schemas_are_merged_without_loss(tmp_path: Path, suffix: str) -> None:
+    wide, narrow = pa.list_(pa.int64()), pa.list_(pa.int8())
+    write(tmp_path / f"1{suffix}", {"id": [1], "x": pa.array([1], pa.int64()), "l": pa.array([[1]], wide)})
+    write(tmp_path / f"2{suffix}", {"x": pa.array([2], pa.int32()), "new": ["n"], "l": pa.array([[2]], narrow)})
+    result = bp.read_table(tmp_path)
+    assert result.to_pydict() == {"id": [1, None], "x": [1, 2], "l": [[1], [2]]}
+    assert bp.read_table(tmp_path, "x = 2").to_pydict() == {"id": [None], "x": [2], "l": [[2]]}
+    assert bp.read_table(tmp_path, "id IS NULL")["x"].to_pylist() == [2]
+    assert bp.read_table(tmp_path, "new = 'n'").to_pydict() == {"id": [None], "x": [2], "l": [[2]]}
+    merged = bp.read_table(tmp_path, "x > 0", merge_schema=True)
+    assert merged.to_pydict() == {"id": [1, None], "x": [1, 2], "l": [[1], [2]], "new": [None, "n"]}
+    write(tmp_path / f"3{suffix}", {"x": ["text"]})
+    with pytest.raises(bp.PlanError, match=r"3\..*: column x has type string, which cannot be converted to int64"):
+        bp.read_table(tmp_path)
+
+
+def test_the_first_file_defines_the_columns_even_if_skipped(tmp_path: Path, suffix: str) -> None:
+    write(tmp_path / "p=1" / f"x{suffix}", {"a": [1], "b": [1]})
+    write(tmp_path / "p=2" / f"x{suffix}", {"a": [2]})
+    assert bp.read_table(tmp_path, "p = 2").to_pydict() == {"a": [2], "b": [None], "p": [2]}
+    assert bp.read_table(tmp_path, "p = 3").schema.names == ["a", "b", "p"]
+    assert bp.read_table(tmp_path, columns=["p"]).to_pydict() == {"p": [1, 2]}
+    write(tmp_path / "p=0" / f"x{suffix}", {"a": [0], "p": ["own"]})
+    assert bp.read_table(tmp_path, "p = 0").to_pydict() == {"a": [0], "p": [0]}
+
+
+def test_files_without_rows_or_columns_are_read(tmp_path: Path, suffix: str) -> None:
+    write(tmp_path / f"1{suffix}", {"x": pa.array([], pa.int64())})
+    assert bp.read_table(tmp_path, "x = 1").to_pydict() == {"x": []}
+    write(tmp_path / f"2{suffix}", {"x": [1, 2]})
+    assert bp.read_table(tmp_path, "x = 1").to_pydict() == {"x": [1]}
+    assert bp.read_table(tmp_path, columns=[]).num_rows == 2
+    assert bp.read_table(write(tmp_path / f"none{suffix}", pa.table({}))).shape == (0, 0)
+
+
+def test_files_in_memory_are_read(tmp_path: Path, suffix: str) -> None:
     memory = fsspec.filesystem("memory")
-    data = Path(write(tmp_path / "x.parquet", {"x": list(range(100))}, ["x"], rows_per_group=10)).read_bytes()
+    options = {"rows_per_group": 1000} if suffix == ".parquet" else {"row_index_stride": 1000}
+    data = Path(write(tmp_path / f"x{suffix}", {"x": list(range(5000))}, ["x"], **options)).read_bytes()
     for i in range(3):
-        memory.pipe(f"/scan/p={i}/x.parquet", data)
-    assert bp.read_table("memory://scan", "x = 55 AND p > 0").to_pydict() == {"x": [55, 55], "p": [1, 2]}
-    assert bp.read_table("memory://scan/p=*/*.parquet", "x = 55").num_rows == 3
-    memory.rm("/scan", recursive=True)
+        memory.pipe(f"/scan/p={i}/x{suffix}", data)
+    try:
+        assert bp.read_table("memory://scan", "x = 4321 AND p > 0").to_pydict() == {"x": [4321, 4321], "p": [1, 2]}
+        assert bp.read_table(f"memory://scan/p=*/*{suffix}", "x = 55").num_rows == 3
+    finally:
+        memory.rm("/scan", recursive=True)
 
 
-def test_int96_inside_lists_and_structs_is_an_instant(tmp_path: Path) -> None:
-    moment = dt.datetime(2024, 1, 1)
-    table = pa.table(
-        {
-            "st": pa.array([{"t": moment}], pa.struct([("t", pa.timestamp("us"))])),
-            "l": pa.array([[moment]], pa.list_(pa.timestamp("us"))),
-        }
-    )
-    path = write(tmp_path / "x.parquet", table, use_deprecated_int96_timestamps=True)
-    aware = moment.replace(tzinfo=UTC)
-    assert bp.read_table(path, bp.Eq(("st", "t"), aware)).to_pydict() == {"st": [{"t": aware}], "l": [[aware]]}
-    assert bp.read_table(path, bp.Eq(("st", "t"), aware), columns=["l"]).num_rows == 1
-
-
-@pytest.mark.parametrize("merge", [True, False])
-def test_lists_are_widened(merge: bool, tmp_path: Path) -> None:
-    write(tmp_path / "1.parquet", {"l": pa.array([[1]], pa.list_(pa.int64()))})
-    write(tmp_path / "2.parquet", {"l": pa.array([[2]], pa.list_(pa.int32()))})
-    assert bp.read_table(tmp_path, merge_schema=merge).to_pydict() == {"l": [[1], [2]]}
-
-
-def test_dictionaries_inside_structs_are_read_over_several_row_groups(tmp_path: Path) -> None:
-    struct = pa.StructArray.from_arrays([pa.array(["a", "b", "a"]).dictionary_encode()], ["d"])
-    path = write(tmp_path / "x.parquet", {"s": struct, "id": [1, 2, 3]}, rows_per_group=1)
-    assert bp.read_table(path).num_rows == 3
-    assert bp.read_table(path, "s.d = 'a'", columns=["id"]).to_pydict() == {"id": [1, 3]}
-
-
-def test_a_partition_column_replaces_the_files_own_under_the_rule_of_case(tmp_path: Path) -> None:
-    for day in (1, 2):
-        (tmp_path / f"day={day}").mkdir()
-        pq.write_table(pa.table({"x": [day], "Day": [day + 4]}), tmp_path / f"day={day}" / "x.parquet")
-    found = bp.read_table(tmp_path, "Day = 1", case_sensitive=False)
-    assert found.to_pydict() == {"x": [1], "day": [1]}
-
-
-def test_a_uuid_is_found_by_its_text_in_files_without_an_arrow_schema(tmp_path: Path) -> None:
-    values = [UUID(int=i) for i in range(10)]
-    table = pa.table({"u": pa.array([value.bytes for value in values], pa.uuid())})
-    pq.write_table(table, tmp_path / "x.parquet", store_schema=False)
-    assert bp.read_table(tmp_path, f"u = '{values[3]}'").num_rows == 1
-
-
-def test_a_uuid_stays_one_when_schemas_are_merged(tmp_path: Path) -> None:
-    values = pa.array([UUID(int=i).bytes for i in range(4)], pa.uuid())
-    pq.write_table(pa.table({"u": values}), tmp_path / "1.parquet", store_schema=False)
-    pq.write_table(pa.table({"u": values, "x": [1, 2, 3, 4]}), tmp_path / "2.parquet")
-    assert bp.read_table(tmp_path, f"u = '{UUID(int=3)}'", merge_schema=True)["x"].to_pylist() == [None, 4]
+def test_skip_corrupt_skips_damaged_files(tmp_path: Path, suffix: str) -> None:
+    write(tmp_path / f"2{suffix}", {"x": [1]})
+    data = (tmp_path / f"2{suffix}").read_bytes()
+    (tmp_path / f"1{suffix}").write_bytes(data[: len(data) // 2])
+    with pytest.raises(bp.FormatError, match=r"1\."):
+        bp.read_table(tmp_path)
+    for merge in (False, True):
+        assert bp.read_table(tmp_path, skip_corrupt=True, merge_schema=merge).to_pydict() == {"x": [1]}
+    with pytest.raises(FileNotFoundError, match=r"3\."):
+        bp.read_table(tmp_path / f"3{suffix}")

@@ -1,4 +1,4 @@
-"""Whatever is altered in the pages of an encrypted file, or moved between them, is an error that says where."""
+"""Pages of an encrypted file that were altered or moved are an error that names the file and the place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def secret(tmp_path: Path) -> Secret:
 
 
 def twins(secret: Secret, name: str, seed: int = 1) -> Path:
-    """A file of two columns and row groups, of which all chunks have the same size."""
+    """A file with two columns and two row groups, whose column chunks are all equally long."""
     random = np.random.default_rng(seed)
     table = pa.table({"a": random.integers(0, 2**62, 40), "b": random.integers(0, 2**62, 40)})
     options: dict[str, Any] = {
@@ -51,27 +51,27 @@ def test_every_flipped_byte_of_every_chunk_is_an_error(secret: Secret) -> None:
     assert sum(batch.num_rows for batch in parquet.read_row_groups(storage, str(path), footer, [0, 1])) == 40
 
 
-def test_chunks_that_were_moved_do_not_open(secret: Secret) -> None:
+def test_a_moved_chunk_is_an_error(secret: Secret) -> None:
     path, keys = twins(secret, "twins"), bp.Keys(FOOTER_KEY)
     other = twins(secret, "other", seed=2)
     extents, theirs = chunk_extents(path, keys), chunk_extents(other, keys)
     whole, others = path.read_bytes(), other.read_bytes()
     assert len({end - start for start, end in (*extents.values(), *theirs.values())}) == 1
-    found: list[tuple[bytes, tuple[int, str] | None]]
-    found = [(whole[start:end], place) for place, (start, end) in extents.items()]
-    found += [(others[start:end], None) for start, end in theirs.values()]
-    for place, (start, end) in extents.items():
-        for data, source in found:
-            if source == place:
+    candidates: list[tuple[bytes, tuple[int, str] | None]]
+    candidates = [(whole[start:end], chunk) for chunk, (start, end) in extents.items()]
+    candidates += [(others[start:end], None) for start, end in theirs.values()]
+    for chunk, (start, end) in extents.items():
+        for data, source in candidates:
+            if source == chunk:
                 continue
             path.write_bytes(whole[:start] + data + whole[end:])
-            with pytest.raises(bp.EncryptionError, match=f"row group {place[0]}, column {place[1]}: .*moved here"):
-                bp.read_table(path, columns=[place[1]], keys=keys)
+            with pytest.raises(bp.EncryptionError, match=f"row group {chunk[0]}, column {chunk[1]}: .*moved here"):
+                bp.read_table(path, columns=[chunk[1]], keys=keys)
     path.write_bytes(whole)
     assert bp.read_table(path, keys=keys).num_rows == 40
 
 
-def test_pages_that_were_exchanged_do_not_open(secret: Secret) -> None:
+def test_exchanged_pages_are_an_error(secret: Secret) -> None:
     table = pa.table({"a": np.random.default_rng(1).integers(0, 2**62, 400)})
     options: dict[str, Any] = {
         "use_dictionary": False,
@@ -92,8 +92,8 @@ def test_pages_that_were_exchanged_do_not_open(secret: Secret) -> None:
         bp.read_table(secret.path, keys=keys)
 
 
-def test_a_dictionary_that_was_taken_away_is_noticed(secret: Secret) -> None:
-    """Of the column's own pages nothing is altered, and the first one is where the chunk begins."""
+def test_a_removed_dictionary_is_an_error(secret: Secret) -> None:
+    """The data page is not altered, but it is where the dictionary page was."""
     secret.write_uniform(pa.table({"a": ["x", "y"] * 50}), compression="none")
     keys = bp.Keys(FOOTER_KEY)
     ((start, end),) = chunk_extents(secret.path, keys).values()
@@ -106,8 +106,8 @@ def test_a_dictionary_that_was_taken_away_is_noticed(secret: Secret) -> None:
         bp.read_table(secret.path, keys=keys)
 
 
-def test_metadata_that_nobody_can_read_is_an_error_that_names_the_file(secret: Secret) -> None:
-    """In a footer in plain text, which only the footer key could verify."""
+def test_unreadable_metadata_is_an_error_naming_the_file(secret: Secret) -> None:
+    """The footer is in plain text, and only the footer key could verify it."""
     secret.write(TABLE, COLUMNS, plaintext_footer=True)
     path = str(secret.path)
     metadata = decode(read_footer(path))
@@ -119,7 +119,7 @@ def test_metadata_that_nobody_can_read_is_an_error_that_names_the_file(secret: S
 
 
 def split_pages(chunk: bytes) -> Iterator[bytes]:
-    """Each with its header."""
+    """The pages of a chunk, with their headers."""
     position = 0
     while position < len(chunk):
         start = position
@@ -128,7 +128,7 @@ def split_pages(chunk: bytes) -> Iterator[bytes]:
         yield chunk[start:position]
 
 
-def test_in_counter_mode_pages_that_were_altered_are_read_or_refused(secret: Secret) -> None:
+def test_altered_ctr_pages_are_read_or_an_error(secret: Secret) -> None:
     table = pa.table({"a": pa.array([f"text {i}" for i in range(50)])})
     secret.write_uniform(table, encryption_algorithm="AES_GCM_CTR_V1", compression="none", use_dictionary=False)
     keys = bp.Keys(FOOTER_KEY)
@@ -146,7 +146,7 @@ def test_in_counter_mode_pages_that_were_altered_are_read_or_refused(secret: Sec
     assert all("secret.parquet: row group 0" in message for message in errors)
 
 
-def test_no_filter_is_made_of_what_has_no_key_or_was_altered(secret: Secret) -> None:
+def test_no_filter_is_built_without_a_key_or_from_altered_data(secret: Secret) -> None:
     path = twins(secret, "twins")
     storage, footer = open_file(path, bp.Keys(FOOTER_KEY))
     (file,) = storage.list_files(str(path), recursive=False)

@@ -1,4 +1,4 @@
-"""Advice as the tests look at it."""
+"""Shortcuts to the rows of advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command has printed, and how it ended."""
+"""The output and the exit code of a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the tests of the core share: forged footers, grafted and emptied filters, reads counted from outside."""
+"""Files with changed footers and filters, kept row groups of plans, and recorded reads.
+
+The Thrift decoder is the tests' own, so that it does not share the faults of the product's.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ BLOOM_OFFSET, BLOOM_LENGTH = 14, 15  # fields of ColumnMetaData
 
 
 class Field(NamedTuple):
-    """A value of Thrift's compact protocol with the type that it is written as."""
+    """A value of Thrift's compact protocol, with its wire type."""
 
     kind: int
     value: Any
@@ -35,7 +38,7 @@ class Items(NamedTuple):
 
 
 def decode(data: bytes) -> dict[int, Field]:
-    """A serialised struct as a tree: ``{field id: Field}``. Written for tests; it trusts its input."""
+    """A serialised struct as ``{field id: Field}``. It trusts its input."""
     return _Decoder(data).struct()
 
 
@@ -142,7 +145,7 @@ def read_footer(path: str) -> bytes:
 
 
 def replace_footer(path: str, footer: bytes) -> str:
-    """Put another footer behind the file's data."""
+    """Replace the footer of a file."""
     data = Path(path).read_bytes()
     size = int.from_bytes(data[-8:-4], "little")
     Path(path).write_bytes(data[: -8 - size] + footer + len(footer).to_bytes(4, "little") + data[-4:])
@@ -157,15 +160,15 @@ def edit_footer(path: str, edit: Callable[[dict[int, Field]], None]) -> str:
 
 
 def column_metadata(metadata: dict[int, Field], row_group: int = 0, column: int = 0) -> dict[int, Field]:
-    """The ColumnMetaData of a column chunk, to be changed where it is."""
+    """The ColumnMetaData of a column chunk, which may be changed in place."""
     chunk = metadata[4].value.values[row_group][1].value.values[column]
     return chunk[3].value  # type: ignore[no-any-return]
 
 
-def set_filter_place(
+def set_filter_location(
     path: str, *, offset: int | None = None, length: int | None = None, row_group: int = 0, column: int = 0
 ) -> str:
-    """Make the footer claim another place for a filter; a negative `length` takes the claim away."""
+    """Change the offset and the length of a filter in the footer. A negative `length` removes the length."""
 
     def edit(metadata: dict[int, Field]) -> None:
         chunk = column_metadata(metadata, row_group, column)
@@ -180,7 +183,7 @@ def set_filter_place(
 
 
 def empty_filters(path: str, column: int = 0) -> str:
-    """Zero the bitset of every filter of a column where it lies; the headers stay."""
+    """Zero the bitset of every filter of a column in place, and keep the headers."""
     metadata = pq.read_metadata(path)
     with open(path, "r+b") as file:
         for i in range(metadata.num_row_groups):
@@ -215,7 +218,7 @@ def rows_of(table: pa.Table, column: str) -> list[Any]:
 
 @dataclass
 class Reads:
-    """Reads of local files as the operating system saw them: (path, offset, bytes asked for)."""
+    """Reads of local files as the operating system sees them: (path, offset, requested bytes)."""
 
     calls: list[tuple[str, int, int]] = field(default_factory=list)
 
@@ -223,12 +226,12 @@ class Reads:
         return [(offset, size) for name, offset, size in self.calls if name == os.path.realpath(path)]
 
     def touching(self, path: str, start: int, end: int) -> list[tuple[int, int]]:
-        """The reads of `path` that cover a byte of ``start <= … < end``."""
+        """The reads of `path` that overlap the bytes from `start` to `end`."""
         return [(offset, size) for offset, size in self.of(path) if offset < end and offset + size > start]
 
 
 def watch_reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Record every positioned read from here on, independently of what plans say of themselves."""
+    """Record every positioned read from now on."""
     reads = Reads()
     original = os.preadv
 
@@ -242,16 +245,13 @@ def watch_reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 def bloom_header(num_bytes: int) -> bytes:
-    """A BloomFilterHeader as the format defines it today."""
+    """A BloomFilterHeader of parquet.thrift."""
     union = Field(_STRUCT, {1: Field(_STRUCT, {})})
     return encode({1: Field(_I32, num_bytes), 2: union, 3: union, 4: union})
 
 
 def graft_filters(path: str, num_bytes: int, *, column: int = 0) -> str:
-    """Give a column filters of exactly `num_bytes` each, larger than any writer that sizes them by their values would.
-
-    The column holds INT64.
-    """
+    """Give an INT64 column filters of exactly `num_bytes` each, whatever size its values need."""
     data, footer = Path(path).read_bytes(), read_footer(path)
     body, metadata = data[: -8 - len(footer)], decode(footer)
     table = pq.ParquetFile(path)

@@ -1,4 +1,4 @@
-"""Parquet files with Bloom filters, written by pyarrow, and with things taken out of them that a test wants gone."""
+"""Parquet files with Bloom filters, written by pyarrow."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def write(
     fpp: float = 0.01,
     **options: Any,
 ) -> str:
-    """Write one file with a filter on each column of `bloom`, and give the path back.
+    """Write one file with a filter on each column of `bloom`, and return its path.
 
-    `bloom` is a list of dotted leaf paths (sized for the rows of one row group), or pyarrow's own options by path.
-    Missing parent directories are made. Further `options` go to `pyarrow.parquet.write_table`.
+    `bloom` is a list of dotted leaf paths, with filters sized for the rows of a row group, or pyarrow's options by
+    path. Parent directories are created. `options` go to `pyarrow.parquet.write_table`.
     """
     table = data if isinstance(data, pa.Table) else pa.table(dict(data))
     per_group = max(1, min(rows_per_group or table.num_rows, table.num_rows))
@@ -40,7 +40,7 @@ def write(
 
 
 def write_groups(path: Path | str, groups: Iterable[Mapping[str, Any] | pa.Table], bloom: Iterable[str] = ()) -> str:
-    """One file in which each item of `groups` is a row group of its own, filled exactly as given."""
+    """Write one file with one row group for each item of `groups`."""
     tables = [group if isinstance(group, pa.Table) else pa.table(dict(group)) for group in groups]
     largest = max(1, *(table.num_rows for table in tables))
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -65,14 +65,14 @@ def hive(
 
 
 def filter_offset(path: Path | str, column: int = 0, row_group: int = 0) -> tuple[int, int | None]:
-    """Where the filter of a column chunk begins, and its length with the header (None when the file does not say)."""
+    """The offset of a column chunk's filter, and its length with the header (None if the footer does not store it)."""
     chunk = pq.ParquetFile(str(path)).metadata.row_group(row_group).column(column)
     assert chunk.bloom_filter_offset is not None, f"{path} has no filter for column {column} in row group {row_group}"
     return chunk.bloom_filter_offset, chunk.bloom_filter_length
 
 
 def patch(path: Path | str, offset: int, new: bytes) -> str:
-    """Overwrite bytes of a file where it lies: how corrupt files are made."""
+    """Overwrite bytes of a file in place."""
     with open(path, "r+b") as file:
         file.seek(offset)
         file.write(new)

@@ -1,4 +1,4 @@
-"""Advice: its figures against what plans then do, what it says to people, and how little it reads."""
+"""`advise`: its estimates compared with plans, its report and commands, and its reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.advice import by_column, only
 from tests.support.core import (
     graft_filters,
-    set_filter_place,
+    set_filter_location,
     watch_reads,
 )
 from tests.support.files import write
@@ -37,7 +37,7 @@ I64 = 6
 
 
 def events(i: int) -> pa.Table:
-    """A file of a table in which every kind of column is that advice tells apart."""
+    """One file of a table that has every kind of column that gets different advice."""
     n, rng = GROUPS * ROWS, np.random.default_rng(i)
     user = rng.integers(0, 20_000, n)
     return pa.table(
@@ -71,53 +71,53 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def found(table: str) -> dict[str, dict[str, Any]]:
+def advised(table: str) -> dict[str, dict[str, Any]]:
     return by_column(advise(table))
 
 
-def test_every_leaf_column_has_one_row_in_the_order_of_the_schema(table: str, found: dict[str, Any]) -> None:
-    assert list(found) == [
+def test_every_leaf_column_has_a_row_in_schema_order(table: str, advised: dict[str, Any]) -> None:
+    assert list(advised) == [
         "ts", "user_id", "session", "country", "shop", "active", "price", "weight", "address.zip",
         "tags.list.element", "a.b", "sparse", "nothing",
     ]  # fmt: skip
-    for row in found.values():
+    for row in advised.values():
         assert row["row_groups"] == FILES * GROUPS
         assert row["filters"] == row["filter_bytes_now"] == 0
         assert row["reason"]
-    assert found["session"]["values"] == FILES * GROUPS * ROWS
+    assert advised["session"]["values"] == FILES * GROUPS * ROWS
     nulls = sum(events(i)["sparse"].null_count for i in range(FILES))
-    assert found["sparse"]["values"] == FILES * GROUPS * ROWS - nulls
-    assert found["price"]["type"] == "FIXED_LEN_BYTE_ARRAY (DECIMAL)"
+    assert advised["sparse"]["values"] == FILES * GROUPS * ROWS - nulls
+    assert advised["price"]["type"] == "FIXED_LEN_BYTE_ARRAY (DECIMAL)"
 
 
-def test_advice_tells_columns_apart(found: dict[str, dict[str, Any]]) -> None:
-    assert {name for name, row in found.items() if row["advice"] == "add"} == {
+def test_each_kind_of_column_gets_its_advice(advised: dict[str, dict[str, Any]]) -> None:
+    assert {name for name, row in advised.items() if row["advice"] == "add"} == {
         "user_id", "session", "shop", "price", "address.zip", "a.b", "sparse",
     }  # fmt: skip
-    assert {row["advice"] for row in found.values()} == {"add", "none"}
-    assert "min/max" in found["ts"]["reason"]
-    assert "different ones in each" in found["country"]["reason"]
-    assert "two values" in found["active"]["reason"]
-    assert "fractions" in found["weight"]["reason"]
-    assert "list" in found["tags.list.element"]["reason"]
-    assert found["nothing"]["reason"] == "every value is null"
+    assert {row["advice"] for row in advised.values()} == {"add", "none"}
+    assert "min/max" in advised["ts"]["reason"]
+    assert "distinct values" in advised["country"]["reason"]
+    assert "two values" in advised["active"]["reason"]
+    assert "fractions" in advised["weight"]["reason"]
+    assert "list" in advised["tags.list.element"]["reason"]
+    assert advised["nothing"]["reason"] == "every value is null"
 
 
-def test_the_numbers_of_distinct_values_are_right(found: dict[str, dict[str, Any]]) -> None:
+def test_ndv_estimates_are_right(advised: dict[str, dict[str, Any]]) -> None:
     whole = pa.concat_tables([events(i) for i in range(FILES)])
     for name in ("user_id", "session", "country", "shop", "price", "weight", "a.b", "sparse"):
         column = whole[name].combine_chunks()
         groups = [column.slice(at, ROWS).drop_null() for at in range(0, len(column), ROWS)]
         each = np.mean([len(group.unique()) for group in groups])
         overall = len(column.drop_null().unique())
-        assert found[name]["ndv_per_row_group"] == pytest.approx(each, rel=0.05, abs=1), name
-        assert found[name]["ndv"] == pytest.approx(overall, rel=0.25), name
-    assert found["ts"]["ndv"] is None  # it was not looked for: nothing depends on it
-    assert found["ts"]["filter_bytes"] is None
+        assert advised[name]["ndv_per_row_group"] == pytest.approx(each, rel=0.05, abs=1), name
+        assert advised[name]["ndv"] == pytest.approx(overall, rel=0.25), name
+    assert advised["ts"]["ndv"] is None  # not read: it cannot change the advice
+    assert advised["ts"]["filter_bytes"] is None
 
 
 def measured(path: str, column: str, values: list[Any]) -> tuple[float, float]:
-    """The shares of row groups that statistics and filters skip, over lookups of all `values`."""
+    """The shares of row groups that statistics and filters skip, for lookups of all `values`."""
     plans = [bp.plan(path, bp.Eq(tuple(column.split(".")) if column != "a.b" else column, value)) for value in values]
     total = sum(plan.total for plan in plans)
     shares = [sum(plan.skipped[reason] for plan in plans) / total for reason in ("statistics", "bloom")]
@@ -131,39 +131,39 @@ LOOKUPS = {
 }  # fmt: skip
 
 
-def test_what_is_advised_brings_what_was_said(table: str, found: dict[str, dict[str, Any]], tmp_path: Path) -> None:
-    """Of lookups of values that are there, in the same files with the filters that advice speaks of."""
-    ndv = {name: max(1, round(row["ndv_per_row_group"])) for name, row in found.items() if name in LOOKUPS}
+def test_estimated_shares_equal_those_of_plans(table: str, advised: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    """Lookups of stored values, in the same files with the recommended filters."""
+    ndv = {name: max(1, round(row["ndv_per_row_group"])) for name, row in advised.items() if name in LOOKUPS}
     filtered = write_events(tmp_path / "filtered", {name: {"ndv": ndv[name], "fpp": 0.01} for name in LOOKUPS})
     whole = pa.concat_tables([events(i) for i in range(FILES)])
-    places = np.random.default_rng(0).integers(0, len(whole), 60)
+    positions = np.random.default_rng(0).integers(0, len(whole), 60)
     for name, value_of in LOOKUPS.items():
         column = whole[name.partition(".")[0] if name != "a.b" else name]
-        values = [column[int(i)].as_py() for i in places]
+        values = [column[int(i)].as_py() for i in positions]
         values = [value_of(value) for value in values if value is not None]
         by_statistics, by_filters = measured(filtered, name, values)
-        assert found[name]["min_max_skip"] == pytest.approx(by_statistics, abs=0.06), name
-        assert found[name]["skip_rate"] == pytest.approx(by_filters, abs=0.06), name
-        if found[name]["advice"] == "add":
+        assert advised[name]["min_max_skip"] == pytest.approx(by_statistics, abs=0.06), name
+        assert advised[name]["skip_rate"] == pytest.approx(by_filters, abs=0.06), name
+        if advised[name]["advice"] == "add":
             assert by_filters > 0.6, name
 
 
-def test_the_bytes_are_those_of_filters_of_the_right_size(
-    table: str, found: dict[str, dict[str, Any]], tmp_path: Path
+def test_filter_bytes_are_those_of_right_sized_filters(
+    table: str, advised: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
     whole = pa.concat_tables([events(i) for i in range(FILES)])
     for name in ("user_id", "session", "country", "shop", "sparse"):
         column = whole[name].combine_chunks()
         groups = [column.slice(at, ROWS).drop_null() for at in range(0, len(column), ROWS)]
         right = sum(smallest_num_bytes(len(group.unique()), 0.01) for group in groups)
-        said = found[name]["filter_bytes"] - 20 * len(groups)
-        assert right / 1.5 <= said <= right * 1.5, name
+        estimated = advised[name]["filter_bytes"] - 20 * len(groups)
+        assert right / 1.5 <= estimated <= right * 1.5, name
     finer = by_column(advise(table, fpp=0.0001))
-    assert finer["session"]["filter_bytes"] >= 1.5 * found["session"]["filter_bytes"]
+    assert finer["session"]["filter_bytes"] >= 1.5 * advised["session"]["filter_bytes"]
 
 
 @pytest.mark.parametrize("fpp", [0.3, 0.01, 0.00005])
-def test_right_sizes_agree_with_the_one_function_that_sizes(fpp: float) -> None:
+def test_right_sizes_agree_with_smallest_num_bytes(fpp: float) -> None:
     ndv = np.unique(np.geomspace(1, 3e7, 300).astype(np.int64))
     sizes = right_sizes(ndv.astype(np.float64), fpp) - 20
     expected = np.array([smallest_num_bytes(int(n), fpp) for n in ndv])
@@ -176,7 +176,7 @@ def test_right_sizes_agree_with_the_one_function_that_sizes(fpp: float) -> None:
 
 
 def filters_bytes(path: str) -> int:
-    """The bytes of all filters, as footers tell them."""
+    """The bytes of all filters, by the footers."""
     total = 0
     for file in Path(path).rglob("*.parquet"):
         metadata = pq.read_metadata(file)
@@ -186,10 +186,10 @@ def filters_bytes(path: str) -> int:
     return total
 
 
-def test_filters_that_are_there_tell_without_a_page_of_data(
-    found: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_existing_filters_are_read_instead_of_data(
+    advised: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [name for name, row in found.items() if row["advice"] == "add" or name in ("country", "weight", "ts")]
+    names = [name for name, row in advised.items() if row["advice"] == "add" or name in ("country", "weight", "ts")]
     path = write_events(tmp_path, {name: {"ndv": ROWS, "fpp": 0.01} for name in names})
     reads = watch_reads(monkeypatch)
     again = by_column(advise(path))
@@ -204,11 +204,11 @@ def test_filters_that_are_there_tell_without_a_page_of_data(
     for name in names:
         assert again[name]["filters"] == FILES * GROUPS
         assert again[name]["ndv_per_row_group"] == pytest.approx(
-            found[name]["ndv_per_row_group"] or ROWS, rel=0.05, abs=1
+            advised[name]["ndv_per_row_group"] or ROWS, rel=0.05, abs=1
         )
         assert again[name]["advice"] in ("keep", "shrink"), name  # some versions of pyarrow fold what they write
-        if found[name]["skip_rate"] is not None:
-            assert again[name]["skip_rate"] == pytest.approx(found[name]["skip_rate"], abs=0.06), name
+        if advised[name]["skip_rate"] is not None:
+            assert again[name]["skip_rate"] == pytest.approx(advised[name]["skip_rate"], abs=0.06), name
     assert again["session"]["advice"] == again["ts"]["advice"] == "keep"
 
 
@@ -224,8 +224,8 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_not_evenly_spread_is_estimated_too(shape: str, tmp_path: Path) -> None:
-    """For values drawn from the different ones of a row group: a frequent one counts as much as a rare one."""
+def test_skewed_distributions_are_estimated(shape: str, tmp_path: Path) -> None:
+    """Lookups are drawn from the distinct values of a row group: a frequent value counts as much as a rare one."""
     drawn = [SHAPES[shape](i, np.random.default_rng(i)) for i in range(10)]
     rng, values = np.random.default_rng(7), []
     for i, column in enumerate(drawn):
@@ -238,7 +238,7 @@ def test_what_is_not_evenly_spread_is_estimated_too(shape: str, tmp_path: Path) 
     assert row["skip_rate"] == pytest.approx(by_filters, abs=0.1)
 
 
-def test_small_dictionaries_count_where_a_filter_brings_less(tmp_path: Path) -> None:
+def test_small_dictionaries_make_filters_superfluous(tmp_path: Path) -> None:
     for i in range(8):
         column = np.random.default_rng(i).permutation(800)[:500].repeat(8)
         for kind, dictionary in (("with", True), ("without", False)):
@@ -250,14 +250,14 @@ def test_small_dictionaries_count_where_a_filter_brings_less(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("sample", [0, 5_000, 50_000, 300_000])
-def test_no_more_is_read_than_the_sample_may_have(
-    sample: int, table: str, found: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+def test_reads_stay_within_the_sample(
+    sample: int, table: str, advised: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = bp.Dataset.open(table)
     groups = process_cache.row_groups(
         dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
     )
-    assert len(groups.footers) == FILES  # they are read now, if they were not
+    assert len(groups.footers) == FILES  # reads the footers, if they were not read
     reads, count = watch_reads(monkeypatch), ReadCount()
     answer = by_column(advice.advise_on(dataset, groups, 0.01, sample, count))
     assert sum(size for _, _, size in reads.calls) == count.bytes <= sample
@@ -266,9 +266,9 @@ def test_no_more_is_read_than_the_sample_may_have(
     assert {name for name, row in answer.items() if row["advice"] == "add"} <= set(known)
     if sample == 0:
         assert not known
-        assert "larger than all that the sample" in answer["session"]["reason"]
+        assert "larger than the whole sample" in answer["session"]["reason"]
     for name in known:
-        assert answer[name]["advice"] == found[name]["advice"], name
+        assert answer[name]["advice"] == advised[name]["advice"], name
 
 
 @pytest.mark.parametrize("sample", [0, 30_000, 200_000])
@@ -276,7 +276,7 @@ def test_filters_are_part_of_the_sample(sample: int, tmp_path: Path, monkeypatch
     for i in range(4):
         values = np.random.default_rng(i).integers(0, 10**9, 1000)
         path = graft_filters(write(tmp_path / f"{i}.parquet", {"x": values}), 128 * 1024)
-        set_filter_place(path, length=-1)  # older writers do not tell how large it is
+        set_filter_location(path, length=-1)  # older writers do not store the length
     dataset = bp.Dataset.open(tmp_path)
     groups = process_cache.row_groups(
         dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
@@ -289,22 +289,22 @@ def test_filters_are_part_of_the_sample(sample: int, tmp_path: Path, monkeypatch
     assert row["advice"] == {0: "keep", 30_000: "shrink", 200_000: "shrink"}[sample]
 
 
-def test_the_same_table_gives_the_same_answer(table: str, found: dict[str, dict[str, Any]]) -> None:
-    assert by_column(advise(table)) == found
+def test_advice_is_deterministic(table: str, advised: dict[str, dict[str, Any]]) -> None:
+    assert by_column(advise(table)) == advised
 
 
-def test_advice_that_was_followed_is_followed(table: str, found: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+def test_followed_advice_becomes_keep(table: str, advised: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     path = str(shutil.copytree(table, tmp_path / "t"))
-    names = [name for name, row in found.items() if row["advice"] == "add"]
+    names = [name for name, row in advised.items() if row["advice"] == "add"]
     add_filters(path, bloom=names)
     again = by_column(advise(path))
     for name in names:
         assert (again[name]["advice"], again[name]["filters"]) == ("keep", FILES * GROUPS), name
-        assert again[name]["filter_bytes_now"] == pytest.approx(found[name]["filter_bytes"], rel=0.3), name
+        assert again[name]["filter_bytes_now"] == pytest.approx(advised[name]["filter_bytes"], rel=0.3), name
     assert {row["advice"] for row in again.values()} == {"keep", "none"}
     values = pa.concat_tables([events(i) for i in range(FILES)])["session"].to_pylist()[:: FILES * GROUPS * ROWS // 40]
     _, by_filters = measured(path, "session", values)
-    assert by_filters == pytest.approx(found["session"]["skip_rate"], abs=0.02)
+    assert by_filters == pytest.approx(advised["session"]["skip_rate"], abs=0.02)
     graft = {"x": np.concatenate([np.random.default_rng(i).integers(0, 10**9, 1000) for i in range(4)])}
     oversized = graft_filters(write(tmp_path / "x.parquet", graft, rows_per_group=1000), 1 << 20)
     needed = only(oversized)["filter_bytes"]
@@ -313,17 +313,17 @@ def test_advice_that_was_followed_is_followed(table: str, found: dict[str, dict[
     assert only(oversized)["filter_bytes_now"] == pytest.approx(needed, rel=0.3)
 
 
-def test_the_columns_that_pay_are_told_as_paths(table: str) -> None:
+def test_recommended_columns_are_paths(table: str) -> None:
     dataset = bp.Dataset.open(table)
     groups = process_cache.row_groups(
         dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
     )
-    paths = advice.paying_columns(dataset, groups, 0.01, advice.SAMPLE_BYTES, ReadCount())
+    paths = advice.recommended_columns(dataset, groups, 0.01, advice.SAMPLE_BYTES, ReadCount())
     names = ("user_id", "session", "shop", "price", ("address", "zip"), "a.b", "sparse")
     assert paths == [(name,) if isinstance(name, str) else name for name in names]
 
 
-def test_what_cannot_be_asked_for_is_an_error(table: str) -> None:
+def test_invalid_arguments_are_errors(table: str) -> None:
     for wrong in ({"fpp": 0.0}, {"fpp": 1.5}, {"sample": -1}):
         with pytest.raises(bp.OptionError):
             advise(table, **wrong)
@@ -331,7 +331,7 @@ def test_what_cannot_be_asked_for_is_an_error(table: str) -> None:
         advise(table + "/none")
 
 
-def test_commands_say_it_to_a_shell(table: str, tmp_path: Path) -> None:
+def test_commands_are_quoted_for_a_shell(table: str, tmp_path: Path) -> None:
     answer = advise(table)
     names = "user_id,session,shop,price,address.zip,a.b,sparse"
     assert render.advice_commands(answer, "s3://bucket/events") == [
@@ -352,7 +352,7 @@ def shown(answer: pa.Table, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [80, 120, 400])
-def test_the_report_fits_the_terminal_and_says_why(width: int, table: str) -> None:
+def test_the_report_fits_the_terminal_and_has_reasons(width: int, table: str) -> None:
     answer = advise(table)
     lines = shown(answer, width)
     assert max(map(len, lines)) <= width
@@ -379,13 +379,13 @@ def test_the_answer_is_json(table: str) -> None:
     assert rows[0]["skip_rate"] is None or rows[0]["skip_rate"] < 0.1
 
 
-def test_another_storage_is_as_good(table: str, found: dict[str, dict[str, Any]]) -> None:
+def test_advice_for_files_in_memory_is_equal(table: str, advised: dict[str, dict[str, Any]]) -> None:
     import fsspec
 
     memory = fsspec.filesystem("memory")
     for file in Path(table).iterdir():
         memory.pipe(f"/advice/{file.name}", file.read_bytes())
-    assert by_column(advise("memory://advice")) == found
+    assert by_column(advise("memory://advice")) == advised
     dataset, count = bp.Dataset.open("memory://advice"), ReadCount()
     groups = process_cache.row_groups(
         dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False

@@ -1,4 +1,4 @@
-"""What is advised of filters and files as they are found: too large, too small, empty, damaged, of several kinds."""
+"""`advise` for files with unusual filters: too large, too small, empty, damaged, encrypted, of several types."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_oversized_filters_shrink(tmp_path: Path) -> None:
     assert row["ndv_per_row_group"] == pytest.approx(1000, rel=0.01)
 
 
-def test_filters_that_are_too_small_are_replaced_and_their_values_read(tmp_path: Path) -> None:
+def test_too_small_filters_are_replaced(tmp_path: Path) -> None:
     for i in range(4):
         values = np.random.default_rng(i).integers(0, 10**9, 4000)
         write(tmp_path / f"{i}.parquet", {"x": values}, {"x": {"ndv": 30, "fpp": 0.01}}, rows_per_group=1000)
@@ -57,7 +57,7 @@ def test_filters_that_are_too_small_are_replaced_and_their_values_read(tmp_path:
     assert render.advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
 
 
-def test_full_filters_of_a_column_that_needs_none_are_dropped(tmp_path: Path) -> None:
+def test_full_filters_without_benefit_are_dropped(tmp_path: Path) -> None:
     values = np.arange(20_000)
     write(tmp_path / "x.parquet", {"x": values}, {"x": {"ndv": 4, "fpp": 0.01}}, rows_per_group=1000)
     assert only(tmp_path)["advice"] == "drop"
@@ -72,13 +72,13 @@ def test_empty_filters_are_dropped(tmp_path: Path) -> None:
     assert render.advice_commands(advise(path), path) == [f"bloomparquet shrink {path}"]
 
 
-def test_missing_filters_are_added_beside_those_that_are_there(tmp_path: Path) -> None:
+def test_missing_filters_are_added_beside_existing_ones(tmp_path: Path) -> None:
     for i in range(4):
         values = np.random.default_rng(i).integers(0, 10**9, 4000)
         write(tmp_path / f"{i}.parquet", {"x": values}, ["x"] if i else [], rows_per_group=1000)
     row = only(tmp_path)
     assert (row["advice"], row["filters"], row["row_groups"]) == ("add", 12, 16)
-    assert row["reason"].endswith("4 of 16 have no filter")
+    assert row["reason"].endswith("4 of 16 row groups have no filter")
     assert len(render.advice_commands(advise(tmp_path), "x")) == 1
     for i in range(1, 4):
         graft_filters(
@@ -87,28 +87,28 @@ def test_missing_filters_are_added_beside_those_that_are_there(tmp_path: Path) -
     assert render.advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
 
 
-def test_a_filter_that_cannot_be_used_is_passed_over(tmp_path: Path) -> None:
+def test_an_unusable_filter_is_replaced_by_the_values(tmp_path: Path) -> None:
     for i in range(4):
         path = write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}, ["x"])
         patch(path, filter_offset(path)[0], b"\xff" * 8)
     row = only(tmp_path)
-    assert row["ndv_per_row_group"] == pytest.approx(4000, rel=0.01)  # by the values
+    assert row["ndv_per_row_group"] == pytest.approx(4000, rel=0.01)  # from the values
     assert row["filters"] == 4
 
 
-def test_a_damaged_page_of_the_sample_is_told_and_no_end(tmp_path: Path) -> None:
+def test_a_damaged_page_in_the_sample_is_a_reason(tmp_path: Path) -> None:
     for i in range(3):
         columns = {name: np.random.default_rng(i).integers(0, 10**9, 4000) for name in ("x", "y")}
         path = write(tmp_path / f"{i}.parquet", columns, use_dictionary=False, compression="none")
         patch(path, pq.read_metadata(path).row_group(0).column(0).data_page_offset, b"\xff" * 16)
-    found = by_column(advise(tmp_path))
-    assert found["x"]["advice"] == "none"
-    assert "could not be read" in found["x"]["reason"]
-    assert "column x" in found["x"]["reason"]
-    assert found["y"]["advice"] == "add"
+    advised = by_column(advise(tmp_path))
+    assert advised["x"]["advice"] == "none"
+    assert "could not be read" in advised["x"]["reason"]
+    assert "column x" in advised["x"]["reason"]
+    assert advised["y"]["advice"] == "add"
 
 
-def test_errors_of_the_storage_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_errors_are_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "x.parquet", {"x": np.arange(10_000) % 7919}, rows_per_group=1000)
     bp.plan(path)
 
@@ -120,31 +120,31 @@ def test_errors_of_the_storage_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         advise(path)
 
 
-def test_files_that_differ_are_one_table(tmp_path: Path) -> None:
+def test_files_with_different_schemas_are_one_table(tmp_path: Path) -> None:
     draws = [np.random.default_rng(i).integers(0, 2**30, 4000) for i in range(4)]
     write(tmp_path / "0.parquet", {"x": draws[0].astype(np.int32), "old": draws[0]}, rows_per_group=1000)
     write(tmp_path / "1.parquet", {"x": draws[1]}, rows_per_group=1000)
     write(tmp_path / "2.parquet", {"x": draws[2], "new": [str(value) for value in draws[2]]}, rows_per_group=1000)
     write(tmp_path / "3.parquet", {"new": [str(value) for value in draws[3]]}, rows_per_group=1000)
-    found = by_column(advise(tmp_path))
-    assert {name: row["row_groups"] for name, row in found.items()} == {"x": 12, "old": 4, "new": 8}
-    assert found["x"]["type"] == "INT32, INT64"
-    assert {row["advice"] for row in found.values()} == {"add"}
+    advised = by_column(advise(tmp_path))
+    assert {name: row["row_groups"] for name, row in advised.items()} == {"x": 12, "old": 4, "new": 8}
+    assert advised["x"]["type"] == "INT32, INT64"
+    assert {row["advice"] for row in advised.values()} == {"add"}
     write(tmp_path / "4.parquet", {"x": [str(value) for value in draws[3]]}, rows_per_group=1000)
     assert by_column(advise(tmp_path))["x"]["type"] == "INT32, INT64, BYTE_ARRAY (STRING)"
 
 
-def test_types_that_store_a_value_differently_are_not_compared(tmp_path: Path) -> None:
+def test_types_that_store_values_differently_do_not_compare(tmp_path: Path) -> None:
     for i in range(6):
         values = np.random.default_rng(i).permutation(1000)
         whole = pa.array(values.astype(np.int32 if i % 2 else np.int64))
         priced = pa.array(values).cast(pa.decimal128(19, 0)).cast(pa.decimal128(25, 4 if i % 2 else 2))
         write(tmp_path / f"{i}.parquet", {"x": whole, "price": priced})
-    found = by_column(advise(tmp_path))
+    advised = by_column(advise(tmp_path))
     for name in ("x", "price"):
-        assert found[name]["min_max_skip"] == 0
-        assert found[name]["skip_rate"] == pytest.approx(0, abs=0.05)
-        assert found[name]["advice"] == "none"
+        assert advised[name]["min_max_skip"] == 0
+        assert advised[name]["skip_rate"] == pytest.approx(0, abs=0.05)
+        assert advised[name]["advice"] == "none"
 
 
 def test_a_name_with_a_dot_and_a_field_are_two_columns(tmp_path: Path) -> None:
@@ -157,18 +157,18 @@ def test_a_name_with_a_dot_and_a_field_are_two_columns(tmp_path: Path) -> None:
     ]
 
 
-def test_partition_columns_need_no_filter_and_are_no_obstacle(tmp_path: Path) -> None:
+def test_partition_columns_need_no_filter(tmp_path: Path) -> None:
     parts = {
         f"day={day}": {"x": np.random.default_rng(day).integers(0, 10**9, 1000), "DAY": [7 + day] * 1000}
         for day in range(6)
     }
-    found = by_column(advise(hive(tmp_path, parts)))
-    assert list(found) == ["x", "DAY"]
-    assert found["x"]["advice"] == "add"
-    assert "partition" in found["DAY"]["reason"]
+    advised = by_column(advise(hive(tmp_path, parts)))
+    assert list(advised) == ["x", "DAY"]
+    assert advised["x"]["advice"] == "add"
+    assert "partition" in advised["DAY"]["reason"]
 
 
-def test_tables_without_rows_or_row_groups_need_nothing(tmp_path: Path) -> None:
+def test_tables_without_rows_need_no_filter(tmp_path: Path) -> None:
     path = str(tmp_path / "x.parquet")
     with pq.ParquetWriter(path, pa.schema([("x", pa.int64())])):
         pass
@@ -182,7 +182,7 @@ def test_tables_without_rows_or_row_groups_need_nothing(tmp_path: Path) -> None:
         advise(write_groups(tmp_path / "y" / "_hidden", [{"x": [1]}]).rpartition("/")[0])
 
 
-def test_nothing_is_advised_for_columns_that_stay_closed(parquet_testing_dir: Path) -> None:
+def test_undecryptable_columns_get_no_advice(parquet_testing_dir: Path) -> None:
     path = str(parquet_testing_dir / "encrypt_columns_plaintext_footer.parquet.encrypted")
     table = advise(path).to_pylist()
     locked = {row["column"]: row for row in table if "is encrypted" in row["reason"]}
@@ -197,26 +197,26 @@ def test_nothing_is_advised_for_columns_that_stay_closed(parquet_testing_dir: Pa
         advise(str(parquet_testing_dir / "uniform_encryption.parquet.encrypted"))
 
 
-def test_sizes_of_encrypted_filters_are_found_where_footers_do_not_tell(parquet_testing_dir: Path) -> None:
+def test_sizes_of_encrypted_filters_are_read_from_headers(parquet_testing_dir: Path) -> None:
     path = parquet_testing_dir / "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
     columns = {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
     dataset = Dataset.open(path, keys=bp.Keys(b"0123456789012345", columns))
     table = process_cache.row_groups(dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False)
-    told = [column for column in table_columns(table) if (column.offset >= 0).any()]
-    untold = [replace(column, length=np.full_like(column.length, -1)) for column in told]
-    found = take_samples(table, untold, [Wanted.NOTHING] * len(untold), 0, ReadCount())
-    assert len(found) == 2
-    assert [sample.sizes for sample in found] == [column.length.tolist() for column in told]
+    known = [column for column in table_columns(table) if (column.offset >= 0).any()]
+    unknown = [replace(column, length=np.full_like(column.length, -1)) for column in known]
+    advised = take_samples(table, unknown, [Wanted.NOTHING] * len(unknown), 0, ReadCount())
+    assert len(advised) == 2
+    assert [sample.sizes for sample in advised] == [column.length.tolist() for column in known]
 
 
-def test_one_row_group_keeps_the_filter_that_it_has(tmp_path: Path) -> None:
+def test_one_row_group_keeps_its_filter(tmp_path: Path) -> None:
     values = np.random.default_rng(1).integers(0, 10**9, 5000)
     assert only(write(tmp_path / "x.parquet", {"x": values}))["advice"] == "none"
     assert only(write(tmp_path / "x.parquet", {"x": values}, ["x"]))["advice"] == "keep"
     assert only(graft_filters(write(tmp_path / "y.parquet", {"x": values}), 1 << 20))["advice"] == "shrink"
 
 
-def test_boolean_filters_of_spark_go(tmp_path: Path) -> None:
+def test_boolean_filters_by_spark_are_dropped(tmp_path: Path) -> None:
     data = {"x": np.random.default_rng(1).integers(0, 10**9, 4000), "flag": [True, False] * 2000}
     path = empty_filters(graft_filters(write(tmp_path / "x.parquet", data, rows_per_group=1000), 4096))
 
@@ -225,11 +225,11 @@ def test_boolean_filters_of_spark_go(tmp_path: Path) -> None:
             chunk, other = column_metadata(metadata, i, 0), column_metadata(metadata, i, 1)
             other[BLOOM_OFFSET], other[BLOOM_LENGTH] = chunk.pop(BLOOM_OFFSET), chunk.pop(BLOOM_LENGTH)
 
-    found = by_column(advise(edit_footer(path, give_away)))
-    assert (found["x"]["advice"], found["flag"]["advice"]) == ("add", "drop")
+    advised = by_column(advise(edit_footer(path, give_away)))
+    assert (advised["x"]["advice"], advised["flag"]["advice"]) == ("add", "drop")
 
 
-def test_a_file_that_is_replaced_meanwhile_is_not_taken_for_what_it_was(tmp_path: Path) -> None:
+def test_a_file_replaced_before_sampling_is_a_reason(tmp_path: Path) -> None:
     values = np.random.default_rng(1).integers(0, 10**9, 10_000)
     first = write(tmp_path / "t" / "x.parquet", {"x": values}, rows_per_group=1000)
     dataset = bp.Dataset.open(tmp_path / "t")

@@ -1,4 +1,4 @@
-"""Filters of ORC files can only be made when they are written: advise, add and shrink raise errors that say how."""
+"""`advise`, `add` and `shrink` refuse ORC files, and say how to write ORC files with filters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def files(tmp_path: Path) -> Path:
     return root
 
 
-def test_advise_refuses_orc_and_names_the_ways_to_write_filters(run: Run, files: Path) -> None:
+def test_advise_refuses_orc_and_says_how_to_write_filters(run: Run, files: Path) -> None:
     with pytest.raises(bp.UnsupportedError, match=r"0\.orc is an ORC file.*as a file is written") as raised:
         bp.advise(files)
     assert "bloomColumns" in str(raised.value)

@@ -29,14 +29,14 @@ from tests.support.core import (
     encode,
     read_footer,
     replace_footer,
-    set_filter_place,
+    set_filter_location,
 )
 from tests.support.layout import (
     assert_only_filters_changed,
     assert_page_indexes_resolve,
     chunks,
+    insert_filters,
     pages,
-    place_filters,
     sizes,
     without_filters,
 )
@@ -100,7 +100,7 @@ def test_filters_lie_between_data_and_footer_without_gaps(path: str) -> None:
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("where", PLACES)
 def test_shrinking_closes_the_gap_wherever_it_is(path: str, where: str, told: bool) -> None:
-    place_filters(path, 1 << 15, where=where, columns={0: told, 1: told})
+    insert_filters(path, 1 << 15, where=where, columns={0: told, 1: told})
     before = copy(path)
     (outcome,) = shrink_filters(path)
     assert outcome.action == "shrunk"
@@ -121,7 +121,7 @@ def test_fitting_filter_is_kept_when_its_neighbour_shrinks(path: str, where: str
     """One row group has many values, whose filter fits; the others have few values in filters of equal size."""
     few = pa.table({"a": np.concatenate([np.arange(300), np.zeros(600, int)]), "b": TABLE["b"], "c": TABLE["c"]})
     path = write(Path(path), few)
-    place_filters(path, 512, where=where, columns={0: True})
+    insert_filters(path, 512, where=where, columns={0: True})
     before, old = copy(path), bitsets(path)
     shrink_filters(path)
     assert_only_filters_changed(before, path, moved=True)
@@ -132,7 +132,7 @@ def test_fitting_filter_is_kept_when_its_neighbour_shrinks(path: str, where: str
 
 @pytest.mark.parametrize("where", PLACES)
 def test_replacing_closes_the_gap(path: str, where: str) -> None:
-    place_filters(path, 1 << 15, where=where, columns={0: True, 1: False})
+    insert_filters(path, 1 << 15, where=where, columns={0: True, 1: False})
     before = copy(path)
     (outcome,) = add_filters(path, bloom=["a", "c.d"], replace=True)
     assert (outcome.action, outcome.filters) == ("added", 6)
@@ -143,7 +143,7 @@ def test_replacing_closes_the_gap(path: str, where: str) -> None:
 
 
 def test_dropped_filters_leave_nothing(path: str) -> None:
-    place_filters(path, 32, where="between", columns={0: True})  # 300 values in one block: it lets all through
+    insert_filters(path, 32, where="between", columns={0: True})  # 300 values in one block: it lets all through
     before = copy(path)
     (outcome,) = shrink_filters(path)
     assert (outcome.action, outcome.dropped, outcome.filters) == ("shrunk", 3, 0)
@@ -185,7 +185,7 @@ def graft_unknown(path: str) -> int:
 @pytest.mark.parametrize("where", [None, *PLACES])
 def test_unknown_fields_survive(path: str, where: str | None) -> None:
     if where:
-        place_filters(path, 1 << 15, where=where)
+        insert_filters(path, 1 << 15, where=where)
     known = copy(path)
     count = graft_unknown(path)
     assert count == 1 + 5 + 3 + 9 * 3
@@ -231,7 +231,7 @@ def test_field_order_does_not_matter(path: str) -> None:
 
 @pytest.mark.parametrize(("blocks", "folded"), [(48, 12), (1_504, 47)])
 def test_filter_with_any_number_of_blocks_is_folded(path: str, blocks: int, folded: int) -> None:
-    place_filters(path, 32 * blocks, where="behind")
+    insert_filters(path, 32 * blocks, where="behind")
     shrink_filters(path)
     assert_filters_hold_all(path, {0})
     assert set(sizes(path)) == {32 * folded}
@@ -239,7 +239,7 @@ def test_filter_with_any_number_of_blocks_is_folded(path: str, blocks: int, fold
 
 def test_offsets_into_the_gap_point_behind_it(path: str) -> None:
     """Old writers set file_offset to the end of the chunk, where a filter may begin."""
-    place_filters(path, 1 << 15, where="between")
+    insert_filters(path, 1 << 15, where="between")
 
     def edit(metadata: dict[int, Field]) -> None:
         for _, chunk in chunks(metadata):
@@ -259,14 +259,14 @@ def overlap(path: str, *, shift: int, told: bool) -> tuple[int, int]:
     content = bytearray(Path(path).read_bytes())
     content[at : at + len(header)] = header
     Path(path).write_bytes(content)
-    set_filter_place(path, offset=at, length=len(header) + (1 << 10) if told else None, column=1)
+    set_filter_location(path, offset=at, length=len(header) + (1 << 10) if told else None, column=1)
     return at, at + len(header) + (1 << 10)
 
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("shift", [100, (1 << 15) - 500])
 def test_overlapping_filters_are_an_error(path: str, shift: int, told: bool) -> None:
-    place_filters(path, 1 << 15, where="between")
+    insert_filters(path, 1 << 15, where="between")
     overlap(path, shift=shift, told=told)
     before = Path(path).read_bytes()
     with pytest.raises(bp.FormatError, match=r"overlap"):
@@ -275,12 +275,12 @@ def test_overlapping_filters_are_an_error(path: str, shift: int, told: bool) -> 
 
 
 def test_filter_reaching_into_a_row_group_is_an_error(path: str) -> None:
-    place_filters(path, 1 << 10, where="between")
+    insert_filters(path, 1 << 10, where="between")
     at = column_metadata(decode(read_footer(path)), 0, 0)[BLOOM_OFFSET].value
     content = bytearray(Path(path).read_bytes())
     content[at : at + len(bloom_header(1 << 12))] = bloom_header(1 << 12)
     Path(path).write_bytes(content)
-    set_filter_place(path, length=-1)
+    set_filter_location(path, length=-1)
     before = Path(path).read_bytes()
     for change in (lambda: shrink_filters(path), lambda: add_filters(path, bloom="a", replace=True)):
         with pytest.raises(bp.FormatError, match="overlap the pages of row group 1, column a"):
@@ -291,7 +291,7 @@ def test_filter_reaching_into_a_row_group_is_an_error(path: str) -> None:
 @pytest.mark.parametrize("extent", ["pages", "column index", "longer", "nothing", "beyond"])
 def test_invalid_offset_index_is_an_error(path: str, extent: str) -> None:
     """Offset indexes are written again, so other bytes at their position must not be lost."""
-    place_filters(path, 1 << 15, where="between")
+    insert_filters(path, 1 << 15, where="between")
 
     def edit(metadata: dict[int, Field]) -> None:
         for place, chunk in chunks(metadata):

@@ -55,7 +55,7 @@ def test_warning_for_filters_on_int96(tmp_path: Path) -> None:
     path = str(tmp_path / "t.parquet")
     moments = [dt.datetime(2026, 1, 1) + dt.timedelta(seconds=i) for i in IDS]
     pq.write_table(pa.table({"t": moments}), path, use_deprecated_int96_timestamps=True)
-    with pytest.warns(UserWarning, match="column t are never used.*is INT96 of a writer other than Spark"):
+    with pytest.warns(UserWarning, match="column t are never used.*is INT96 by a writer other than Spark"):
         bp.add_filters(path, bloom="t")
 
 

@@ -1,12 +1,10 @@
-"""The command line: ``bloomparquet plan | read | inspect | advise | probe``, and from :mod:`bloomparquet.cli.write`
-``add`` and ``shrink``.
+"""The command ``bloomparquet``. :mod:`bloomparquet.cli.write` has ``add`` and ``shrink``; the installed command also
+has ``jar``, from :mod:`pyspark_bloomparquet.cli`.
 
-As it is installed it also has ``jar``, which is :mod:`pyspark_bloomparquet.cli`'s: this package knows no Spark.
-Everything but click is imported where it is used, so that ``--help`` and a mistyped option answer at once.
+Modules other than click are imported where they are used, so that ``--help`` and a wrong option answer at once.
 
-Exit codes, for all commands: 0 done; 1 the data, a path or a predicate is wrong (one line ``error: …`` on stderr);
-2 the command line is wrong; 3 from ``probe`` only: the value is proven absent; 130 interrupted; 141 the reader of a
-pipe went away.
+Exit codes: 0 done; 1 the data, a path or a predicate is wrong (one line ``error: …`` on stderr); 2 the command line is
+wrong; 3 from ``probe`` only: the value is proven absent; 130 interrupted; 141 the reader of a pipe is gone.
 """
 
 from __future__ import annotations
@@ -21,9 +19,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from bloomparquet.cli import options as cli_options
-from bloomparquet.cli import write as cli_write
-from bloomparquet.cli.options import one_or_many as _one_or_many
+from bloomparquet.cli.options import (
+    PROBABILITY,
+    Size,
+    ignore_table_log,
+    json_option,
+    key_provider,
+    one_or_many,
+    paths,
+    same_keys,
+)
+from bloomparquet.cli.write import add, shrink
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,22 +42,17 @@ _ROWS_IN_A_TERMINAL = 100
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_paths = cli_options.paths
-_json = cli_options.as_json
-
 
 def _predicate(command: _Command) -> _Command:
     options = [
-        click.option(
-            "--where", metavar="SQL", help="Predicate, as in Spark SQL: \"user_id = 7 AND day >= '2026-01-01'\"."
-        ),
+        click.option("--where", metavar="SQL", help="Predicate in Spark SQL: \"user_id = 7 AND day >= '2026-01-01'\"."),
         click.option("--timezone", default="UTC", show_default=True, help="Zone of timestamps that name none."),
-        click.option("--ignore-case", is_flag=True, help="Match column names as Spark does by default."),
+        click.option("--ignore-case", is_flag=True, help="Ignore case in column names, as Spark does by default."),
         click.option(
-            "--strict", is_flag=True, help="Fail on a filter that cannot be used; without it its row group is read."
+            "--strict", is_flag=True, help="Fail on a filter that cannot be used. By default, its row group is kept."
         ),
-        cli_options.keys,
-        cli_options.ignore_table_log,
+        key_provider,
+        ignore_table_log,
     ]
     for option in reversed(options):
         command = option(command)
@@ -63,32 +64,34 @@ def _predicate(command: _Command) -> _Command:
 def cli() -> None:
     """Read only the Parquet row groups and ORC stripes that can hold your rows.
 
-    PATH is a file, a directory (with its hive partitions), a quoted glob, or a URL such as s3://bucket/events;
-    several may be given.
+    PATH is a file, a directory (with its Hive partitions), a quoted glob, or a URL such as s3://bucket/events.
+    Several can be given.
     """
 
 
 @cli.command()
-@_paths
+@paths
 @_predicate
 @click.option("--files", "detail", flag_value="file", help="One line per file.")
-@click.option("--all", "detail", flag_value="all", help="One line per row group or stripe, with what excluded it.")
+@click.option(
+    "--all", "detail", flag_value="all", help="One line per row group or stripe, with the evidence that skips it."
+)
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of detail; 0 for all.")
-@_json
+@json_option
 def plan(path: tuple[str, ...], detail: str | None, limit: int, as_json: bool, **predicate: Any) -> None:
-    """Show which row groups or stripes a predicate leaves to read, and what excluded the others. No data is read."""
+    """Show which row groups or stripes a predicate keeps, and the evidence that skips the others. Reads no data."""
     import bloomparquet as bp
     from bloomparquet.cli import render
 
-    found = bp.plan(_one_or_many(path), **_planning(**predicate))
+    scan_plan = bp.plan(one_or_many(path), **_planning(**predicate))
     if as_json:
-        click.echo(json.dumps(render.plan_to_json(found), ensure_ascii=False))
+        click.echo(json.dumps(render.plan_to_json(scan_plan), ensure_ascii=False))
     else:
-        render.console().print(render.plan_report(found, detail=detail or "kept", limit=limit or None))
+        render.console().print(render.plan_report(scan_plan, detail=detail or "kept", limit=limit or None))
 
 
 @cli.command()
-@_paths
+@paths
 @_predicate
 @click.option("--columns", metavar="A,B,…", help="Columns to read, comma-separated.")
 @click.option("--limit", type=click.IntRange(min=0), help="Stop after so many rows.")
@@ -100,7 +103,7 @@ def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json:
     from bloomparquet.cli.json_rows import write_json_lines
 
     names = [name.strip() for name in columns.split(",")] if columns else None
-    reader = bp.scan_batches(_one_or_many(path), columns=names, **_planning(**predicate))
+    reader = bp.scan_batches(one_or_many(path), columns=names, **_planning(**predicate))
     batches = _head(reader, limit)
     if as_json:
         write_json_lines(sys.stdout, batches)
@@ -109,17 +112,17 @@ def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json:
 
 
 @cli.command()
-@_paths
-@cli_options.keys
-@cli_options.ignore_table_log
-@_json
+@paths
+@key_provider
+@ignore_table_log
+@json_option
 def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_json: bool) -> None:
-    """List every Bloom filter: where it is, how large, how full, and how often it says maybe for nothing."""
+    """List every Bloom filter: its offset, its size, its set bits, and its false positive probability."""
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
 
-    table = bp.inspect(_one_or_many(path), keys=keys, table_log=table_log)
+    table = bp.inspect(one_or_many(path), keys=keys, table_log=table_log)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
     else:
@@ -127,38 +130,42 @@ def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_
 
 
 @cli.command()
-@_paths
-@click.option("--fpp", type=cli_options.PROBABILITY, default=0.01, show_default=True, help="False positives to aim at.")
-@click.option("--sample", type=cli_options.Size(), default="64m", show_default=True, help="Bytes to read at most.")
-@cli_options.keys
-@cli_options.ignore_table_log
-@_json
+@paths
+@click.option("--fpp", type=PROBABILITY, default=0.01, show_default=True, help="False positive probability to aim at.")
+@click.option(
+    "--sample", type=Size(), default="64m", show_default=True, help="Bytes of filters and data to read at most."
+)
+@key_provider
+@ignore_table_log
+@json_option
 def advise(
     path: tuple[str, ...], fpp: float, sample: int, keys: Keys | None, table_log: OnTableLog, as_json: bool
 ) -> None:
-    """Say for which columns Bloom filters pay, by footers and a sample, and which command makes them."""
+    """Say which columns should have Bloom filters, by footers and a sample, and print the commands that add them."""
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
 
-    where = _one_or_many(path)
-    table = bp.advise(where, fpp=fpp, sample=sample, keys=keys, table_log=table_log)
+    source = one_or_many(path)
+    table = bp.advise(source, fpp=fpp, sample=sample, keys=keys, table_log=table_log)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
         return
     render.console().print(render.advice_report(table))
-    for command in render.advice_commands(table, where, fpp=fpp):  # not folded to the terminal's width: to be copied
-        click.echo(command + cli_options.same_keys())
+    for command in render.advice_commands(
+        table, source, fpp=fpp
+    ):  # click does not fold lines, so that they can be copied
+        click.echo(command + same_keys())
 
 
 @cli.command()
-@_paths
+@paths
 @click.option("--column", required=True, help="Column, with dots for a field inside a struct.")
-@click.option("--value", required=True, help="The value, as text; bytes as 0x00ff.")
+@click.option("--value", required=True, help="Value, as text; bytes as 0x00ff.")
 @click.option("--timezone", default="UTC", show_default=True, help="Zone of a timestamp that names none.")
-@cli_options.keys
-@cli_options.ignore_table_log
-@_json
+@key_provider
+@ignore_table_log
+@json_option
 def probe(
     path: tuple[str, ...],
     column: str,
@@ -168,15 +175,15 @@ def probe(
     table_log: OnTableLog,
     as_json: bool,
 ) -> None:
-    """Ask the Bloom filters alone whether a value can be there.
+    """Ask only the Bloom filters whether a column can hold a value.
 
-    Exit code 0: perhaps, in the row groups listed. Exit code 3: it is proven absent from every row group.
+    Exit code 0: it might, in the row groups listed. Exit code 3: it is proven absent from every row group.
     """
     import bloomparquet as bp
 
-    where = _one_or_many(path)
-    typed = _typed(where, column, value, keys, table_log)
-    answers = bp.probe(where, column=column, value=typed, timezone=timezone, keys=keys, table_log=table_log)
+    source = one_or_many(path)
+    typed = _typed(source, column, value, keys, table_log)
+    answers = bp.probe(source, column=column, value=typed, timezone=timezone, keys=keys, table_log=table_log)
     absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
     if as_json:
         row_groups = [
@@ -194,15 +201,15 @@ def probe(
         raise click.exceptions.Exit(_ABSENT)
 
 
-cli.add_command(cli_write.add)
-cli.add_command(cli_write.shrink)
+cli.add_command(add)
+cli.add_command(shrink)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line and exit. Nothing that a user can cause ends in a traceback."""
+    """Run the command line and exit. No mistake of a user ends in a traceback."""
     warnings.showwarning = _show_warning
     try:
-        # Not `cli.main`: it would answer a closed pipe and an interrupt in its own way first.
+        # Not `cli.main`, which has its own exit codes for a closed pipe and an interrupt.
         with cli.make_context("bloomparquet", sys.argv[1:] if arguments is None else arguments) as context:
             cli.invoke(context)
         sys.stdout.flush()
@@ -215,7 +222,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # The interpreter flushes stdout once more as it exits; let that go nowhere.
+        # The interpreter flushes stdout again as it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
@@ -244,7 +251,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _head(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The first `limit` rows (None: all). Batches after them are never read."""
+    """The first `limit` rows (None: all). Later batches are not read."""
     left = limit
     for batch in batches:
         if left is not None and batch.num_rows >= left:
@@ -268,14 +275,14 @@ def _planning(
 
 
 def _typed(path: str | list[str], column: str, text: str, keys: Keys | None, table_log: OnTableLog) -> Any:
-    """`text` as a value of the kind that the column has in the first file with it; other kinds stay text."""
+    """`text` as a value of the column's family in the first file that has it; other families keep the text."""
     import bloomparquet as bp
     from bloomparquet.reading.inspect import column_type
 
-    found = column_type(path, column, keys=keys, table_log=table_log)
-    if found is None:
+    stored = column_type(path, column, keys=keys, table_log=table_log)
+    if stored is None:
         return text
-    family, kind = found
+    family, type_name = stored
     try:
         if family == "integer":
             return int(text)
@@ -286,7 +293,7 @@ def _typed(path: str | list[str], column: str, text: str, keys: Keys | None, tab
         if family == "binary":
             return bytes.fromhex(text[2:]) if text.startswith(("0x", "0X")) else text.encode()
     except (ValueError, ArithmeticError):
-        raise bp.PlanError(f"--value {text!r} is not a value of column {column} ({kind})") from None
+        raise bp.PlanError(f"--value {text!r} is not a value of column {column} ({type_name})") from None
     return text
 
 

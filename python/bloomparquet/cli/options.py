@@ -1,4 +1,4 @@
-"""What several commands of the command line take alike. It is apart from them so that they can lie in several files."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import click
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
 
-_PROVIDER = f"{__name__}.provider"
+_PROVIDER = f"{__name__}.provider"  # key in click's context
 
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 paths = click.argument("path", nargs=-1, required=True)
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
 class Size(click.ParamType[int]):
-    """Bytes as Spark writes them: ``16777216``, ``16384k``, ``16m``, ``1g``."""
+    """A size in bytes: ``16777216``, ``16384k``, ``16m``, ``1g``."""
 
     name = "bytes"
 
@@ -32,12 +32,14 @@ class Size(click.ParamType[int]):
 
         size = parse_size(str(value))
         if size is None:
-            self.fail(f"{value!r} is not a size; expected bytes, such as 1048576, 512k, 16m or 1g.", param, ctx)
+            self.fail(
+                f"{value!r} is not a size; expected a number of bytes, such as 1048576, 512k, 16m or 1g.", param, ctx
+            )
         return size
 
 
 class KeyProvider(click.ParamType["Keys"]):
-    """The keys that a function gives, which is named as ``module:function``."""
+    """Keys from a function, given as ``module:function``."""
 
     name = "key provider"
 
@@ -47,8 +49,8 @@ class KeyProvider(click.ParamType["Keys"]):
 
         if isinstance(value, Keys):
             return value
-        # As for `python -m`: a command that was installed does not have the current directory among its modules. It
-        # stays, for what the function returned may import more.
+        # An installed command does not search the current directory for modules, unlike `python -m`. The entry stays
+        # in the path: the keys may import more modules later.
         if os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())
         try:
@@ -60,12 +62,12 @@ class KeyProvider(click.ParamType["Keys"]):
         return keys
 
 
-keys = click.option(
+key_provider = click.option(
     "--key-provider",
     "keys",
     type=KeyProvider(),
     metavar="MODULE:FUNCTION",
-    help="Function that gives the keys (bloomparquet.Keys) to encrypted files.",
+    help="Function that returns the keys (bloomparquet.Keys) of encrypted files.",
 )
 
 
@@ -74,16 +76,16 @@ ignore_table_log = click.option(
     "table_log",
     flag_value="ignore",
     default="error",
-    help="Take the files of a Delta, Iceberg or Hudi table as they lie, with rows that its log has deleted.",
+    help="Read all files of a Delta Lake, Iceberg or Hudi table, with rows that its log has deleted.",
 )
 
 
 def same_keys() -> str:
-    """``" --key-provider …"`` as it was given, for commands that are printed to be copied; else nothing."""
+    """``" --key-provider …"`` as it was given, for commands that are printed to be copied; ``""`` if it was not."""
     provider = click.get_current_context().meta.get(_PROVIDER)
     return "" if provider is None else f" --key-provider {shlex.quote(provider)}"
 
 
 def one_or_many(path: tuple[str, ...]) -> str | list[str]:
-    """What the core takes as a path: the only one, or the list."""
+    """The only path, or the list of paths."""
     return path[0] if len(path) == 1 else list(path)

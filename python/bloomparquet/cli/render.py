@@ -47,21 +47,22 @@ def console(*, stderr: bool = False) -> Console:
 def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
     """The whole plan as values that ``json.dumps`` takes: seconds as float, sizes in bytes.
 
-    ``unit`` says what ``row_groups`` are; ``inside`` counts the row groups within stripes, and is None for Parquet. A
-    file that partition values exclude is one entry of ``row_groups``, whose ``index`` and ``rows`` are None.
+    ``unit`` says whether ``row_groups`` are row groups or stripes. ``row_group_counts`` counts the row groups within
+    stripes; it is None for Parquet. A file that partition values exclude is one entry of ``row_groups``, whose
+    ``index`` and ``rows`` are None.
     """
-    inside = plan.row_group_counts
+    counts = plan.row_group_counts
     return {
         "unit": plan.unit,
         "total": plan.total,
         "kept": plan.kept,
         "skipped": {reason: plan.skipped[reason] for reason in EVIDENCE},
-        "inside": None
-        if inside is None
+        "row_group_counts": None
+        if counts is None
         else {
-            "total": inside.total,
-            "kept": inside.kept,
-            "skipped": {"statistics": inside.by_statistics, "bloom": inside.by_bloom},
+            "total": counts.total,
+            "kept": counts.kept,
+            "skipped": {"statistics": counts.by_statistics, "bloom": counts.by_bloom},
         },
         "requests": plan.requests,
         "bloom_bytes_read": plan.bloom_bytes_read,
@@ -91,10 +92,10 @@ def plan_report(plan: ScanPlan, *, detail: str = "kept", limit: int | None = 20)
 
     parts: list[RenderableType] = [_plan_summary(plan), ""]
     if plan.row_group_counts is not None:
-        parts.append(_row_groups_inside(plan.row_group_counts))
+        parts.append(_row_groups_within(plan.row_group_counts))
     filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
     parts.append(f"Planned in {human_seconds(plan.seconds)}: {_plural(plan.requests, 'request')}, {filters} read.")
-    parts += [f"[yellow]not usable:[/yellow] {_escape(str(error))}" for error in plan.errors]
+    parts += [f"[yellow]unusable:[/yellow] {_escape(str(error))}" for error in plan.errors]
     base = _common_directory(group.path for group in plan.row_groups)
     if detail == "file":
         parts += ["", _plan_files(plan.row_groups, plan.unit, base, limit)]
@@ -144,12 +145,12 @@ def _plan_summary(plan: ScanPlan) -> Table:
     return table
 
 
-def _row_groups_inside(inside: RowGroupCounts) -> str:
+def _row_groups_within(counts: RowGroupCounts) -> str:
     """The row groups within stripes. All row groups of a kept stripe are read."""
-    text = f"Row groups inside: {inside.kept:,} of {inside.total:,} might match"
-    if inside.kept == inside.total:
+    text = f"Row groups within stripes: {counts.kept:,} of {counts.total:,} might match"
+    if counts.kept == counts.total:
         return f"{text}."
-    return f"{text}; statistics exclude {inside.by_statistics:,}, Bloom filters {inside.by_bloom:,}."
+    return f"{text}; statistics exclude {counts.by_statistics:,}, Bloom filters {counts.by_bloom:,}."
 
 
 def _plan_files(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:
@@ -343,7 +344,7 @@ def outcomes_report(outcomes: Sequence[FileOutcome], *, verb: str, dry_run: bool
         unused = {column.column: column.unused for outcome in outcomes for column in outcome.columns if column.unused}
         parts += [f"[yellow]never used:[/yellow] {_escape(name)}, which {why}." for name, why in unused.items()]
     if any(outcome.limited for outcome in outcomes):
-        parts.append("[yellow]limited:[/yellow] allow more by --max-bytes, or write smaller row groups.")
+        parts.append("[yellow]limited:[/yellow] allow larger filters with --max-bytes, or write smaller row groups.")
     return Group(*parts)
 
 
@@ -356,9 +357,9 @@ def _outcome_counts(outcomes: Sequence[FileOutcome], verb: str, dry_run: bool) -
     if count["unchanged"]:
         parts.append(f"nothing to do in {count['unchanged']:,}" + ("" if parts else f" of {len(outcomes):,} files"))
     if count["copied"]:
-        parts.append(f"{count['copied']:,} {'to be copied' if dry_run else 'copied'} as they are")
+        parts.append(f"{count['copied']:,} {'to be copied' if dry_run else 'copied'} unchanged")
     if count["failed"]:
-        parts.append(f"[red]{count['failed']:,} failed[/red] and {'is' if count['failed'] == 1 else 'are'} as before")
+        parts.append(f"[red]{count['failed']:,} failed[/red] and {'is' if count['failed'] == 1 else 'are'} unchanged")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
 

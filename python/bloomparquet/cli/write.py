@@ -1,8 +1,8 @@
 """The commands that change files: ``bloomparquet add | shrink``.
 
-Standard output has the result: a summary, or with ``--json`` one line per file, as each is done. What goes wrong with a
-file is a line on stderr; the others are done all the same, and the exit code is 1. An interrupt or a kill leaves every
-file whole, either as it was or done; running the same command again does what is left.
+Stdout has the result: a summary, or with ``--json`` one line per file, as soon as it is done. The error of a file is
+one line on stderr. The other files are done nevertheless, and the exit code is 1. After an interrupt or a kill, every
+file is whole, either old or new; the next run does the rest.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bloomparquet.cli import options as cli_options
-from bloomparquet.cli.options import Size, one_or_many
+from bloomparquet.cli.options import PROBABILITY, Size, key_provider, one_or_many, paths, same_keys
 
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _fpp = click.option(
-    "--fpp", type=cli_options.PROBABILITY, default=0.01, show_default=True, help="Share of false positives to aim at."
+    "--fpp", type=PROBABILITY, default=0.01, show_default=True, help="False positive probability to aim at."
 )
 
 
-def _placing(command: _Command) -> _Command:
+def _output_options(command: _Command) -> _Command:
     options = [
-        click.option("-o", "--output", metavar="DST", help="Leave PATH as it is, and write new files to DST."),
-        cli_options.keys,
-        click.option("--dry-run", is_flag=True, help="Write nothing; say what it would cost and bring."),
+        click.option("-o", "--output", metavar="DST", help="Write new files to DST, and do not change PATH."),
+        key_provider,
+        click.option("--dry-run", is_flag=True, help="Write nothing; say what would be done."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file."),
     ]
     for option in reversed(options):
@@ -45,12 +44,16 @@ def _placing(command: _Command) -> _Command:
 
 
 @click.command()
-@cli_options.paths
-@click.option("--columns", metavar="A,B,…", help="Columns, comma-separated, s.x for a field; else all that pay.")
+@paths
+@click.option(
+    "--columns",
+    metavar="A,B,…",
+    help="Columns, comma-separated, s.x for a field. By default, those that `advise` recommends.",
+)
 @_fpp
-@click.option("--max-bytes", type=Size(), default="16m", show_default=True, help="Largest filter.")
-@click.option("--replace", is_flag=True, help="Make filters anew where there are some.")
-@_placing
+@click.option("--max-bytes", type=Size(), default="16m", show_default=True, help="Size limit of one filter.")
+@click.option("--replace", is_flag=True, help="Replace existing filters of these columns.")
+@_output_options
 def add(
     path: tuple[str, ...],
     columns: str | None,
@@ -62,9 +65,9 @@ def add(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Add Bloom filters to files that have none. Their data stays as it is.
+    """Add Bloom filters to existing Parquet files. Data pages are copied unchanged.
 
-    Each file is replaced in one step, filters that are there are kept, and running it again does only what is left.
+    Each file is replaced in one step. Existing filters are kept. A second run does only what is left.
     """
     import bloomparquet as bp
 
@@ -77,11 +80,10 @@ def add(
         raise click.BadParameter(str(error), param_hint="--max-bytes") from None
 
     def work(progress: Progress) -> list[FileOutcome]:
-        wanted = dict.fromkeys(names, bloom)
         return bp.add_filters(
             one_or_many(path),
             output,
-            bloom=wanted,
+            bloom=dict.fromkeys(names, bloom),
             replace=replace,
             dry_run=dry_run,
             on_error="report",
@@ -91,21 +93,21 @@ def add(
 
     outcomes = _run(work, path, "add", output=output, dry_run=dry_run, as_json=as_json)
     if columns is None and not as_json and all(outcome.action in ("unchanged", "copied") for outcome in outcomes):
-        again = f"bloomparquet advise {shlex.join(path)}{cli_options.same_keys()}"
-        click.echo(f"Which columns filters pay for, and why: {again}")
+        again = f"bloomparquet advise {shlex.join(path)}{same_keys()}"
+        click.echo(f"To see which columns filters are recommended for, and why: {again}")
 
 
 @click.command()
-@cli_options.paths
+@paths
 @_fpp
 @click.option(
     "--drop-above",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.9,
     show_default=True,
-    help="Drop filters that let through so much of what is absent.",
+    help="Drop filters with at least this false positive probability.",
 )
-@_placing
+@_output_options
 def shrink(
     path: tuple[str, ...],
     fpp: float,
@@ -115,9 +117,9 @@ def shrink(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Fold Bloom filters that are larger than they need to be, and drop those that are full. No data is read.
+    """Fold Bloom filters that are larger than needed, and drop filters that are full. Reads no data.
 
-    What a smaller filter proves is what it would have proven if it had been written so.
+    A folded filter is bit for bit the filter that would have been written with the smaller size.
     """
     import bloomparquet as bp
 
@@ -150,12 +152,12 @@ def _run(
     from bloomparquet.cli import render
 
     with _progress(path, hidden=as_json and sys.stdout.isatty()) as advance, warnings.catch_warnings():
-        for told in (".*max_bytes raises the fpp", "the Bloom filters of column .* are never used"):
-            warnings.filterwarnings("ignore", message=told)  # the summary has it, once
+        for message in (r".*: max_bytes \w+ the ", "the Bloom filters of column .* are never used"):
+            warnings.filterwarnings("ignore", message=message)  # the summary says it once
 
         def done(outcome: FileOutcome, total: int) -> None:
             if outcome.error is not None:
-                # Not click's echo, which would write around the bar and through it.
+                # Not click.echo, which would write into the progress bar.
                 print(f"error: {' '.join(render.failure(outcome).split())}", file=sys.stderr)
             if as_json:
                 click.echo(json.dumps(render.outcome_to_json(outcome), ensure_ascii=False))
@@ -171,7 +173,7 @@ def _run(
 
 @contextmanager
 def _progress(path: tuple[str, ...], *, hidden: bool) -> Iterator[Progress]:
-    """A bar on stderr for the length of the block, where that is a terminal."""
+    """A progress bar on stderr, if it is a terminal."""
     from bloomparquet.cli import render
 
     console = render.console(stderr=True)

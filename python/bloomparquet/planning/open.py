@@ -1,13 +1,13 @@
-"""The table of units that files amount to, of the format that they turn out to have.
+"""Opens the files of a data set as a table of row groups or stripes, and chooses their file format.
 
-What a data set does not say of its format, its files' first and last bytes do: they are taken for Parquet until one is
-none. Which files were ORC is remembered, so that this is found out once.
+If the data set does not say its format, the files are read as Parquet first, and as ORC if they are not Parquet. Files
+that turned out to be ORC are remembered, so that they are not read as Parquet again.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from threading import Lock
 
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
@@ -19,7 +19,7 @@ from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 _MOST_REMEMBERED = 1 << 18
 
-_orc: OrderedDict[tuple[Hashable, FileInfo], bool] = OrderedDict()  # whether files were found to be ORC
+_orc_files: OrderedDict[tuple[Hashable, FileInfo], bool] = OrderedDict()  # whether a file that is not Parquet is ORC
 _lock = Lock()
 
 
@@ -32,66 +32,69 @@ def open_table(
     unreadable: dict[FileInfo, BloomParquetError] | None = None,
     cache: FooterCache = process_cache,
 ) -> Table:
-    """The units of `files`, which are some of those of `dataset`; what is not known of them is read.
+    """The row groups or stripes of `files`, which are some of the files of `dataset`. Reads what is not cached.
 
-    `skip_corrupt` passes over files that are damaged, `unreadable` takes those that are encrypted and do not open, or
-    hold more than is read.
-    Otherwise raises NotParquetError for files of neither format, PlanError for files of both, and what is wrong with
-    the first that cannot be read.
+    `skip_corrupt` leaves damaged files out. `unreadable` collects the errors of files that cannot be decrypted or
+    exceed a limit; without it, these errors are raised. Raises NotParquetError for files of neither format, PlanError
+    for files of both, and the error of the first file that cannot be read.
     """
-    storage, told = dataset.storage, dataset.format is not None
-    with _lock:
-        is_orc = dataset.format is FileFormat.ORC or (
-            not told and bool(files) and _orc.get((storage.key, files[0]), False)
+    storage = dataset.storage
+
+    def open_parquet() -> Table:
+        return cache.row_groups(
+            storage, files, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, unreadable=unreadable
         )
-    refused: NotParquetError | None = None
-    table: Table | None = None
+
+    if dataset.format is FileFormat.PARQUET:
+        return open_parquet()
+    is_given = dataset.format is FileFormat.ORC
+    is_orc = is_given or (bool(files) and _is_orc(storage, files[0]) is True)
+    table, refused = None, None
     if not is_orc:
         try:
-            table = cache.row_groups(
-                storage, files, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, unreadable=unreadable
-            )
+            table = open_parquet()
         except NotParquetError as error:
-            if told:
-                raise
             refused = error
         else:
-            if table.files or unreadable or told or not files:
-                readable = {*table.files, *(unreadable or ())} if not told else files
-                if len(readable) < len(files):
-                    _refuse_orc(storage, [file for file in files if file not in readable], reads)
+            if table.files or unreadable or not files:
+                opened = {*table.files, *(unreadable or ())}
+                _refuse_orc(storage, [file for file in files if file not in opened], reads)
                 return table
-    # Imported here, because who has no ORC files shall not wait for it.
-    from bloomparquet.planning.orc.cache import cache as orc_cache
+    from bloomparquet.planning.orc.cache import cache as orc_cache  # lazy import: keeps ORC off the start-up path
 
-    found = orc_cache.open(storage, files, reads, keys=dataset.keys)
-    if not is_orc:
-        if not found.is_orc:
-            if refused is not None:
-                raise NotParquetError(f"{refused}, or an ORC file") from refused
-            assert table is not None
-            return table
-        _remember(storage, dict.fromkeys(found.table.files, True))
-    return found.require(skip_corrupt, unreadable, told)
+    known = orc_cache.open(storage, files, reads, keys=dataset.keys)
+    if is_orc or known.is_orc:
+        if not is_orc:
+            _remember(storage, ((file, True) for file in known.table.files))
+        return known.require(skip_corrupt, unreadable, is_given)
+    if table is None:
+        raise NotParquetError(f"{refused}, or an ORC file") from refused
+    return table
 
 
 def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:
-    """PlanError where one of the files that are passed over is no damaged one, but of ORC."""
-    from bloomparquet.orc.file_tail import are_orc
+    """Raise PlanError if one of `damaged`, which cannot be read as Parquet files, is an ORC file."""
+    unknown = [file for file in damaged if _is_orc(storage, file) is None]
+    if unknown:
+        from bloomparquet.orc.file_tail import are_orc  # lazy import: keeps ORC off the start-up path
 
-    with _lock:
-        unknown = [file for file in damaged if (storage.key, file) not in _orc]
-    _remember(storage, dict(zip(unknown, are_orc(storage, unknown, reads), strict=True)))
-    with _lock:
-        one = next((file for file in damaged if _orc.get((storage.key, file))), None)
-    if one is not None:
+        _remember(storage, zip(unknown, are_orc(storage, unknown, reads), strict=True))
+    orc = next((file for file in damaged if _is_orc(storage, file)), None)
+    if orc is not None:
         raise PlanError(
-            f"{one.path} is an ORC file, and others are of Parquet; expected files of one format: ask of each apart"
+            f"{orc.path} is an ORC file, and others are Parquet files; expected files of one format: read each format "
+            "separately"
         )
 
 
-def _remember(storage: Storage, found: Mapping[FileInfo, bool]) -> None:
+def _is_orc(storage: Storage, file: FileInfo) -> bool | None:
+    """Whether a file was found to be ORC; None if that is not remembered."""
     with _lock:
-        _orc.update(((storage.key, file), is_one) for file, is_one in found.items())
-        while len(_orc) > _MOST_REMEMBERED:
-            _orc.popitem(last=False)
+        return _orc_files.get((storage.key, file))
+
+
+def _remember(storage: Storage, files: Iterable[tuple[FileInfo, bool]]) -> None:
+    with _lock:
+        _orc_files.update(((storage.key, file), is_orc) for file, is_orc in files)
+        while len(_orc_files) > _MOST_REMEMBERED:
+            _orc_files.popitem(last=False)

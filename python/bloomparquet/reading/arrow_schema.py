@@ -1,7 +1,7 @@
-"""One Arrow schema over files that differ, and their batches made to fit it.
+"""One Arrow schema for the files of a scan, and the conversion of their batches to it.
 
-pyarrow's own casts go further than a scan may: what a row is compared as must be what its row group was judged as, so
-only conversions that keep every value and its meaning are made here, and all others are errors that name the file.
+pyarrow's casts allow more than a scan may. A predicate must compare a row as the planner judged its row group, so only
+conversions that keep every value and its meaning are made here. Any other is an error that names the file.
 """
 
 from __future__ import annotations
@@ -20,64 +20,65 @@ from bloomparquet.query.nested import map_leaf_types
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
-def unify(found: Iterable[pa.Schema], names: Names | None = None) -> pa.Schema:
-    """One schema for those of several files, of all columns or of those in `names`; differing types of a column are
-    widened where Arrow can."""
-    chosen = found if names is None else (pa.schema([f for f in schema if f.name in names]) for schema in found)
-    schemas = list(dict.fromkeys(chosen))
-    if len(schemas) == 1:
-        return schemas[0]
+def unify(schemas: Iterable[pa.Schema], names: Names | None = None) -> pa.Schema:
+    """One schema for several files, with all columns or only those in `names`. Types that differ are widened as Arrow
+    does. Raises PlanError for types that Arrow cannot widen."""
+    if names is not None:
+        schemas = (pa.schema([field for field in schema if field.name in names]) for schema in schemas)
+    distinct = list(dict.fromkeys(schemas))
+    if len(distinct) == 1:
+        return distinct[0]
+    plain = [pa.schema([field.with_type(_plain(field.type)) for field in schema]) for schema in distinct]
     try:
-        return pa.unify_schemas(map(_decoded, schemas), promote_options="permissive") if schemas else pa.schema([])
+        return pa.unify_schemas(plain, promote_options="permissive") if plain else pa.schema([])
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-        raise PlanError(f"the files' schemas do not go together: {error}; read them apart") from error
+        raise PlanError(f"the files have schemas that cannot be merged: {error}; read the files separately") from error
 
 
 def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
-    """The different Arrow schemas of Parquet files, in the order in which they first occur."""
+    """The distinct Arrow schemas of Parquet files, in order of first occurrence."""
     distinct = {(footer.profile, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
     return map(_arrow_schema, reversed(distinct.values()))
 
 
-def _decoded(schema: pa.Schema) -> pa.Schema:
-    """Arrow's own views of a type, which one file may ask for and the next may not, as the type below."""
-    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
-
-
 def _plain(kind: pa.DataType) -> pa.DataType:
-    def below(leaf: pa.DataType) -> pa.DataType:
+    """`kind` without what only some files' Arrow schemas ask for: dictionaries, display zones, and extension types
+    other than UUID."""
+
+    def storage_type(leaf: pa.DataType) -> pa.DataType:
         if pa.types.is_dictionary(leaf):
             return _plain(leaf.value_type)
         if pa.types.is_timestamp(leaf) and leaf.tz is not None:
-            return pa.timestamp(leaf.unit, "UTC")  # the same instants; the zone is for display
-        views = isinstance(leaf, pa.BaseExtensionType) and not isinstance(leaf, pa.UuidType)
-        return _plain(leaf.storage_type) if views else leaf
+            return pa.timestamp(leaf.unit, "UTC")
+        is_extension = isinstance(leaf, pa.BaseExtensionType) and not isinstance(leaf, pa.UuidType)
+        return _plain(leaf.storage_type) if is_extension else leaf
 
-    return map_leaf_types(kind, below)
+    return map_leaf_types(kind, storage_type)
 
 
 def _arrow_schema(footer: Footer) -> pa.Schema:
     try:
         arrow = footer.to_arrow().schema.to_arrow_schema().remove_metadata()
     except (pa.ArrowException, UnicodeError) as error:
-        raise FormatError(
-            f"pyarrow cannot read the schema of a file: {next(iter(str(error).splitlines()), '')}"
-        ) from error
+        reason = next(iter(str(error).splitlines()), "")
+        raise FormatError(f"pyarrow cannot read the schema of a file: {reason}") from error
     nodes = {node.name: node for node in footer.profile.schema.root.children}
-    return pa.schema([field.with_type(readable(field.type, nodes.get(field.name))) for field in arrow])
+    return pa.schema([field.with_type(scan_type(field.type, nodes.get(field.name))) for field in arrow])
 
 
-def readable(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
-    """What a column that pyarrow shows as `kind` is by its Parquet type, which planning judges it by.
+def scan_type(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
+    """The type that a column has in a scan, given pyarrow's type `kind` and the Parquet column, by which the planner
+    judges it.
 
-    INT96 is an instant, not a timestamp without a zone; a UUID is one even where no Arrow schema in the file says so;
-    and views, which pyarrow cannot filter, are what they show.
+    * INT96 is ``timestamp[us, UTC]``; pyarrow reads it without a zone.
+    * UUID is ``uuid``, also if the file stores no Arrow schema.
+    * Views of strings and binaries become strings and binaries: pyarrow cannot filter views.
     """
     leaves = iter(()) if node is None else _leaves(node)
 
     def change(leaf: pa.DataType) -> pa.DataType:
         if isinstance(leaf, pa.BaseExtensionType):
-            map_leaf_types(leaf.storage_type, change)  # for the leaves that it takes
+            map_leaf_types(leaf.storage_type, change)  # consumes the leaves below the extension type
             return leaf
         stored = next(leaves, None)
         if stored is not None and stored.physical_type == "INT96":
@@ -97,35 +98,35 @@ def _leaves(node: SchemaNode) -> Iterator[SchemaNode]:
 
 
 def int96_columns(root: SchemaNode) -> dict[str, SchemaNode]:
-    """The top-level columns that are INT96, or have it somewhere inside."""
+    """The top-level columns that are INT96 or contain it, by name."""
     return {node.name: node for node in root.children if any(leaf.physical_type == "INT96" for leaf in _leaves(node))}
 
 
-def as_instants(batch: pa.RecordBatch, columns: dict[str, SchemaNode]) -> pa.RecordBatch:
-    """`batch` with INT96 as the instant that it is; `columns` are those of :func:`int96_columns`."""
-    fields = [field.with_type(readable(field.type, columns.get(field.name))) for field in batch.schema]
+def cast_int96(batch: pa.RecordBatch, columns: dict[str, SchemaNode]) -> pa.RecordBatch:
+    """`batch` with INT96 as ``timestamp[us, UTC]``. `columns` comes from :func:`int96_columns`."""
+    fields = [field.with_type(scan_type(field.type, columns.get(field.name))) for field in batch.schema]
     arrays = [cast(column, field.type) for column, field in zip(batch.columns, fields, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)) if arrays else batch
 
 
 def fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
-    """`column` of the file at `path` as `field` has it. PlanError where values or their meaning would change."""
+    """Convert `column` of the file at `path` to the type of `field`. Raises PlanError if that would change a value or
+    its meaning."""
     if column.type == field.type:
         return column
     try:
         if _keeps_values(column.type, field.type):
             return cast(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        pass  # its text has a value, which may be of an encrypted column
+        pass  # the text of this error has a value, which may be from an encrypted column
     raise PlanError(
-        f"{path}: column {field.name} is {column.type} here, "
-        f"which does not fit {field.type}, its type in this scan; "
-        "read the files apart (merge_schema=True widens types where Arrow can)"
+        f"{path}: column {field.name} has type {column.type}, which cannot be converted to {field.type}, its type in "
+        "this scan; read the files separately, or give merge_schema=True, which widens types where Arrow can"
     )
 
 
 def cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """pyarrow's checked cast, to and from extension types too."""
+    """pyarrow's checked cast, with extension types."""
     if column.type == kind:
         return column
     if isinstance(column.type, pa.ExtensionType):
@@ -136,7 +137,7 @@ def cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a checked cast keeps every value and what it compares with."""
+    """Whether a checked cast keeps every value, and how it compares with literals."""
     source, target = _plain(source), _plain(target)
     if source == target or pa.types.is_null(source):
         return True

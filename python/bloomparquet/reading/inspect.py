@@ -1,5 +1,4 @@
-"""Looking at filters themselves: how large and how full they are, and what they answer. Here an unusable filter is an
-error."""
+"""Inspects Bloom filters: their size and fill, and their answer for a value. Here an unusable filter is an error."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ _SCHEMA = pa.schema(
 
 
 class Probe(NamedTuple):
-    """What one row group's filter says of a value. A row group without a filter might match."""
+    """The answer of one row group's filter for a value. A row group without a filter might match."""
 
     path: str
     row_group: int
@@ -50,20 +49,22 @@ def inspect(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> pa.Table:
-    """Every Bloom filter at `path`, or of some `columns`, one row each. `keys` open encrypted files.
+    """Every Bloom filter at `path`, or only of `columns`, one row each. Reads every filter whole.
 
-    Columns: file, row_group, column, type, rows (of the row group), offset (of the filter in the file), bytes (of the
-    bitset), bits_set, estimated_ndv (from the bits), estimated_fpp (the chance that a value which is absent is not
-    excluded). Reads every bitset whole. Raises FormatError, UnsupportedError or LimitError for a filter that cannot
-    be used, EncryptionError for a column that does not open, PlanError for one that is not there, and for files of
-    Parquet and of ORC together.
+    The columns of the result are file, row_group, column, type, rows (of the row group), offset (of the filter in the
+    file), bytes (of the bitset), bits_set, estimated_ndv (from the set bits), and estimated_fpp (the probability that
+    an absent value is not excluded).
 
-    Of ORC files there are two columns more: stripe, which the row group belongs to (row groups are counted within the
-    file, over all stripes), and unusable: why the filters of this writer prove nothing for this column; null where they
-    do. offset is then that of the stream with all filters of a column in a stripe.
+    For ORC files, row groups are counted within the file, over all stripes; offset is the start of the stream with all
+    filters of the column in the stripe; and there are two more columns: stripe, and unusable, the reason why filters
+    of this writer prove nothing for the column (null if they do prove something).
 
-    A directory or a glob of a table with a log (Delta Lake, Iceberg, Hudi) is an UnsupportedError, unless `table_log`
-    is ``"ignore"``: files that the log has removed may be among its files. A file that is named is looked at.
+    `keys` decrypt encrypted files. ``table_log="ignore"`` reads the files of a Delta Lake, Iceberg or Hudi table,
+    although the log may have removed some of them; otherwise a directory or glob of such a table is an
+    UnsupportedError. Files that `path` names one by one are always read.
+
+    Raises FormatError, UnsupportedError or LimitError for a filter that cannot be used, EncryptionError for a column
+    that cannot be decrypted, PlanError for an unknown column, and for Parquet and ORC files together.
 
     >>> filters = bp.inspect("events.parquet", columns=["user_id"])
     >>> filters.select(["row_group", "rows", "bytes", "bits_set"]).to_pylist()[0]
@@ -92,13 +93,14 @@ def probe(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> list[Probe]:
-    """Ask the Bloom filters alone, without statistics, whether `column` can hold `value`: one answer per row group,
-    in file order.
+    """Ask only the Bloom filters, without statistics, whether `column` can hold `value`: one answer per row group, in
+    file order. Row groups of ORC files are counted as for :func:`inspect`.
 
-    Raises :class:`PlanError` for a column that is not there or a value of the wrong kind, :class:`UnsupportedError`
-    where it cannot be told which bytes the value has in the column, or where ORC filters are there but prove nothing,
-    and what :func:`inspect` raises. Row groups of ORC are counted as there. A TIMESTAMP of ORC is a reading of a clock:
-    the value is taken for one, and for a moment by the writer's clock as well.
+    `timezone` is the zone of a timestamp that names none. For a TIMESTAMP of ORC, which has no zone, `value` is looked
+    up both as local time and as an instant in the writer's zone.
+
+    Raises :class:`PlanError` for an unknown column or a value of the wrong kind, :class:`UnsupportedError` if the
+    stored bytes of the value are not known or the ORC filters prove nothing, and the errors of :func:`inspect`.
 
     >>> answers = bp.probe("events.parquet", column="user_id", value=4711)
     >>> [(answer.row_group, answer.verdict.value) for answer in answers]
@@ -106,7 +108,7 @@ def probe(
     """
     value = normalize_value(value)
     if value is None:
-        raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with IS NULL")
+        raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with the predicate IS NULL")
     table = _open(path, filesystem, keys, table_log)
     leaves = _leaves(table, column)
     if leaves is None:
@@ -123,8 +125,8 @@ def probe(
 def column_type(
     path: Paths, column: str, *, keys: Keys | None = None, table_log: OnTableLog = "error"
 ) -> tuple[Family, str] | None:
-    """The family of values that `column` is compared with in the first file that has it, and its type for a message;
-    None where no file has it as a leaf column."""
+    """The family of `column` in the first file that has it as a leaf column, and its type for a message; None if no
+    file has."""
     table = _open(path, None, keys, table_log)
     leaves = _leaves(table, column)
     return reader_of(table).column_type(*leaves[0]) if leaves else None
@@ -136,7 +138,7 @@ def _open(path: Paths, filesystem: Any, keys: Keys | None, table_log: OnTableLog
 
 
 def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:
-    """The leaf that `column` names in each layout that has it as a leaf; None where no file has the column."""
+    """The leaf column that `column` names, for each layout that has one. None if no file has the column."""
     name = (column,) if isinstance(column, str) else column
     path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
     if path is None:

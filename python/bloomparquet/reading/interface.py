@@ -1,4 +1,4 @@
-"""What reading and inspecting files needs of their format."""
+"""What reading rows and inspecting filters needs of a file format."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FormatReader(Protocol):
         """Converts literals to the values that they are compared with; see :func:`bloomparquet.query.evaluate.bind`."""
 
     def schemas(self) -> Iterator[pa.Schema]:
-        """The Arrow schemas of the files, in the order in which they first occur."""
+        """The Arrow schemas of the files, in order of first occurrence."""
 
     def names(self, file_index: int) -> list[str]:
         """The top-level columns of a file."""
@@ -48,7 +48,7 @@ class FormatReader(Protocol):
         """Some `columns` of row groups or stripes of a file. One row group or stripe is in memory at a time."""
 
     def column_type(self, layout: int, leaf: LeafColumn) -> tuple[Family, str]:
-        """The family of values that `leaf` is compared with, and its type for a message."""
+        """The family of `leaf`, and its type for a message."""
 
     def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The file index of each row group, and its number within the file, in file order."""
@@ -58,9 +58,9 @@ class FormatReader(Protocol):
         used."""
 
     def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> NDArray[np.bool_]:
-        """For each of :meth:`row_groups`, whether one of `leaves` may hold `value`. **False is a proof, true is a
+        """For each of :meth:`row_groups`, whether one of `leaves` might hold `value`. **False is a proof, true is a
         maybe.**
 
-        Raises PlanError for a value of another kind than the column's, UnsupportedError where the bytes of the value
-        are not known or the filters prove nothing, and the error of a filter that cannot be used.
+        Raises PlanError for a value of another kind than the column's, UnsupportedError if the stored bytes of the
+        value are not known or the filters prove nothing, and the error of a filter that cannot be used.
         """

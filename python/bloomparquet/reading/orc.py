@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, UnsupportedError
+from bloomparquet.errors import BloomParquetError, UnsupportedError, quoted
 from bloomparquet.orc import rows, stripe_indexes
 from bloomparquet.orc.bloom_filter import Hashes, check_filters
 from bloomparquet.orc.encoding import encode_value, family_of
@@ -27,8 +27,7 @@ from bloomparquet.query.names import dotted_name
 from bloomparquet.reading.interface import FilterRow
 from bloomparquet.storage.files import ReadCount
 
-_BATCH_ROWS = 64 * 1024
-_STRIPES_AT_ONCE = 256  # whose filters of a column are in memory
+_STRIPES_AT_ONCE = 256  # with the filters of one column in memory
 
 _Result = TypeVar("_Result")
 
@@ -50,8 +49,7 @@ class OrcReader:
         return list(self._table.tails[file_index].types[0].names)
 
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        tail = self._table.tails[file_index]
-        return rows.read_stripes(self._table.storage, tail, units, columns, batch_rows=_BATCH_ROWS)
+        return rows.read_stripes(self._table.storage, self._table.tails[file_index], units, columns)
 
     def column_type(self, layout: int, leaf: LeafColumn) -> tuple[Family, str]:
         column_type = self._table.type_of(layout, leaf)
@@ -87,7 +85,7 @@ class OrcReader:
                 encoded[key] = self._encode(layout, leaf, value, timezone, writer_timezone)
             return encoded[key]
 
-        for layout, leaf in leaves:  # a wrong value is an error for files without filters too
+        for layout, leaf in leaves:  # an error of the value comes first, also for files without filters
             hashes(layout, leaf, "UTC")
         might_match = np.ones(int(self._table.first_group[-1]), np.bool_)
         for layout, leaf, at, stripe, filters in self._read_filters(leaves):
@@ -109,16 +107,16 @@ class OrcReader:
         encoded = encode_value(column_type, value, timezone=timezone, writer_timezone=writer_timezone, column=name)
         if encoded is None:
             raise UnsupportedError(
-                f"{tail.path}: column {name} ({column_type.describe()}): it cannot be told what is hashed of {value!r} "
-                "here"
+                f"{tail.path}: column {name} ({column_type.describe()}): it is not known which bytes a filter has "
+                f"for {quoted(value)}"
             )
         return encoded
 
     def _read_filters(
         self, leaves: Sequence[tuple[int, LeafColumn]]
     ) -> Iterator[tuple[int, LeafColumn, int, StripeIndexes, RowGroupFilters]]:
-        """The filters of `leaves` in every stripe that has some, each with the position of the stripe's first row group
-        in the table."""
+        """The filters of `leaves` in every stripe that has some: the layout, the leaf, the position of the stripe's
+        first row group among all row groups of the table, the stripe, and its filters."""
         table = self._table
         for layout, group in groupby(leaves, key=lambda each: each[0]):
             members, columns = table.members(layout), [leaf for _, leaf in group]

@@ -21,11 +21,11 @@ from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family, coerce_all
 from bloomparquet.query.names import dotted_name
-from bloomparquet.reading.arrow_schema import as_instants, footer_schemas, int96_columns
+from bloomparquet.reading.arrow_schema import cast_int96, footer_schemas, int96_columns
 from bloomparquet.reading.interface import FilterRow
 from bloomparquet.storage.files import ReadCount, Storage
 
-BATCH_ROWS = 64 * 1024
+_BATCH_ROWS = 64 * 1024
 
 
 class ParquetReader:
@@ -77,8 +77,8 @@ class ParquetReader:
             encoded = encode_values(leaf, [value], self._table.profiles[layout].traits, timezone)
             if encoded is None or encoded.hashes is None:
                 raise UnsupportedError(
-                    f"column {shorten('.'.join(leaf.path))} ({leaf.describe()}): it cannot be told which bytes "
-                    f"{quoted(value)} has here"
+                    f"column {shorten('.'.join(leaf.path))} ({leaf.describe()}): it is not known which bytes a filter "
+                    f"has for {quoted(value)}"
                 )
             every = np.arange(len(chunks.members))
             end = np.full(len(every), len(encoded.hashes))
@@ -91,47 +91,42 @@ class ParquetReader:
 
 
 def read_row_groups(
-    storage: Storage,
-    path: str,
-    footer: Footer,
-    row_groups: Sequence[int],
-    columns: Sequence[str] | None = None,
-    *,
-    batch_rows: int = BATCH_ROWS,
+    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Some row groups of the file at `path`, whose footer is `footer`, as record batches; one is decoded at a time.
+    """Some row groups of the Parquet file at `path` as record batches. One row group is decoded at a time.
 
-    `columns` names top-level columns. INT96 comes as ``timestamp[us, UTC]``, the meaning and range that Spark gives it.
-    Of an encrypted file one row group's `columns` are in memory at a time; one of them whose key is not at hand is an
-    :class:`EncryptionError`, and so is what was altered.
+    `columns` names top-level columns. INT96 is read as ``timestamp[us, UTC]``, as Spark does.
+
+    Raises EncryptionError for a column whose key is missing, and for data that was altered.
     """
-    chosen = None if columns is None else list(columns)
-    instants = int96_columns(footer.profile.schema.root)
-    read = _read_stored if footer.crypto is None else _read_opened
-    for batch in read(storage, path, footer, row_groups, chosen, batch_rows):
-        yield as_instants(batch, instants) if instants else batch
+    names = None if columns is None else list(columns)
+    int96 = int96_columns(footer.profile.schema.root)
+    read = _read_plaintext if footer.crypto is None else _read_encrypted
+    for batch in read(storage, path, footer, row_groups, names):
+        yield cast_int96(batch, int96) if int96 else batch
 
 
-def _read_stored(
-    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None, batch_rows: int
+def _read_plaintext(
+    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None
 ) -> Iterator[pa.RecordBatch]:
     with storage.filesystem.open_input_file(path) as source:
         file = pq.ParquetFile(
             source, metadata=footer.to_arrow(), coerce_int96_timestamp_unit="us", pre_buffer=storage.threads > 1
         )
-        for row_group in row_groups:  # one at a time: over several, pyarrow cannot decode dictionaries inside structs
-            yield from file.iter_batches(batch_size=batch_rows, row_groups=[row_group], columns=columns)
+        # One at a time: over several row groups, pyarrow cannot decode dictionaries inside structs.
+        for row_group in row_groups:
+            yield from file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[row_group], columns=columns)
 
 
-def _read_opened(
-    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None, batch_rows: int
+def _read_encrypted(
+    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None
 ) -> Iterator[pa.RecordBatch]:
     images, count = DecryptedRowGroups(storage, path, footer, columns), ReadCount()
     for row_group in row_groups:
         data, metadata = images.read(row_group, count)
         try:
             file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
-            yield from file.iter_batches(batch_size=batch_rows, columns=columns)
-        except (OSError, pa.ArrowException) as error:  # pyarrow's words for damage: no file is read here
-            what = next(iter(str(error).splitlines()), type(error).__name__)
-            raise FormatError(f"{path}: row group {row_group}: {what}") from error
+            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
+        except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise FormatError(f"{path}: row group {row_group}: {reason}") from error

@@ -1,7 +1,6 @@
-"""Reading the rows: the row groups (of ORC: stripes) that a plan kept, by pyarrow, filtered to exactly the rows that
-match.
+"""Reads exactly the rows that match: the row groups or stripes that a plan kept, read by pyarrow, then filtered.
 
-What the formats differ in is behind :class:`bloomparquet.reading.interface.FormatReader`.
+:class:`bloomparquet.reading.interface.FormatReader` hides what the file formats differ in.
 """
 
 from __future__ import annotations
@@ -45,14 +44,15 @@ def read_table(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> pa.Table:
-    """Exactly the rows at `path` for which `where` is TRUE, in file order; other row groups (of ORC: stripes) are not
-    read.
+    """Exactly the rows at `path` for which `where` is TRUE, in file order. Row groups (stripes of ORC) that cannot hold
+    such a row are not read.
 
-    `columns` names top-level columns and partition columns, in the order wanted; None takes all, partition columns
-    last. As for ``spark.read.parquet`` the first file says what the columns are, whatever `where` is; with
-    `merge_schema` they are those of all files together, and every footer is read. The other keywords and errors are
-    those of :func:`bloomparquet.plan`; a file whose column does not fit is a :class:`PlanError`, and a column to be
-    read that its `keys` do not open is an :class:`EncryptionError`.
+    `columns` names top-level columns and partition columns, in the order of the result; None: all columns, partition
+    columns last. As for ``spark.read.parquet``, the first file defines the columns. With `merge_schema`, every footer
+    is read, and the result has the columns of all files. The other parameters are those of :func:`bloomparquet.plan`.
+
+    Raises the errors of :func:`bloomparquet.plan`, :class:`PlanError` for a column whose type in one file cannot be
+    converted to its type in the result, and :class:`EncryptionError` for a column that `keys` do not decrypt.
 
     >>> bp.read_table("events.parquet", "user_id = 4711", ["user_id", "country"]).to_pylist()
     [{'user_id': 4711, 'country': 'CH'}]
@@ -79,10 +79,10 @@ def scan_batches(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> pa.RecordBatchReader:
-    """The rows of :func:`read_table` as record batches of one schema, with one file's batch in memory at a time.
+    """The rows of :func:`read_table` as record batches of one schema, one batch in memory at a time.
 
-    The call itself plans. Each batch is read, and errors of reading are raised, when the reader is asked for it. The
-    file being read is closed when the reader is dropped.
+    The call plans. A batch is read, and an error of reading it is raised, when the reader is asked for it. The file
+    being read is closed when the reader is dropped.
 
     >>> with bp.scan_batches("events.parquet", "country = 'CH'", ["user_id"]) as batches:
     ...     sum(batch.num_rows for batch in batches)
@@ -107,31 +107,25 @@ def _scan(
 
 
 class _Scan:
-    """One plan being read: which columns come from where, and what types the result has."""
+    """Reads one plan. `schema` is the schema of the result."""
 
-    def __init__(
-        self,
-        plan: ScanPlan,
-        columns: Sequence[str] | None,
-        merge_schema: bool,
-        options: PlanOptions,
-    ) -> None:
-        for error in plan.unreadable.values():  # its rows may match, and cannot be read
+    def __init__(self, plan: ScanPlan, columns: Sequence[str] | None, merge_schema: bool, options: PlanOptions) -> None:
+        for error in plan.unreadable.values():  # the rows of this file might match
             raise error
         self._plan, self._options, self._case_sensitive = plan, options, options.case_sensitive
         zone = options.timezone or "UTC"
         self._partitions = plan.dataset.partition_table(zone)
         files = plan.dataset.files
-        # Where nothing was opened, the plan does not know what the files are.
+        # A plan that opened no file does not know their format.
         self._reader = reader_of(plan.table) if plan.table.files else self._open(files[:1])
-        shown = self._with_partitions(unify(self._open(files).schemas() if merge_schema else self._first_schema()))
-        self.schema = shown if columns is None else pa.schema([_field(shown, name) for name in columns])
-        tops = {column[0] for column in columns_of(plan.where)} if plan.where is not None else set()
-        names = Names(tops, self._case_sensitive)
-        everything = shown
-        if not merge_schema and not names.all_in(shown.names):  # only later files have what is tested
+        schema = self._with_partitions(unify(self._open(files).schemas() if merge_schema else self._first_schema()))
+        self.schema = schema if columns is None else pa.schema([_field(schema, name) for name in columns])
+        top_level = {column[0] for column in columns_of(plan.where)} if plan.where is not None else set()
+        names = Names(top_level, self._case_sensitive)
+        everything = schema
+        if not merge_schema and not names.all_in(schema.names):  # only later files have a column of the predicate
             others = unify(self._reader.schemas(), names)
-            everything = pa.schema([*shown, *(field for field in others if field.name not in shown.names)])
+            everything = pa.schema([*schema, *(field for field in others if field.name not in schema.names)])
         tested = {name for name in everything.names if name in names}
         needed = {*self.schema.names, *tested}
         self._read_schema = pa.schema([field for field in everything if field.name in needed])
@@ -147,7 +141,7 @@ class _Scan:
             )
 
     def _open(self, files: Sequence[FileInfo]) -> FormatReader:
-        """Of some files, whether the plan opened them or not."""
+        """The reader of some files, which the plan need not have opened."""
         options = self._options
         table = open_table(
             self._plan.dataset, files, ReadCount(), skip_corrupt=options.skip_corrupt, cache=options.cache
@@ -155,7 +149,7 @@ class _Scan:
         return reader_of(table)
 
     def _first_schema(self) -> Iterator[pa.Schema]:
-        """That of the first file that has a readable one."""
+        """The schema of the first readable file."""
         one_by_one = (schema for file in self._plan.dataset.files for schema in self._open([file]).schemas())
         return islice(one_by_one, 1)
 
@@ -165,47 +159,50 @@ class _Scan:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         table = self._plan.table
-        for place, units in self._plan.kept_by_file():
-            yield from checked(self._plan.dataset.storage, table.files[place], self._read_file(place, units))
+        for file_index, units in self._plan.kept_by_file():
+            yield from checked(self._plan.dataset.storage, table.files[file_index], self._read_file(file_index, units))
 
-    def _read_file(self, place: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        path = self._plan.table.paths[place]
-        present = self._reader.names(place)
-        names = [name for each in self._stored_names if (name := self._stored_as(each, present, path)) is not None]
-        constants = self._partitions.slice(int(self._plan.file_positions[place]), 1)
-        for batch in self._reader.read(place, units, names):
-            whole = self._conform(batch, constants, path)
+    def _read_file(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        path = self._plan.table.paths[file_index]
+        present = self._reader.names(file_index)
+        names = [name for each in self._stored_names if (name := self._stored_name(each, present, path)) is not None]
+        constants = self._partitions.slice(int(self._plan.file_positions[file_index]), 1)
+        for batch in self._reader.read(file_index, units, names):
+            converted = self._convert(batch, constants, path)
             if self._matching is not None:
-                whole = whole.filter(self._matching(whole))
-            if whole.num_rows:
-                yield whole.select(self.schema.names)
+                converted = converted.filter(self._matching(converted))
+            if converted.num_rows:
+                yield converted.select(self.schema.names)
 
-    def _conform(self, batch: pa.RecordBatch, constants: pa.Table, path: str) -> pa.RecordBatch:
+    def _convert(self, batch: pa.RecordBatch, constants: pa.Table, path: str) -> pa.RecordBatch:
         arrays = []
         for field in self._read_schema:
             if field.name in constants.column_names:
                 arrays.append(pa.repeat(constants.column(field.name)[0], batch.num_rows))
                 continue
-            name = self._stored_as(field.name, batch.schema.names, path)
-            missing = name is None
-            arrays.append(pa.nulls(batch.num_rows, field.type) if missing else fit(batch.column(name), field, path))
+            name = self._stored_name(field.name, batch.schema.names, path)
+            arrays.append(
+                pa.nulls(batch.num_rows, field.type) if name is None else fit(batch.column(name), field, path)
+            )
         if not arrays:
             return batch
         return pa.RecordBatch.from_arrays(arrays, schema=self._read_schema)
 
-    def _stored_as(self, name: str, names: Sequence[str], path: str) -> str | None:
-        """What a file calls the column `name`; None where it has none."""
-        found = find(names, name, self._case_sensitive)
-        if len(found) > 1:
-            raise PlanError(f"{path}: column {quoted(name)} may be any of {join_names(names[i] for i in found)}")
-        return names[found[0]] if found else None
+    def _stored_name(self, name: str, names: Sequence[str], path: str) -> str | None:
+        """The name of the column `name` in a file; None if the file does not have the column."""
+        positions = find(names, name, self._case_sensitive)
+        if len(positions) > 1:
+            raise PlanError(
+                f"{path}: column {quoted(name)} is ambiguous: it matches {join_names(names[i] for i in positions)}"
+            )
+        return names[positions[0]] if positions else None
 
 
-def _field(everything: pa.Schema, name: str) -> pa.Field:
-    at = everything.get_field_index(name)
-    if at < 0:
+def _field(schema: pa.Schema, name: str) -> pa.Field:
+    index = schema.get_field_index(name)
+    if index < 0:
         raise PlanError(
-            f"column {quoted(name)} is in none of the files{did_you_mean(name, everything.names)}; "
-            f"the columns are {join_names(everything.names)}"
+            f"column {quoted(name)} is in none of the files{did_you_mean(name, schema.names)}; "
+            f"the columns are {join_names(schema.names)}"
         )
-    return everything.field(at)
+    return schema.field(index)

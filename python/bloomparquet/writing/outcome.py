@@ -10,7 +10,7 @@ from typing import Literal
 from bloomparquet.errors import shorten
 from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.writing.advice.worth import cannot_serve
+from bloomparquet.writing.advice.benefit import why_unused
 from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.rewrite import Filters
 
@@ -94,7 +94,7 @@ def describe_columns(footer: Footer, filters: Filters, wanted: Mapping[int, Bloo
         limited = wanted[leaf].ndv is None and too_small
         name = ".".join(footer.profile.schema.leaves[leaf].path)
         size = sum(bloom.num_bytes for bloom in blooms)
-        unused = cannot_serve(footer.profile.schema.leaves[leaf], footer.profile.traits)
+        unused = why_unused(footer.profile.schema.leaves[leaf], footer.profile.traits)
         outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited, unused))
     return tuple(outcomes)
 

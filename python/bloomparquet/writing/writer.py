@@ -29,7 +29,7 @@ from bloomparquet.query.nested import leaf_arrays
 from bloomparquet.storage.atomic import Output, remove_leftover, replacing
 from bloomparquet.storage.files import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
-from bloomparquet.writing.advice.worth import ColumnFacts, measure_shared, weigh
+from bloomparquet.writing.advice.benefit import ColumnFacts, assess, measure_overlap
 from bloomparquet.writing.encrypted_writer import EncryptedFile
 from bloomparquet.writing.encryption import Encryption, as_encryption
 from bloomparquet.writing.filters.build import (
@@ -390,6 +390,6 @@ def _is_recommended(footer: Footer, leaf: int, filters: Filters, fpp: float) -> 
     bounds = bounds_of(column, traits, chunks)
     filled = [(row_group, bloom) for row_group, bloom in enumerate(blooms) if bloom is not None]
     some = filled[:: -(-len(filled) // _COMPARED) or 1]
-    shared = measure_shared(bounds, [row_group for row_group, _ in some], [bloom for _, bloom in some])
+    shared = measure_overlap(bounds, [row_group for row_group, _ in some], [bloom for _, bloom in some])
     facts = ColumnFacts(values, nulls, bounds, ndv, shared=shared, whole=False)
-    return weigh(column, traits, facts, fpp=fpp).pays
+    return assess(column, traits, facts, fpp=fpp).recommended

@@ -17,7 +17,7 @@ from bloomparquet.planning.partitions import to_array
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.nested import map_leaf_types
 from bloomparquet.query.predicate import columns
-from bloomparquet.reading.arrow_schema import cast, readable
+from bloomparquet.reading.arrow_schema import cast, scan_type
 from bloomparquet.reading.parquet import read_row_groups
 from bloomparquet.storage.files import ReadCount, open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged
@@ -148,7 +148,7 @@ class _File:
 
 def _planned_type(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
     """The type by which the planner compares the column. A duration is a number, as in Spark."""
-    return map_leaf_types(readable(kind, node), lambda leaf: pa.int64() if pa.types.is_duration(leaf) else leaf)
+    return map_leaf_types(scan_type(kind, node), lambda leaf: pa.int64() if pa.types.is_duration(leaf) else leaf)
 
 
 def _filter(batch: pa.RecordBatch, matching: pa.BooleanArray) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 """Which columns should have Bloom filters, by footers and a small sample of values.
 
-:mod:`bloomparquet.writing.advice.worth` decides whether filters of a column pay. This module gathers the facts for it,
-and compares the filters in the files with those that should be there. The result is a table of numbers.
+:mod:`bloomparquet.writing.advice.benefit` decides whether filters of a column pay. This module gathers the
+facts for it, and compares the filters in the files with those that should be there.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import find_partition
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.table_formats import OnTableLog
+from bloomparquet.writing.advice.benefit import Benefit, ColumnFacts, assess
 from bloomparquet.writing.advice.columns import TableColumn, table_columns
 from bloomparquet.writing.advice.sampling import Sample, Wanted, estimate, take_samples
-from bloomparquet.writing.advice.worth import ColumnFacts, Worth, weigh
+from bloomparquet.writing.filters.spec import WRITE_ORC
 
 SAMPLE_BYTES = 64 * 1024 * 1024
 """The default for the bytes of filters and data that are read at most."""
@@ -66,17 +67,16 @@ def advise(
 ) -> pa.Table:
     """Where Bloom filters pay in the Parquet files at `path`: one row for each leaf column, in the order of the schema.
 
-    Reads all footers; at most `sample` bytes of filters and data, of columns that footers do not decide; and the
-    headers of a few filters where footers do not tell their sizes. The columns of the table are facts:
+    Reads all footers; for columns that footers do not decide, at most `sample` bytes of filters and data; and the
+    headers of a few filters if footers do not tell their sizes. The table has facts:
 
-    * column, type (several where files differ), row_groups that have the column, values (without nulls);
+    * column, type (several if files differ), row_groups that have the column, values (without nulls);
     * filters: how many row groups have one; filter_bytes_now: their size with headers, which is an estimate from a few
-      filters where the writer did not store it;
+      filters if the writer did not store it;
 
-    and estimates, which are null where they need an NDV that is not known (it is not read where it cannot change the
-    advice):
+    and estimates, which are null if they need an unknown NDV (an NDV that cannot change the advice is not read):
 
-    * ndv_per_row_group (the mean), ndv (in all; too low where some values are far more frequent than others);
+    * ndv_per_row_group (the mean), ndv (in all; too low if some values are far more frequent than others);
     * min_max_skip: the share of row groups that footers alone exclude; skip_rate: the share that filters exclude on
       top. Both are for a lookup of one distinct value of a row group, each as likely as the next;
     * filter_bytes: the size of filters for `fpp` in all row groups;
@@ -104,29 +104,28 @@ def advise(
     if table.format is not FileFormat.PARQUET:
         raise UnsupportedError(
             f"{table.paths[0]} is an ORC file. Filters of ORC are made as a file is written, so there is nothing to "
-            "advise on files that exist: write ORC with the option bloomColumns of Spark's format bloomorc, or with "
-            "bloom_filter_columns of pyarrow.orc.write_table"
+            f"advise on existing files; {WRITE_ORC}"
         )
     assert isinstance(table, RowGroups)
     return advise_on(dataset, table, fpp, sample, count)
 
 
 def advise_on(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> pa.Table:
-    """:func:`advise` for row groups whose footers are read. `count` grows by what is read of the sample."""
+    """The table of :func:`advise` for row groups whose footers were read. `count` grows by the reads of the sample."""
     rows = [_row(column, fpp) for column in _assess(dataset, table, fpp, sample, count)]
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
 
 
-def paying_columns(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> list[Column]:
+def recommended_columns(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> list[Column]:
     """The columns for which filters pay, whether the files have these filters or not."""
-    return [each.column.path for each in _assess(dataset, table, fpp, sample, count) if each.worth.pays]
+    return [each.column.path for each in _assess(dataset, table, fpp, sample, count) if each.benefit.recommended]
 
 
 class _Assessed(NamedTuple):
     column: TableColumn
     sample: Sample
     facts: ColumnFacts
-    worth: Worth
+    benefit: Benefit
 
 
 def _assess(dataset: Dataset, table: RowGroups, fpp: float, most_bytes: int, count: ReadCount) -> list[_Assessed]:
@@ -135,37 +134,37 @@ def _assess(dataset: Dataset, table: RowGroups, fpp: float, most_bytes: int, cou
     samples = take_samples(table, columns, wanted, most_bytes, count)
     facts = [estimate(column, sample) for column, sample in zip(columns, samples, strict=True)]
     return [
-        _Assessed(column, sample, known, _weigh(dataset, column, known, fpp))
+        _Assessed(column, sample, known, _benefit(dataset, column, known, fpp))
         for column, sample, known in zip(columns, samples, facts, strict=True)
     ]
 
 
-def _weigh(dataset: Dataset, column: TableColumn, facts: ColumnFacts, fpp: float) -> Worth:
+def _benefit(dataset: Dataset, column: TableColumn, facts: ColumnFacts, fpp: float) -> Benefit:
     if len(column.path) == 1 and find_partition(dataset.partition_names, column.path, case_sensitive=False):
-        return Worth(False, False, "is a partition column as well, whose directories tell its value")
+        return Benefit(False, False, "is also a partition column: directory names tell its value")
     if column.undecryptable is not None:
-        return Worth(False, False, f"not known, as it is encrypted: {column.undecryptable}")
-    return weigh(column.leaf, column.leaf_traits, facts, fpp=fpp)
+        return Benefit(False, False, f"not known: the column is encrypted: {column.undecryptable}")
+    return assess(column.leaf, column.leaf_traits, facts, fpp=fpp)
 
 
 def _wanted(dataset: Dataset, column: TableColumn, fpp: float) -> Wanted:
-    if _weigh(dataset, column, estimate(column, Sample()), fpp).needs_ndv:
+    if _benefit(dataset, column, estimate(column, Sample()), fpp).needs_ndv:
         return Wanted.VALUES
     return Wanted.FILTERS if (column.offset >= 0).any() else Wanted.NOTHING
 
 
 def _row(assessed: _Assessed, fpp: float) -> tuple[Any, ...]:
-    column, sample, facts, worth = assessed
+    column, sample, facts, benefit = assessed
     stored = column.offset >= 0
     now = _bytes_now(column, sample, stored)
     sizes = None
     if len(facts.ndv) and np.isfinite(facts.ndv).all():
         sizes = np.where(facts.filled > 0, right_sizes(facts.ndv, fpp), 0)
-    advice, reason = _advise(stored, facts.filled > 0, sample, worth, sizes, now, fpp)
+    advice, reason = _advise(stored, facts.filled > 0, sample, benefit, sizes, now, fpp)
     return (
         dotted_name(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
-        int(facts.filled.sum()), worth.ndv_per_row_group, worth.ndv, int(stored.sum()), now, worth.min_max_skip,
-        worth.skip_rate, None if sizes is None else int(sizes.sum()), advice, reason,
+        int(facts.filled.sum()), benefit.ndv_per_row_group, benefit.ndv, int(stored.sum()), now, benefit.min_max_skip,
+        benefit.skip_rate, None if sizes is None else int(sizes.sum()), advice, reason,
     )  # fmt: skip
 
 
@@ -173,46 +172,48 @@ def _advise(
     stored: NDArray[np.bool_],
     holding: NDArray[np.bool_],
     sample: Sample,
-    worth: Worth,
+    benefit: Benefit,
     sizes: NDArray[np.int64] | None,
     now: int,
     fpp: float,
 ) -> tuple[str, str]:
-    """What to do about a column of which `stored` row groups have a filter and `holding` ones values, and why."""
+    """The advice for a column, and its reason. `stored`: row groups with a filter; `holding`: row groups with values;
+    `now`: the bytes of the filters."""
     filters = int(stored.sum())
     if not filters:
-        return ("add" if worth.pays else "none"), _unknown(sample) if worth.needs_ndv else worth.reason
+        return ("add" if benefit.recommended else "none"), _unknown(sample) if benefit.needs_ndv else benefit.reason
     if sample.fpp and sample.empty == len(sample.fpp):
-        return "drop", "its filters are empty over values, so that nobody can trust them"
+        return "drop", "its filters are empty although there are values"
     missing = int((holding & ~stored).sum())
-    if missing and worth.pays:
-        return "add", f"{worth.reason}; {missing:,} of {len(stored):,} have no filter"
-    reason = _unknown(sample) if worth.needs_ndv else worth.reason
+    if missing and benefit.recommended:
+        return "add", f"{benefit.reason}; {missing:,} of {len(stored):,} row groups have no filter"
+    reason = _unknown(sample) if benefit.needs_ndv else benefit.reason
     needed = 0 if sizes is None else int(sizes[stored].sum())
     if needed and now > OVERSIZED * needed:
-        return "shrink", f"{reason}; filters are {now / needed:,.0f} times as large as it takes"
+        return "shrink", f"{reason}; filters are {now / needed:,.0f} times as large as needed"
     if sample.fpp and np.mean(sample.fpp) > _USELESS_FPP * fpp:
-        says = f"filters that are there say maybe to {100 * np.mean(sample.fpp):.0f} % of absent values"
-        if worth.skips:
-            return "replace", f"{reason}; {says}"
+        weakness = f"its filters let {100 * np.mean(sample.fpp):.0f} % of absent values pass"
+        if benefit.useful:
+            return "replace", f"{reason}; {weakness}"
         if np.mean(sample.fpp) >= _WORTHLESS_FPP:
-            return "drop", f"{reason}; {says}"
+            return "drop", f"{reason}; {weakness}"
     return "keep", reason
 
 
 def _unknown(sample: Sample) -> str:
     if sample.error is not None:
-        return f"not known, as what was tried could not be read: {sample.error}"
+        return f"not known: the sample could not be read: {sample.error}"
     if sample.too_large:
-        return "not known: one column chunk is larger than all that the sample may read"
-    return "not known: nothing of it was read"
+        return "not known: a column chunk is larger than the whole sample"
+    return "not known: no value was sampled"
 
 
 def _bytes_now(column: TableColumn, sample: Sample, stored: NDArray[np.bool_]) -> int:
-    told = stored & (column.length > 0)
-    untold = int((stored & ~told).sum())
-    usual = float(np.mean(sample.sizes)) if sample.sizes else 0.0
-    return int(column.length[told].sum()) + round(usual * untold)
+    """The bytes of all filters, with headers. Sizes that footers do not tell are estimated from the sample."""
+    known = stored & (column.length > 0)
+    n_unknown = int((stored & ~known).sum())
+    mean = float(np.mean(sample.sizes)) if sample.sizes else 0.0
+    return int(column.length[known].sum()) + round(mean * n_unknown)
 
 
 def right_sizes(ndv: NDArray[np.float64], fpp: float) -> NDArray[np.int64]:

@@ -24,8 +24,8 @@ from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.ranges import in_threads, read_ranges
+from bloomparquet.writing.advice.benefit import ColumnFacts, measure_overlap, pool_size
 from bloomparquet.writing.advice.columns import TableColumn
-from bloomparquet.writing.advice.worth import ColumnFacts, measure_shared, pool_size
 from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom
 
@@ -132,7 +132,7 @@ def estimate(column: TableColumn, sample: Sample) -> ColumnFacts:
     every = filled.astype(np.float64) if np.isinf(pool) else -pool * np.expm1(-filled / pool)
     every[sample.chunks] = ndv
     throughout = np.full(len(filled), all(sample.dictionary))
-    shared = measure_shared(column.bounds, sample.chunks, sample.filters)
+    shared = measure_overlap(column.bounds, sample.chunks, sample.filters)
     return ColumnFacts(column.values, column.nulls, column.bounds, every, shared, throughout)
 
 

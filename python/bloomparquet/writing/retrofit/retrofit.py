@@ -19,7 +19,7 @@ from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.table_formats import directories_of, require_copyable, require_writable
-from bloomparquet.writing.advice.advise import SAMPLE_BYTES, paying_columns
+from bloomparquet.writing.advice.advise import SAMPLE_BYTES, recommended_columns
 from bloomparquet.writing.filters.spec import EVERY_COLUMN, BloomSpec, choose_leaves, parse_bloom
 from bloomparquet.writing.outcome import FileOutcome, warn_of_filters
 from bloomparquet.writing.retrofit.change import AddFilters, Change, Job, ShrinkFilters, change_file, read_footer
@@ -109,7 +109,7 @@ def plan_filters(
     wanted = asked.pop(EVERY_COLUMN)
     readable = [file for file in dataset.files if file in footers]
     row_groups = RowGroups.of_footers(dataset.storage, readable, [footers[file] for file in readable], dataset.keys)
-    paying = paying_columns(dataset, row_groups, wanted.fpp, SAMPLE_BYTES, ReadCount())
+    paying = recommended_columns(dataset, row_groups, wanted.fpp, SAMPLE_BYTES, ReadCount())
     unasked = frozenset(column for column in paying if column not in asked)
     return AddFilters({**dict.fromkeys(paying, wanted), **asked}, replace, unasked, case_sensitive)
 

@@ -1,4 +1,4 @@
-"""Whether a filter pays: what types and bounds rule out, and estimates against what was drawn."""
+"""Whether filters pay: types and bounds that rule them out, and estimates compared with drawn values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 from bloomparquet.query.ordering import Bounds
-from bloomparquet.writing.advice.worth import (
+from bloomparquet.writing.advice.benefit import (
+    Benefit,
     ColumnFacts,
-    Worth,
-    cannot_serve,
+    assess,
     covered_share,
-    measure_shared,
+    measure_overlap,
     pool_size,
-    weigh,
+    why_unused,
 )
 
 PLAIN = WriterTraits(spark=False, legacy_int96=False, altered_text=False, column_orders=(True,))
@@ -45,12 +45,12 @@ def bounds(lower: Any, upper: Any, known: Any = True) -> Bounds:
 
 
 def facts(n: int, rows: int, ndv: float, limits: Bounds | None = None, **more: Any) -> ColumnFacts:
-    """`n` row groups of `rows` values, `ndv` of which are distinct."""
+    """`n` row groups with `rows` values and this NDV each."""
     return ColumnFacts(np.full(n, rows), np.zeros(n, np.int64), limits, np.full(n, float(ndv)), **more)
 
 
 def everywhere(n: int) -> Bounds:
-    """Bounds of values that are spread over the whole range in every row group."""
+    """Bounds of `n` row groups whose values are spread over the whole range."""
     ends = np.random.default_rng(1).integers(0, 1000, (2, n))
     return bounds(ends[0], 10**9 - ends[1])
 
@@ -62,81 +62,81 @@ def sorted_bounds(n: int) -> Bounds:
 INT64 = leaf("INT64")
 
 
-def test_distinct_values_that_are_all_over_the_place_are_what_filters_are_for() -> None:
-    found = weigh(INT64, PLAIN, facts(80, 10_000, 10_000, everywhere(80)))
-    assert found.pays
-    assert found.skips
-    assert found.min_max_skip == pytest.approx(0, abs=0.01)
-    assert found.skip_rate == pytest.approx(0.99 * 79 / 80, abs=0.01)
-    assert found.ndv_per_row_group == 10_000
-    assert found.ndv == pytest.approx(800_000, rel=0.02)
-    assert found.reason == "a lookup reads 2 of 80 row groups instead of 80"
+def test_scattered_distinct_values_recommend_filters() -> None:
+    benefit = assess(INT64, PLAIN, facts(80, 10_000, 10_000, everywhere(80)))
+    assert benefit.recommended
+    assert benefit.useful
+    assert benefit.min_max_skip == pytest.approx(0, abs=0.01)
+    assert benefit.skip_rate == pytest.approx(0.99 * 79 / 80, abs=0.01)
+    assert benefit.ndv_per_row_group == 10_000
+    assert benefit.ndv == pytest.approx(800_000, rel=0.02)
+    assert benefit.reason == "a lookup reads 2 of 80 row groups instead of 80"
 
 
-def test_the_false_positives_are_part_of_what_is_read() -> None:
-    rates = [weigh(INT64, PLAIN, facts(80, 10_000, 10_000, everywhere(80)), fpp=fpp).skip_rate for fpp in (0.01, 0.5)]
+def test_false_positives_count_as_reads() -> None:
+    rates = [assess(INT64, PLAIN, facts(80, 10_000, 10_000, everywhere(80)), fpp=fpp).skip_rate for fpp in (0.01, 0.5)]
     assert rates[0] is not None
     assert rates[1] == pytest.approx(rates[0] * 0.5 / 0.99)
 
 
-def test_sorted_columns_need_no_filter_whatever_is_in_them() -> None:
+def test_sorted_columns_need_no_filter() -> None:
     for ndv in (10_000, float("nan")):
-        found = weigh(INT64, PLAIN, facts(80, 10_000, ndv, sorted_bounds(80)))
-        assert not found.pays
-        assert not found.skips
-        assert not found.needs_ndv
-        assert found.min_max_skip == pytest.approx(79 / 80)
-        assert "min/max" in found.reason
+        benefit = assess(INT64, PLAIN, facts(80, 10_000, ndv, sorted_bounds(80)))
+        assert not benefit.recommended
+        assert not benefit.useful
+        assert not benefit.needs_ndv
+        assert benefit.min_max_skip == pytest.approx(79 / 80)
+        assert "min/max" in benefit.reason
 
 
-def test_where_bounds_overlap_a_little_a_filter_would_gain_little() -> None:
+def test_little_overlap_of_bounds_means_little_gain() -> None:
     n = 1000
-    found = weigh(INT64, PLAIN, facts(n, 10_000, 10_000, bounds(np.arange(n) * 1000, np.arange(n) * 1000 + 4999)))
-    assert found.min_max_skip == pytest.approx(1 - 5 / n, abs=0.001)
-    assert not found.pays  # five row groups of a thousand are read
-    half = weigh(INT64, PLAIN, facts(n, 10_000, 10_000, bounds(np.arange(n) * 1000, np.arange(n) * 1000 + 500_000)))
-    assert half.pays
+    benefit = assess(INT64, PLAIN, facts(n, 10_000, 10_000, bounds(np.arange(n) * 1000, np.arange(n) * 1000 + 4999)))
+    assert benefit.min_max_skip == pytest.approx(1 - 5 / n, abs=0.001)
+    assert not benefit.recommended  # five row groups of a thousand are read
+    half = assess(INT64, PLAIN, facts(n, 10_000, 10_000, bounds(np.arange(n) * 1000, np.arange(n) * 1000 + 500_000)))
+    assert half.recommended
 
 
-def test_a_value_that_is_in_every_row_group_is_found_in_each() -> None:
-    found = weigh(INT64, PLAIN, facts(80, 10_000, 5, bounds(np.zeros(80, np.int64), np.full(80, 4))))
-    assert not found.skips
-    assert found.skip_rate == pytest.approx(0, abs=0.01)
-    assert found.ndv == pytest.approx(5, abs=0.5)
-    assert "5 different ones" in found.reason
+def test_a_value_in_every_row_group_is_read_in_each() -> None:
+    benefit = assess(INT64, PLAIN, facts(80, 10_000, 5, bounds(np.zeros(80, np.int64), np.full(80, 4))))
+    assert not benefit.useful
+    assert benefit.skip_rate == pytest.approx(0, abs=0.01)
+    assert benefit.ndv == pytest.approx(5, abs=0.5)
+    assert "each has 5 distinct values" in benefit.reason
 
 
-def test_what_was_measured_goes_before_what_is_assumed() -> None:
-    few_and_apart = weigh(INT64, PLAIN, facts(80, 10_000, 5, None, shared=0.02))
-    assert few_and_apart.pays
+def test_measured_overlap_replaces_the_assumption() -> None:
+    few_and_apart = assess(INT64, PLAIN, facts(80, 10_000, 5, None, shared=0.02))
+    assert few_and_apart.recommended
     assert few_and_apart.skip_rate == pytest.approx(0.99 * 0.98 * 79 / 80)
-    many_and_shared = weigh(INT64, PLAIN, facts(80, 10_000, 10_000, None, shared=0.97))
-    assert not many_and_shared.pays
+    many_and_shared = assess(INT64, PLAIN, facts(80, 10_000, 10_000, None, shared=0.97))
+    assert not many_and_shared.recommended
 
 
-def test_what_bounds_keep_apart_is_not_in_common() -> None:
-    starts = np.arange(80) % 4 * 10_000  # as of twenty files that are sorted, each for itself
-    found = weigh(INT64, PLAIN, facts(80, 10_000, 1000, bounds(starts, starts + 9_999), shared=0.1))
-    assert found.min_max_skip == pytest.approx(0.75)
-    assert found.skip_rate == pytest.approx(0.99 * 0.9 * 19 / 80)
-    assert found.ndv == pytest.approx(80 * 1000 / (1 + 19 * 0.1))
+def test_row_groups_with_disjoint_bounds_share_no_value() -> None:
+    starts = np.arange(80) % 4 * 10_000  # as of twenty files, each of which is sorted
+    benefit = assess(INT64, PLAIN, facts(80, 10_000, 1000, bounds(starts, starts + 9_999), shared=0.1))
+    assert benefit.min_max_skip == pytest.approx(0.75)
+    assert benefit.skip_rate == pytest.approx(0.99 * 0.9 * 19 / 80)
+    assert benefit.ndv == pytest.approx(80 * 1000 / (1 + 19 * 0.1))
 
 
-def test_small_dictionaries_ask_for_more_gain() -> None:
+def test_small_dictionaries_require_more_gain() -> None:
     dictionary = np.ones(80, np.bool_)
     little = facts(80, 10_000, 500, None, shared=0.6, dictionary=dictionary)
-    assert weigh(INT64, PLAIN, little).reason.startswith("dictionaries of about 500")
-    assert not weigh(INT64, PLAIN, little).pays
-    assert weigh(INT64, PLAIN, facts(80, 10_000, 500, None, shared=0.6)).pays
-    assert weigh(INT64, PLAIN, facts(80, 10_000, 500, None, shared=0.1, dictionary=dictionary)).pays
-    assert weigh(INT64, PLAIN, facts(80, 10_000, 5_000, None, shared=0.6, dictionary=dictionary)).pays
+    assert assess(INT64, PLAIN, little).reason.startswith("dictionaries of about 500")
+    assert not assess(INT64, PLAIN, little).recommended
+    assert assess(INT64, PLAIN, facts(80, 10_000, 500, None, shared=0.6)).recommended
+    assert assess(INT64, PLAIN, facts(80, 10_000, 500, None, shared=0.1, dictionary=dictionary)).recommended
+    assert assess(INT64, PLAIN, facts(80, 10_000, 5_000, None, shared=0.6, dictionary=dictionary)).recommended
 
 
-def test_fractions_get_a_filter_only_when_somebody_asks() -> None:
+def test_fractions_get_no_filter_unless_named() -> None:
     for physical, annotation, length in (("DOUBLE", None, None), ("FIXED_LEN_BYTE_ARRAY", Annotation("FLOAT16"), 2)):
-        found = weigh(leaf(physical, annotation, length), PLAIN, facts(80, 10_000, 10_000))
-        assert found.skips
-        assert not found.pays
+        benefit = assess(leaf(physical, annotation, length), PLAIN, facts(80, 10_000, 10_000))
+        assert benefit.useful
+        assert not benefit.recommended
 
 
 @pytest.mark.parametrize(
@@ -156,10 +156,10 @@ def test_fractions_get_a_filter_only_when_somebody_asks() -> None:
     ],
     ids=lambda value: value.describe() if isinstance(value, LeafColumn) else "",
 )
-def test_columns_of_which_no_filter_is_ever_asked_get_none(column: LeafColumn, traits: WriterTraits) -> None:
-    found = weigh(column, traits, facts(80, 10_000, 10_000))
-    assert found == Worth(False, False, cannot_serve(column, traits) or "")
-    assert found.reason
+def test_columns_that_no_lookup_uses_get_no_filter(column: LeafColumn, traits: WriterTraits) -> None:
+    benefit = assess(column, traits, facts(80, 10_000, 10_000))
+    assert benefit == Benefit(False, False, why_unused(column, traits) or "")
+    assert benefit.reason
 
 
 @pytest.mark.parametrize(
@@ -176,44 +176,44 @@ def test_columns_of_which_no_filter_is_ever_asked_get_none(column: LeafColumn, t
     ],
     ids=lambda value: value.describe() if isinstance(value, LeafColumn) else "",
 )
-def test_every_type_that_filters_answer_for_can_get_one(column: LeafColumn, traits: WriterTraits) -> None:
-    assert cannot_serve(column, traits) is None
-    assert weigh(column, traits, facts(80, 10_000, 10_000)).pays
+def test_every_type_that_filters_serve_is_recommended(column: LeafColumn, traits: WriterTraits) -> None:
+    assert why_unused(column, traits) is None
+    assert assess(column, traits, facts(80, 10_000, 10_000)).recommended
 
 
-def test_nulls_and_nothing_are_no_values() -> None:
+def test_nulls_are_no_values() -> None:
     n = np.full(4, 100)
-    assert weigh(INT64, PLAIN, ColumnFacts(n, n, None, np.full(4, np.nan))).reason == "every value is null"
+    assert assess(INT64, PLAIN, ColumnFacts(n, n, None, np.full(4, np.nan))).reason == "every value is null"
     none = np.zeros(0, np.int64)
-    assert "no row group" in weigh(INT64, PLAIN, ColumnFacts(none, none, None, none.astype(np.float64))).reason
+    assert "no row group" in assess(INT64, PLAIN, ColumnFacts(none, none, None, none.astype(np.float64))).reason
     half = ColumnFacts(np.full(4, 100), np.array([100, 100, 0, 0]), None, np.array([np.nan, np.nan, 100.0, 100.0]))
-    found = weigh(INT64, PLAIN, half)
-    assert found.min_max_skip == 0.5  # null counts exclude as well
-    assert found.skip_rate == pytest.approx(0.25 * 0.99, abs=0.01)
+    benefit = assess(INT64, PLAIN, half)
+    assert benefit.min_max_skip == 0.5  # by null counts
+    assert benefit.skip_rate == pytest.approx(0.25 * 0.99, abs=0.01)
     unknown = ColumnFacts(n, np.full(4, -1), None, np.full(4, 100.0))
     assert unknown.filled.tolist() == [100] * 4
 
 
 def test_one_row_group_has_nothing_to_skip() -> None:
-    tiny = weigh(INT64, PLAIN, facts(1, 500, 500))
-    assert (tiny.pays, tiny.skips, tiny.skip_rate) == (False, False, 0)
-    large = weigh(INT64, PLAIN, facts(1, 500_000, 500_000))
-    assert (large.pays, large.skips, large.skip_rate) == (False, True, 0)
+    tiny = assess(INT64, PLAIN, facts(1, 500, 500))
+    assert (tiny.recommended, tiny.useful, tiny.skip_rate) == (False, False, 0)
+    large = assess(INT64, PLAIN, facts(1, 500_000, 500_000))
+    assert (large.recommended, large.useful, large.skip_rate) == (False, True, 0)
 
 
-def test_row_groups_of_a_file_in_the_making_stand_for_many() -> None:
-    assert weigh(INT64, PLAIN, facts(1, 500_000, 500_000, whole=False)).pays
-    assert not weigh(INT64, PLAIN, facts(1, 500_000, 50, whole=False)).pays
-    assert not weigh(INT64, PLAIN, facts(8, 500_000, 500_000, sorted_bounds(8), whole=False)).pays
-    found = weigh(INT64, PLAIN, facts(4, 10_000, 10_000, everywhere(4), whole=False))
-    assert found.skip_rate == pytest.approx(0.99, abs=0.02)
+def test_row_groups_of_an_unfinished_file_stand_for_many() -> None:
+    assert assess(INT64, PLAIN, facts(1, 500_000, 500_000, whole=False)).recommended
+    assert not assess(INT64, PLAIN, facts(1, 500_000, 50, whole=False)).recommended
+    assert not assess(INT64, PLAIN, facts(8, 500_000, 500_000, sorted_bounds(8), whole=False)).recommended
+    benefit = assess(INT64, PLAIN, facts(4, 10_000, 10_000, everywhere(4), whole=False))
+    assert benefit.skip_rate == pytest.approx(0.99, abs=0.02)
 
 
-def test_an_unknown_number_of_distinct_values_is_asked_for_only_where_it_decides() -> None:
-    found = weigh(INT64, PLAIN, facts(80, 10_000, float("nan"), everywhere(80)))
-    assert found.needs_ndv
-    assert (found.pays, found.skip_rate, found.ndv) == (False, None, None)
-    assert not weigh(leaf("BOOLEAN"), PLAIN, facts(80, 10_000, float("nan"))).needs_ndv
+def test_an_unknown_ndv_is_needed_only_if_it_decides() -> None:
+    benefit = assess(INT64, PLAIN, facts(80, 10_000, float("nan"), everywhere(80)))
+    assert benefit.needs_ndv
+    assert (benefit.recommended, benefit.skip_rate, benefit.ndv) == (False, None, None)
+    assert not assess(leaf("BOOLEAN"), PLAIN, facts(80, 10_000, float("nan"))).needs_ndv
 
 
 def test_unknown_bounds_exclude_nothing() -> None:
@@ -223,7 +223,7 @@ def test_unknown_bounds_exclude_nothing() -> None:
     assert covered_share(None, every, None) == 1
     assert covered_share(bounds(limits.lower, limits.upper, False), every, None) == 1
     half = covered_share(bounds(limits.lower, limits.upper, every < 5), every, None)
-    # From a row group with bounds, the five without are read; from one without, all nine are.
+    # A value of a row group with bounds reads the five without bounds; a value of one without reads all nine.
     assert half == pytest.approx((5 / 9 + 1) / 2)
 
 
@@ -237,7 +237,7 @@ DRAWS = {
 
 @pytest.mark.parametrize("ndv", [1, 2, 4, 20, 1000])
 @pytest.mark.parametrize("draw", DRAWS)
-def test_what_bounds_leave_is_estimated_within_a_tenth(draw: str, ndv: int) -> None:
+def test_the_covered_share_is_estimated_within_a_tenth(draw: str, ndv: int) -> None:
     values = DRAWS[draw](np.random.default_rng(5), (200, ndv))
     lower, upper = values.min(axis=1), values.max(axis=1)
     points = values[:, :16].ravel()
@@ -259,11 +259,11 @@ def test_what_bounds_leave_is_estimated_within_a_tenth(draw: str, ndv: int) -> N
     ],
     ids=["int64", "negative", "uint64", "float64", "decimal", "text", "bytes"],
 )
-def test_clustered_ranges_are_told_apart_whatever_their_keys_are(keys: Any) -> None:
+def test_disjoint_ranges_cover_nothing_for_every_key_type(keys: Any) -> None:
     starts = np.random.default_rng(2).permutation(500) * 1000
     apart = bounds(keys(starts), keys(starts + 999))
     assert covered_share(apart, np.arange(500), 100) == 0
-    overlapping = bounds(keys(starts), keys(starts + 249_999))  # each of a little less than half of all
+    overlapping = bounds(keys(starts), keys(starts + 249_999))  # each a little less than half of the range
     assert covered_share(overlapping, np.arange(500), None) == pytest.approx(0.42, abs=0.1)
     same = bounds(keys(starts * 0), keys(starts * 0 + 999))
     assert covered_share(same, np.arange(500), 100) == 1
@@ -280,11 +280,11 @@ def test_the_widest_ranges_do_not_overflow() -> None:
     assert covered_share(bounds(*apart), np.arange(2), 5) == 0
 
 
-def test_more_ranges_than_are_drawn_from_all_count() -> None:
+def test_all_ranges_count_even_if_few_are_sampled() -> None:
     n = 40_000
     assert covered_share(sorted_bounds(n), np.arange(n), 1000) == 0
-    found = weigh(INT64, PLAIN, facts(n, 10_000, 10_000, everywhere(n)))
-    assert found.skip_rate == pytest.approx(0.99, abs=0.01)
+    benefit = assess(INT64, PLAIN, facts(n, 10_000, 10_000, everywhere(n)))
+    assert benefit.skip_rate == pytest.approx(0.99, abs=0.01)
     texts = objects([b"%08d" % i for i in range(n)])
     assert covered_share(bounds(texts, texts), np.arange(n), 1) == 0
 
@@ -295,32 +295,32 @@ def filter_of(values: NDArray[np.int64], n_blocks: int) -> SplitBlockBloomFilter
     return bloom
 
 
-def test_what_row_groups_have_in_common_is_measured_whatever_the_size_of_their_filters() -> None:
+def test_overlap_is_measured_for_filters_of_any_sizes() -> None:
     a, b, c = np.arange(0, 4000), np.arange(3000, 7000), np.arange(50_000, 54_000)
     for sizes in ((256, 256, 256), (256, 1024, 256), (3 * 128, 3 * 256, 3 * 128)):
         filters = [filter_of(values, size) for values, size in zip((a, b, c), sizes, strict=True)]
-        assert measure_shared(None, [0, 1], filters[:2]) == pytest.approx(0.25, abs=0.02)
-        assert measure_shared(None, [0, 2], filters[::2]) == pytest.approx(0, abs=0.02)
-        assert measure_shared(None, [0, 1, 2], filters) == pytest.approx(0.25 / 3, abs=0.02)
+        assert measure_overlap(None, [0, 1], filters[:2]) == pytest.approx(0.25, abs=0.02)
+        assert measure_overlap(None, [0, 2], filters[::2]) == pytest.approx(0, abs=0.02)
+        assert measure_overlap(None, [0, 1, 2], filters) == pytest.approx(0.25 / 3, abs=0.02)
     limits = bounds(*(np.array([edge(values) for values in (a, b, c)]) for edge in (np.min, np.max)))
     pair = [filters[0], filters[2]]
-    assert measure_shared(limits, [0, 2], pair) is None  # their bounds keep them apart
-    assert measure_shared(None, [0], filters[:1]) is None
-    assert measure_shared(None, [0, 1], [filter_of(a, 256), filter_of(b, 384)]) is None  # not comparable
-    assert measure_shared(None, [0, 1], [filter_of(a, 256), SplitBlockBloomFilter.empty(256)]) is None
+    assert measure_overlap(limits, [0, 2], pair) is None  # their bounds keep them apart
+    assert measure_overlap(None, [0], filters[:1]) is None
+    assert measure_overlap(None, [0, 1], [filter_of(a, 256), filter_of(b, 384)]) is None  # not comparable
+    assert measure_overlap(None, [0, 1], [filter_of(a, 256), SplitBlockBloomFilter.empty(256)]) is None
 
 
 @pytest.mark.parametrize("rows", [10, 1000, 1_000_000])
 @pytest.mark.parametrize("pool", [3, 500, 20_000, 3_000_000])
-def test_the_pool_is_found_from_what_was_drawn(rows: int, pool: int) -> None:
+def test_the_pool_size_is_found_from_the_ndv(rows: int, pool: int) -> None:
     drawn = -pool * np.expm1(-rows / pool)
-    found = pool_size(rows, drawn)
+    benefit = pool_size(rows, drawn)
     if drawn < rows * (1 - 1e-4):
-        assert found == pytest.approx(pool, rel=1e-3)
+        assert benefit == pytest.approx(pool, rel=1e-3)
     else:
-        assert found == np.inf
+        assert benefit == np.inf
 
 
-def test_the_pool_of_a_simulated_draw() -> None:
+def test_the_pool_size_of_a_simulated_draw() -> None:
     drawn = len(np.unique(np.random.default_rng(4).integers(0, 30_000, 20_000)))
     assert pool_size(20_000, drawn) == pytest.approx(30_000, rel=0.05)

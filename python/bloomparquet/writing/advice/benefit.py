@@ -1,0 +1,318 @@
+"""Whether Bloom filters of a column pay: one decision, for advice and for ``bloom="*"``.
+
+A lookup ``column = value`` reads the row groups that no evidence excludes. Null counts and min/max exclude some, and
+filters may exclude more. The rest hold the value, or are false positives. Filters pay if they exclude many row groups
+that min/max does not. They do not pay if nearly every row group has the value, or if the column is sorted.
+
+Types, counts and bounds are facts from footers. Two things are estimated:
+
+* where the values of a row group lie between its bounds. Assume that values other than min and max fall where other
+  row groups overlap most: a uniform spread would overrate min/max when there are outliers;
+* in how many row groups a value is, if that was not measured. Assume that rows are draws from one pool of values, and
+  derive its size from the repetitions within row groups. This underrates filters if rows are clustered by the column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.parquet.metadata.file_profile import WriterTraits
+from bloomparquet.parquet.values.encoding import encode_values, family_of
+from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.literals import Family
+from bloomparquet.query.ordering import Bounds
+from bloomparquet.writing.filters.spec import why_unsuitable
+
+_LEAST_GAIN = 0.2  # filters must exclude this share of the row groups that are read without them,
+_LEAST_SHARE = 0.05  # and this share of all row groups,
+_LEAST_ROW_GROUPS = 10  # or this number of row groups
+_SMALL_DICTIONARY = 1_000  # entries of a dictionary that is read and tested quickly
+_TINY_ROWS = 1_000
+_MOSTLY = 0.5
+_LEAST_OVERLAP = 0.5  # sum over all pairs below which a measurement says nothing
+_POSITIONS = (np.arange(8) + 0.5) / 8  # between lower and upper bound
+_MOST_RANGES = 2_048  # row groups that are sampled; they are compared with all
+_BYTES_COMPARED = 24  # of strings, after their common prefix
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """One leaf column in n row groups. Arrays have shape (n,).
+
+    * `values`: the number of values with nulls; `nulls`: the number of nulls, -1 if unknown;
+    * `bounds`: min and max;
+    * `ndv`: the NDV, NaN if unknown;
+    * `shared`: for a value of one row group, the measured probability that another row group has it too; None if not
+      measured;
+    * `dictionary`: whether a chunk is dictionary encoded throughout;
+    * `whole`: these are all row groups. Otherwise they stand for many more like them: the file is still being written.
+    """
+
+    values: NDArray[np.int64]
+    nulls: NDArray[np.int64]
+    bounds: Bounds | None
+    ndv: NDArray[np.float64]
+    shared: float | None = None
+    dictionary: NDArray[np.bool_] | None = None
+    whole: bool = True
+
+    @property
+    def filled(self) -> NDArray[np.int64]:
+        """The number of non-null values, as far as is known, (n,)."""
+        return np.maximum(self.values, 0) - np.maximum(self.nulls, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Benefit:
+    """What filters of a column bring, and why.
+
+    * `recommended`: filters should be made without being asked for;
+    * `useful`: filters would spare lookups by equality a good deal;
+    * `needs_ndv`: only an NDV could decide;
+    * `min_max_skip`, `skip_rate`: for a lookup of one distinct value of a row group, the share of all row groups that
+      footers alone exclude, and the share that filters exclude on top;
+    * `ndv_per_row_group` (the mean), `ndv` (in all row groups).
+
+    The last four are estimates, None where nothing is known.
+    """
+
+    recommended: bool
+    useful: bool
+    reason: str
+    min_max_skip: float | None = None
+    skip_rate: float | None = None
+    ndv_per_row_group: float | None = None
+    ndv: float | None = None
+    needs_ndv: bool = False
+
+
+def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: float = 0.01) -> Benefit:
+    """What filters with false positive probability `fpp` bring for `leaf`. Reads nothing."""
+    unused = why_unused(leaf, traits)
+    if unused is not None:
+        return Benefit(False, False, unused)
+    n = len(facts.values)
+    holding = np.flatnonzero(facts.filled > 0)
+    if len(holding) == 0:
+        return Benefit(False, False, "every value is null" if n else "there is no row group")
+    return _compare(family_of(leaf.node), facts, holding, fpp)
+
+
+def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp: float) -> Benefit:
+    """Compare what a lookup of one value of a row group in `holding` reads with and without filters.
+
+    All shares are of `total` row groups: those that exist, or one that stands for many.
+    """
+    n = len(facts.values)
+    total, others, own = (n, len(holding) - 1, 1) if facts.whole else (1, 1, 0)
+    ndv, shared = _ndv_and_shared(facts, holding)
+    covered = covered_share(facts.bounds, holding, ndv)
+    others_read = others * covered
+    read = others_read + own  # without filters
+    # A value that is in m row groups is counted m times.
+    ndv_in_all = None
+    if ndv is not None and shared is not None:
+        ndv_in_all = max(ndv, ndv * len(holding) / (1 + (len(holding) - 1) * covered * shared))
+    min_max_skip = (total - read) / total
+    min_max = f"min/max alone skips {_percent(min_max_skip)} of the row groups"
+
+    def benefit(
+        reason: str, spared: float | None, *, useful: bool = False, recommended: bool = False, needs_ndv: bool = False
+    ) -> Benefit:
+        skip_rate = None if spared is None else spared / total
+        return Benefit(recommended, useful, reason, min_max_skip, skip_rate, ndv, ndv_in_all, needs_ndv)
+
+    if facts.whole and n == 1:
+        if facts.filled[0] <= _TINY_ROWS:
+            return benefit(f"one row group of {facts.filled[0]:,} values is read as fast as its filter", 0.0)
+        reason = "with one row group, a filter only helps lookups of absent values"
+        return benefit(reason, 0.0, useful=True, needs_ndv=ndv is None)
+    spared = None if shared is None else (1 - fpp) * others_read * (1 - shared)
+    if not _is_much((1 - fpp) * others_read, read, total):
+        return benefit(min_max, spared)
+    if ndv is None or shared is None or spared is None:
+        return benefit("the NDV is not known", None, needs_ndv=True)
+    if not _is_much(spared, read, total):
+        if min_max_skip > _MOSTLY:
+            return benefit(min_max, spared)
+        share = _percent((others_read * shared + own) / total)
+        return benefit(f"a value is in {share} of the row groups; each has {_count(ndv)} distinct values", spared)
+    has_dictionaries = facts.dictionary is not None and bool(facts.dictionary[holding].all())
+    if has_dictionaries and ndv <= _SMALL_DICTIONARY and spared < _MOSTLY * read:
+        return benefit(f"dictionaries of {_count(ndv)} entries do what filters would", spared, useful=True)
+    if facts.whole:
+        reason = f"a lookup reads {max(read - spared, 1):,.0f} of {total:,} row groups instead of {read:,.0f}"
+    else:
+        reason = f"a lookup reads {_percent(read - spared)} of the row groups instead of {_percent(read)}"
+    if family == "float":
+        return benefit(f"{reason}, but fractions are rarely looked up", spared, useful=True)
+    return benefit(reason, spared, useful=True, recommended=True)
+
+
+def _ndv_and_shared(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[float | None, float | None]:
+    """The mean NDV of a row group, and the probability that another row group, which bounds do not exclude, has a given
+    value."""
+    known = holding[np.isfinite(facts.ndv[holding])]
+    if len(known) == 0:
+        return None, facts.shared
+    ndv = float(facts.ndv[known].mean())
+    if facts.shared is not None:
+        return ndv, facts.shared
+    return ndv, min(1.0, ndv / pool_size(float(facts.filled[known].mean()), ndv))
+
+
+def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
+    """Why no lookup uses a filter of this column, by its type and its writer; None if lookups do."""
+    if leaf.repeated:
+        return "is inside a list or map, whose elements no lookup tests"
+    refused = why_unsuitable(leaf, named=True)
+    if refused is not None:
+        return refused
+    encoded = encode_values(leaf, (), traits, "UTC")
+    if encoded is not None and encoded.hashes is not None:
+        return None
+    if leaf.node.physical_type == "INT96":
+        return "is INT96 by a writer other than Spark, so that the bytes of a value are not known"
+    return "has a type whose equal values need not be equal bytes"
+
+
+def measure_overlap(
+    bounds: Bounds | None, chunks: Sequence[int], filters: Sequence[SplitBlockBloomFilter]
+) -> float | None:
+    """For a value of one of `chunks`, the probability that another one, whose bounds do not exclude it, has it too.
+
+    `chunks` are indexes into `bounds`, and ``filters[i]`` holds the values of ``chunks[i]``. Compares every pair. None
+    if bounds keep all of them apart.
+    """
+    common = allowed = 0.0
+    for (i, a), (j, b) in combinations(zip(chunks, filters, strict=True), 2):
+        overlap = covered_share(bounds, np.array([i, j]), min(a.estimated_ndv, b.estimated_ndv))
+        ndvs = _ndvs(a, b) if overlap else None
+        if ndvs is None:
+            continue
+        ndv, other_ndv, ndv_of_both = ndvs
+        if not ndv or not other_ndv or math.isinf(ndv_of_both):
+            continue
+        in_both = ndv + other_ndv - ndv_of_both  # an estimate: around 0, it may be negative
+        common += (in_both / ndv + in_both / other_ndv) / 2
+        allowed += overlap
+    return min(max(common / allowed, 0.0), 1.0) if allowed >= _LEAST_OVERLAP else None
+
+
+def _ndvs(a: SplitBlockBloomFilter, b: SplitBlockBloomFilter) -> tuple[float, float, float] | None:
+    """The NDV of the smaller filter, of the larger, and of both together; None if their sizes cannot be compared."""
+    small, large = sorted((a, b), key=lambda each: each.n_blocks)
+    ratio, remainder = divmod(large.n_blocks, small.n_blocks)
+    if remainder or ratio & (ratio - 1):
+        return None
+    folded = large.fold(ratio.bit_length() - 1)
+    return small.estimated_ndv, folded.estimated_ndv, small.merge(folded).estimated_ndv
+
+
+def pool_size(rows: float, ndv: float) -> float:
+    """The size of the pool from which `rows` uniform draws give `ndv` distinct values; infinity if next to no value is
+    drawn twice.
+
+    Solves ndv = pool * (1 - exp(-rows / pool)).
+    """
+    if ndv >= rows * (1 - 1e-4):
+        return math.inf
+    low, high = 1e-9, 1.0
+    while -math.expm1(-rows / (ndv * (1 + high))) * (1 + high) < 1:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        drawn = -math.expm1(-rows / (ndv * (1 + middle))) * (1 + middle)
+        low, high = (middle, high) if drawn < 1 else (low, middle)
+    return ndv * (1 + high)
+
+
+def _is_much(spared: float, read: float, total: float) -> bool:
+    """Whether sparing `spared` of the `read` row groups is worth a filter."""
+    return spared >= _LEAST_GAIN * read and (spared >= _LEAST_SHARE * total or spared >= _LEAST_ROW_GROUPS)
+
+
+def covered_share(bounds: Bounds | None, holding: NDArray[np.int64], ndv: float | None) -> float:
+    """For a value of one row group of `holding`, an estimate of the share of the others whose bounds do not exclude it.
+
+    `holding` are indexes into `bounds`, `ndv` is the NDV of a row group. Two of these values are min and max. Unknown
+    bounds exclude nothing.
+    """
+    others = len(holding) - 1
+    known = holding if bounds is None else holding[bounds.known[holding]]
+    if others < 1 or bounds is None or len(known) == 0:
+        return 1.0
+    lower, upper = _as_numbers(bounds.lower[known], bounds.upper[known])
+    drawn = np.arange(len(known))
+    if len(drawn) > _MOST_RANGES:
+        drawn = np.linspace(0, len(known) - 1, _MOST_RANGES).astype(np.int64)
+    starts, ends = np.sort(lower), np.sort(upper)
+
+    def covering(points: NDArray[Any]) -> float:
+        """The mean number of other ranges that contain a point."""
+        at_or_below = np.searchsorted(starts, points, "right") - np.searchsorted(ends, points, "left")
+        return float(np.mean(at_or_below)) - 1  # less the range that the point is from
+
+    covered = max(covering(_between(lower[drawn], upper[drawn], position)) for position in _POSITIONS)
+    if ndv is not None:
+        at_bounds = (covering(lower[drawn]) + covering(upper[drawn])) / 2
+        share = min(1.0, 2 / ndv)
+        covered = share * at_bounds + (1 - share) * covered
+    share_known = len(known) / len(holding)
+    covered = share_known * (covered + len(holding) - len(known)) / others + (1 - share_known)
+    return min(max(covered, 0.0), 1.0)
+
+
+def _as_numbers(lower: NDArray[Any], upper: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Keys that can be interpolated: byte strings become integers, by the bytes after their common prefix.
+
+    Strings that differ only after these bytes count as equal.
+    """
+    if lower.dtype != object or not isinstance(lower[0], bytes):
+        return lower, upper
+    first, last = min(lower), max(upper)
+    common = next((i for i, (a, b) in enumerate(zip(first, last)) if a != b), min(len(first), len(last)))
+    end = common + _BYTES_COMPARED
+    numbers = []
+    for keys in (lower, upper):
+        array = np.empty(len(keys), object)
+        array[:] = [int.from_bytes(key[common:end].ljust(_BYTES_COMPARED, b"\0"), "big") for key in keys.tolist()]
+        numbers.append(array)
+    return numbers[0], numbers[1]
+
+
+def _between(lower: NDArray[Any], upper: NDArray[Any], position: float) -> NDArray[Any]:
+    """The value at `position` (0 to 1) between each lower and upper bound."""
+    if lower.dtype == object:
+        parts = 1 << 10
+        whole: NDArray[Any] = lower + (upper - lower) * round(position * parts) // parts
+        return whole
+    if lower.dtype == np.float64:
+        widest = np.finfo(np.float64).max / 4
+        low, high = np.clip(lower, -widest, widest), np.clip(upper, -widest, widest)
+        between: NDArray[Any] = np.clip(low + (high - low) * position, lower, upper)
+        return between
+    # As unsigned numbers, the difference of two signed numbers fits.
+    width = upper.view(np.uint64) - lower.view(np.uint64)
+    step = np.minimum((width.astype(np.float64) * position).astype(np.uint64), width)
+    stepped: NDArray[Any] = (lower.view(np.uint64) + step).view(lower.dtype)
+    return stepped
+
+
+def _percent(share: float) -> str:
+    """``98 %``. Never 100 % or 0 % for a share that only rounds to it."""
+    if 0 < share < 0.005:
+        return "under 1 %"
+    return f"{100 * share:.1f} %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+
+
+def _count(number: float) -> str:
+    return f"about {number:,.0f}" if number >= 100 else f"{number:.0f}"

@@ -1,0 +1,181 @@
+"""`read_table` and `scan_batches` of Parquet files: Arrow's types, INT96, UUID, and what only Parquet has."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from tests.support.events import an_id, write_events
+from tests.support.files import write, write_groups
+
+UTC = dt.timezone.utc
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_events(tmp_path_factory.mktemp("events"), "parquet")
+
+
+def test_lists_of_tuples_mean_the_same_as_in_pyarrow(events: str) -> None:
+    one = an_id(events)
+    for where in (
+        [("id", "=", one)],
+        [[("id", "=", one)], [("id", "in", [1, 2, 3]), ("name", "!=", "x")]],
+        [("id", ">", 99_900), ("day", "=", "2026-01-03")],
+    ):
+        expected = pq.read_table(
+            events,
+            filters=pq.filters_to_expression(where)
+            if "day" not in str(where)
+            else [("id", ">", 99_900), ("day", "=", "2026-01-03")],
+        )
+        assert bp.read_table(events, where).num_rows == expected.num_rows
+
+
+def test_a_lookup_keeps_few_row_groups(events: str) -> None:
+    plan = bp.plan(events, f"id = {an_id(events)}")
+    assert plan.total == 24
+    assert 1 <= plan.kept <= 4
+    assert plan.skipped["bloom"] >= 18
+
+
+def test_batches_are_bounded(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": np.arange(300_000)}, rows_per_group=150_000)
+    assert max(batch.num_rows for batch in bp.scan_batches(path)) <= 64 * 1024
+    assert bp.read_table(path).num_rows == 300_000
+
+
+def test_rows_come_in_the_order_of_files(tmp_path: Path) -> None:
+    for i in (2, 0, 1):
+        write_groups(tmp_path / f"{i}.parquet", [{"x": [i * 10 + j]} for j in range(3)])
+    assert bp.read_table(tmp_path).column("x").to_pylist() == [0, 1, 2, 10, 11, 12, 20, 21, 22]
+    assert bp.read_table([tmp_path / "2.parquet", tmp_path / "0.parquet"], "x <> 1").column("x").to_pylist() == [
+        20,
+        21,
+        22,
+        0,
+        2,
+    ]
+
+
+# --- names and types
+
+
+def test_files_may_differ_in_the_case_of_a_name(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"id": [1]})
+    write(tmp_path / "2.parquet", {"ID": [1]})
+    everything = bp.read_table(tmp_path, case_sensitive=False)
+    assert everything.to_pydict() == {"id": [1, 1]}
+    assert bp.read_table(tmp_path, "id = 1", case_sensitive=False).num_rows == 2
+    assert bp.read_table(tmp_path, "id IS NULL", case_sensitive=False).num_rows == 0
+    assert bp.read_table(tmp_path).to_pydict() == {"id": [1, None]}
+    assert bp.read_table(tmp_path, "id IS NULL").num_rows == 1
+
+
+def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
+    moment = dt.datetime(2024, 5, 17, 10)
+    path = write(
+        tmp_path / "x.parquet",
+        {"x": pa.array([moment], pa.timestamp("us"))},
+        ["x"],
+        use_deprecated_int96_timestamps=True,
+    )
+    result = bp.read_table(path, bp.Eq("x", moment.replace(tzinfo=UTC)))
+    assert result.schema.field("x").type == pa.timestamp("us", "UTC")
+    assert result.column("x").to_pylist() == [moment.replace(tzinfo=UTC)]
+    assert bp.read_table(path, "x > TIMESTAMP '2024-05-17 12:00:00'", timezone="Europe/Berlin").num_rows == 0
+    assert bp.read_table(path, "x = TIMESTAMP '2024-05-17 12:00:00'", timezone="Europe/Berlin").num_rows == 1
+    spark = str(parquet_testing_dir / "int96_from_spark.parquet")
+    everything = bp.read_table(spark)
+    assert everything.num_rows == pq.read_metadata(spark).num_rows
+    assert everything.schema.field(0).type == pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("array", "value"),
+    [
+        (pa.array(["a", "b", None]).dictionary_encode(), "b"),
+        (pa.array([b"\x01" * 16, b"\x02" * 16, None], pa.uuid()), b"\x02" * 16),
+        (pa.array(["a", "b"], pa.string_view()), "b"),
+        (pa.array([1, 2], pa.duration("us")), 2),
+        (pa.array([dt.date(2024, 1, 1), dt.date(2024, 1, 2)], pa.date64()), dt.date(2024, 1, 2)),
+        (pa.array([dt.time(1), dt.time(2)], pa.time32("s")), dt.time(2)),
+        (pa.array([dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)], pa.timestamp("s")), dt.datetime(2024, 1, 2)),
+        (pa.array([decimal.Decimal("1.1"), decimal.Decimal("2.2")], pa.decimal256(60, 5)), decimal.Decimal("2.2")),
+        (pa.array([decimal.Decimal("1.1"), decimal.Decimal("2.2")], pa.decimal32(5, 1)), decimal.Decimal("2.2")),
+        (pa.array([b"abc", b"abd"], pa.binary(3)), b"abd"),
+        (pa.array(['{"a": 1}', '{"a":1}'], pa.json_()), '{"a":1}'),
+        (pa.array([True, False, None]), True),
+        (pa.array([1.5, 2.5], pa.float16()), 2.5),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)
+def test_arrow_types_are_filtered(array: pa.Array, value: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": array})
+    try:
+        result = bp.read_table(path, bp.Eq("x", value))
+    except bp.PlanError:
+        assert pa.types.is_duration(array.type), "a duration has no literal"
+        return
+    assert result.num_rows == 1
+    assert bp.read_table(path, bp.IsNull("x")).num_rows == array.null_count
+    assert bp.read_table(path, bp.NotEq("x", value)).num_rows == len(array) - array.null_count - 1
+
+
+def test_int96_inside_lists_and_structs_is_an_instant(tmp_path: Path) -> None:
+    moment = dt.datetime(2024, 1, 1)
+    table = pa.table(
+        {
+            "st": pa.array([{"t": moment}], pa.struct([("t", pa.timestamp("us"))])),
+            "l": pa.array([[moment]], pa.list_(pa.timestamp("us"))),
+        }
+    )
+    path = write(tmp_path / "x.parquet", table, use_deprecated_int96_timestamps=True)
+    aware = moment.replace(tzinfo=UTC)
+    assert bp.read_table(path, bp.Eq(("st", "t"), aware)).to_pydict() == {"st": [{"t": aware}], "l": [[aware]]}
+    assert bp.read_table(path, bp.Eq(("st", "t"), aware), columns=["l"]).num_rows == 1
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_lists_are_widened(merge: bool, tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"l": pa.array([[1]], pa.list_(pa.int64()))})
+    write(tmp_path / "2.parquet", {"l": pa.array([[2]], pa.list_(pa.int32()))})
+    assert bp.read_table(tmp_path, merge_schema=merge).to_pydict() == {"l": [[1], [2]]}
+
+
+def test_dictionaries_in_structs_over_several_row_groups(tmp_path: Path) -> None:
+    struct = pa.StructArray.from_arrays([pa.array(["a", "b", "a"]).dictionary_encode()], ["d"])
+    path = write(tmp_path / "x.parquet", {"s": struct, "id": [1, 2, 3]}, rows_per_group=1)
+    assert bp.read_table(path).num_rows == 3
+    assert bp.read_table(path, "s.d = 'a'", columns=["id"]).to_pydict() == {"id": [1, 3]}
+
+
+def test_a_partition_column_wins_over_one_in_the_file(tmp_path: Path) -> None:
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(pa.table({"x": [day], "Day": [day + 4]}), tmp_path / f"day={day}" / "x.parquet")
+    result = bp.read_table(tmp_path, "Day = 1", case_sensitive=False)
+    assert result.to_pydict() == {"x": [1], "day": [1]}
+
+
+def test_a_uuid_is_found_by_text_without_an_arrow_schema(tmp_path: Path) -> None:
+    values = [UUID(int=i) for i in range(10)]
+    table = pa.table({"u": pa.array([value.bytes for value in values], pa.uuid())})
+    pq.write_table(table, tmp_path / "x.parquet", store_schema=False)
+    assert bp.read_table(tmp_path, f"u = '{values[3]}'").num_rows == 1
+
+
+def test_a_uuid_stays_a_uuid_in_a_merged_schema(tmp_path: Path) -> None:
+    values = pa.array([UUID(int=i).bytes for i in range(4)], pa.uuid())
+    pq.write_table(pa.table({"u": values}), tmp_path / "1.parquet", store_schema=False)
+    pq.write_table(pa.table({"u": values, "x": [1, 2, 3, 4]}), tmp_path / "2.parquet")
+    assert bp.read_table(tmp_path, f"u = '{UUID(int=3)}'", merge_schema=True)["x"].to_pylist() == [None, 4]
