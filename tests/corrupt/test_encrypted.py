@@ -184,7 +184,7 @@ def resealed(file: Secret, tree: ThriftStruct) -> None:
     if file.footer.crypto.encrypted_footer:
         old = file.content[file.footer_at : -8]
         _, crypto_bytes = read_struct(old, FileCryptoMetaData)
-        raw = old[:crypto_bytes] + cipher.seal(raw, Module.FOOTER)
+        raw = old[:crypto_bytes] + cipher.encrypt(raw, Module.FOOTER)
     else:
         raw += cipher.sign(raw)
     end = len(raw).to_bytes(4, "little") + file.content[-4:]
@@ -225,7 +225,7 @@ def test_a_filter_whose_length_the_footer_does_not_say_is_found(tmp_path: Path) 
         assert cipher is not None
         metadata = file.footer.chunk_metadata(row_group, 0)
         metadata.drop(15)
-        group[1][0].put(9, thrift.BINARY, cipher.seal(write_struct(metadata), Module.COLUMN_METADATA))
+        group[1][0].put(9, thrift.BINARY, cipher.encrypt(write_struct(metadata), Module.COLUMN_METADATA))
     resealed(file, tree)
     assert bp.plan(file.path, "a = 7", keys=KEYS).kept == 0
     for value in range(0, 2 * GROUPS * ROWS, 111):
@@ -331,7 +331,7 @@ def test_places_that_lie_in_metadata_that_is_genuine(field: int, value: int, tmp
     assert cipher is not None
     metadata = file.footer.chunk_metadata(1, 0)
     metadata[field] = value
-    tree[4][1][1][0].put(9, thrift.BINARY, cipher.seal(write_struct(metadata), Module.COLUMN_METADATA))
+    tree[4][1][1][0].put(9, thrift.BINARY, cipher.encrypt(write_struct(metadata), Module.COLUMN_METADATA))
     resealed(file, tree)
     plan = bp.plan(file.path, "a = 7", keys=KEYS)
     assert plan.kept == 1

@@ -121,8 +121,8 @@ def with_form(path: str, number: int) -> bytes:
 
 
 def test_chunks_of_many_forms_are_read_as_others(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "_MOST_LEARNED", 3)
-    monkeypatch.setattr(chunks, "_STEPS_PER_TEMPLATE", 5)
+    monkeypatch.setattr(chunks, "_MAX_LEARNED", 3)
+    monkeypatch.setattr(chunks, "_CHUNKS_PER_TEMPLATE", 5)
     expected = [footer_of(path).read_chunk(group, 0) for group in range(11)]
     for number in range(40):
         footer = parse_footer(with_form(path, number * 397 % 16_384))
@@ -138,14 +138,14 @@ def test_step_by_step_and_by_templates_the_same_is_found(path: str) -> None:
         end = chunks._decode(raw, start, stepwise)
         assert end == templates.skip(raw, start, StepAllowance(1))
         by_template: list[object] = [None] * len(UNKNOWN_FIELDS)
-        assert templates._find(raw, start, by_template) == end
+        assert templates._match(raw, start, by_template) == end
         assert stepwise == by_template
 
 
 def test_very_many_chunks_of_forms_of_their_own_are_beyond_a_limit(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("_MOST_LEARNED", 0), ("_MOST_STEPWISE", 4), ("_STEPWISE_PER_COLUMN", 1)):
+    for name, value in (("_MAX_LEARNED", 0), ("_MAX_STEPWISE", 4), ("_STEPWISE_PER_COLUMN", 1)):
         monkeypatch.setattr(chunks, name, value)
-    monkeypatch.setattr(chunks, "_STEPS_PER_TEMPLATE", sys.maxsize)
+    monkeypatch.setattr(chunks, "_CHUNKS_PER_TEMPLATE", sys.maxsize)
     monkeypatch.setattr(chunks, "_learn", lambda *_: None)
     with_form(path, 12_345)
     plan = bp.plan(path, "id = 7")

@@ -32,7 +32,7 @@ from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files, spark_kms
-from tests.support.kms import reveals, whole_text
+from tests.support.kms import full_text, reveals
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf, write
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, every_key
@@ -126,7 +126,7 @@ def misplace(path: Path, place: Callable[[int, int], tuple[int | None, int]]) ->
     data = path.read_bytes()
     before, tail = data[: -footer.size], data[-footer.size : -TRAILER]
     *_, end = parse_file_crypto(tail)
-    tail = tail[:end] + footer.crypto.footer().seal(write_struct(said), Module.FOOTER)
+    tail = tail[:end] + footer.crypto.footer().encrypt(write_struct(said), Module.FOOTER)
     path.write_bytes(before + tail + len(tail).to_bytes(4, "little") + ENCRYPTED_MAGIC)
 
 
@@ -211,7 +211,7 @@ def test_without_keys_the_planner_leaves_to_spark_what_it_cannot_look_into(
     assert ran.rows == texts([wanted])
     assert (ran.plan.total, ran.plan.skipped["statistics"]) == (GROUPS * len(plaintext), GROUPS * len(told) - 1)
     assert ran.plan.errors == FILES - len(plaintext) + GROUPS * (len(plaintext) - len(told))
-    with pytest.raises(Py4JJavaError, match="the footer key is not given; give it in keys"):
+    with pytest.raises(Py4JJavaError, match="the footer key is not given; pass it in keys"):
         readers.jar(str(lake), recursiveFileLookup="true", onFilterError="fail").where("id = 1").collect()
 
 
@@ -280,7 +280,7 @@ def test_nothing_that_spark_tells_of_a_query_has_a_key_in_it(
                 run(frame)
                 told.append(explained(frame))
             except (Py4JJavaError, PySparkException) as error:
-                told.append(whole_text(error))
+                told.append(full_text(error))
     text = text_below(tmp_path) + "".join(told)
     assert "PlannedBy" in text
     assert "numRowGroupsSkippedByBloomFilter" in text or "row groups skipped by Bloom filter" in text

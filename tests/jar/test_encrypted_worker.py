@@ -89,9 +89,9 @@ def test_the_provider_is_asked_once_for_many_queries(planner: Planner, home: Pat
 
 
 LOCKED = {
-    None: "the footer key is not given; give it in keys",
-    "providers:column_alone": "the footer key is not given; give it in keys",
-    "providers:wrong": "the footer does not open: the key is wrong, or its bytes were altered",
+    None: "the footer key is not given; pass it in keys",
+    "providers:column_alone": "the footer key is not given; pass it in keys",
+    "providers:wrong": "the footer cannot be decrypted: the key is wrong, or its bytes were altered",
 }
 
 

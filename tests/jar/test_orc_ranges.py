@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from pyspark_bloomparquet.jar.planner_worker import ranges
 from pyspark_bloomparquet.jar.protocol import to_clock
 from tests.jar.test_worker import Planner, started

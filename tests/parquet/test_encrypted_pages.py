@@ -134,7 +134,7 @@ def test_a_sealed_chunk_says_where_its_pages_are(algorithm: Algorithm) -> None:
     for ordinal, (start, end) in zip((None, 0, 1), headers, strict=True):
         module = Module.DICTIONARY_PAGE_HEADER if ordinal is None else Module.DATA_PAGE_HEADER
         place = () if ordinal is None else (ordinal,)
-        header, _ = read_struct(CIPHER.open(found.data[start:end], module, *place), PageHeader)
+        header, _ = read_struct(CIPHER.decrypt(found.data[start:end], module, *place), PageHeader)
         sealed = found.data[end : end + header[3]]
         assert header[3] == len(bodies[0 if ordinal is None else ordinal + 1]) + overhead
         assert header[4] % (1 << 32) == zlib.crc32(sealed)
@@ -213,14 +213,16 @@ def test_a_page_does_not_open_behind_the_header_of_another() -> None:
     plain = page(0, b"one", 2) + page(0, b"two", 2)
     sealed = encrypt_chunk(plain, CIPHER, GCM).data
     (a, b), (c, d), (e, f), (g, h) = modules(sealed)
-    with pytest.raises(bp.EncryptionError, match="page at byte 0 of the column chunk: the data page does not open"):
+    with pytest.raises(
+        bp.EncryptionError, match="page at byte 0 of the column chunk: the data page cannot be decrypted"
+    ):
         opened(sealed[a:b] + sealed[g:h] + sealed[e:f] + sealed[c:d], 4, GCM)
 
 
 @BOTH
 def test_pages_that_are_missing_are_noticed(algorithm: Algorithm) -> None:
     dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, algorithm))
-    with pytest.raises(bp.EncryptionError, match="dictionary page header does not open"):
+    with pytest.raises(bp.EncryptionError, match="dictionary page header cannot be decrypted"):
         opened(one + two, 9, algorithm, dictionary=True)
     with pytest.raises(bp.FormatError, match="have 4 values, but its metadata says 9"):
         opened(dictionary + one, 9, algorithm)
@@ -241,9 +243,9 @@ def test_no_cut_ends_in_anything_but_an_error(algorithm: Algorithm) -> None:
 @BOTH
 def test_lengths_are_not_believed(algorithm: Algorithm) -> None:
     def chunk(header: bytes, *following: bytes) -> bytes:
-        return CIPHER.seal(header, Module.DATA_PAGE_HEADER, 0) + b"".join(following)
+        return CIPHER.encrypt(header, Module.DATA_PAGE_HEADER, 0) + b"".join(following)
 
-    body = CIPHER.seal(b"data", Module.DATA_PAGE, 0)
+    body = CIPHER.encrypt(b"data", Module.DATA_PAGE, 0)
     cases = [
         b"\xff\xff\xff\xff" + os.urandom(60),
         b"\xff\xff\xff\x7f" + os.urandom(60),
@@ -276,9 +278,9 @@ def java_page(
 ) -> bytes:
     """A version 2 page as parquet-java writes it: the levels in front of the module, zeros behind the header."""
     module = (
-        CIPHER.cipher.seal_counter_mode(data)
+        CIPHER.cipher.encrypt_counter_mode(data)
         if algorithm.counter_mode_pages
-        else CIPHER.seal(data, Module.DATA_PAGE, ordinal)
+        else CIPHER.encrypt(data, Module.DATA_PAGE, ordinal)
     )
     sealed = repetition + definition + module
     plain = page_v2(repetition, definition, b"", values)
@@ -286,7 +288,7 @@ def java_page(
     header.put(3, I32, len(sealed))
     crc = zlib.crc32(sealed)
     header.put(4, I32, crc - (crc >> 31 << 32))
-    return CIPHER.seal(write_struct(header) + bytes(40), Module.DATA_PAGE_HEADER, ordinal) + sealed
+    return CIPHER.encrypt(write_struct(header) + bytes(40), Module.DATA_PAGE_HEADER, ordinal) + sealed
 
 
 @BOTH
@@ -328,7 +330,7 @@ def test_levels_that_look_like_a_length_mislead_nobody() -> None:
 
 def test_index_pages_are_passed_over() -> None:
     def index(ordinal: int) -> bytes:
-        return CIPHER.seal(page(1, size=7), Module.DATA_PAGE_HEADER, ordinal) + b"ignored"
+        return CIPHER.encrypt(page(1, size=7), Module.DATA_PAGE_HEADER, ordinal) + b"ignored"
 
     dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, GCM))
     assert opened(dictionary + index(0) + one + index(1) + index(1) + two, 9, GCM) == small_chunk()
@@ -364,7 +366,7 @@ def test_only_chunks_are_sealed(plain: bytes) -> None:
 
 def test_random_bytes_are_refused() -> None:
     random = np.random.default_rng(5)
-    seal: Callable[[bytes], bytes] = lambda data: CIPHER.seal(data, Module.DATA_PAGE_HEADER, 0)  # noqa: E731
+    seal: Callable[[bytes], bytes] = lambda data: CIPHER.encrypt(data, Module.DATA_PAGE_HEADER, 0)  # noqa: E731
     for _ in range(300):
         noise = random.bytes(int(random.integers(0, 200)))
         for data in (noise, seal(noise) + noise, seal(page(0, values=1, size=len(noise))) + noise):

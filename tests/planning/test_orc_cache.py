@@ -12,7 +12,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.orc.cache import StripeCache
 from bloomparquet.planning.orc.cache import cache as stripes
 from tests.support.orc_rewriting import write

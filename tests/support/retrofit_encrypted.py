@@ -12,16 +12,16 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.writing.encryption import Encryption
-from tests.support.sealed import (
+from tests.support.encrypted_modules import (
     BLOOM_LENGTH,
     BLOOM_OFFSET,
     bitsets,
     chunks,
+    filter_excerpts,
+    find_secrets,
     footer_of,
     hashes,
     metadata,
-    seen,
-    windows,
 )
 from tests.support.stored import lacking
 
@@ -96,8 +96,8 @@ def assert_filters_hold_all(path: str, keys: bp.Keys, leaves: set[int]) -> dict[
 def assert_hidden(told: bytes, filters: dict[tuple[int, int], bytes], plain: set[int] = frozenset({CITY, X})) -> None:  # type: ignore[assignment]
     """Of the filters of encrypted columns nothing can be read; those of the `plain` ones are there."""
     for (_, leaf), bitset in filters.items():
-        found = list(windows(bitset))
-        assert seen(told, found) == (found if leaf in plain else [])
+        found = list(filter_excerpts(bitset))
+        assert find_secrets(told, found) == (found if leaf in plain else [])
 
 
 def others(path: str, keys: bp.Keys, leaves: set[int]) -> dict[tuple[int, int], bytes]:

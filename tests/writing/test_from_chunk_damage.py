@@ -148,7 +148,7 @@ def test_an_error_of_the_storage_passes_unchanged(plain: Path, monkeypatch: pyte
         def fail(*_: Any, error: OSError = error) -> None:
             raise error
 
-        monkeypatch.setattr(storage, "read_runs", fail)
+        monkeypatch.setattr(storage, "read_into", fail)
         with pytest.raises(OSError, match=r"error|number") as caught:
             filter_chunk(storage, file, footer, 0, footer.profile.schema.leaves[0], Bloom(), count)
         assert caught.value is error

@@ -343,7 +343,7 @@ def test_files_that_cannot_be_read_do_not_keep_the_others_from_what_pays(
     (tmp_path / "t" / "d.parquet").write_bytes(b"no Parquet file at all")
     outcomes = add_filters(tmp_path / "t", bloom=["*", "id"], on_error="report")
     assert [outcome.action for outcome in outcomes] == ["added", "failed", "failed", "added"]
-    assert "the file does not open and is left as it is: encrypted, and the footer key is not given" in str(
+    assert "the file does not open and is left as it is: encrypted, but the footer key is not given" in str(
         outcomes[1].error
     )
     assert (tmp_path / "t" / "c.parquet").read_bytes() == encrypted.read_bytes()

@@ -17,6 +17,17 @@ from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.writing.encryption import Encryption
 from bloomparquet.writing.footer_edit import OpenFooter
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
+from tests.support.encrypted_modules import (
+    BLOOM_LENGTH,
+    BLOOM_OFFSET,
+    TOLD_TO_ALL,
+    assert_page_indexes_open,
+    bitsets,
+    chunks,
+    footer_of,
+    metadata,
+    record_writes,
+)
 from tests.support.kill import every_point, killed_at
 from tests.support.kms import Kms, Writer, configuration
 from tests.support.retrofit_encrypted import (
@@ -41,17 +52,6 @@ from tests.support.retrofit_encrypted import (
     others,
     write,
 )
-from tests.support.sealed import (
-    BLOOM_LENGTH,
-    BLOOM_OFFSET,
-    TOLD_TO_ALL,
-    assert_page_indexes_open,
-    bitsets,
-    chunks,
-    footer_of,
-    metadata,
-    written,
-)
 
 
 @pytest.mark.parametrize("algorithm", ["AES_GCM_V1", "AES_GCM_CTR_V1"])
@@ -70,7 +70,7 @@ def test_filters_are_added_to_files_of_pyarrow(
         less_filters(path, keys),
         others(path, keys, {0, 1, 3}),
     )
-    output = written(monkeypatch)
+    output = record_writes(monkeypatch)
     (outcome,) = add_filters(path, bloom=["id", "name", "st.x"], keys=keys)
     after = Path(path).read_bytes()
     assert (outcome.action, outcome.filters, outcome.bytes_after) == ("added", 9, len(after))
@@ -136,7 +136,7 @@ def test_shrinking_folds_as_in_plain_text_and_closes_the_hole(
     fitting, twin = write(tmp_path / "b.parquet", BLOOM, plaintext_footer=plaintext_footer), tmp_path / "c.parquet"
     bp.write_table(TABLE, twin, bloom=dict.fromkeys(BLOOM, LARGE), row_group_size=ROWS)
     shrink_filters(twin)
-    output = written(monkeypatch)
+    output = record_writes(monkeypatch)
     (outcome,) = shrink_filters(path, keys=ALL)
     assert (outcome.action, outcome.filters) == ("shrunk", 12)
     found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
@@ -194,7 +194,7 @@ def between(path: str, keys: bp.Keys) -> None:
     for place, found in opened.metadata.items():
         chunk, cipher = opened.chunk(place), opened.ciphers.get(place)
         raw = data[chunk[4] : chunk[4] + chunk[5]]
-        index, _ = read_struct(raw if cipher is None else cipher.open(raw, Module.OFFSET_INDEX), OffsetIndex)
+        index, _ = read_struct(raw if cipher is None else cipher.decrypt(raw, Module.OFFSET_INDEX), OffsetIndex)
         for location in index[1]:
             location[1] += by if location[1] >= cut else 0
         for struct, fields in ((chunk, (6,)), (found, (9, 11, BLOOM_OFFSET))):
@@ -202,7 +202,7 @@ def between(path: str, keys: bp.Keys) -> None:
                 if field in struct and struct[field] >= cut:
                     struct[field] += by
         raw = write_struct(index)
-        raw = raw if cipher is None else cipher.seal(raw + bytes(77), Module.OFFSET_INDEX)
+        raw = raw if cipher is None else cipher.encrypt(raw + bytes(77), Module.OFFSET_INDEX)
         chunk[4], chunk[5] = end + by + len(tail), len(raw)
         tail += raw
     for place, (start, stop) in extents.items():
@@ -228,7 +228,7 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
     altered = bytearray(closed)
     altered[chunks(path, ALL)[1, NAME][4] + 30] ^= 1
     Path(path).write_bytes(altered)
-    with pytest.raises(bp.EncryptionError, match=r"offset index of row group 1, column name: .* does not open"):
+    with pytest.raises(bp.EncryptionError, match=r"offset index of row group 1, column name: .* cannot be decrypted"):
         shrink_filters(path, keys=ALL)
     assert Path(path).read_bytes() == altered
     Path(path).write_bytes(closed)

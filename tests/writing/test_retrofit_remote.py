@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage.atomic import hidden_name, replacing
+from bloomparquet.storage.atomic import replacing, temporary_name
 from bloomparquet.storage.files import open_storage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.storage.test_s3 import endpoint, filesystem, url  # noqa: F401 (endpoint is a fixture)
@@ -109,11 +109,11 @@ def test_to_another_place_and_from_and_to_local_files(place: Place, content: byt
 
 def test_what_was_left_of_an_upload_is_removed_by_the_next_run(place: Place, content: bytes) -> None:
     place.put("a.parquet", content)
-    place.put(hidden_name("a.parquet"), b"half")
+    place.put(temporary_name("a.parquet"), b"half")
     assert bp.plan(place.url("")).total == 4
     assert add_filters(place.url("a.parquet"), bloom="a")[0].action == "unchanged"
     assert place.names() == ["a.parquet"]
-    place.put(hidden_name("a.parquet"), b"half")
+    place.put(temporary_name("a.parquet"), b"half")
     add_filters(place.url("a.parquet"), bloom="b")
     assert place.names() == ["a.parquet"]
 
@@ -124,11 +124,11 @@ def test_an_upload_that_fails_leaves_the_old_object_or_the_new_one(
 ) -> None:
     place.put("a.parquet", content)
     storage, _ = open_storage(place.url("a.parquet"))
-    failing = Failing(storage.arrow, call)
+    failing = Failing(storage.filesystem, call)
     monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(failing))
     monkeypatch.setattr("bloomparquet.writing.retrofit.retrofit.open_storage", _with(failing))
     if call == "delete_file":  # the new one is in its place by then
-        with pytest.warns(UserWarning, match=r"is of no use any more, and could not be deleted: .*no network"):
+        with pytest.warns(UserWarning, match=r"the temporary file .* could not be deleted: .*no network"):
             assert add_filters(place.url("a.parquet"), bloom="b")[0].action == "added"
     else:
         with pytest.raises(OSError, match="no network"):
@@ -146,7 +146,7 @@ def test_an_upload_that_fails_leaves_the_old_object_or_the_new_one(
 def _with(arrow: Any) -> Any:
     def open_other(path: str, filesystem: Any = None) -> Any:
         storage, inner = open_storage(path, filesystem)
-        storage.arrow = arrow
+        storage.filesystem = arrow
         return storage, inner
 
     return open_other
@@ -200,7 +200,7 @@ def test_an_object_that_changes_meanwhile_is_left_as_it_is_then(
             place.put("a.parquet", content + b"more")
             return self._arrow.open_output_stream(path)
 
-    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Changing(storage.arrow, "")))
+    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Changing(storage.filesystem, "")))
     with pytest.raises(bp.BloomParquetError, match="changed while it was"):
         add_filters(place.url("a.parquet"), bloom="b")
     assert place.get("a.parquet") == content + b"more"
@@ -228,8 +228,8 @@ def test_hdfs_is_refused_as_it_replaces_nothing_in_one_step(content: bytes, monk
     class Hdfs(Failing):
         type_name = "hdfs"
 
-    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Hdfs(storage.arrow, "")))
-    with pytest.raises(bp.UnsupportedError, match="it is not known that hdfs replaces a file in one step"):
+    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Hdfs(storage.filesystem, "")))
+    with pytest.raises(bp.UnsupportedError, match="hdfs is not known to replace a file in one step"):
         add_filters("memory://hdfs/a.parquet", bloom="b")
     assert memory.find("/hdfs") == ["/hdfs/a.parquet"]
     memory.rm("/hdfs", recursive=True)
@@ -242,7 +242,7 @@ def test_what_somebody_else_has_put_at_the_hidden_name_is_not_taken(place: Place
         with replacing(storage, inner) as output:
             output.write(b"A" * 1_000)
             output._stream.close()  # type: ignore[attr-defined]
-            place.put(hidden_name("a.parquet"), theirs)
-            with pytest.raises(bp.BloomParquetError, match="somebody else is writing this file"):
+            place.put(temporary_name("a.parquet"), theirs)
+            with pytest.raises(bp.BloomParquetError, match="another process is writing this file"):
                 output.commit()
         assert place.get("a.parquet") == content

@@ -14,7 +14,15 @@ import bloomparquet as bp
 from bloomparquet.storage.files import LocalStorage
 from bloomparquet.writing.encryption import Encryption
 from bloomparquet.writing.retrofit.retrofit import AddFilters, Job, add_filters, change_file, shrink_filters
-from tests.support.kms import reveals, whole_text
+from tests.support.encrypted_modules import (
+    BLOOM_LENGTH,
+    BLOOM_OFFSET,
+    assert_page_indexes_open,
+    bitsets,
+    chunks,
+    metadata,
+)
+from tests.support.kms import full_text, reveals
 from tests.support.retrofit_encrypted import (
     ALL,
     BLOOM,
@@ -35,14 +43,6 @@ from tests.support.retrofit_encrypted import (
     data_end,
     others,
     write,
-)
-from tests.support.sealed import (
-    BLOOM_LENGTH,
-    BLOOM_OFFSET,
-    assert_page_indexes_open,
-    bitsets,
-    chunks,
-    metadata,
 )
 
 
@@ -101,7 +101,7 @@ def test_what_takes_a_key_that_is_missing_is_an_error_and_changes_nothing(
     with pytest.raises(bp.EncryptionError, match=message) as caught:
         change(path, WITHOUT_NAME)
     assert "a.parquet" in str(caught.value)
-    assert reveals(whole_text(caught.value), FOOTER, FIRST) == []
+    assert reveals(full_text(caught.value), FOOTER, FIRST) == []
     assert Path(path).read_bytes() == before
     assert os.listdir(tmp_path) == ["a.parquet"]
 

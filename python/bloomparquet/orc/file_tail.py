@@ -31,7 +31,8 @@ from bloomparquet.orc.compression import DEFAULT_BLOCK_SIZE, MAX_BLOCK_SIZE, Cod
 from bloomparquet.orc.schema import OrcType, parse_types, text
 from bloomparquet.orc.statistics import Statistics, parse_statistics
 from bloomparquet.storage.file_tail import FileTail, read_file_tails
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 MAGIC = b"ORC"
 MAX_SECTION = 32 * 1024 * 1024

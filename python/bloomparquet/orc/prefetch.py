@@ -20,7 +20,8 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, MAX_STREAM, ROW_INDEX
-from bloomparquet.storage.files import ReadCount, Storage, read_ranges
+from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 _INDEXES = (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8)
 

@@ -130,7 +130,7 @@ def read_stripes(
             f"{tail.path}: pyarrow {pa.__version__} may show timestamps of ORC as others; 25.0 or later is needed"
         )
     asked = _selection(tail.types, places)
-    with storage.arrow.open_input_file(tail.path) as source:
+    with storage.filesystem.open_input_file(tail.path) as source:
         fetched = FetchedFile(source) if storage.threads > 1 else None
         try:
             file = orc.ORCFile(source if fetched is None else pa.PythonFile(fetched, "r"))
@@ -218,7 +218,7 @@ def _read_stripe(
 def _read_bytes(storage: Storage, path: str, start: int, length: int) -> None:
     """Nothing where these bytes of a file can be read, and what the storage says where they cannot: to pyarrow, errors
     of both kinds are the same."""
-    with storage.arrow.open_input_file(path) as source:
+    with storage.filesystem.open_input_file(path) as source:
         source.seek(start)
         while length > 0 and (read := len(source.read(min(length, 1 << 20)))):
             length -= read

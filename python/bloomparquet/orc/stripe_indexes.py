@@ -22,7 +22,8 @@ from bloomparquet.orc.bloom_filter import OrcBloomFilter
 from bloomparquet.orc.compression import Compression
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.statistics import Statistics, parse_statistics
-from bloomparquet.storage.files import ReadCount, Storage, read_ranges
+from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 MAX_STREAM = 64 * 1024 * 1024
 """Of an index stream and of a stripe's footer, stored or in plain text."""

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.fs
 
-from bloomparquet.errors import OptionError, PlanError, listed
+from bloomparquet.errors import OptionError, PlanError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
 from bloomparquet.storage.files import FileInfo, ListingNotes, LocalStorage, Storage, is_glob, is_hidden, open_storage
 from bloomparquet.storage.table_formats import (
@@ -132,8 +132,8 @@ class Dataset:
                 require_no_stream_log(inner, notes)
         if not files:
             raise PlanError(
-                f"{listed(items)}: no data files here; expected Parquet or ORC files (names that begin with _ or . are "
-                "hidden)"
+                f"{join_names(items)}: no data files here; expected Parquet or ORC files (names that begin with _ or . "
+                "are hidden)"
             )
         names = _partition_names(files, partitions)
         partition_values = tuple(tuple(value for _, value in values) for values in partitions)
@@ -153,7 +153,7 @@ class Dataset:
 
 def _expand(storage: Storage, inner: str, given: str) -> list[str]:
     # A name that looks like a glob may be the name of a file.
-    if not is_glob(inner) or storage.arrow.get_file_info(inner).type != pyarrow.fs.FileType.NotFound:
+    if not is_glob(inner) or storage.filesystem.get_file_info(inner).type != pyarrow.fs.FileType.NotFound:
         return [inner]
     matches = storage.glob(inner)
     if not matches:
@@ -188,11 +188,11 @@ def _partition_names(files: Sequence[FileInfo], partitions: Sequence[Values]) ->
     if len(by_names) > 1:
         (first, i), (second, j) = list(by_names.items())[:2]
         raise PlanError(
-            f"conflicting partition columns: {files[i].path} has ({listed(first)}), {files[j].path} has "
-            f"({listed(second)}); expected the same name=value directories above all files. Read the parts one by one, "
-            "or set the base path (base_path= of bloomparquet.Dataset.open, option basePath in Spark)"
+            f"conflicting partition columns: {files[i].path} has ({join_names(first)}), {files[j].path} has "
+            f"({join_names(second)}); expected the same name=value directories above all files. Read the parts one by "
+            "one, or set the base path (base_path= of bloomparquet.Dataset.open, option basePath in Spark)"
         )
     names = next(iter(by_names))
     if len(set(names)) < len(names):
-        raise PlanError(f"{files[0].path}: a partition column occurs twice in the path: {listed(names)}")
+        raise PlanError(f"{files[0].path}: a partition column occurs twice in the path: {join_names(names)}")
     return names

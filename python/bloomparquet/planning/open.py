@@ -12,8 +12,8 @@ from threading import Lock
 
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.formats import Unit
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
 from bloomparquet.storage.files import FileInfo, ReadCount

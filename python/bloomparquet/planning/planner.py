@@ -30,9 +30,9 @@ from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns
 from bloomparquet.query.resolve import (
     NoLeaf,
     Resolved,
-    bind,
-    gather,
-    partition_of,
+    find_leaf,
+    find_partition,
+    merge_equalities,
     rename,
     require_comparable,
     resolve_names,
@@ -174,7 +174,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
         if predicate is not None:
             predicate = rename(predicate, resolved.paths)
         conditions = [
-            _Condition(gather(rename(condition.predicate, resolved.paths)), condition.strict)
+            _Condition(merge_equalities(rename(condition.predicate, resolved.paths)), condition.strict)
             for condition in conditions
         ]
         unknown = frozenset(resolved.unknown)
@@ -267,7 +267,7 @@ class _PartitionEvidence:
 
     def verdicts(self, leaf: Predicate, strict: bool) -> Verdicts | None:
         """One verdict per file of the data set; None if `leaf` is not about a partition column."""
-        name = partition_of(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
+        name = find_partition(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
         if name is None:
             return None
         zone = self._timezone or "UTC"
@@ -398,7 +398,7 @@ class _Evidence:
             return verdicts
         reader_type = request.options.reader_types.get(column)
         for i, schema in enumerate(self._table.schemas):
-            stored = bind(schema, column, case_sensitive=request.options.case_sensitive)
+            stored = find_leaf(schema, column, case_sensitive=request.options.case_sensitive)
             leaf_column = None if isinstance(stored, NoLeaf) else stored
             if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
                 continue

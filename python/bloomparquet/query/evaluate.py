@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.errors import PlanError, brief, listed, quoted
+from bloomparquet.errors import PlanError, join_names, quoted, shorten
 from bloomparquet.query import predicate as p
 from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS, Family, coerce_all
 from bloomparquet.query.names import find
@@ -123,7 +123,7 @@ class _Binder:
         name, family = ".".join(leaf.column), family_of(kind)
         if family == "other":
             raise PlanError(
-                f"column {quoted(name)} is of type {brief(str(kind))}, of which only IS NULL and IS NOT NULL can be "
+                f"column {quoted(name)} is of type {shorten(str(kind))}, of which only IS NULL and IS NOT NULL can be "
                 "asked"
             )
         domain = _domain(kind)
@@ -132,7 +132,7 @@ class _Binder:
             contains = _contains(domain, values)
             return contains if isinstance(leaf, p.In) else _invert(contains)
         if isinstance(leaf, p.StartsWith) and family not in ("string", "binary"):
-            raise PlanError(f"startswith asks for text, but column {quoted(name)} is of type {brief(str(kind))}")
+            raise PlanError(f"startswith asks for text, but column {quoted(name)} is of type {shorten(str(kind))}")
         assert isinstance(leaf, (p.Comparison, p.StartsWith))
         value = leaf.prefix if isinstance(leaf, p.StartsWith) else leaf.value
         (literal,) = self.convert([value], family, timezone=self.timezone, column=name, kind=str(kind))
@@ -160,7 +160,7 @@ class _Binder:
         for part in column:
             if path and pa.types.is_nested(kind) and not pa.types.is_struct(kind):
                 raise PlanError(
-                    f"column {quoted('.'.join(column))} is inside a {brief(str(kind))}; only structs have fields to "
+                    f"column {quoted('.'.join(column))} is inside a {shorten(str(kind))}; only structs have fields to "
                     "compare"
                 )
             if path:
@@ -175,7 +175,7 @@ class _Binder:
     def index(self, name: str, names: Sequence[str], column: Column) -> int | None:
         found = find(names, name, self.case_sensitive)
         if len(found) > 1:
-            candidates = listed(repr(names[i]) for i in found)
+            candidates = join_names(repr(names[i]) for i in found)
             raise PlanError(f"column {quoted('.'.join(column))} is ambiguous: it could be any of {candidates}")
         return found[0] if found else None
 

@@ -34,7 +34,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 
-from bloomparquet.errors import PlanError, brief, nearest, quoted
+from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
 
 Family = Literal[
     "boolean", "integer", "decimal", "float", "string", "binary", "date", "timestamp", "timestamp_ntz", "time", "uuid",
@@ -220,7 +220,7 @@ def _to_number(value: Value) -> int | float | Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         text = isinstance(value, str) and re.fullmatch(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*", value)
         raise _MisfitError(
-            "expected a number" + (f": write {brief(str(value).strip())} without quotes" if text else "")
+            "expected a number" + (f": write {shorten(str(value).strip())} without quotes" if text else "")
         )
     if not isinstance(value, Decimal):
         return value
@@ -239,7 +239,7 @@ def _to_string(value: Value, timezone: str) -> str:
         raise _MisfitError("expected text: half of a surrogate pair cannot be written as UTF-8")
     if isinstance(value, bytes):
         raise _MisfitError("expected a str: decode the bytes, or write the text in quotes")
-    raise _MisfitError(f"expected a str: write '{brief(str(value))}' in quotes")
+    raise _MisfitError(f"expected a str: write '{shorten(str(value))}' in quotes")
 
 
 def _is_text(values: Sequence[Any]) -> bool:
@@ -387,7 +387,7 @@ def find_zone(name: str) -> dt.tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        hint = nearest(name, available_timezones()) or "; write a region (Europe/Berlin) or an offset (+02:00)"
+        hint = did_you_mean(name, available_timezones()) or "; write a region (Europe/Berlin) or an offset (+02:00)"
         raise PlanError(
             f"{quoted(name)} is no time zone{hint}; write a region (Europe/Berlin) or an offset (+02:00)"
         ) from None

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bloomparquet.errors import PlanError, brief, nearest, quoted
+from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
 from bloomparquet.query.literals import EPOCH, Value, coerce, describe
 from bloomparquet.query.predicate import (
     Always,
@@ -109,7 +109,8 @@ def _parse_tuple(item: Any) -> Predicate:
     if name not in _OPERATORS:
         known = [*_OPERATORS, *_NULL_TESTS]
         raise PlanError(
-            f"unknown operator {quoted(item[1])} in {quoted(item)}{nearest(name, known)}; known are {', '.join(known)}"
+            f"unknown operator {quoted(item[1])} in {quoted(item)}{did_you_mean(name, known)}; "
+            f"known are {', '.join(known)}"
         )
     if len(item) == 2:
         raise PlanError(f"the operator {quoted(item[1])} in {quoted(item)} lacks its value")
@@ -138,11 +139,11 @@ def _parse_sql(text: str) -> Predicate:
     try:
         return _Converter(text).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
     except RecursionError:
-        raise PlanError(f"the where text nests too deeply: {brief(text)}") from None
+        raise PlanError(f"the where text nests too deeply: {shorten(text)}") from None
     except ParseError as error:
-        raise PlanError(f"the where text cannot be read {_place(error.errors)}: {brief(text)}") from None
+        raise PlanError(f"the where text cannot be read {_place(error.errors)}: {shorten(text)}") from None
     except SqlglotError as error:
-        raise PlanError(f"the where text cannot be read ({error}): {brief(text)}") from None
+        raise PlanError(f"the where text cannot be read ({error}): {shorten(text)}") from None
 
 
 def _place(errors: Sequence[dict[str, Any]]) -> str:

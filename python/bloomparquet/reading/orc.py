@@ -23,7 +23,7 @@ from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.reading.interface import FilterRow
 from bloomparquet.storage.files import ReadCount
 
@@ -72,7 +72,7 @@ class OrcReader:
             stripe_rows, stride = tail.stripes[stripe.place.stripe].rows, tail.row_index_stride
             for i, bloom in enumerate(filters.filters):
                 yield FilterRow(
-                    tail.path, int(numbers[at]) + i, stripe.place.stripe, shown(leaf.path),
+                    tail.path, int(numbers[at]) + i, stripe.place.stripe, dotted_name(leaf.path),
                     tail.types[column].describe(), min(stride, stripe_rows - i * stride),
                     stripe.streams[kind, column].offset, bloom.bits // 8, bloom.bits_set, bloom.estimated_ndv,
                     bloom.estimated_fpp, unusable,
@@ -97,7 +97,7 @@ class OrcReader:
             unusable = why_filters_unusable(tail, self._column(layout, leaf), filters)
             if unusable is not None:
                 raise UnsupportedError(
-                    f"{tail.path}: the Bloom filters of column {shown(leaf.path)} prove nothing: {unusable}"
+                    f"{tail.path}: the Bloom filters of column {dotted_name(leaf.path)} prove nothing: {unusable}"
                 )
             answers = check_filters(filters.filters, hashes(layout, leaf, stripe.writer_timezone))
             might_match[at : at + len(answers)] = [answer.any() for answer in answers]
@@ -107,7 +107,7 @@ class OrcReader:
         return self._table.layouts[layout].columns[leaf.index]
 
     def _encode(self, layout: int, leaf: LeafColumn, value: Any, timezone: str, writer_timezone: str | None) -> Hashes:
-        tail, name = self._table.layouts[layout].tail, shown(leaf.path)
+        tail, name = self._table.layouts[layout].tail, dotted_name(leaf.path)
         column_type = tail.types[self._column(layout, leaf)]
         encoded = encode_value(column_type, value, timezone=timezone, writer_timezone=writer_timezone, column=name)
         if encoded is None:

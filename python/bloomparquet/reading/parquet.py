@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, UnsupportedError, brief, quoted
+from bloomparquet.errors import FormatError, UnsupportedError, quoted, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
@@ -20,7 +20,7 @@ from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family, coerce_all
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.reading.arrow_schema import as_instants, footer_schemas, int96_columns
 from bloomparquet.reading.interface import FilterRow
 from bloomparquet.storage.files import ReadCount, Storage
@@ -65,7 +65,7 @@ class ParquetReader:
                 bloom = SplitBlockBloomFilter.from_bytes(bitset.tobytes())
                 path, index = table.paths[int(table.file[row_group])], int(table.index[row_group])
                 yield FilterRow(
-                    path, index, None, shown(leaf.path), leaf.describe(), int(table.rows[row_group]),
+                    path, index, None, dotted_name(leaf.path), leaf.describe(), int(table.rows[row_group]),
                     int(chunks.filters.offset[i]), bloom.num_bytes, bloom.bits_set, bloom.estimated_ndv,
                     bloom.estimated_fpp, None,
                 )  # fmt: skip
@@ -77,7 +77,7 @@ class ParquetReader:
             encoded = encode_values(leaf, [value], self._table.profiles[layout].traits, timezone)
             if encoded is None or encoded.hashes is None:
                 raise UnsupportedError(
-                    f"column {brief('.'.join(leaf.path))} ({leaf.describe()}): it cannot be told which bytes "
+                    f"column {shorten('.'.join(leaf.path))} ({leaf.describe()}): it cannot be told which bytes "
                     f"{quoted(value)} has here"
                 )
             every = np.arange(len(chunks.members))
@@ -115,7 +115,7 @@ def read_row_groups(
 def _read_stored(
     storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    with storage.arrow.open_input_file(path) as source:
+    with storage.filesystem.open_input_file(path) as source:
         file = pq.ParquetFile(
             source, metadata=footer.to_arrow(), coerce_int96_timestamp_unit="us", pre_buffer=storage.threads > 1
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError, listed, nearest, quoted
+from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.open import open_table
@@ -197,7 +197,7 @@ class _Scan:
         """What a file calls the column `name`; None where it has none."""
         found = find(names, name, self._case_sensitive)
         if len(found) > 1:
-            raise PlanError(f"{path}: column {quoted(name)} may be any of {listed(names[i] for i in found)}")
+            raise PlanError(f"{path}: column {quoted(name)} may be any of {join_names(names[i] for i in found)}")
         return names[found[0]] if found else None
 
 
@@ -205,7 +205,7 @@ def _field(everything: pa.Schema, name: str) -> pa.Field:
     at = everything.get_field_index(name)
     if at < 0:
         raise PlanError(
-            f"column {quoted(name)} is in none of the files{nearest(name, everything.names)}; "
-            f"the columns are {listed(everything.names)}"
+            f"column {quoted(name)} is in none of the files{did_you_mean(name, everything.names)}; "
+            f"the columns are {join_names(everything.names)}"
         )
     return everything.field(at)

@@ -10,7 +10,7 @@ insist on, parquet-java ``ParquetMetadataConverter`` (addRowGroup, filterFileMet
 
 from __future__ import annotations
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, brief
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Module
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
@@ -27,7 +27,7 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.atomic import Output
 from bloomparquet.writing.encryption import FileEncryption
 from bloomparquet.writing.filters.locate import Place
@@ -104,7 +104,7 @@ class SealedFile:
             metadata = require_plain_chunk(chunk)
             self._seal_pages(file, ordinal, leaf, chunk, metadata)
         except BloomParquetError as error:
-            where = f"{self._path}: row group {ordinal}, column {brief(shown(leaf.path))}"
+            where = f"{self._path}: row group {ordinal}, column {shorten(dotted_name(leaf.path))}"
             raise type(error)(f"{where}: {error}") from error
         chunk.file_offset = 0
         chunk.offset_index_offset = chunk.offset_index_length = None
@@ -153,7 +153,7 @@ class SealedFile:
     def _write_index(self, place: Place, index: bytes, module: Module) -> tuple[int, int]:
         """The offset and the length of the index in the file."""
         cipher = self._encryption.cipher(place[0], self._leaves[place[1]])
-        stored, start = index if cipher is None else cipher.seal(index, module), self._at
+        stored, start = index if cipher is None else cipher.encrypt(index, module), self._at
         self._write(stored)
         return start, len(stored)
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from bloomparquet.errors import EncryptionError, OptionError, PlanError, nearest
+from bloomparquet.errors import EncryptionError, OptionError, PlanError, did_you_mean
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
+from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
 from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Algorithm
 from bloomparquet.parquet.thrift.definitions import ColumnCryptoMetaData, Empty, EncryptionWithColumnKey
 from bloomparquet.query.columns import LeafColumn
@@ -75,7 +75,7 @@ class Encryption:
         ``KmsClient``, and an ``EncryptionConfiguration``; ``CryptoFactory`` reads what is written. Raises OptionError
         for what is none of these or does not go together, UnsupportedError for key material outside the file.
         """
-        wrapping = Wrapping(kms_connection_config, kms_client_factory, encryption_config)
+        wrapping = KeyWrapper(kms_connection_config, kms_client_factory, encryption_config)
         made = cls.__new__(cls)
         made._algorithm = ALGORITHMS[wrapping.counter_mode_pages]
         made._plaintext_footer, made._store_aad_prefix = wrapping.plaintext_footer, True
@@ -181,7 +181,7 @@ class _Given:
     def __init__(self, keys: Keys, footer: bytes | None, columns: Mapping[str | Column, bytes]) -> None:
         if not isinstance(keys, Keys):
             raise OptionError(f"the keys of an encryption are a {type(keys).__name__}; expected bloomparquet.Keys")
-        if keys.given[0] is None:
+        if keys.footer is None:
             raise OptionError("an encryption needs keys with a footer key, also where only columns are to be encrypted")
         if keys.aad_prefix == b"":
             raise OptionError("the aad_prefix of the keys is empty; give them none, or one that says which file it is")
@@ -189,17 +189,17 @@ class _Given:
             if not isinstance(metadata, bytes | None):
                 raise OptionError(f"the key metadata of {name} is a {type(metadata).__name__}; expected bytes")
         for name in columns:
-            if name not in keys.given[1]:
+            if name not in keys.columns:
                 raise OptionError(f"column_key_metadata names {name!r}, which is no name that a key is given under")
         self._keys, self._footer, self._columns = keys, footer, columns
 
     def for_file(self, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
-        columns = self._keys.given[1]
-        names = {leaf.index: self._keys.given_name(leaf.path) for leaf in leaves}
+        columns = self._keys.columns
+        names = {leaf.index: self._keys.name_of(leaf.path) for leaf in leaves}
         for name in columns.keys() - names.values():
             if all(name not in names_of(leaf.path) for leaf in leaves):
                 shown = name if isinstance(name, str) else ".".join(name)
-                hint = nearest(shown, (".".join(leaf.path) for leaf in leaves))
+                hint = did_you_mean(shown, (".".join(leaf.path) for leaf in leaves))
                 raise PlanError(f"{path}: there is no column {shown!r}, which is to be encrypted{hint}")
         own = {leaf: self._columns.get(name) for leaf, name in names.items() if name is not None}
         return _FileKeys(self._keys, self._footer, own, not columns)
@@ -211,7 +211,7 @@ class _Given:
 class _FromKms:
     """Keys that a KMS wraps, new ones for every file."""
 
-    def __init__(self, wrapping: Wrapping) -> None:
+    def __init__(self, wrapping: KeyWrapper) -> None:
         self._wrapping = wrapping
 
     def for_file(self, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, brief
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, shorten
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
 from bloomparquet.parquet.encryption.keys.material import parse_metadata
 from bloomparquet.parquet.encryption.modules import Module
@@ -23,7 +23,7 @@ from bloomparquet.parquet.metadata.footer import Footer, is_encrypted, parse_foo
 from bloomparquet.parquet.thrift.definitions import ColumnChunk, ColumnMetaData, FileCryptoMetaData, FileMetaData
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.writing.filters.locate import Place
 
 _TOLD_TO_ALL = (
@@ -70,7 +70,7 @@ class OpenFooter:
             tree, _ = read_struct(footer.raw, FileMetaData)
             for row_group, group in enumerate(tree.row_groups):
                 for leaf, chunk in zip(footer.profile.schema.leaves, group.check().columns, strict=True):
-                    where = f"{path}: row group {row_group}, column {brief(shown(leaf.path))}"
+                    where = f"{path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}"
                     place = row_group, leaf.index
                     require_same_file(chunk)
                     if not is_encrypted(chunk):
@@ -155,7 +155,7 @@ def store_metadata(chunk: ColumnChunk, metadata: ColumnMetaData, cipher: ChunkCi
     if not chunk.has(ColumnChunk.encrypted_column_metadata):  # under the key of the footer around it
         chunk.meta_data = metadata
         return
-    chunk.encrypted_column_metadata = cipher.seal(write_struct(metadata), Module.COLUMN_METADATA)
+    chunk.encrypted_column_metadata = cipher.encrypt(write_struct(metadata), Module.COLUMN_METADATA)
     if chunk.has(ColumnChunk.meta_data):
         chunk.meta_data = redacted(metadata)
 
@@ -178,7 +178,7 @@ def footer_tail(raw: bytes, crypto: FileCrypto | None) -> tuple[bytes, ...]:
         described = FileCryptoMetaData(
             encryption_algorithm=crypto.algorithm.to_struct(), key_metadata=crypto.footer_metadata
         )
-        parts, magic = [write_struct(described), crypto.footer().seal(raw, Module.FOOTER)], ENCRYPTED_MAGIC
+        parts, magic = [write_struct(described), crypto.footer().encrypt(raw, Module.FOOTER)], ENCRYPTED_MAGIC
     else:
         parts, magic = [raw, crypto.footer().sign(raw)], MAGIC
     return (*parts, sum(map(len, parts)).to_bytes(4, "little") + magic)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bloomparquet.errors import brief
+from bloomparquet.errors import shorten
 from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.writing.advice.worth import cannot_serve
@@ -102,7 +102,7 @@ def warn_of_filters(outcome: FileOutcome) -> None:
     for column in outcome.columns if outcome.action in ("added", "written") else ():
         if column.unused is not None:  # without the path: once for all files
             warnings.warn(
-                f"the Bloom filters of column {brief(column.column)} are never used by bloomparquet: the column "
+                f"the Bloom filters of column {shorten(column.column)} are never used by bloomparquet: the column "
                 f"{column.unused}; leave it out, or keep them for other readers",
                 stacklevel=3,
             )

@@ -119,7 +119,7 @@ def filter_parts(bloom: SplitBlockBloomFilter, cipher: ChunkCipher | None) -> li
 
 
 def _sealed(plain: bytes, cipher: ChunkCipher | None, module: Module) -> bytes:
-    return plain if cipher is None else cipher.seal(plain, module)
+    return plain if cipher is None else cipher.encrypt(plain, module)
 
 
 def _merged(extents: Iterable[Extent]) -> list[Extent]:
@@ -213,7 +213,7 @@ def _offset_indexes(
     for place, stored in zip(places, read(list(places.values())), strict=True):
         cipher = opened.ciphers.get(place)
         try:
-            raw = stored if cipher is None else cipher.open(stored, Module.OFFSET_INDEX)
+            raw = stored if cipher is None else cipher.decrypt(stored, Module.OFFSET_INDEX)
             index, stop = read_struct(raw, OffsetIndex)
             for location in index.page_locations:
                 location.offset  # noqa: B018 (FormatError unless it is an integer)

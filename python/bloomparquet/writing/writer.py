@@ -26,7 +26,7 @@ from bloomparquet.parquet.values.encoding import bounds_of
 from bloomparquet.planning.dataset import PathLike
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.nested import leaf_arrays
-from bloomparquet.storage.atomic import Output, replacing, sweep
+from bloomparquet.storage.atomic import Output, remove_leftover, replacing
 from bloomparquet.storage.files import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
 from bloomparquet.writing.advice.worth import ColumnFacts, measure_shared, weigh
@@ -142,7 +142,7 @@ class ParquetWriter:
         sealing = None
         if encryption is not None:
             sealing = as_encryption(encryption).for_file(self._leaves, storage, self._path)
-        sweep(storage, inner)
+        remove_leftover(storage, inner)
         self._replacing = replacing(storage, inner)
         self._output: Output | None = self._replacing.__enter__()
         self._sink = _Sink(self._output)

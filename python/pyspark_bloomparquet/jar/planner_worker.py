@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.plan import KEPT, ScanPlan

@@ -21,7 +21,7 @@ from pyspark_bloomparquet.jar.protocol import COUNTED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from bloomparquet.planning.formats import Unit
+    from bloomparquet.planning.evidence.formats import Unit
     from bloomparquet.planning.plan import RowGroupCounts
 
 SUPPORTED = ((4, 1), (4, 2), (4, 3))

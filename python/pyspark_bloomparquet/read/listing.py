@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from bloomparquet.errors import FormatError, OptionError, UnsupportedError, listed
+from bloomparquet.errors import FormatError, OptionError, UnsupportedError, join_names
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import infer_type
 from bloomparquet.query.literals import find_zone
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -48,7 +48,7 @@ class Table:
         kept = [i for i, file in enumerate(found.files) if _wanted(file, options)]
         if not kept:
             raise OptionError(
-                f"{listed(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, "
+                f"{join_names(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, "
                 "modifiedBefore and modifiedAfter; expected at least one"
             )
         names = found.partition_names
@@ -116,7 +116,9 @@ class Table:
                     distinct.setdefault(key, (file, footer))
             if distinct:
                 return list(distinct.values())
-        raise FormatError(f"{listed(self.options.paths)}: none of the {len(files)} files is a readable Parquet file")
+        raise FormatError(
+            f"{join_names(self.options.paths)}: none of the {len(files)} files is a readable Parquet file"
+        )
 
 
 def _wanted(file: FileInfo, options: Options) -> bool:

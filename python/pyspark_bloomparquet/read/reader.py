@@ -26,7 +26,7 @@ from bloomparquet.planning.planner import PlanOptions, plan_dataset
 from bloomparquet.query.literals import coerce
 from bloomparquet.query.predicate import And, Comparison, Membership, Not, Or, Predicate
 from bloomparquet.query.predicate import columns as columns_of
-from bloomparquet.query.resolve import NoLeaf, bind, partition_of
+from bloomparquet.query.resolve import NoLeaf, find_leaf, find_partition
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo, LocalStorage
 from pyspark_bloomparquet.options.key_provider import doubt
@@ -216,11 +216,11 @@ def _leaves(where: Predicate) -> Iterator[Comparison | Membership]:
 
 def _holds_instants(column: tuple[str, ...], found: ScanPlan, table: Table) -> bool:
     kinds = table.partition_types
-    partition = partition_of(list(kinds), column[:1], case_sensitive=False)
+    partition = find_partition(list(kinds), column[:1], case_sensitive=False)
     if partition is not None and str(kinds[partition]).startswith("timestamp"):
         return True
     for schema in found.table.schemas:
-        leaf = bind(schema, column, case_sensitive=False)
+        leaf = find_leaf(schema, column, case_sensitive=False)
         if not isinstance(leaf, NoLeaf):
             annotation = leaf.node.annotation
             if leaf.node.physical_type in _INSTANTS:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
-from bloomparquet.errors import UnsupportedError, brief, listed, quoted
+from bloomparquet.errors import UnsupportedError, join_names, quoted, shorten
 from bloomparquet.query.names import fold
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def resolve(names: Sequence[str], name: str, *, case_sensitive: bool) -> int | N
     """Which of `names` Spark means by `name`; None for none. :class:`UnsupportedError` where only case would tell."""
     found = [i for i, candidate in enumerate(names) if fold(candidate, case_sensitive) == fold(name, case_sensitive)]
     if len(found) > 1:
-        several = listed(repr(names[i]) for i in found)
+        several = join_names(repr(names[i]) for i in found)
         raise UnsupportedError(
             f"column {quoted(name)} could be any of {several}; set the option caseSensitive to tell them apart"
         )
@@ -271,6 +271,6 @@ def _describe(annotation: Annotation) -> str:
 
 def _illegal(place: tuple[str, ...], found: str) -> UnsupportedError:
     return UnsupportedError(
-        f"column {brief('.'.join(place))} is {found}, which Spark has no type for; "
+        f"column {shorten('.'.join(place))} is {found}, which Spark has no type for; "
         "give a schema that leaves it out: spark.read.schema(…)"
     )

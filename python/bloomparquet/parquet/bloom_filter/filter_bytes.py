@@ -17,7 +17,7 @@ from bloomparquet.parquet.bloom_filter.header import MAX_ENCRYPTED_HEADER_BYTES,
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import OVERHEAD, Module, module_size
-from bloomparquet.storage.files import Ranges
+from bloomparquet.storage.ranges import Ranges
 
 
 class Headers(NamedTuple):
@@ -72,14 +72,14 @@ class FilterCiphers:
             raise EncryptionError(
                 f"its encrypted header claims {size} bytes; expected {MAX_ENCRYPTED_HEADER_BYTES} at most"
             )
-        header = self._cipher(chunk).open(data.data[:size], Module.BLOOM_FILTER_HEADER)
+        header = self._cipher(chunk).decrypt(data.data[:size], Module.BLOOM_FILTER_HEADER)
         return np.frombuffer(header, np.uint8)[:MAX_HEADER_BYTES], size
 
     def bitset(self, chunk: int, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """The bitset of which `data` are all the bytes in its file. EncryptionError where it does not open."""
         if not self.on[chunk]:
             return data
-        return np.frombuffer(self._cipher(chunk).open(data.data, Module.BLOOM_FILTER_BITSET), np.uint8)
+        return np.frombuffer(self._cipher(chunk).decrypt(data.data, Module.BLOOM_FILTER_BITSET), np.uint8)
 
     def _cipher(self, chunk: int) -> ChunkCipher:
         cipher = self.ciphers[chunk] if self.ciphers is not None else None

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, LimitError, quoted
-from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, open_footer, verified
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, decrypt_footer, verify_footer
 from bloomparquet.parquet.encryption.keys import FileKeys, Keys
 from bloomparquet.parquet.encryption.modules import Cipher, Module
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields, ChunkTemplates, StepAllowance
@@ -30,7 +30,8 @@ from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnChunk,
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, in_threads
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import in_threads
 
 _METADATA = b"\x3c"  # field 3, where none stands before it: a struct
 _COLUMNS, _NUM_ROWS, _COMPRESSED_SIZE, _FILE_OFFSET, _ORDINAL = (
@@ -110,9 +111,9 @@ class Footer:
         assert self.crypto is not None
         column = self.profile.schema.leaves[leaf]
         try:
-            metadata = cipher.open(fields.encrypted_metadata or b"", Module.COLUMN_METADATA)
+            metadata = cipher.decrypt(fields.encrypted_metadata or b"", Module.COLUMN_METADATA)
         except EncryptionError:
-            self.crypto.forget(column.path)
+            self.crypto.forget_key(column.path)
             raise
         _require_same_column(metadata, column)
         return metadata
@@ -265,7 +266,7 @@ def _parse(storage: Storage, keys: Keys | None, path: str, raw: bytes | BloomPar
     file_keys = None if keys is None else keys.for_file(storage, path)
     try:
         if raw[-4:] == ENCRYPTED_MAGIC:
-            opened, crypto = open_footer(footer, file_keys)
+            opened, crypto = decrypt_footer(footer, file_keys)
             return replace(parse_footer(opened, crypto), size=len(raw))
         found = parse_footer(footer, keys=file_keys)
         if found.crypto is None and keys is not None and not keys.allow_plaintext_files:
@@ -302,12 +303,12 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, keys: FileKeys
     found_groups = [_read_row_group(reader, raw, templates, allowance) for _ in range(size)]
     rows, sizes, chunks, marks = zip(*found_groups, strict=True) if found_groups else ((), (), (), ())
     profile, key_values, signing = profile_of(
-        schema, templates, raw[:schema_end], raw[reader.position :], secret=crypto is not None
+        schema, templates, raw[:schema_end], raw[reader.position :], encrypted=crypto is not None
     )
     footer = Footer(raw, profile, rows, sizes, chunks, key_values, len(raw) + TRAILER)
     if signing is not None and crypto is None:
         end = len(raw) - signing.signature_bytes
-        crypto = verified(raw[:end], raw[end:], signing.algorithm, signing.key_metadata, keys)
+        crypto = verify_footer(raw[:end], raw[end:], signing.algorithm, signing.key_metadata, keys)
         footer = replace(footer, raw=raw[:end])
     if crypto is None:
         return footer

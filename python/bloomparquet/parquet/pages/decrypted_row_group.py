@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError, brief
+from bloomparquet.errors import BloomParquetError, FormatError, shorten
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields
 from bloomparquet.parquet.metadata.file_tail import MAGIC
@@ -33,8 +33,9 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
-from bloomparquet.query.names import shown
-from bloomparquet.storage.files import ReadCount, Storage, read_ranges
+from bloomparquet.query.names import dotted_name
+from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 _BEFORE = len(MAGIC)
 _KEPT_FIELDS = (
@@ -151,7 +152,7 @@ class DecryptedRowGroups:
         return _Stored(leaf, fields, cipher, metadata, extent)
 
     def _named(self, error: BloomParquetError, row_group: int, leaf: LeafColumn) -> BloomParquetError:
-        return type(error)(f"{self._path}: row group {row_group}, column {brief(shown(leaf.path))}: {error}")
+        return type(error)(f"{self._path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}: {error}")
 
     def _metadata(self, columns: list[ColumnChunk], rows: int) -> pq.FileMetaData:
         whole = self._skeleton

@@ -116,13 +116,13 @@ def _open_header(
     """Whether the header at the beginning of `view` is that of a dictionary page, and the header."""
     module = view[: module_size(view)]
     if first and dictionary:
-        return True, cipher.open(module, Module.DICTIONARY_PAGE_HEADER)
+        return True, cipher.decrypt(module, Module.DICTIONARY_PAGE_HEADER)
     try:
-        return False, cipher.open(module, Module.DATA_PAGE_HEADER, ordinal)
+        return False, cipher.decrypt(module, Module.DATA_PAGE_HEADER, ordinal)
     except EncryptionError:
         if first:
             with suppress(EncryptionError):
-                return True, cipher.open(module, Module.DICTIONARY_PAGE_HEADER)
+                return True, cipher.decrypt(module, Module.DICTIONARY_PAGE_HEADER)
         raise
 
 
@@ -136,15 +136,15 @@ def _open_page(
         _require_checksum(sealed, page)
         # By chance the random bytes of a page that is sealed whole hardly ever are a length that fits.
         start = levels if outside else 0
-        return bytes(sealed[:start]) + cipher.cipher.open_counter_mode(sealed[start:])
+        return bytes(sealed[:start]) + cipher.cipher.decrypt_counter_mode(sealed[start:])
     module, place = (Module.DICTIONARY_PAGE, ()) if ordinal is None else (Module.DATA_PAGE, (ordinal,))
     try:
-        return cipher.open(sealed, module, *place)
+        return cipher.decrypt(sealed, module, *place)
     except EncryptionError:
         if not outside:
             raise
     _require_checksum(sealed, page)
-    return bytes(sealed[:levels]) + cipher.open(sealed[levels:], module, *place)
+    return bytes(sealed[:levels]) + cipher.decrypt(sealed[levels:], module, *place)
 
 
 def _fits(data: memoryview, algorithm: Algorithm) -> bool:
@@ -184,7 +184,7 @@ def encrypt_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Alg
             crc = zlib.crc32(sealed)
             header.crc = crc - (crc >> 31 << 32)
         module = Module.DICTIONARY_PAGE_HEADER if is_dictionary else Module.DATA_PAGE_HEADER
-        sealed_header = cipher.seal(write_struct(header), module, *place)
+        sealed_header = cipher.encrypt(write_struct(header), module, *place)
         if is_dictionary:
             has_dictionary = True
         else:
@@ -201,5 +201,5 @@ def _seal_page(
     if len(plain) > _MOST_BYTES - OVERHEAD:
         raise LimitError(f"a page of {len(plain)} bytes is too large to be encrypted; make pages smaller")
     if algorithm.counter_mode_pages:
-        return cipher.cipher.seal_counter_mode(plain)
-    return cipher.seal(plain, Module.DICTIONARY_PAGE if is_dictionary else Module.DATA_PAGE, *place)
+        return cipher.cipher.encrypt_counter_mode(plain)
+    return cipher.encrypt(plain, Module.DICTIONARY_PAGE if is_dictionary else Module.DATA_PAGE, *place)

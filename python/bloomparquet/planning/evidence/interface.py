@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds, Encoded, Point

@@ -24,13 +24,13 @@ from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics
 from bloomparquet.orc.stripe_indexes import Place, StripeIndexes, read_statistics, read_stripes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ChunkFilters, Question
-from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.orc.columns import UNKNOWN, ColumnArrays, OrcChunks
 from bloomparquet.planning.orc.file_profile import find_layouts
 from bloomparquet.planning.orc.filters import NoFilters, OrcFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
@@ -259,7 +259,7 @@ class Stripes:
         arrays.nulls[at[every]] = within.rows[every]
         tail = self.layouts[layout].tail
         filters = OrcFilters(
-            self.storage, column, shown(leaf.path), self.first_group, self._footers,
+            self.storage, column, dotted_name(leaf.path), self.first_group, self._footers,
             lambda stripe, found: why_filters_unusable(tail, column, found),
         )  # fmt: skip
         return _IndexColumn(arrays, filters, np.zeros(len(self), np.bool_))
@@ -302,7 +302,7 @@ class Stripes:
         bounds = Bounds(arrays.lower, arrays.upper, known) if known.any() else None
         found = self.layouts[layout].tail.types[self._column_of(layout, leaf)]
         every = frozenset(zone for zone in zones or () if zone is not None)
-        return OrcChunks(shown(leaf.path), found, members, bounds, arrays.nulls, rows, filters, errors, every)
+        return OrcChunks(dotted_name(leaf.path), found, members, bounds, arrays.nulls, rows, filters, errors, every)
 
 
 class RowGroupsWithin:

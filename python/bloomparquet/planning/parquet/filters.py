@@ -27,7 +27,8 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.parquet.filter_index import ABSENT, READY, UNREAD, UNUSABLE, FilterIndex
-from bloomparquet.storage.files import ReadCount, Storage, read_ranges
+from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 _FIRST_READ_BYTES = 4096 + MAX_HEADER_BYTES  # a header and a bitset of 4 KiB; bitsets are powers of two
 _SMALL_BYTES = 4 * 4096 + MAX_HEADER_BYTES  # smaller filters are read whole and kept, if all of them fit
@@ -332,4 +333,4 @@ class ParquetFilters(FilterStore):
 
 def _cost_of_blocks(question: Question) -> NDArray[np.int64]:
     """The cost of reading blocks, in bytes of bitsets: a gap of up to this size between blocks is read, not skipped."""
-    return (question.last - question.first) * (question.storage.near // 2 + BYTES_PER_BLOCK)
+    return (question.last - question.first) * (question.storage.merge_gap // 2 + BYTES_PER_BLOCK)

@@ -24,7 +24,7 @@ from bloomparquet.errors import (
     FileChangedError,
     FormatError,
     KeyRetrievalError,
-    brief,
+    shorten,
 )
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.keys import Keys
@@ -32,12 +32,12 @@ from bloomparquet.parquet.metadata.column_chunks import UNKNOWN_FIELDS, ChunkFie
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
 from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, family_of
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged, require_unchanged
@@ -250,7 +250,7 @@ class RowGroups:
         leaf, members = profile.schema.leaves[key[1]], self.members(key[0])
         file = self.file[members]
         filters = ParquetFilters(
-            self.paths, file, self.index[members], shown(leaf.path), arrays.offset, arrays.length,
+            self.paths, file, self.index[members], dotted_name(leaf.path), arrays.offset, arrays.length,
             self.arrays.limit[file], arrays.filled, arrays.filter_index, arrays.ciphers,
         )  # fmt: skip
         return ColumnChunks(leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters)
@@ -368,7 +368,7 @@ class RowGroups:
                         column.ciphers[len(column.fields)] = cipher
                 except EncryptionError as error:
                     refused = error if isinstance(error, KeyRetrievalError) else None
-                    chunk = f"{self.paths[file]}: row group {i}, column {brief(shown(leaf.path))}"
+                    chunk = f"{self.paths[file]}: row group {i}, column {shorten(dotted_name(leaf.path))}"
                     column.errors[len(column.fields)] = type(error)(f"{chunk}: {error}")
                     fields = UNKNOWN_FIELDS
                 column.fields.append(fields)

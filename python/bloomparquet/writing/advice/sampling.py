@@ -22,7 +22,8 @@ from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, Split
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.storage.files import ReadCount, in_threads, read_ranges
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.storage.ranges import in_threads, read_ranges
 from bloomparquet.writing.advice.columns import TableColumn
 from bloomparquet.writing.advice.worth import ColumnFacts, measure_shared, pool_size
 from bloomparquet.writing.filters.from_chunk import filter_chunk

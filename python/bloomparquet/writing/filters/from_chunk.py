@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError, brief
+from bloomparquet.errors import BloomParquetError, FormatError, shorten
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
@@ -38,9 +38,10 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn, SchemaNode
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.nested import leaf_arrays
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 from bloomparquet.writing.filters.build import fill, num_bytes_for
 from bloomparquet.writing.filters.spec import Bloom
 
@@ -68,7 +69,7 @@ def filter_chunk(
     except (BloomParquetError, pa.ArrowException) as error:
         what = next(iter(str(error).splitlines()), type(error).__name__)
         kind = type(error) if isinstance(error, BloomParquetError) else FormatError
-        raise kind(f"{file.path}: row group {row_group}, column {brief(shown(leaf.path))}: {what}") from error
+        raise kind(f"{file.path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}: {what}") from error
 
 
 def _filter_chunk(

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bloomparquet.errors import EncryptionError, FormatError, brief
+from bloomparquet.errors import EncryptionError, FormatError, shorten
 from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import Module
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.query.names import shown
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.query.names import dotted_name
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
 Place = tuple[int, int]
 """A column chunk: row group and leaf."""
@@ -124,7 +125,7 @@ def read_filter(
     bitset: bytes | memoryview = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer.data
     if found.cipher is not None:
         try:
-            bitset = found.cipher.open(bitset, Module.BLOOM_FILTER_BITSET)
+            bitset = found.cipher.decrypt(bitset, Module.BLOOM_FILTER_BITSET)
         except EncryptionError as error:
             raise EncryptionError(f"{_name(file, footer, place)}: {error}") from error
     return SplitBlockBloomFilter.from_bytes(bitset)
@@ -146,4 +147,6 @@ def replaced(file: FileInfo, footer: Footer, old: Mapping[Place, Existing], chan
 
 
 def _name(file: FileInfo, footer: Footer, place: Place) -> str:
-    return f"{file.path}: row group {place[0]}, column {brief(shown(footer.profile.schema.leaves[place[1]].path))}"
+    return (
+        f"{file.path}: row group {place[0]}, column {shorten(dotted_name(footer.profile.schema.leaves[place[1]].path))}"
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bloomparquet.errors import OptionError, PlanError, UnsupportedError, brief, listed, nearest, quoted
+from bloomparquet.errors import OptionError, PlanError, UnsupportedError, did_you_mean, join_names, quoted, shorten
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value
 from bloomparquet.parquet.values.encoding import family_of
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
-from bloomparquet.query.names import fold, shown
+from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.query.predicate import Column
-from bloomparquet.query.resolve import readings
+from bloomparquet.query.resolve import name_candidates
 
 EVERY_COLUMN = "*"
 WRITE_ORC = (
@@ -98,20 +98,20 @@ def choose(
             raise
         reason = refusal(leaf, named=True)
         if reason is not None:
-            raise UnsupportedError(f"{path}: column {brief(shown(leaf.path))} ({leaf.describe()}) {reason}")
+            raise UnsupportedError(f"{path}: column {shorten(dotted_name(leaf.path))} ({leaf.describe()}) {reason}")
         chosen[leaf.index] = wanted
     return chosen
 
 
 def _resolve_case(column: str | Column, schema: FileSchema, path: str) -> str | Column:
     """The path of the leaf or group that `column` names, whatever its case; `column` if there is none."""
-    for names in [column] if isinstance(column, tuple) else readings((column,)):
+    for names in [column] if isinstance(column, tuple) else name_candidates((column,)):
         folded = [fold(name, False) for name in names]
         paths = dict.fromkeys(leaf.path[: len(names)] for leaf in schema.leaves)
         matching = [each for each in paths if [fold(name, False) for name in each] == folded]
         if len(matching) > 1:
             raise PlanError(
-                f"{path}: column {quoted('.'.join(names))} could be any of {listed(map('.'.join, matching))}; "
+                f"{path}: column {quoted('.'.join(names))} could be any of {join_names(map('.'.join, matching))}; "
                 "set spark.sql.caseSensitive to true to tell them apart"
             )
         if matching:
@@ -122,18 +122,19 @@ def _resolve_case(column: str | Column, schema: FileSchema, path: str) -> str | 
 def find_leaf(column: str | Column, schema: FileSchema, path: str) -> LeafColumn:
     """The leaf column that `column` names. PlanError where there is none."""
     by_path = {leaf.path: leaf for leaf in schema.leaves}
-    for names in [column] if isinstance(column, tuple) else readings((column,)):
+    for names in [column] if isinstance(column, tuple) else name_candidates((column,)):
         if names in by_path:
             return by_path[names]
         below = [".".join(leaf) for leaf in by_path if leaf[: len(names)] == names]
         if below:
             raise PlanError(
-                f"{path}: {brief('.'.join(names))} is a group; name one of its leaf columns: {listed(below)}"
+                f"{path}: {shorten('.'.join(names))} is a group; name one of its leaf columns: {join_names(below)}"
             )
     name = column if isinstance(column, str) else ".".join(column)
     names_here = [".".join(leaf) for leaf in by_path]
     raise PlanError(
-        f"{path}: there is no column {quoted(name)}{nearest(name, names_here)}; the columns are {listed(names_here)}"
+        f"{path}: there is no column {quoted(name)}{did_you_mean(name, names_here)}; "
+        f"the columns are {join_names(names_here)}"
     )
 
 

@@ -19,8 +19,9 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.query.predicate import Column
-from bloomparquet.storage.atomic import replacing, sweep
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.storage.atomic import remove_leftover, replacing
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 from bloomparquet.storage.staleness import is_unchanged
 from bloomparquet.writing.filters.build import insert_equals
 from bloomparquet.writing.filters.from_chunk import filter_chunk
@@ -182,7 +183,7 @@ def change_file(
     """Apply `change` to one file. `footer` is read unless given. After an error the file is unchanged."""
     file, target = job.file, job.target
     if not dry_run:
-        sweep(target_storage, target or file.path)
+        remove_leftover(target_storage, target or file.path)
     count = ReadCount()
     footer = footer or read_footer(storage, file, count, keys)
     require_footer_key(file.path, footer)
