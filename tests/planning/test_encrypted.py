@@ -103,7 +103,7 @@ def test_a_footer_without_its_key_keeps_the_whole_file(tmp_path: Path) -> None:
     assert plan.row_groups[GROUPS] == group
     assert plan.row_groups[0].path == str(plain)
     assert "1 files with an unreadable footer kept whole" in repr(plan)
-    with pytest.raises(bp.EncryptionError, match=r"a\.parquet: encrypted, and the footer key is not given"):
+    with pytest.raises(bp.EncryptionError, match=r"a\.parquet: encrypted, but the footer key is not given"):
         bp.read_table(tmp_path, "id = 7")
     with pytest.raises(bp.EncryptionError, match=r"a\.parquet"):
         bp.plan(tmp_path, "id = 7", on_filter_error="fail")
