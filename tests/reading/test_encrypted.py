@@ -23,7 +23,7 @@ from bloomparquet.parquet.pages.encrypted import encrypt_chunk
 from bloomparquet.reading import parquet
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.spec import Bloom, refusal
+from bloomparquet.writing.filters.spec import Bloom, why_unsuitable
 from tests.support.encrypted import COLUMNS, FOOTER_KEY, LAYOUTS, ROWS, TABLE, Secret, chunk_extents, open_file
 
 
@@ -212,7 +212,7 @@ def filters_of(path: Path, keys: bp.Keys | None) -> dict[tuple[int, str], bytes 
     (file,) = storage.list_files(str(path), recursive=False)
     found = {}
     for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
-        if refusal(leaf, named=True) is None:
+        if why_unsuitable(leaf, named=True) is None:
             bloom = filter_chunk(storage, file, footer, i, leaf, Bloom(), ReadCount())
             found[i, ".".join(leaf.path)] = None if bloom is None else bloom.to_bytes()
     assert any(found.values())

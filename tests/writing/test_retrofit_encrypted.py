@@ -1,5 +1,4 @@
-"""Filters added to encrypted files, and made smaller in them: encrypted where their columns are, with all else as it
-was."""
+"""Adding and shrinking filters in encrypted files: filters of encrypted columns are encrypted, the rest is kept."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from bloomparquet.parquet.thrift.definitions import FileMetaData, OffsetIndex
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.writing.encryption import Encryption
-from bloomparquet.writing.footer_edit import OpenFooter
+from bloomparquet.writing.footer_edit import EditableFooter
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.encrypted_modules import (
     BLOOM_LENGTH,
@@ -129,7 +128,7 @@ def test_files_of_other_writers_keep_all_else(
 
 
 @FOOTERS
-def test_shrinking_folds_as_in_plain_text_and_closes_the_hole(
+def test_shrinking_folds_filters_and_closes_the_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plaintext_footer: bool
 ) -> None:
     path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE), plaintext_footer=plaintext_footer)
@@ -151,7 +150,7 @@ def test_shrinking_folds_as_in_plain_text_and_closes_the_hole(
 
 
 @FOOTERS
-def test_filters_that_are_full_are_dropped(tmp_path: Path, plaintext_footer: bool) -> None:
+def test_full_filters_are_dropped(tmp_path: Path, plaintext_footer: bool) -> None:
     bloom = {"id": bp.Bloom(max_bytes=32), "name": bp.Bloom()}
     with pytest.warns(UserWarning, match="max_bytes"):
         path = write(tmp_path / "a.parquet", bloom, plaintext_footer=plaintext_footer)
@@ -165,7 +164,7 @@ def test_filters_that_are_full_are_dropped(tmp_path: Path, plaintext_footer: boo
 
 
 @FOOTERS
-def test_what_did_not_change_keeps_its_bytes_though_it_could_be_opened(tmp_path: Path, plaintext_footer: bool) -> None:
+def test_unchanged_modules_keep_their_bytes(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", {"id": LARGE, "name": bp.Bloom()}, plaintext_footer=plaintext_footer)
     rest, before, end = others(path, ALL, {ID}), Path(path).read_bytes(), metadata(path, ALL)[0, ID][BLOOM_OFFSET]
     shrink_filters(path, keys=ALL)
@@ -179,10 +178,10 @@ def test_what_did_not_change_keeps_its_bytes_though_it_could_be_opened(tmp_path:
 
 
 def between(path: str, keys: bp.Keys) -> None:
-    """Lay the filters of the first row group behind it, as some writers do; modules may lie anywhere. Offset indexes
-    get zeros behind them, as parquet-java encrypts them."""
+    """Move the filters of the first row group behind it, as some writers do. Pad offset indexes with zeros, as
+    parquet-java does."""
     data, footer = Path(path).read_bytes(), footer_of(path, keys)
-    opened = OpenFooter.read(path, footer)
+    opened = EditableFooter.read(path, footer)
     cut, end = opened.tree[4][0][5] + opened.tree[4][0][6], len(data) - footer.size
     extents = {
         place: (found[BLOOM_OFFSET], found[BLOOM_OFFSET] + found[BLOOM_LENGTH])
@@ -214,9 +213,7 @@ def between(path: str, keys: bp.Keys) -> None:
 
 
 @FOOTERS
-def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
-    tmp_path: Path, plaintext_footer: bool
-) -> None:
+def test_filter_between_row_groups_shrinks_and_data_moves(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE), plaintext_footer=plaintext_footer)
     between(path, ALL)
     pages = assert_page_indexes_open(path, ALL)
@@ -232,7 +229,7 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
         shrink_filters(path, keys=ALL)
     assert Path(path).read_bytes() == altered
     Path(path).write_bytes(closed)
-    with pytest.raises(bp.EncryptionError, match="would not get smaller"):
+    with pytest.raises(bp.EncryptionError, match="shrinking would make it larger"):
         shrink_filters(path, keys=WITHOUT_NAME)
     assert Path(path).read_bytes() == closed
     (outcome,) = shrink_filters(path, keys=ALL)
@@ -255,11 +252,9 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
 
 
 @FOOTERS
-def test_what_nobody_knows_of_an_encrypted_column_survives_and_is_not_told(
-    tmp_path: Path, plaintext_footer: bool
-) -> None:
+def test_unknown_fields_of_encrypted_columns_survive_encrypted(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", plaintext_footer=plaintext_footer)
-    opened = OpenFooter.read(path, footer_of(path, ALL))
+    opened = EditableFooter.read(path, footer_of(path, ALL))
     for found in opened.metadata.values():
         found.put(100, thrift.BINARY, b"of-the-future")
     end = data_end(path, ALL)
@@ -273,7 +268,7 @@ def test_what_nobody_knows_of_an_encrypted_column_survives_and_is_not_told(
 
 
 @FOOTERS
-def test_a_copy_and_a_dry_run(tmp_path: Path, plaintext_footer: bool) -> None:
+def test_copy_and_dry_run(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", plaintext_footer=plaintext_footer)
     before = Path(path).read_bytes()
     (told,) = add_filters(path, tmp_path / "b.parquet", bloom="id", keys=ALL, dry_run=True)
@@ -287,14 +282,14 @@ def test_a_copy_and_a_dry_run(tmp_path: Path, plaintext_footer: bool) -> None:
     assert add_filters(path, tmp_path / "c.parquet", bloom="id", keys=ALL)[0].action == "added"
 
 
-def test_a_file_whose_keys_lie_beside_it_is_changed_where_it_is(tmp_path: Path) -> None:
+def test_file_with_external_key_material_is_changed_in_place(tmp_path: Path) -> None:
     kms = Kms()
     factory, keys = Writer(kms), bp.Keys.from_kms(None, kms.client)
     how = configuration({"k1": ["id"]}, internal_key_material=False)
     path = factory.write(TABLE, tmp_path / "a.parquet", how, row_group_size=ROWS)
     names = sorted(os.listdir(tmp_path))
     assert len(names) == 2
-    with pytest.raises(bp.EncryptionError, match=r"key material lies beside it.* without dst"):
+    with pytest.raises(bp.EncryptionError, match=r"key material of the file is in a separate file.* leave out dst"):
         add_filters(path, tmp_path / "b.parquet", bloom="id", keys=keys)
     assert sorted(os.listdir(tmp_path)) == names
     add_filters(path, bloom="id", keys=keys)
@@ -306,7 +301,7 @@ def add_here(path: str) -> None:
     add_filters(path, bloom=["id", "name"], keys=ALL)
 
 
-def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+def test_killed_process_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet")
     old, ends = Path(path).read_bytes(), set()
     points = list(every_point(add_here, path))

@@ -18,7 +18,7 @@ from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import OnFilterError, PlanOptions, Where, open_dataset, plan_dataset
-from bloomparquet.query.evaluate import bind
+from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.names import Names, find
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
@@ -138,7 +138,7 @@ class _Scan:
         self._stored_names = [name for name in self._read_schema.names if name not in self._partitions.column_names]
         self._matching = None
         if plan.where is not None:
-            self._matching = bind(
+            self._matching = bind_mask(
                 plan.where,
                 self._read_schema,
                 timezone=zone,

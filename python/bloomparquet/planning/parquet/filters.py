@@ -134,7 +134,7 @@ class ParquetFilters(FilterStore):
         if len(chunks) == 0:
             return
         length = self.length[chunks]
-        whole = (length > 0) & ((length <= _SMALL_BYTES) | self._ciphers.on[chunks])
+        whole = (length > 0) & ((length <= _SMALL_BYTES) | self._ciphers.encrypted[chunks])
         if self._resident.nbytes + int(length[whole].sum()) > RESIDENT_BYTES:
             whole = (length > 0) & (length <= _FIRST_READ_BYTES)
         size = np.minimum(np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _FIRST_READ_BYTES), room)
@@ -163,17 +163,17 @@ class ParquetFilters(FilterStore):
         self.num_bytes[chunks] = num_bytes
         starts, bytes_read = ranges.starts[ready] + header_bytes[ready], size[ready] - header_bytes[ready]
         any_bit = any_set(ranges.buffer, starts, np.minimum(bytes_read, num_bytes))
-        self._not_empty[chunks] = ~self._ciphers.on[chunks] & any_bit
+        self._not_empty[chunks] = ~self._ciphers.encrypted[chunks] & any_bit
         self._cache(ranges.buffer, chunks, starts, np.flatnonzero(bytes_read >= stored[ready]))
 
     def _decrypt(self, chunk: int, stored: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
         """The bitset whose bytes in the file are `stored`; None if they cannot be decrypted."""
         try:
-            bits = self._ciphers.bitset(chunk, stored)
+            bits = self._ciphers.decrypt_bitset(chunk, stored)
         except EncryptionError as error:
             self._invalidate(chunk, error)
             return None
-        if self._ciphers.on[chunk]:  # of plain bitsets this is known since the first read
+        if self._ciphers.encrypted[chunk]:  # of plain bitsets this is known since the first read
             self._not_empty[chunk] = bits.any()
         return bits
 
@@ -208,7 +208,7 @@ class ParquetFilters(FilterStore):
         ready = np.flatnonzero(self._state[chunks] == READY)
         some = question.about(ready)
         whole = self.num_bytes[some.chunks]
-        cost = np.where(self._ciphers.on[some.chunks], whole, np.minimum(whole, _cost_of_blocks(some)))
+        cost = np.where(self._ciphers.encrypted[some.chunks], whole, np.minimum(whole, _cost_of_blocks(some)))
         cost[self._resident_at[some.chunks] >= 0] = 0
         piece = (np.cumsum(cost) - cost) // _BATCH_BYTES
         yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
@@ -217,7 +217,7 @@ class ParquetFilters(FilterStore):
         result = np.zeros(len(question.chunks), np.bool_)
         resident = self._resident_at[question.chunks] >= 0
         blocks_cost_more = _cost_of_blocks(question) >= self.num_bytes[question.chunks]
-        whole = ~resident & (blocks_cost_more | self._ciphers.on[question.chunks])
+        whole = ~resident & (blocks_cost_more | self._ciphers.encrypted[question.chunks])
         ways = ((resident, self._probe_whole), (whole, self._probe_whole), (~resident & ~whole, self._probe_blocks))
         for chosen, probe in ways:
             if chosen.any():
@@ -308,7 +308,7 @@ class ParquetFilters(FilterStore):
             return blocks.view(np.uint8).reshape(-1), np.zeros(1, np.int64)
         stored = self._stored_bytes(chunks)
         ranges = read_ranges(storage, self._paths, self._file[chunks], self._bitset_at[chunks], stored, count)
-        if not self._ciphers.on[chunks].any():
+        if not self._ciphers.encrypted[chunks].any():
             return ranges.buffer, ranges.starts
         sizes = self.num_bytes[chunks]
         ends = np.cumsum(sizes)
