@@ -1,16 +1,20 @@
-"""The exceptions of this package, and the "did you mean" they share.
+"""The exceptions of this package, and helpers for their messages.
 
     BloomParquetError
-    ├── FormatError         bytes that are not what the format says (NotParquetError, NotOrcError: of another, or none;
-    │                       FileChangedError: of a file that is not the one that was planned)
-    ├── UnsupportedError    well-formed, but nothing here can use it
-    ├── LimitError          a size or count beyond what is sane or allowed
-    ├── EncryptionError     a key, or what it should have opened (MissingKeyError, KeyRetrievalError: it did not come)
-    ├── FileBusyError       another process, or another thread, is writing the file
-    ├── PlanError           a predicate, a column or a value that does not fit the data
-    └── OptionError         an option's name or value (also a ValueError)
+    ├── FormatError             the bytes violate the format's specification
+    │   ├── NotParquetError     the file is not a Parquet file
+    │   ├── NotOrcError         the file is not an ORC file
+    │   └── FileChangedError    the file is not the one that was listed or planned
+    ├── UnsupportedError        well-formed, but not supported here
+    ├── LimitError              a size or count beyond a limit
+    ├── EncryptionError         decryption failed
+    │   ├── MissingKeyError     a key was not given
+    │   └── KeyRetrievalError   a key could not be retrieved; a later attempt may succeed
+    ├── FileBusyError           another process or thread is writing the file
+    ├── PlanError               a predicate, column or literal does not fit the data
+    └── OptionError             an option's name or value is invalid; also a ValueError
 
-``OSError`` is never wrapped: what the file system said reaches the caller as it said it.
+An ``OSError`` of the file system is never wrapped.
 """
 
 from __future__ import annotations
@@ -18,28 +22,24 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_LONGEST_NAME = 200
-_LONGEST_MESSAGE = 4_000
+_MOST_NAME_CHARACTERS = 200
+_MOST_MESSAGE_CHARACTERS = 4_000
 _MOST_NAMES = 20
 
 
 class BloomParquetError(Exception):
-    """Base of every error that this package raises on purpose. Its text has at most some thousand characters."""
+    """Base of every error that this package raises on purpose. Its text is cut after some thousand characters."""
 
     def __str__(self) -> str:
-        return brief(super().__str__(), _LONGEST_MESSAGE)
+        return shorten(super().__str__(), _MOST_MESSAGE_CHARACTERS)
 
 
 class FormatError(BloomParquetError):
-    """The bytes are not what the Parquet (or ORC) specification says they are."""
+    """The bytes violate the Parquet or ORC specification."""
 
 
 class FileChangedError(FormatError):
-    """A file is no longer the one that was listed or planned, so what is known of it may not be believed."""
-
-
-class FileBusyError(BloomParquetError):
-    """Another process, or another thread, is writing the file."""
+    """A file is not the one that was listed or planned, so rows may be missing from what was read."""
 
 
 class NotParquetError(FormatError):
@@ -51,61 +51,61 @@ class NotOrcError(FormatError):
 
 
 class UnsupportedError(BloomParquetError):
-    """The bytes are well-formed, but ask for something that nothing here can do."""
+    """The file or the request is well-formed, but not supported."""
 
 
 class LimitError(BloomParquetError):
-    """A size or a count is beyond what the file can hold or what was allowed."""
+    """A size or a count is beyond what the file can hold, or beyond a limit."""
 
 
 class EncryptionError(BloomParquetError):
-    """A file is encrypted and cannot be opened with what was given."""
+    """An encrypted file cannot be decrypted with the keys that were given."""
 
 
 class MissingKeyError(EncryptionError):
-    """A key was needed that nobody has given."""
+    """A key is needed that was not given."""
 
 
 class KeyRetrievalError(EncryptionError):
-    """A key was asked for and did not come; it may come the next time."""
+    """A key could not be retrieved. A later attempt may succeed."""
+
+
+class FileBusyError(BloomParquetError):
+    """Another process, or another thread, is writing the file."""
 
 
 class PlanError(BloomParquetError):
-    """A predicate, a column or a literal does not fit the data it was asked of."""
+    """A predicate, a column or a literal does not fit the data."""
 
 
 class OptionError(BloomParquetError, ValueError):
-    """An option is unknown, or its value is not one of those that it takes."""
+    """An option is unknown, or its value is invalid."""
 
 
-def brief(text: str, most: int = _LONGEST_NAME) -> str:
-    """`text` for a message: where it has more than about `most` characters, both of its ends and how many are left out
-    between them."""
-    if len(text) <= most + 40:  # what says so takes room as well
+def shorten(text: str, most: int = _MOST_NAME_CHARACTERS) -> str:
+    """`text`, or its two ends if it has more than about `most` characters, for a message."""
+    if len(text) <= most + 40:  # the note below takes room as well
         return text
     end = most // 2
     return f"{text[:end]}…({len(text) - 2 * end:,} characters left out)…{text[-end:]}"
 
 
 def quoted(value: object) -> str:
-    """A name or a literal for a message: its ``repr``, as :func:`brief` has it."""
-    return brief(repr(value))
+    """The ``repr`` of a name or a literal, shortened for a message."""
+    return shorten(repr(value))
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names for a message, with commas between: the first ones, and how many more there are."""
+def join_names(names: Iterable[str]) -> str:
+    """The first names, separated by commas, and the number of the others, for a message."""
     every = list(names)
     more = f", … ({len(every) - _MOST_NAMES:,} more)" if len(every) > _MOST_NAMES else ""
-    return ", ".join(map(brief, every[:_MOST_NAMES])) + more
+    return ", ".join(map(shorten, every[:_MOST_NAMES])) + more
 
 
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for the closest of `choices`, or ``""`` when none is close.
-
-    Case is ignored when closeness is judged, so that ``UserId`` finds ``userid``.
-    """
-    if len(name) > _LONGEST_NAME:  # to compare takes the product of both lengths, and nobody types such a name
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` for the closest of `choices`, or ``""`` if none is close. Ignores case."""
+    if len(name) > _MOST_NAME_CHARACTERS:  # comparing takes the product of both lengths
         return ""
-    by_folded = {choice.lower(): choice for choice in choices if len(choice) <= 2 * _LONGEST_NAME}
-    found = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
-    return f"; did you mean {by_folded[found[0]]!r}?" if found else ""
+    by_folded = {choice.lower(): choice for choice in choices if len(choice) <= 2 * _MOST_NAME_CHARACTERS}
+    closest = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
+    return f"; did you mean {by_folded[closest[0]]!r}?" if closest else ""

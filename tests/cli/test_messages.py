@@ -10,20 +10,20 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.errors import BloomParquetError, brief, listed, quoted
+from bloomparquet.errors import BloomParquetError, join_names, quoted, shorten
 from tests.support.files import write
 
 LONG = "begins" + "x" * 10_000 + "ends"
 
 
 def test_short_texts_stay_as_they_are() -> None:
-    assert brief("name" * 50) == "name" * 50
+    assert shorten("name" * 50) == "name" * 50
     assert quoted("it's") == '"it\'s"'
-    assert listed(["a", "b"]) == "a, b"
+    assert join_names(["a", "b"]) == "a, b"
 
 
 def test_long_texts_keep_both_ends() -> None:
-    found = brief(LONG)
+    found = shorten(LONG)
     assert found.startswith("beginsxxx")
     assert found.endswith("xxxends")
     assert "(9,810 characters left out)" in found
@@ -32,7 +32,7 @@ def test_long_texts_keep_both_ends() -> None:
 
 
 def test_many_names_are_counted() -> None:
-    assert listed(map(str, range(1_020))).endswith("18, 19, … (1,000 more)")
+    assert join_names(map(str, range(1_020))).endswith("18, 19, … (1,000 more)")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
-"""Files with bytes changed at random, and what adding, replacing and shrinking make of them: an error of ours, and the
-file as it is, or a file whose filters hold all that any reader finds there. Never the end of the process."""
+"""Adding, replacing and shrinking filters in files with random damage.
+
+The result is an error of bloomparquet and an unchanged file, or filters that hold every value that a reader finds. The
+process never crashes.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ _number = itertools.count()
 
 
 def structs_of(metadata: dict[int, Field]) -> list[dict[int, Field]]:
-    """Every struct of a footer that can be changed."""
+    """All structs of a footer that the tests change."""
     found: list[Any] = [metadata]
     if not isinstance(metadata[2].value, Items) or not isinstance(metadata[4].value, Items):
         return found
@@ -61,7 +64,7 @@ def structs_of(metadata: dict[int, Field]) -> list[dict[int, Field]]:
 
 
 def change(path: str, how: str) -> str:
-    """The action, or the error."""
+    """The action of the outcome, or the text of the error."""
     try:
         if how.startswith("shrink"):
             return shrink_filters(path)[0].action
@@ -84,7 +87,7 @@ def serve(requests: Connection, answers: Connection) -> None:
 
 
 class Worker:
-    """A process that does what may end a process."""
+    """A process for calls that may crash."""
 
     def __init__(self) -> None:
         self._start()
@@ -98,7 +101,7 @@ class Worker:
         back.close()
 
     def ask(self, function: Any, *arguments: Any) -> Any:
-        """What the function gives; None where the process has ended over it."""
+        """The result of the function. None if the process crashed."""
         self.requests.send((function, arguments))
         try:
             return self.answers.recv()
@@ -120,7 +123,7 @@ def worker() -> Iterator[Worker]:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """A file without filters, and files with filters that are too large."""
+    """A file without filters, and files with oversized filters."""
     folder = tmp_path_factory.mktemp("sources")
     options: dict[str, Any] = {"rows_per_group": 15, "write_page_index": True, "write_page_checksum": True}
     found = {"none": Path(write(folder / "none", TABLE, **options)).read_bytes()}
@@ -162,7 +165,7 @@ def check(folder: Path, worker: Worker, content: bytes, how: str) -> None:
 
 
 def _assert_same_data(old: bytes, new: bytes, how: str) -> None:
-    """The data before the old footer, and the footer less its filters, but for offsets where the data moves."""
+    """Assert that adding filters keeps the data before the footer, and all fields except those of filters."""
     sizes = [int.from_bytes(content[-8:-4], "little") for content in (old, new)]
     if how != "add":
         return
@@ -193,7 +196,7 @@ def test_changed_bytes_of_a_footer(
 def test_changed_fields_of_a_footer(
     how: str, data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Of a well-formed one: numbers that lie, fields of another type or none."""
+    """Wrong numbers, wrong types and missing fields in a well-formed footer."""
     folder = tmp_path_factory.getbasetemp()
     path = folder / f"fields-{next(_number)}.parquet"
     path.write_bytes(sources[CHANGES[how]])
@@ -228,8 +231,7 @@ def test_changed_fields_of_a_footer(
 def test_changed_bytes_of_the_data(
     how: str, data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Pages, their headers, filters, page indexes. Each page has a checksum, so that no other value is taken for one
-    that is stored."""
+    """Changes in pages, page headers, filters and page indexes. Pages have checksums, so changed values are errors."""
     content = bytearray(sources[CHANGES[how]])
     end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     for _ in range(data.draw(st.integers(1, 3))):
@@ -239,7 +241,7 @@ def test_changed_bytes_of_the_data(
 
 @settings(max_examples=20 * MANY)
 @given(data=st.data())
-def test_files_that_are_cut_short(
+def test_truncated_files(
     data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content = sources["between"]
@@ -256,8 +258,8 @@ def test_files_that_are_cut_short(
         "uniform_encryption.parquet.encrypted",
     ],
 )
-def test_encrypted_files_are_refused_without_keys(parquet_testing_dir: Path, tmp_path: Path, name: str) -> None:
-    """A filter in plain text would tell what the columns hold."""
+def test_encrypted_files_without_keys_are_errors(parquet_testing_dir: Path, tmp_path: Path, name: str) -> None:
+    """A plaintext filter would reveal values of encrypted columns."""
     content = (parquet_testing_dir / name).read_bytes()
     path = tmp_path / "secret.parquet"
     path.write_bytes(content)
@@ -268,15 +270,15 @@ def test_encrypted_files_are_refused_without_keys(parquet_testing_dir: Path, tmp
             lambda: shrink_filters(path),
             lambda bloom=bloom: add_filters(path, tmp_path / "copy.parquet", bloom=bloom),
         ):
-            with pytest.raises(EncryptionError, match=r"secret\.parquet: the file .* and is left as it is"):
+            with pytest.raises(EncryptionError, match=r"secret\.parquet: the file is unchanged"):
                 run()
     assert path.read_bytes() == content
     assert os.listdir(tmp_path) == ["secret.parquet"]
     assert add_filters(path, bloom="double_field", on_error="report")[0].action == "failed"
 
 
-def test_a_chunk_with_keys_of_its_own_is_refused(sources: dict[str, bytes], tmp_path: Path) -> None:
-    """Whatever the rest of the footer says of encryption."""
+def test_encrypted_chunk_in_a_plain_file_is_an_error(sources: dict[str, bytes], tmp_path: Path) -> None:
+    """The footer says nothing else about encryption."""
     path = tmp_path / "a.parquet"
     path.write_bytes(sources["none"])
     metadata = decode(read_footer(str(path)))
@@ -291,9 +293,7 @@ def test_a_chunk_with_keys_of_its_own_is_refused(sources: dict[str, bytes], tmp_
 @pytest.mark.parametrize(
     "broken", ["header", "size of nothing", "larger than the file", "another algorithm", "odd size", "offset beyond"]
 )
-def test_filters_that_are_broken_are_replaced_on_request_and_an_error_otherwise(
-    sources: dict[str, bytes], tmp_path: Path, broken: str
-) -> None:
+def test_damaged_filters_are_errors_unless_replaced(sources: dict[str, bytes], tmp_path: Path, broken: str) -> None:
     path = str(tmp_path / "a.parquet")
     Path(path).write_bytes(sources["behind"])
     metadata = decode(read_footer(path))

@@ -150,7 +150,7 @@ def test_format_version_1_stores_wider_integers_and_coarser_timestamps(version_1
     assert interop.skip_rate(version_1, column, VERSION_1[column]) >= 0.95
 
 
-def test_without_statistics_the_filter_judges_alone(folder: Path) -> None:
+def test_filter_skips_without_statistics(folder: Path) -> None:
     columns = {"int64": interop.INT64, "string": interop.STRING}
     path = write(folder / "no_statistics.parquet", columns, write_statistics=False, data_page_version="2.0")
     for column, kind in columns.items():
@@ -160,7 +160,7 @@ def test_without_statistics_the_filter_judges_alone(folder: Path) -> None:
         assert set(beyond.skipped) <= {"bloom"}
 
 
-def test_dictionary_encoded_and_plain_pages_have_the_same_filter(folder: Path) -> None:
+def test_encoding_does_not_change_the_filter(folder: Path) -> None:
     columns = {"string": interop.STRING}
     plain = write(folder / "plain.parquet", columns, use_dictionary=False)
     encoded = write(folder / "dictionary.parquet", columns, use_dictionary=True)
@@ -170,7 +170,7 @@ def test_dictionary_encoded_and_plain_pages_have_the_same_filter(folder: Path) -
 
 @pytest.mark.parametrize("metadata", [None, {"org.apache.spark.version": "4.3.0"}], ids=["", "rewritten from Spark's"])
 def test_int96_of_arrow_proves_nothing(folder: Path, metadata: dict[str, str] | None) -> None:
-    """Only Spark is known to write one encoding per instant; and Arrow hands on the metadata of the files it read."""
+    """Only Spark writes one encoding per instant. Arrow copies key-value metadata, so a file may look like Spark's."""
     kind = interop.timestamp("us", "UTC")
     path = str(folder / "int96.parquet")
     pq.write_table(
@@ -201,7 +201,7 @@ def test_elements_of_lists_and_maps_prove_nothing(folder: Path) -> None:
     interop.assert_keeps_all(str(path), "map.key_value.key", ["a", "z"])
 
 
-def test_durations_are_plain_integers_to_the_filter(folder: Path) -> None:
+def test_durations_are_hashed_as_integers(folder: Path) -> None:
     path = folder / "duration.parquet"
     pq.write_table(
         pa.table({"took": pa.array([1, 1000, 3], pa.duration("us"))}), path, bloom_filter_options={"took": {"ndv": 10}}
@@ -212,7 +212,7 @@ def test_durations_are_plain_integers_to_the_filter(folder: Path) -> None:
     ]
 
 
-def test_a_column_of_nulls_has_an_empty_filter_and_holds_no_value(folder: Path) -> None:
+def test_column_of_nulls_has_an_empty_filter(folder: Path) -> None:
     path = folder / "nulls.parquet"
     pq.write_table(
         pa.table({"all_null": pa.nulls(5, pa.int64()), "id": range(5)}),
@@ -225,14 +225,14 @@ def test_a_column_of_nulls_has_an_empty_filter_and_holds_no_value(folder: Path) 
 
 
 @pytest.mark.parametrize("with_statistics", [True, False])
-def test_a_zero_is_found_under_either_sign(folder: Path, with_statistics: bool) -> None:
+def test_zero_is_found_under_either_sign(folder: Path, with_statistics: bool) -> None:
     path = folder / f"zeros_{with_statistics}.parquet"
     bloom = {column: {"ndv": 10} for column in interop.ZEROS}
     pq.write_table(pa.table(interop.ZEROS), path, bloom_filter_options=bloom, write_statistics=with_statistics)
     interop.assert_finds_zeros(str(path))
 
 
-def test_a_half_precision_zero_is_found_under_either_sign(folder: Path) -> None:
+def test_float16_zero_is_found_under_either_sign(folder: Path) -> None:
     path = str(folder / "half.parquet")
     data = pa.table({"x": pa.array([-0.0, -1.0, 1.0], pa.float16())})
     pq.write_table(data, path, bloom_filter_options={"x": {"ndv": 10}})
@@ -240,13 +240,13 @@ def test_a_half_precision_zero_is_found_under_either_sign(folder: Path) -> None:
     assert interop.reasons(path, bp.Eq("x", 0.5)) == ["bloom"]
 
 
-def test_values_longer_than_the_bounds_in_the_footer_are_found(folder: Path) -> None:
+def test_values_longer_than_truncated_bounds_are_found(folder: Path) -> None:
     path = folder / "long.parquet"
     pq.write_table(pa.table(interop.LONG), path, bloom_filter_options={column: {"ndv": 50} for column in interop.LONG})
     interop.assert_finds_long_values(str(path))
 
 
-def test_values_that_the_column_cannot_hold_match_nothing(written: str) -> None:
+def test_values_outside_the_type_match_nothing(written: str) -> None:
     for column, literal in [
         ("int8", 1_000_000_000_000),
         ("uint32", -1),

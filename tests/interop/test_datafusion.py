@@ -1,4 +1,4 @@
-"""Files that DataFusion wrote, by way of arrow-rs, and what DataFusion skips in the files of others."""
+"""Files that DataFusion wrote with arrow-rs, and what DataFusion skips in files of other writers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ STORED_AS = {
 
 
 def copy(data: pa.Table, path: Path, options: dict[str, object]) -> str:
-    """One file with row groups of `interop.ROWS` rows."""
+    """A file with `interop.ROWS` rows per row group."""
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
     context.register_record_batches("made", [data.to_batches()])
     given = {"format.max_row_group_size": interop.ROWS, **options}
@@ -106,7 +106,7 @@ def test_a_filter_is_written_for_every_type(written: str) -> None:
 
 
 @pytest.mark.parametrize("column", STORED_AS)
-def test_the_physical_types_are_the_ones_meant(written: str, column: str) -> None:
+def test_physical_types(written: str, column: str) -> None:
     assert interop.physical(written, column) == STORED_AS[column]
 
 
@@ -125,8 +125,8 @@ def test_our_filter_has_the_same_bits(written: str, column: str) -> None:
     interop.assert_same_bits(written, column, COLUMNS[column])
 
 
-def test_a_filter_for_one_column_by_its_own_option(folder: Path) -> None:
-    """Sized for a million values and folded to what came, where arrow-rs does that."""
+def test_filter_for_one_column(folder: Path) -> None:
+    """arrow-rs sizes filters for a million values; newer versions fold them."""
     columns = {"int64": interop.INT64, "string": interop.STRING}
     path = copy(interop.table(columns), folder / "one.parquet", {"format.bloom_filter_enabled::string": "true"})
     assert interop.filtered_columns(path) == {"string"}
@@ -141,7 +141,7 @@ def test_a_filter_for_one_column_by_its_own_option(folder: Path) -> None:
     [(interop.ZEROS, interop.assert_finds_zeros), (interop.LONG, interop.assert_finds_long_values)],
     ids=["zero under either sign", "values longer than the bounds in the footer"],
 )
-def test_values_with_a_snag_are_found(tmp_path: Path, data: dict[str, pa.Array], check: Callable[[str], None]) -> None:
+def test_special_values_are_found(tmp_path: Path, data: dict[str, pa.Array], check: Callable[[str], None]) -> None:
     check(copy(pa.table(data), tmp_path / "snags.parquet", {"format.bloom_filter_on_write": "true"}))
 
 
@@ -152,8 +152,8 @@ def test_booleans_prove_nothing(folder: Path) -> None:
     interop.assert_keeps_all(path, "flag", [True, False])
 
 
-def test_arrow_types_without_a_parquet_annotation_are_their_numbers(folder: Path) -> None:
-    """arrow-rs writes these as bare integers; only Arrow's own schema beside them says what they mean."""
+def test_types_without_annotation_are_hashed_as_numbers(folder: Path) -> None:
+    """arrow-rs writes these types as integers. Only the Arrow schema in the file has their meaning."""
     data = pa.table(
         {
             "timestamp_s": pa.array([1_000, 3_000], pa.timestamp("s")),
@@ -168,8 +168,8 @@ def test_arrow_types_without_a_parquet_annotation_are_their_numbers(folder: Path
         assert bloom.check(interop.hashes_of(path, column, numbers)).all()
 
 
-def test_a_file_whose_metadata_pyarrow_refuses_does_not_end_the_process(folder: Path) -> None:
-    """arrow-rs counts the bytes of fixed-length values from a dictionary, which Arrow C++ takes for damage."""
+def test_metadata_that_pyarrow_rejects_does_not_crash(folder: Path) -> None:
+    """arrow-rs writes byte counts for fixed-length dictionary values, which Arrow C++ rejects as damage."""
     data = pa.table({"code": pa.array([b"aa", b"cc", b"aa"], pa.binary(2)).dictionary_encode(), "id": [1, 3, 5]})
     path = copy(data, folder / "dictionary_of_fixed.parquet", {"format.bloom_filter_on_write": "true"})
     program = (
@@ -190,7 +190,7 @@ AGREED = {
 
 
 @pytest.mark.parametrize("column", AGREED)
-def test_datafusion_skips_the_row_groups_of_arrows_files_that_we_skip(folder: Path, column: str) -> None:
+def test_datafusion_skips_the_same_row_groups(folder: Path, column: str) -> None:
     path = folder / f"arrow_{column}.parquet"
     kind = AGREED[column]
     bloom = {column: {"ndv": 200, "fpp": 0.05}}
@@ -212,7 +212,7 @@ def test_datafusion_skips_the_row_groups_of_arrows_files_that_we_skip(folder: Pa
 
 
 def pruned_by_filter(context: Any, query: str) -> int:
-    """How many row groups DataFusion's scan says its filters excluded."""
+    """The number of row groups that filters excluded, by the metrics of DataFusion's scan."""
     text = str(context.sql(f"EXPLAIN ANALYZE {query}").collect()[0].to_pylist())
     (total, matched) = map(int, re.search(r"row_groups_pruned_bloom_filter=(\d+) total → (\d+) matched", text).groups())  # type: ignore[union-attr]
     return total - matched

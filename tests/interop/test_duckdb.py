@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 duckdb = pytest.importorskip("duckdb")
 
 ROWS_PER_GROUP = 4_096
-"""Twice DuckDB's vector, of which it makes row groups; about eight rows for each distinct value."""
+"""Two of DuckDB's vectors, its unit of row groups: about eight rows per distinct value."""
 
 COLUMNS = {
     "dictionary_string": Kind(pa.dictionary(pa.int32(), pa.string()), interop.text),
@@ -110,7 +110,7 @@ def test_which_types_have_a_filter(written: str, version_2: str) -> None:
 
 
 @pytest.mark.parametrize("column", STORED_AS)
-def test_the_physical_types_are_the_ones_meant(written: str, column: str) -> None:
+def test_physical_types(written: str, column: str) -> None:
     assert interop.physical(written, column) == STORED_AS[column]
 
 
@@ -131,12 +131,12 @@ def test_our_filter_has_the_same_bits(written: str, version_2: str, column: str)
 
 
 @pytest.mark.parametrize("column", WITHOUT_FILTER)
-def test_without_a_filter_all_is_kept(written: str, column: str) -> None:
+def test_without_filters_everything_is_kept(written: str, column: str) -> None:
     kind = WITHOUT_FILTER[column]
     interop.assert_keeps_all(written, column, [*kind.literals[0][::64], *kind.absent[::64]])
 
 
-def test_no_filter_is_written_where_most_values_differ_or_are_of_an_enum(connection: Any, folder: Path) -> None:
+def test_no_filter_for_mostly_distinct_values_or_enums(connection: Any, folder: Path) -> None:
     path = folder / "distinct.parquet"
     query = "SELECT 2 * r AS n, (['a', 'c'])[1 + r % 2]::ENUM ('a', 'c') AS e FROM range(4096) t(r)"
     connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet)")
@@ -145,7 +145,7 @@ def test_no_filter_is_written_where_most_values_differ_or_are_of_an_enum(connect
     interop.assert_keeps_all(str(path), "e", ["a", "b", "c"])
 
 
-def test_the_option_for_the_false_positive_ratio(connection: Any, folder: Path) -> None:
+def test_option_for_the_false_positive_ratio(connection: Any, folder: Path) -> None:
     path = write(
         connection, folder / "ratio.parquet", {"int64": interop.INT64}, "BLOOM_FILTER_FALSE_POSITIVE_RATIO 0.0001"
     )
@@ -158,7 +158,7 @@ def test_the_option_for_the_false_positive_ratio(connection: Any, folder: Path) 
     [(interop.ZEROS, interop.assert_finds_zeros), (interop.LONG, interop.assert_finds_long_values)],
     ids=["zero under either sign", "values longer than the bounds in the footer"],
 )
-def test_values_with_a_snag_are_found(
+def test_special_values_are_found(
     connection: Any, tmp_path: Path, data: dict[str, pa.Array], check: Callable[[str], None]
 ) -> None:
     connection.register("snags", pa.table(data))
@@ -167,7 +167,7 @@ def test_values_with_a_snag_are_found(
 
 
 def test_hugeints_become_doubles(connection: Any, folder: Path) -> None:
-    """A HUGEINT is written as the nearest DOUBLE: found by every number that is this double, and by nothing else."""
+    """DuckDB writes HUGEINT as the nearest DOUBLE. Only literals equal to that double match."""
     path = folder / "hugeint.parquet"
     connection.execute(
         f"COPY (SELECT (2 * (r % 100))::HUGEINT AS n FROM range(4096) t(r)) TO '{path}' (FORMAT parquet)"
@@ -178,7 +178,7 @@ def test_hugeints_become_doubles(connection: Any, folder: Path) -> None:
     assert sum(bp.plan(str(path), bp.Eq("n", n)).kept for n in range(1, 199, 2)) <= 5
 
 
-def test_columns_whose_equality_is_not_that_of_their_bytes_prove_nothing(connection: Any, folder: Path) -> None:
+def test_types_not_equal_by_bytes_prove_nothing(connection: Any, folder: Path) -> None:
     path = folder / "others.parquet"
     connection.execute(
         f"COPY (SELECT to_seconds(r % 10) AS interval, [r % 10] AS list, r % 2 = 0 AS flag FROM range(4096) t(r)) "
@@ -232,10 +232,8 @@ def of_spark(spark: SparkSession, folder: Path) -> str:
 
 @pytest.mark.parametrize("column", PROBED)
 @pytest.mark.parametrize("file", ["of_arrow", "of_spark"])
-def test_our_verdicts_are_those_of_duckdbs_probe(
-    request: pytest.FixtureRequest, connection: Any, file: str, column: str
-) -> None:
-    """For 32 present and 205 absent values, by filters so small that there are false positives to agree on."""
+def test_verdicts_equal_duckdbs_probe(request: pytest.FixtureRequest, connection: Any, file: str, column: str) -> None:
+    """32 present and 205 absent values. The filters are small, so that both report false positives."""
     path = request.getfixturevalue(file)
     kind, sql_type = PROBED[column]
     literals = [*kind.literals[0][::16], *kind.absent[::5]]

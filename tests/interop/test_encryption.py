@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 GROUPS, ROWS, PAGE = 3, 400, 50
 KEYS = [(i * 7919) % 100_003 * 2 for i in range(GROUPS * ROWS)]
-"""All even, and in each row group others, within the same bounds."""
+"""Even numbers: other ones in each row group, within the same bounds."""
 ABSENT = range(1, 2_000, 2)
 TABLE = pa.table({
     "at": range(GROUPS * ROWS),
@@ -60,7 +60,7 @@ BY_US: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def kms(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session with the key server, and told to read what is encrypted by its keys."""
+    """A session that reads encrypted files with the keys of the key server."""
     from tests.support.spark import conf
 
     spark_kms.install(spark, tmp_path_factory.mktemp("kms"))
@@ -70,7 +70,7 @@ def kms(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def by_spark(kms: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """One file for each way to encrypt, with filters on `key` larger than they need be."""
+    """One file of Spark for each way to encrypt, with oversized filters on `key`."""
     from tests.support.spark import write
 
     frame = kms.createDataFrame(TABLE).coalesce(1).cache()
@@ -86,7 +86,7 @@ def by_spark(kms: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 @pytest.fixture(scope="module")
 def changed(by_spark: dict[str, str]) -> dict[str, str]:
-    """The same files with smaller filters, and others on `name`, which had none."""
+    """The files of Spark with smaller filters on `key`, and new filters on `name`."""
     for path in by_spark.values():
         (outcome,) = bp.shrink_filters(path, keys=every_key())
         assert (outcome.action, outcome.filters) == ("shrunk", GROUPS)
@@ -97,7 +97,7 @@ def changed(by_spark: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def by_us(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """One file for each way to encrypt, written here."""
+    """One file of bloomparquet for each way to encrypt."""
     root = tmp_path_factory.mktemp("by_us")
     layout: dict[str, Any] = {"row_group_size": ROWS, "write_page_index": True, "max_rows_per_page": PAGE}
     for name, how in BY_US.items():
@@ -107,7 +107,7 @@ def by_us(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("how", BY_SPARK)
-def test_filters_of_parquet_java_find_what_they_hold_and_little_else(by_spark: dict[str, str], how: str) -> None:
+def test_encrypted_filters_of_parquet_java_are_used(by_spark: dict[str, str], how: str) -> None:
     path = by_spark[how]
     for at in range(0, len(KEYS), 37):
         probes = bp.probe(path, column="key", value=KEYS[at], keys=every_key())
@@ -119,7 +119,7 @@ def test_filters_of_parquet_java_find_what_they_hold_and_little_else(by_spark: d
 
 
 @pytest.mark.parametrize("how", BY_SPARK)
-def test_rows_are_those_that_spark_wrote(by_spark: dict[str, str], how: str) -> None:
+def test_rows_equal_what_spark_wrote(by_spark: dict[str, str], how: str) -> None:
     path = by_spark[how]
     assert bp.read_table(path, keys=every_key()).equals(TABLE)
     for at in (7, ROWS + 7, len(KEYS) - 7):  # one in each row group
@@ -129,13 +129,13 @@ def test_rows_are_those_that_spark_wrote(by_spark: dict[str, str], how: str) -> 
 
 
 def queries(files: list[str], spark: SparkSession, wheres: list[str]) -> DataFrame:
-    """One query with a scan of its own for each predicate over each file."""
+    """One query with a separate scan for each predicate and file."""
     scans = [spark.read.parquet(file).where(where) for file in files for where in wheres]
     return reduce(lambda one, other: one.unionAll(other), scans)
 
 
 def only(evidence: str) -> dict[str, str]:
-    """What tells Spark to skip by nothing else; and to compile nothing, which is slow for so many small scans."""
+    """Settings with which Spark skips only by Bloom filters, and compiles no code for these small scans."""
     kinds = ("stats", "dictionary", "columnindex", "bloom")
     interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     return {f"parquet.filter.{kind}.enabled": str(kind == evidence).lower() for kind in kinds} | interpreted
@@ -158,9 +158,7 @@ def test_spark_skips_by_our_filters_and_reads_our_files(
     assert scanned == 2 * ROWS * len(files), "one row group of three for each value"
 
 
-def test_spark_finds_pages_by_indexes_that_we_encrypted_or_left_alone(
-    kms: SparkSession, changed: dict[str, str], by_us: dict[str, str]
-) -> None:
+def test_spark_uses_encrypted_page_indexes(kms: SparkSession, changed: dict[str, str], by_us: dict[str, str]) -> None:
     from tests.support.spark import conf
 
     files, last = [*changed.values(), *by_us.values()], len(KEYS) - 1

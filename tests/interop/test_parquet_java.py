@@ -79,7 +79,7 @@ STORED_AS = {
 
 
 def frame(spark: SparkSession, columns: dict[str, Kind]) -> DataFrame:
-    """The columns in one partition; an Arrow timestamp without a zone becomes TIMESTAMP_NTZ."""
+    """The columns as a DataFrame with one partition. Arrow timestamps without a zone become TIMESTAMP_NTZ."""
     made = spark.createDataFrame(interop.table(columns)).coalesce(1)
     if "timestamp_ntz" in columns:
         made = made.withColumn("timestamp_ntz", made.timestamp_ntz.cast("timestamp_ntz"))
@@ -119,7 +119,7 @@ def test_a_filter_is_written_for_every_type(files: dict[str, str], file: str) ->
 
 
 @pytest.mark.parametrize(("file", "column"), STORED_AS)
-def test_the_physical_types_are_the_ones_meant(files: dict[str, str], file: str, column: str) -> None:
+def test_physical_types(files: dict[str, str], file: str, column: str) -> None:
     assert interop.physical(files[file], column) == STORED_AS[file, column]
 
 
@@ -149,7 +149,7 @@ def test_our_filter_has_the_same_bits(files: dict[str, str], file: str, column: 
     ],
     ids=["default", "capped", "fpp", "adaptive", "version 2 pages"],
 )
-def test_however_the_filter_was_sized_its_bits_are_the_same(
+def test_filter_bits_equal_ours_for_every_size(
     strings: DataFrame, tmp_path: Path, expected_ndv: int | None, options: dict[str, object], sizes: set[int]
 ) -> None:
     path = write(strings, tmp_path / "sized", {"string": expected_ndv}, **options)
@@ -159,8 +159,8 @@ def test_however_the_filter_was_sized_its_bits_are_the_same(
     assert interop.skip_rate(path, "string", interop.STRING) >= 0.95
 
 
-def test_a_bitset_that_is_no_whole_number_of_blocks_is_not_used(strings: DataFrame, tmp_path: Path) -> None:
-    """parquet-java takes its limit on bytes literally; 3,000 bytes are 93 blocks and 24 bytes."""
+def test_bitset_with_a_partial_block_is_not_used(strings: DataFrame, tmp_path: Path) -> None:
+    """parquet-java uses its byte limit as the size: 3,000 bytes are 93 blocks and 24 bytes."""
     path = write(strings, tmp_path / "odd", {"string": 1_000_000}, **{"parquet.bloom.filter.max.bytes": 3_000})
     plan = bp.plan(path, bp.Eq("string", interop.STRING.absent[0]))
     assert (plan.kept, len(plan.errors)) == (2, 2)
@@ -168,7 +168,7 @@ def test_a_bitset_that_is_no_whole_number_of_blocks_is_not_used(strings: DataFra
         bp.inspect(path)
 
 
-def test_values_from_before_the_dictionary_was_given_up_are_in_the_filter(spark: SparkSession, tmp_path: Path) -> None:
+def test_values_before_dictionary_fallback_are_in_the_filter(spark: SparkSession, tmp_path: Path) -> None:
     few, many = ["a", "c", "e"], [f"k{i}" for i in range(2_000)]
     made = spark.createDataFrame(pa.table({"string": few * 200 + many})).coalesce(1)
     options = {
@@ -190,7 +190,7 @@ def test_values_from_before_the_dictionary_was_given_up_are_in_the_filter(spark:
     assert bp.plan(path, bp.Eq("string", "d")).skipped == {"bloom": 1}
 
 
-def test_no_filter_is_written_for_a_chunk_that_is_all_dictionary_encoded(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_filter_for_fully_dictionary_encoded_chunks(spark: SparkSession, tmp_path: Path) -> None:
     made = spark.createDataFrame(pa.table({"string": ["a", "c", "e"] * 200})).coalesce(1)
     path = write(made, tmp_path / "dictionary", {"string": 10}, **{"parquet.enable.dictionary#string": "true"})
     assert interop.filtered_columns(path) == set()
@@ -198,7 +198,7 @@ def test_no_filter_is_written_for_a_chunk_that_is_all_dictionary_encoded(spark: 
     assert bp.plan(path, bp.Eq("string", "z")).skipped == {"statistics": 2}
 
 
-def test_the_empty_filter_of_a_boolean_column_proves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_empty_filter_of_boolean_proves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     made = spark.createDataFrame(pa.table({"flag": [True, True, False], "id": [1, 2, 3]})).coalesce(1)
     path = write(made, tmp_path / "flags", {"flag": 10})
     assert interop.filtered_columns(path) == {"flag"}
@@ -207,12 +207,12 @@ def test_the_empty_filter_of_a_boolean_column_proves_nothing(spark: SparkSession
     assert bp.plan(path, bp.In("flag", (True, False))).kept == 1
 
 
-def test_a_zero_is_found_under_either_sign(spark: SparkSession, tmp_path: Path) -> None:
+def test_zero_is_found_under_either_sign(spark: SparkSession, tmp_path: Path) -> None:
     made = spark.createDataFrame(pa.table(interop.ZEROS)).coalesce(1)
     interop.assert_finds_zeros(write(made, tmp_path / "zeros", dict.fromkeys(interop.ZEROS, 10)))
 
 
-def test_values_longer_than_the_bounds_in_the_footer_are_found(spark: SparkSession, tmp_path: Path) -> None:
+def test_values_longer_than_truncated_bounds_are_found(spark: SparkSession, tmp_path: Path) -> None:
     made = spark.createDataFrame(pa.table(interop.LONG)).coalesce(1)
     interop.assert_finds_long_values(write(made, tmp_path / "long", dict.fromkeys(interop.LONG, 50)))
 
@@ -226,7 +226,7 @@ def test_repeated_leaves_prove_nothing(spark: SparkSession, tmp_path: Path) -> N
     interop.assert_keeps_all(path, "map.key_value.key", ["0", "1"])
 
 
-def test_intervals_are_found_by_their_stored_numbers(spark: SparkSession, tmp_path: Path) -> None:
+def test_intervals_are_hashed_as_stored_numbers(spark: SparkSession, tmp_path: Path) -> None:
     made = spark.sql(
         "SELECT make_ym_interval(0, int(id)) AS months, make_dt_interval(0, 0, 0, id) AS seconds FROM range(0, 20, 2)"
     )
@@ -238,7 +238,7 @@ def test_intervals_are_found_by_their_stored_numbers(spark: SparkSession, tmp_pa
 
 
 def test_padded_and_collated_strings_prove_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    """In Spark `code = 'ab'` is true of the stored `ab   `, and `name = 'ABEL'` of the stored `Abel`."""
+    """In Spark, `code = 'ab'` is true for the stored `ab   `, and `name = 'ABEL'` for the stored `Abel`."""
     enabled = ", ".join(
         f"'parquet.bloom.filter.enabled#{c}' 'true', 'parquet.enable.dictionary#{c}' 'false'" for c in ("code", "name")
     )
@@ -257,8 +257,8 @@ def test_padded_and_collated_strings_prove_nothing(spark: SparkSession, tmp_path
         interop.assert_keeps_all(path, "name", ["ABEL", "abel", "Abel", "zoe", "mmm"])
 
 
-def test_values_of_the_old_calendar_are_never_skipped(spark: SparkSession, tmp_path: Path) -> None:
-    """Written in the hybrid Julian calendar, 1500-01-01 is another number of days than in ours."""
+def test_legacy_calendar_values_are_never_skipped(spark: SparkSession, tmp_path: Path) -> None:
+    """In the hybrid Julian calendar, 1500-01-01 is another number of days than in the Gregorian calendar."""
     from tests.support import spark as support
 
     made = spark.sql(

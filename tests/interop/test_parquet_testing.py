@@ -1,4 +1,4 @@
-"""The files of apache/parquet-testing: what is in them is found, and what cannot be used is said to be so."""
+"""The files of apache/parquet-testing: their values are found, and unsupported filters are reported."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ DECIMALS = {
 }
 
 
-def test_a_filter_without_a_length_in_the_footer(parquet_testing_dir: Path) -> None:
-    """Written by parquet-java before the format had a field for it; every value is found, and few others are."""
+def test_filter_without_length_in_the_footer(parquet_testing_dir: Path) -> None:
+    """A file of parquet-java, older than the field bloom_filter_length."""
     path = str(parquet_testing_dir / "data_index_bloom_encoding_stats.parquet")
     chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
     assert (chunk.bloom_filter_offset, chunk.bloom_filter_length) == (192, None)
@@ -46,7 +46,7 @@ def test_a_filter_without_a_length_in_the_footer(parquet_testing_dir: Path) -> N
     assert plan.skipped == {"bloom": 1}
 
 
-def test_its_filter_is_the_one_that_its_values_make(parquet_testing_dir: Path) -> None:
+def test_filter_equals_one_made_of_the_values(parquet_testing_dir: Path) -> None:
     path = str(parquet_testing_dir / "data_index_bloom_encoding_stats.parquet")
     (theirs,) = interop.filters_of(path, "String")
     ours = bp.SplitBlockBloomFilter.empty(theirs.n_blocks)
@@ -54,7 +54,7 @@ def test_its_filter_is_the_one_that_its_values_make(parquet_testing_dir: Path) -
     assert ours.to_bytes() == theirs.to_bytes()
 
 
-def test_a_bare_filter_file_is_reproduced(parquet_testing_dir: Path) -> None:
+def test_bare_filter_file_is_reproduced(parquet_testing_dir: Path) -> None:
     data = (parquet_testing_dir / "bloom_filter.xxhash.bin").read_bytes()
     header, size = parse_header(data)
     assert header + size == len(data)
@@ -63,13 +63,13 @@ def test_a_bare_filter_file_is_reproduced(parquet_testing_dir: Path) -> None:
     assert ours.to_bytes() == data[header:]
 
 
-def test_the_murmur3_layout_of_old_is_refused(parquet_testing_dir: Path) -> None:
+def test_old_murmur3_layout_is_not_supported(parquet_testing_dir: Path) -> None:
     with pytest.raises(bp.UnsupportedError, match="Murmur3"):
         parse_header((parquet_testing_dir / "bloom_filter.bin").read_bytes())
 
 
 @pytest.mark.parametrize("name", DECIMALS)
-def test_decimals_are_found_however_they_are_stored(parquet_testing_dir: Path, name: str) -> None:
+def test_decimals_of_every_storage_are_found(parquet_testing_dir: Path, name: str) -> None:
     path = str(parquet_testing_dir / name)
     assert interop.physical(path, "value") == DECIMALS[name]
     for i in range(1, 25):
@@ -111,7 +111,7 @@ def test_zeros_and_nans_of_float16(parquet_testing_dir: Path) -> None:
     assert bp.read_table(path, bp.IsNull("x")).num_rows == 1
 
 
-def test_bounds_that_are_nan_exclude_nothing(parquet_testing_dir: Path) -> None:
+def test_nan_bounds_exclude_nothing(parquet_testing_dir: Path) -> None:
     path = str(parquet_testing_dir / "nan_in_stats.parquet")
     for predicate in (
         bp.Eq("x", 1.0),
@@ -132,7 +132,7 @@ def test_bounds_that_are_nan_exclude_nothing(parquet_testing_dir: Path) -> None:
         "uniform_encryption.parquet.encrypted",
     ],
 )
-def test_encrypted_files_are_kept_and_read_with_their_keys_alone(parquet_testing_dir: Path, name: str) -> None:
+def test_encrypted_files_need_their_keys(parquet_testing_dir: Path, name: str) -> None:
     path = str(parquet_testing_dir / name)
     keys = bp.Keys(b"0123456789012345", {"double_field": b"1234567890123450", "float_field": b"1234567890123451"})
     absent = bp.Eq("double_field", -1.0)

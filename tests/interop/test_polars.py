@@ -1,4 +1,4 @@
-"""Files by way of polars, whose own writer knows no Bloom filters: it hands the work to pyarrow when asked for one."""
+"""Files of polars. Its own writer makes no Bloom filters; with use_pyarrow it calls pyarrow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = {
 }
 
 
-def test_its_own_writer_leaves_no_filter_and_all_is_kept(tmp_path: Path) -> None:
+def test_polars_writer_makes_no_filters(tmp_path: Path) -> None:
     path = str(tmp_path / "own.parquet")
     polars.from_arrow(interop.table(COLUMNS)).write_parquet(path, row_group_size=interop.ROWS)
     assert interop.filtered_columns(path) == set()
@@ -32,7 +32,7 @@ def test_its_own_writer_leaves_no_filter_and_all_is_kept(tmp_path: Path) -> None
         interop.assert_keeps_all(path, column, [*kind.literals[0][::64], *kind.absent[::64]])
 
 
-def test_through_pyarrow_every_type_has_a_filter_that_prunes(tmp_path: Path) -> None:
+def test_polars_through_pyarrow_makes_filters_that_skip(tmp_path: Path) -> None:
     path = str(tmp_path / "pyarrow.parquet")
     bloom = {column: {"ndv": 512, "fpp": 0.01} for column in COLUMNS}
     polars.from_arrow(interop.table(COLUMNS)).write_parquet(

@@ -1,5 +1,4 @@
-"""Files of every writer, with filters added: every reader reads what it read before, and those that use filters skip by
-the new ones."""
+"""Files of every writer with added filters: every reader reads the same rows, and readers that use filters skip."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ GROUPS, ROWS = 4, 2_048
 
 
 def make(rows: int = GROUPS * ROWS) -> pa.Table:
-    """In each quarter of the rows other values of every column, all within the same bounds; of which every second one
-    is there."""
+    """Every quarter of the rows has other values in every column, within the same bounds. Every second value exists."""
     keys = (np.arange(rows) * 2_654_435_761 % (2 * rows)) // 2 * 2
     return pa.table({
         "id": keys,
@@ -108,7 +106,7 @@ def all_rows(path: str) -> list[list[tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_what_any_writer_wrote_is_read_as_before_and_skipped_by_everyone(tmp_path: Path, writer: str) -> None:
+def test_every_writers_files_keep_rows_and_are_skipped(tmp_path: Path, writer: str) -> None:
     path, before = str(tmp_path / "a.parquet"), str(tmp_path / "before.parquet")
     WRITERS[writer](path)
     Path(before).write_bytes(Path(path).read_bytes())
@@ -135,7 +133,7 @@ def test_what_any_writer_wrote_is_read_as_before_and_skipped_by_everyone(tmp_pat
         assert pruned_by_filter(context, f"SELECT * FROM file WHERE text = 'key {key:06}'") >= groups - plan.kept - 1
 
 
-def test_duckdb_scans_only_what_the_filters_leave(tmp_path: Path) -> None:
+def test_duckdb_scans_only_row_groups_that_may_match(tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
     by_pyarrow(path)
     scanned = []
@@ -165,7 +163,7 @@ KINDS: dict[str, interop.Kind] = {
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A file with a column of every type, without filters and with them."""
+    """A file with a column of every type, before and after filters are added."""
     folder = tmp_path_factory.mktemp("kinds")
     without, filtered = str(folder / "without.parquet"), str(folder / "with.parquet")
     data = interop.table(KINDS)
@@ -175,7 +173,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def present(column: str) -> list[Any]:
-    """Arrow scalars of values that are there, of either row group."""
+    """Arrow scalars of stored values, from both row groups."""
     array = interop.table({column: KINDS[column]}).column(column).drop_null()
     return [array[i] for i in (0, 1, 2, 100, 300, len(array) // 2, len(array) - 3, len(array) - 1)]
 
@@ -197,7 +195,7 @@ def as_duckdb_sql(scalar: Any) -> str:
 
 
 @pytest.mark.parametrize("column", KINDS)
-def test_duckdb_finds_the_same_rows_by_values_of_every_type(kinds: tuple[str, str], column: str) -> None:
+def test_duckdb_finds_the_same_rows_of_every_type(kinds: tuple[str, str], column: str) -> None:
     for scalar in present(column):
         where = f'"{column}" = {as_duckdb_sql(scalar)}'
         query = "SET TimeZone='UTC'; SELECT count(*) FROM read_parquet('{}') WHERE " + where
@@ -206,7 +204,7 @@ def test_duckdb_finds_the_same_rows_by_values_of_every_type(kinds: tuple[str, st
 
 
 @pytest.mark.parametrize("column", KINDS)
-def test_datafusion_finds_the_same_rows_by_values_of_every_type(kinds: tuple[str, str], column: str) -> None:
+def test_datafusion_finds_the_same_rows_of_every_type(kinds: tuple[str, str], column: str) -> None:
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
     for name, path in zip(("without", "filtered"), kinds, strict=True):
         context.register_parquet(name, path)
@@ -220,7 +218,7 @@ def test_datafusion_finds_the_same_rows_by_values_of_every_type(kinds: tuple[str
 ZEROS = pa.table({"double": [-0.0, -1.0, 1.0] * 3, "float": pa.array([-0.0, -1.0, 1.0] * 3, pa.float32())})
 
 
-def test_a_zero_is_found_by_everyone_under_either_sign(tmp_path: Path) -> None:
+def test_every_engine_finds_zero_under_either_sign(tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(ZEROS, path)
     add_filters(path, bloom=["double", "float"])
@@ -238,8 +236,8 @@ def test_a_zero_is_found_by_everyone_under_either_sign(tmp_path: Path) -> None:
     assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{with_nan}') WHERE v = 'nan'::DOUBLE").fetchall() == [(1,)]
 
 
-def test_page_indexes_that_moved_still_lead_readers_to_the_rows(tmp_path: Path) -> None:
-    """DataFusion reads single pages by them, of files out of whose middle something was taken."""
+def test_moved_page_indexes_still_find_rows(tmp_path: Path) -> None:
+    """DataFusion reads single pages by the page index, of files with filters removed between row groups."""
     path = str(tmp_path / "a.parquet")
     table = pa.table({"id": np.arange(20_000), "v": [f"{i}" for i in range(20_000)]})
     pq.write_table(table, path, row_group_size=5_000, write_page_index=True, data_page_size=2_000, write_batch_size=100)
@@ -259,7 +257,7 @@ def test_page_indexes_that_moved_still_lead_readers_to_the_rows(tmp_path: Path) 
 
 
 def rows_scanned(frame: Any) -> tuple[list[Any], int]:
-    """The rows of a query, and how many its scan put out before they were filtered."""
+    """The rows of a query, and the number of rows that its scan returned before the filter."""
     rows = frame.collect()
     plan = frame._jdf.queryExecution().executedPlan()
     scans, found = [plan], 0
@@ -279,7 +277,7 @@ def rows_scanned(frame: Any) -> tuple[list[Any], int]:
 
 @pytest.fixture(scope="module")
 def of_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """parquet-java's file, without filters, of several row groups, with the column types that it knows."""
+    """A file of parquet-java with several row groups and every column type, without filters."""
     from tests.support import spark as support
 
     frame = spark.createDataFrame(TABLE).coalesce(1)
@@ -289,9 +287,7 @@ def of_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> s
         return interop.only_file(support.write(frame, path, rows_per_group=ROWS))
 
 
-def test_spark_reads_only_the_row_groups_that_the_new_filters_leave(
-    spark: SparkSession, of_spark: str, tmp_path: Path
-) -> None:
+def test_spark_reads_only_row_groups_that_may_match(spark: SparkSession, of_spark: str, tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
     add_filters(of_spark, path, bloom=["id", "text", "real", "day", "price"])
     assert_filters_hold_all(path, {0, 1, 3, 4, 6}, int96="us")
@@ -304,7 +300,7 @@ def test_spark_reads_only_the_row_groups_that_the_new_filters_leave(
     assert frame.collect() == spark.read.parquet(of_spark).collect()
 
 
-def test_spark_finds_the_same_rows_by_values_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_finds_the_same_rows_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
     columns = ["int8", "int16", "int32", "int64", "uint8", "uint32", "float32", "float64", "date", "ts_us", "utc_ms",
                "string", "decimal_5_2", "decimal_18_4", "decimal_20_2", "decimal_38_10"]  # fmt: skip
     from pyspark.sql import functions
@@ -327,8 +323,8 @@ def test_spark_finds_the_same_rows_by_values_of_every_type(spark: SparkSession, 
     assert min(expected) > 0
 
 
-def test_sparks_example_of_one_hundred_thousand_rows_shrinks_to_its_data(spark: SparkSession, tmp_path: Path) -> None:
-    """Its default of 1 MiB for each column and row group, whatever is in it."""
+def test_oversized_filters_of_spark_shrink(spark: SparkSession, tmp_path: Path) -> None:
+    """parquet-java makes filters of 1 MiB by default."""
     made = spark.range(0, 100_000, 1, 1).selectExpr(
         "id", "cast(id % 1009 as int) AS number", "cast(id * 7 % 100003 as string) AS text", "id % 3 = 0 AS flag",
         "id / 4 AS real", "cast(id as decimal(20, 2)) AS price", "id + 1 AS next",

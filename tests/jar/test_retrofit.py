@@ -1,5 +1,5 @@
-"""Filters that are added, made smaller or taken away under a session with the jar: the next query has them, and none
-loses a row over it."""
+"""Filters that are added, shrunk or removed during a session with the jar: the next query uses them, and no query
+loses a row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load(spark: SparkSession, path: str) -> DataFrame:
 
 
 def skipped(frame: DataFrame) -> int:
-    """The row groups that Bloom filters spared, once the frame has run."""
+    """Run the frame. Returns the number of row groups that Bloom filters skipped."""
     frame.collect()
     (plan,) = last_plan(frame)
     assert plan.planned, plan.reason
@@ -31,19 +31,19 @@ def skipped(frame: DataFrame) -> int:
 
 @pytest.fixture
 def bare(jar_spark: SparkSession, tmp_path: Path) -> str:
-    """What Spark writes unasked: no filter."""
+    """Spark's files without options: no filters."""
     frame = jar_spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
     return write(frame, tmp_path / "t", files=FILES, rows_per_group=2000)
 
 
 @pytest.fixture
 def large(jar_spark: SparkSession, tmp_path: Path) -> str:
-    """What Spark writes when asked for filters: 1 MiB for each column chunk."""
+    """Spark's files with filters enabled: 1 MiB per column chunk."""
     frame = jar_spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
     return write(frame, tmp_path / "t", {"id": None, "even": None}, files=FILES, rows_per_group=2000)
 
 
-def test_the_next_query_has_the_new_filters(jar_spark: SparkSession, bare: str) -> None:
+def test_next_query_uses_the_new_filters(jar_spark: SparkSession, bare: str) -> None:
     expected = rows(jar_spark.read.parquet(bare).where(f"id = {VALUE}"))
     assert len(expected) == 1
     assert skipped(load(jar_spark, bare).where(f"id = {VALUE}")) == 0
@@ -53,7 +53,7 @@ def test_the_next_query_has_the_new_filters(jar_spark: SparkSession, bare: str) 
     assert rows(found) == expected
 
 
-def test_all_that_pays_is_decided_for_all_files_together(jar_spark: SparkSession, bare: str) -> None:
+def test_what_pays_is_decided_for_all_files_together(jar_spark: SparkSession, bare: str) -> None:
     assert {row.action for row in add_filters(jar_spark, bare).collect()} == {"added"}
     assert set(bp.inspect(bare)["column"].to_pylist()) == {"id", "name"}
 
@@ -67,9 +67,7 @@ CHANGES: dict[str, Callable[[SparkSession, str], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_was_loaded_planned_or_listed_before_keeps_its_rows(
-    jar_spark: SparkSession, large: str, change: str
-) -> None:
+def test_earlier_plans_and_listings_keep_their_rows(jar_spark: SparkSession, large: str, change: str) -> None:
     values = f"{VALUE}, 7919, {7919 * 39_999 % 1_000_003}"
     expected = rows(jar_spark.read.parquet(large).where(f"id IN ({values})"))
     everything = rows(jar_spark.read.parquet(large))

@@ -1,7 +1,4 @@
-"""The row filter against a row-by-row oracle in plain Python, which shares no code with it.
-
-The oracle makes this file long; it stands here because nothing else may come to depend on it.
-"""
+"""The row filter against an oracle in plain Python, which evaluates row by row and shares no code with it."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
-from bloomparquet.query.evaluate import bind, mask
+from bloomparquet.query.evaluate import bind_mask, mask
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -55,7 +52,7 @@ EPOCH = dt.datetime(1970, 1, 1)
 
 
 def _number(value: Any) -> tuple[bool, Any]:
-    """A place in Spark's order of numbers: NaN last, all others exact."""
+    """A sort key in Spark's order of numbers: NaN is last, all others are exact."""
     if isinstance(value, float):
         return (True, 0) if math.isnan(value) else (False, value if math.isinf(value) else Fraction(value))
     return False, Fraction(value)
@@ -72,7 +69,7 @@ def _instant(literal: Any) -> int:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the tables: its type, the cells and literals to draw from, and the places of both in the order."""
+    """A column of the tables: its type, the cells and literals to draw, and functions that give their sort keys."""
 
     kind: pa.DataType
     cells: list[Any]
@@ -219,8 +216,8 @@ def _oracle(node: Predicate, row: dict[tuple[str, ...], Any]) -> Kleene:
         case Always(value):
             return value
         case Not(child):
-            found = _oracle(child, row)
-            return None if found is None else not found
+            value = _oracle(child, row)
+            return None if value is None else not value
         case And(children) | Or(children):
             results = [_oracle(child, row) for child in children]
             decisive = isinstance(node, Or)
@@ -311,7 +308,7 @@ def _tables(draw: st.DrawFn) -> tuple[pa.Table, list[dict[tuple[str, ...], Any]]
 
 
 @given(_tables(), _trees, st.integers(0, 6))
-def test_every_row_is_judged_as_sql_judges_it(drawn, predicate, cut):
+def test_mask_agrees_with_the_oracle_on_every_row(drawn, predicate, cut):
     table, rows = drawn
     expected = [_oracle(predicate, row) for row in rows]
     chunked = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
@@ -321,16 +318,16 @@ def test_every_row_is_judged_as_sql_judges_it(drawn, predicate, cut):
 
 
 @given(_tables(), _trees)
-def test_the_normal_form_is_true_for_the_same_rows(drawn, predicate):
+def test_normal_form_is_true_for_the_same_rows(drawn, predicate):
     table, rows = drawn
     normal = normalize(predicate)
     expected = [_oracle(predicate, row) is True for row in rows]
     assert [_oracle(normal, row) is True for row in rows] == expected
-    assert [found is True for found in mask(normal, table, timezone=ZONE).to_pylist()] == expected
+    assert [value is True for value in mask(normal, table, timezone=ZONE).to_pylist()] == expected
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_every_comparison_of_every_type_near_its_edges(name):
+def test_every_comparison_of_every_type_near_its_limits(name):
     column = COLUMNS[name]
     cells = [*column.cells, None]
     batch = pa.record_batch({name: column.to_arrow(cells, column.kind)})
@@ -347,60 +344,62 @@ def test_every_comparison_of_every_type_near_its_edges(name):
             assert mask(predicate, batch, timezone=ZONE).to_pylist() == expected, predicate
 
 
-# ---- cases worth a name ----
+# ---- single cases ----
 
 
-def _judge(predicate: Predicate, cells: Any, kind: pa.DataType | None = None, **options: Any) -> list[Kleene]:
+def _evaluate(predicate: Predicate, cells: Any, kind: pa.DataType | None = None, **options: Any) -> list[Kleene]:
     return mask(predicate, pa.table({"a": pa.array(cells, kind)}), **options).to_pylist()
 
 
-def test_nan_equals_itself_and_is_the_greatest_and_zeros_are_equal():
+def test_nan_is_greatest_and_both_zeros_are_equal():
     payload = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0001))[0]
     cells = [math.nan, payload, math.inf, -0.0, 0.0, None]
-    assert _judge(Eq("a", math.nan), cells) == [True, True, False, False, False, None]
-    assert _judge(In("a", [math.nan, 0.0]), cells) == [True, True, False, True, True, None]
-    assert _judge(Gt("a", math.inf), cells) == [True, True, False, False, False, None]
-    assert _judge(Lt("a", math.nan), cells) == [False, False, True, True, True, None]
-    assert _judge(Eq("a", -0.0), cells) == [False, False, False, True, True, None]
+    assert _evaluate(Eq("a", math.nan), cells) == [True, True, False, False, False, None]
+    assert _evaluate(In("a", [math.nan, 0.0]), cells) == [True, True, False, True, True, None]
+    assert _evaluate(Gt("a", math.inf), cells) == [True, True, False, False, False, None]
+    assert _evaluate(Lt("a", math.nan), cells) == [False, False, True, True, True, None]
+    assert _evaluate(Eq("a", -0.0), cells) == [False, False, False, True, True, None]
 
 
 def test_big_integers_are_not_compared_as_floats():
     cells = [2**53, 2**53 + 1]
-    assert _judge(Eq("a", float(2**53)), cells) == [True, False]
-    assert _judge(Gt("a", float(2**53)), cells) == [False, True]
-    assert _judge(Eq("a", 2**53 + 1), [float(2**53)]) == [False]
-    assert _judge(Lt("a", 2**53 + 1), [float(2**53)]) == [True]
+    assert _evaluate(Eq("a", float(2**53)), cells) == [True, False]
+    assert _evaluate(Gt("a", float(2**53)), cells) == [False, True]
+    assert _evaluate(Eq("a", 2**53 + 1), [float(2**53)]) == [False]
+    assert _evaluate(Lt("a", 2**53 + 1), [float(2**53)]) == [True]
 
 
-def test_float_columns_meet_the_double_nearest_to_a_decimal_literal():
-    assert _judge(Eq("a", Decimal("0.1")), [0.1], pa.float64()) == [True]
-    assert _judge(Eq("a", Decimal("0.1")), [0.1], pa.float32()) == [False]  # as in Spark: float 0.1 is not double 0.1
-    assert _judge(Eq("a", Decimal("0.5")), [0.5], pa.float32()) == [True]
+def test_float_columns_compare_with_nearest_double():
+    assert _evaluate(Eq("a", Decimal("0.1")), [0.1], pa.float64()) == [True]
+    assert _evaluate(Eq("a", Decimal("0.1")), [0.1], pa.float32()) == [
+        False
+    ]  # as in Spark: float 0.1 is not double 0.1
+    assert _evaluate(Eq("a", Decimal("0.5")), [0.5], pa.float32()) == [True]
 
 
-def test_decimal_columns_meet_the_text_of_a_float_literal():
+def test_decimal_columns_compare_with_text_of_float():
     cells = [Decimal("19.99"), Decimal("20.00")]
-    assert _judge(Eq("a", 19.99), cells, pa.decimal128(12, 2)) == [True, False]
-    assert _judge(Gt("a", 19.99), cells, pa.decimal128(12, 2)) == [False, True]
+    assert _evaluate(Eq("a", 19.99), cells, pa.decimal128(12, 2)) == [True, False]
+    assert _evaluate(Gt("a", 19.99), cells, pa.decimal128(12, 2)) == [False, True]
 
 
-def test_timestamps_are_compared_without_rounding_to_the_columns_unit():
+def test_timestamp_literals_are_not_rounded():
     cells = [EPOCH, EPOCH + dt.timedelta(milliseconds=1)]
     between = EPOCH + dt.timedelta(microseconds=500)
-    assert _judge(Eq("a", between), cells, pa.timestamp("ms")) == [False, False]
-    assert _judge(Lt("a", between), cells, pa.timestamp("ms")) == [True, False]
-    assert _judge(GtEq("a", between), cells, pa.timestamp("ms")) == [False, True]
-    assert _judge(Eq("a", "1970-01-01 00:00:00.000000001"), [0, 1], pa.timestamp("ns")) == [False, True]
+    assert _evaluate(Eq("a", between), cells, pa.timestamp("ms")) == [False, False]
+    assert _evaluate(Lt("a", between), cells, pa.timestamp("ms")) == [True, False]
+    assert _evaluate(GtEq("a", between), cells, pa.timestamp("ms")) == [False, True]
+    assert _evaluate(Eq("a", "1970-01-01 00:00:00.000000001"), [0, 1], pa.timestamp("ns")) == [False, True]
 
 
-def test_dates_in_milliseconds_are_dates():
+def test_date64_compares_as_date():
     cells = [dt.date(2024, 5, 17), dt.date(2024, 5, 18)]
-    assert _judge(LtEq("a", dt.date(2024, 5, 17)), cells, pa.date64()) == [True, False]
+    assert _evaluate(LtEq("a", dt.date(2024, 5, 17)), cells, pa.date64()) == [True, False]
 
 
-def test_a_column_of_nulls_and_run_ends_are_read():
-    assert _judge(Eq("a", 1), [None, None]) == [None, None]
-    assert _judge(IsNull("a"), [None, None]) == [True, True]
+def test_null_and_run_end_encoded_columns():
+    assert _evaluate(Eq("a", 1), [None, None]) == [None, None]
+    assert _evaluate(IsNull("a"), [None, None]) == [True, True]
     runs = pa.compute.run_end_encode(pa.array([1, 1, None, 2]))
     assert mask(GtEq("a", 2), pa.record_batch({"a": runs})).to_pylist() == [False, False, None, True]
     assert mask(IsNull("a"), pa.record_batch({"a": runs})).to_pylist() == [False, False, True, False]
@@ -413,24 +412,24 @@ def test_nulls_inside_a_dictionary_are_nulls():
     assert mask(IsNull("a"), batch).to_pylist() == [False, True, True]
 
 
-def test_lists_can_be_asked_for_nulls_only():
+def test_lists_support_only_null_tests():
     cells = [[1], None]
-    assert _judge(IsNull("a"), cells) == [False, True]
+    assert _evaluate(IsNull("a"), cells) == [False, True]
     for predicate in (Eq("a", 1), Eq("a", None), In("a", []), StartsWith("a", "x")):
         with pytest.raises(PlanError, match="only IS NULL and IS NOT NULL"):
-            _judge(predicate, cells)
+            _evaluate(predicate, cells)
     with pytest.raises(PlanError, match="only structs have fields"):
-        _judge(Eq(("a", "element"), 1), cells)
+        _evaluate(Eq(("a", "element"), 1), cells)
 
 
-def test_a_name_with_dots_is_first_a_name_and_then_a_path():
+def test_dotted_name_is_a_column_before_it_is_a_path():
     both = pa.table({"a.b": [1], "a": [{"b": 2}]})
     assert mask(Eq("a.b", 1), both).to_pylist() == [True]
     assert mask(Eq(("a", "b"), 2), both).to_pylist() == [True]
     assert mask(Eq("a.b", 2), both.drop_columns("a.b")).to_pylist() == [True]
 
 
-def test_case_of_names_matters_only_when_told_so():
+def test_case_sensitivity_of_names():
     table = pa.table({"UserId": [1], "St": [{"X": 2}]})
     assert mask(Eq("userid", 1), table).to_pylist() == [None]
     assert mask(And(Eq("userid", 1), Eq("st.x", 2)), table, case_sensitive=False).to_pylist() == [True]
@@ -449,25 +448,25 @@ def test_case_of_names_matters_only_when_told_so():
         (In("a", [1, "5"]), [1], ["column 'a'", "int64", "the str '5'", "write 5 without quotes"]),
         (Lt("a", 5), ["x"], ["column 'a'", "string", "the int 5", "write '5' in quotes"]),
         (Eq("a", 1), [True], ["column 'a'", "bool", "TRUE or FALSE"]),
-        (StartsWith("a", "x"), [1], ["startswith asks for text", "'a'", "int64"]),
+        (StartsWith("a", "x"), [1], ["startswith needs a column of text", "'a'", "int64"]),
     ],
 )
-def test_a_literal_of_another_kind_is_refused(predicate, cells, words):
+def test_literal_of_wrong_type_is_an_error(predicate, cells, words):
     with pytest.raises(PlanError) as caught:
-        _judge(predicate, cells)
+        _evaluate(predicate, cells)
     assert all(word in str(caught.value) for word in words)
 
 
-def test_one_binding_serves_many_batches():
+def test_bound_predicate_serves_many_batches():
     table = pa.table({"a": list(range(10)), "b": ["x", None] * 5})
-    masked = bind(And(GtEq("a", 3), Eq("b", "x")), table.schema)
-    found = [value for batch in table.to_batches(max_chunksize=3) for value in masked(batch).to_pylist()]
-    assert found == mask(And(GtEq("a", 3), Eq("b", "x")), table).to_pylist()
+    masked = bind_mask(And(GtEq("a", 3), Eq("b", "x")), table.schema)
+    values = [value for batch in table.to_batches(max_chunksize=3) for value in masked(batch).to_pylist()]
+    assert values == mask(And(GtEq("a", 3), Eq("b", "x")), table).to_pylist()
     assert table.filter(masked(table)).column("a").to_pylist() == [4, 6, 8]
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.decimal128(12, 2), pa.timestamp("us", "UTC")])
-def test_long_lists_are_looked_up_and_not_compared_one_by_one(kind):
+def test_long_in_list_is_one_lookup(kind):
     make: dict[str, Callable[[int], Any]] = {
         "int64": int,
         "string": str,
@@ -478,7 +477,7 @@ def test_long_lists_are_looked_up_and_not_compared_one_by_one(kind):
     cells = pa.array([*(v.replace(tzinfo=UTC) if isinstance(v, dt.datetime) else v for v in values), None] * 20, kind)
     table = pa.table({"a": cells})
     began = time.perf_counter()
-    found = mask(In("a", values[::2]), table)
+    result = mask(In("a", values[::2]), table)
     assert time.perf_counter() - began < 2
-    assert found.combine_chunks().true_count == 100_000
-    assert found.null_count == 20
+    assert result.combine_chunks().true_count == 100_000
+    assert result.null_count == 20

@@ -1,4 +1,4 @@
-"""Values in the families of columns' types: exact, or refused with a message that helps."""
+"""Conversion of values to the type families of columns: exact, or an error with a remedy."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _same(found, expected):
         ("01:02", "time", 3_720_000_000_000),
     ],
 )
-def test_a_value_is_exactly_what_its_column_would_hold(value, family, expected):
+def test_value_is_what_its_column_would_hold(value, family, expected):
     assert _same(coerce(normalize_value(value), family), expected)
 
 
@@ -118,7 +118,7 @@ def test_a_value_is_exactly_what_its_column_would_hold(value, family, expected):
         (5, "other", "IS NULL"),
     ],
 )
-def test_a_misfit_is_refused_by_column_type_value_and_remedy(value, family, hint):
+def test_error_names_column_type_value_and_remedy(value, family, hint):
     with pytest.raises(PlanError) as caught:
         coerce(value, family, column="st.x", kind="some type")
     message = str(caught.value)
@@ -127,7 +127,7 @@ def test_a_misfit_is_refused_by_column_type_value_and_remedy(value, family, hint
     assert hint in message
 
 
-def test_none_fits_everywhere():
+def test_none_fits_every_family():
     assert coerce(None, "integer") is None
     assert coerce_all([None, 1], "integer") == [None, 1]
 
@@ -143,17 +143,17 @@ def test_none_fits_everywhere():
         ("America/New_York", dt.datetime(2024, 11, 3, 1, 30), 1_730_611_800 * 10**9),
     ],
 )
-def test_a_reading_without_an_offset_is_of_the_zone_that_is_given(zone, moment, expected):
+def test_timestamp_without_offset_is_in_the_given_zone(zone, moment, expected):
     assert coerce(moment, "timestamp", timezone=zone) == expected
     assert coerce(str(moment), "timestamp", timezone=zone) == expected
 
 
-def test_an_unknown_zone_is_refused_with_the_nearest():
+def test_unknown_zone_error_names_the_nearest():
     with pytest.raises(PlanError, match="did you mean 'Europe/Berlin'"):
         find_zone("Europe/Berln")
 
 
-def test_exponents_beyond_every_type_need_no_memory_and_keep_their_order():
+def test_huge_exponents_keep_order_and_need_no_memory():
     huge, tiny = coerce(Decimal("1e999999"), "integer"), coerce(Decimal("-1e-999999"), "integer")
     assert huge > 10**300
     assert -(Fraction(1, 10**300)) < tiny < 0
@@ -162,7 +162,7 @@ def test_exponents_beyond_every_type_need_no_memory_and_keep_their_order():
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(), st.floats(), st.decimals(allow_nan=False, allow_infinity=False))))
-def test_lists_are_converted_as_their_values_are_one_by_one(values):
+def test_list_converts_like_its_values(values):
     for family in ("integer", "decimal", "float"):
         found = coerce_all(values, family)
         expected = [coerce(value, family) for value in values]
@@ -170,7 +170,7 @@ def test_lists_are_converted_as_their_values_are_one_by_one(values):
         assert all(map(_same, found, expected))
 
 
-def test_lists_with_one_misfit_are_refused():
+def test_list_with_one_misfit_is_an_error():
     with pytest.raises(PlanError, match="the bool True"):
         coerce_all([*range(1_000), True], "integer")
     with pytest.raises(PlanError, match="surrogate"):
@@ -180,7 +180,7 @@ def test_lists_with_one_misfit_are_refused():
 @pytest.mark.parametrize(
     ("values", "family"), [(range(100_000), "integer"), ([str(i) for i in range(100_000)], "string")]
 )
-def test_long_plain_lists_are_cheap(values, family):
+def test_long_plain_list_is_cheap(values, family):
     values = tuple(values)
     began = time.perf_counter()
     assert coerce_all(values, family) == list(values)
@@ -188,18 +188,18 @@ def test_long_plain_lists_are_cheap(values, family):
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_floats_keep_their_exact_value_among_integers(value):
+def test_floats_stay_exact_in_integer_columns(value):
     assert coerce(value, "integer") == Fraction(value)
 
 
 @given(st.integers() | st.integers(-(2**60), 2**60))
-def test_integers_keep_their_exact_value_among_floats(value):
+def test_integers_stay_exact_in_float_columns(value):
     found = coerce(value, "float")
     assert (Fraction(found) if isinstance(found, float) else found) == value
 
 
 @given(st.datetimes(), st.sampled_from(["UTC", "America/New_York", "Asia/Kolkata", "+05:45"]))
-def test_timestamps_agree_with_pythons_own_arithmetic(moment, zone):
+def test_timestamps_agree_with_python(moment, zone):
     aware = moment.replace(tzinfo=find_zone(zone))
     micros = (aware - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(microseconds=1)
     assert coerce(moment, "timestamp", timezone=zone) == micros * 1000

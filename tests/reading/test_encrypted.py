@@ -18,12 +18,12 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.pages.decrypted_row_group import Images
-from bloomparquet.parquet.pages.encrypted import seal_chunk
+from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
+from bloomparquet.parquet.pages.encrypted import encrypt_chunk
 from bloomparquet.reading import parquet
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.spec import Bloom, refusal
+from bloomparquet.writing.filters.spec import Bloom, why_unsuitable
 from tests.support.encrypted import COLUMNS, FOOTER_KEY, LAYOUTS, ROWS, TABLE, Secret, chunk_extents, open_file
 
 
@@ -116,15 +116,15 @@ def test_only_the_columns_that_are_wanted_are_fetched(secret: Secret) -> None:
     secret.write_uniform(TABLE, row_group_size=600, use_dictionary=False, compression="none")
     storage, footer = open_file(secret.path, bp.Keys(FOOTER_KEY))
     count = ReadCount()
-    image = Images(storage, str(secret.path), footer, ["random"]).read(1, count)
-    leaf = next(leaf for leaf in footer.layout.schema.leaves if leaf.path == ("random",))
+    image = DecryptedRowGroups(storage, str(secret.path), footer, ["random"]).read(1, count)
+    leaf = next(leaf for leaf in footer.profile.schema.leaves if leaf.path == ("random",))
     assert count == ReadCount(1, footer.read_chunk(1, leaf.index).compressed_size or 0)
     assert 8 * 600 < image.data.size < count.bytes < 9 * 600
 
 
 def test_a_file_in_plain_text_takes_no_detour(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
     secret.write_uniform(TABLE)
-    monkeypatch.setattr(parquet, "Images", None)
+    monkeypatch.setattr(parquet, "DecryptedRowGroups", None)
     assert bp.read_table(secret.plain, keys=bp.Keys(FOOTER_KEY)).num_rows == ROWS
     with pytest.raises(TypeError):
         bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY))
@@ -169,7 +169,7 @@ def test_what_has_no_key_does_not_matter_unless_it_is_read(secret: Secret, plain
 def test_the_message_says_which_key_is_missing_and_what_to_do(secret: Secret) -> None:
     secret.write(TABLE, COLUMNS, plaintext_footer=True)
     with pytest.raises(
-        bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*give it in keys"
+        bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*pass it in keys"
     ) as caught:
         bp.read_table(secret.path, columns=["id"])
     assert "key of column id is not given" in str(caught.value)
@@ -184,15 +184,15 @@ def test_a_chunk_that_was_sealed_here_is_read_by_pyarrow(secret: Secret) -> None
     assert footer.crypto is not None
     raw = bytearray(secret.path.read_bytes())
     before = bytes(raw)
-    for i, leaf in itertools.product(range(len(footer.rows)), footer.layout.schema.leaves):
+    for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
         start, end = chunk_extents(secret.path, keys)[i, ".".join(leaf.path)]
         cipher = footer.chunk_cipher(i, leaf.index)
         assert cipher is not None
-        image = Images(LocalStorage(), str(secret.path), footer, [leaf.path[0]]).read(i, ReadCount())
+        image = DecryptedRowGroups(LocalStorage(), str(secret.path), footer, [leaf.path[0]]).read(i, ReadCount())
         column = image.metadata.row_group(0).column(leaf.index)
         first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
         plain = image.data.slice(first, column.total_compressed_size)
-        sealed = seal_chunk(plain.to_pybytes(), cipher, footer.crypto.algorithm)
+        sealed = encrypt_chunk(plain.to_pybytes(), cipher, footer.crypto.algorithm)
         assert len(sealed.data) == end - start
         raw[start:end] = sealed.data
     assert bytes(raw) != before
@@ -211,8 +211,8 @@ def filters_of(path: Path, keys: bp.Keys | None) -> dict[tuple[int, str], bytes 
     storage, footer = open_file(path, keys)
     (file,) = storage.list_files(str(path), recursive=False)
     found = {}
-    for i, leaf in itertools.product(range(len(footer.rows)), footer.layout.schema.leaves):
-        if refusal(leaf, named=True) is None:
+    for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
+        if why_unsuitable(leaf, named=True) is None:
             bloom = filter_chunk(storage, file, footer, i, leaf, Bloom(), ReadCount())
             found[i, ".".join(leaf.path)] = None if bloom is None else bloom.to_bytes()
     assert any(found.values())

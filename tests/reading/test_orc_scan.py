@@ -251,7 +251,9 @@ def test_sparks_timestamps_without_a_zone_are_compared_as_such(tmp_path: Path) -
     first = dt.datetime(2024, 5, 17, 10, 0, 0, 1)
     assert bp.read_table(path, bp.Eq("t", first))["t"].to_pylist() == [first]
     assert bp.read_table(path, f"t <= TIMESTAMP '{first}'").num_rows == 1
-    assert bp.plan(path, bp.Eq("t", first)).inside == bp.plan(path, f"t = TIMESTAMP '{first}'").inside
+    assert (
+        bp.plan(path, bp.Eq("t", first)).row_group_counts == bp.plan(path, f"t = TIMESTAMP '{first}'").row_group_counts
+    )
     assert bp.read_table(path, "t = TIMESTAMP '2024-05-17 10:00:00.0000005'").num_rows == 0
 
 
@@ -349,30 +351,30 @@ def test_a_file_that_is_replaced_while_it_is_read_is_an_error_and_not_less_rows(
 
 def test_a_report_is_of_stripes_and_tells_the_row_groups_inside(root: str) -> None:
     plan = bp.plan(root, f"id = {an_id(root)}")
-    assert plan.inside is not None
+    assert plan.row_group_counts is not None
     for detail in ("kept", "file", "all", "none"):
         out = io.StringIO()
         Console(file=out, width=200).print(render.plan_report(plan, detail=detail))
         text = out.getvalue()
         assert "stripes" in text.splitlines()[0]
-        assert f"Row groups inside: {plan.inside.kept} of {plan.inside.total} might match" in text
+        assert f"Row groups inside: {plan.row_group_counts.kept} of {plan.row_group_counts.total} might match" in text
         assert detail == "none" or "stripe " in text.split("Planned")[1] or "stripes" in text.split("Planned")[1]
         assert "row group " not in text
     whole = io.StringIO()
     Console(file=whole, width=200).print(render.plan_report(bp.plan(root, "id >= 0")))
-    assert f"{plan.inside.total} of {plan.inside.total} might match." in whole.getvalue()
+    assert f"{plan.row_group_counts.total} of {plan.row_group_counts.total} might match." in whole.getvalue()
 
 
 def test_json_says_what_the_unit_is(run: Run, root: str) -> None:
     one = an_id(root)
     found = json.loads(run("plan", root, "--where", f"id = {one}", "--json").out)
     plan = bp.plan(root, f"id = {one}")
-    assert plan.inside is not None
+    assert plan.row_group_counts is not None
     assert (found["unit"], found["total"], found["kept"]) == ("stripe", plan.total, plan.kept)
     assert len(found["row_groups"]) == plan.total
     inside = found["inside"]
-    assert inside["total"] == inside["kept"] + sum(inside["skipped"].values()) == plan.inside.total
-    assert inside["kept"] == plan.inside.kept
+    assert inside["total"] == inside["kept"] + sum(inside["skipped"].values()) == plan.row_group_counts.total
+    assert inside["kept"] == plan.row_group_counts.kept
 
 
 def test_the_command_line_reads_what_matches(run: Run, root: str) -> None:

@@ -150,7 +150,7 @@ def test_no_filter_is_made_of_what_has_no_key_or_was_altered(secret: Secret) -> 
     (file,) = storage.list_files(str(path), recursive=False)
     whole = path.read_bytes()
     start, end = chunk_extents(path, bp.Keys(FOOTER_KEY))[1, "b"]
-    leaf = footer.layout.schema.leaves[1]
+    leaf = footer.profile.schema.leaves[1]
     for at in range(start, end, 5):
         path.write_bytes(whole[:at] + bytes((whole[at] ^ 1,)) + whole[at + 1 :])
         with pytest.raises(bp.EncryptionError, match=r"twins\.parquet: row group 1, column b: "):
@@ -159,4 +159,4 @@ def test_no_filter_is_made_of_what_has_no_key_or_was_altered(secret: Secret) -> 
     storage, footer = open_file(secret.path, None)
     (file,) = storage.list_files(str(secret.path), recursive=False)
     with pytest.raises(bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*is not given"):
-        filter_chunk(storage, file, footer, 0, footer.layout.schema.leaves[0], Bloom(), ReadCount())
+        filter_chunk(storage, file, footer, 0, footer.profile.schema.leaves[0], Bloom(), ReadCount())

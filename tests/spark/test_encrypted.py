@@ -17,7 +17,7 @@ from pyspark_bloomparquet import add_filters, shrink_filters
 from pyspark_bloomparquet.options.load import Options
 from pyspark_bloomparquet.read.reader import make_reader
 from tests.support import spark_kms
-from tests.support.kms import reveals, whole_text
+from tests.support.kms import full_text, reveals
 from tests.support.spark import rows
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, WRONG_KEY, every_key
 
@@ -70,7 +70,7 @@ def test_where_skips_by_encrypted_filters(shipped: SparkSession, table: str) -> 
 
 
 def test_a_load_without_keys_says_how_to_give_them(shipped: SparkSession, table: str) -> None:
-    match = "0.parquet: .*the footer key is not given; give it in keys .in Spark keyProvider"
+    match = "0.parquet: .*the footer key is not given; pass it in keys .in Spark keyProvider"
     with pytest.raises(PySparkException, match=match):
         shipped.read.format("bloomparquet").load(table)
     with pytest.raises(EncryptionError, match=match):
@@ -117,7 +117,7 @@ def test_a_wrong_provider_changes_no_file(shipped: SparkSession, tmp_path: Path)
     for provider, match in {f"{MODULE}:fails": "RuntimeError", "nobodys:keys": "no module nobodys"}.items():
         with pytest.raises(OptionError, match=match) as raised:
             add_filters(shipped, path, "id", key_provider=provider)
-        assert reveals(whole_text(raised.value), SECRET.encode(), WRONG_KEY) == []
+        assert reveals(full_text(raised.value), SECRET.encode(), WRONG_KEY) == []
     for provider, error in {None: "the footer key is not given", f"{MODULE}:wrong_key": "the key is wrong"}.items():
         outcome = add_filters(shipped, path, "id", key_provider=provider).collect()
         assert [row.action for row in outcome] == ["failed"] * 2
@@ -133,4 +133,4 @@ def test_errors_show_no_value_of_an_encrypted_column(shipped: SparkSession, tmp_
     reader = make_reader(Options.parse({"path": path, "keyProvider": PROVIDER}), schema)
     with pytest.raises(UnsupportedError, match="has a value that does not fit tinyint") as raised:
         list(reader.read(reader.partitions()[0]))
-    assert str(value) not in whole_text(raised.value)
+    assert str(value) not in full_text(raised.value)

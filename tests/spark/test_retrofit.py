@@ -1,4 +1,4 @@
-"""Filters for whole tables by Spark's executors: what is done to which file, and what its row says."""
+"""Adding and shrinking filters of whole tables on Spark's executors: the files, and the rows that report them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def table(tmp_path: Path) -> Path:
     return make_table(tmp_path / "my events=all")
 
 
-def test_each_file_has_its_row_and_each_row_group_its_filter(spark: SparkSession, table: Path) -> None:
+def test_one_row_per_file_and_one_filter_per_row_group(spark: SparkSession, table: Path) -> None:
     before = {path: os.path.getsize(path) for path in data_files(table)}
     expected = rows(spark.read.parquet(str(table)))
     outcome = {row.path: row for row in add_filters(spark, str(table), ["Id", "st.x"]).collect()}
@@ -62,7 +62,7 @@ def test_every_value_is_found_by_the_new_filters(spark: SparkSession, table: Pat
     assert bp.plan(str(table), "Id = 1000004").kept == 0
 
 
-def test_a_second_run_and_a_second_look_change_nothing(spark: SparkSession, table: Path) -> None:
+def test_second_run_changes_nothing(spark: SparkSession, table: Path) -> None:
     first = add_filters(spark, str(table), "Id")
     done = contents(table)
     times = [os.stat(path).st_mtime_ns for path in data_files(table)]
@@ -72,7 +72,7 @@ def test_a_second_run_and_a_second_look_change_nothing(spark: SparkSession, tabl
     assert [os.stat(path).st_mtime_ns for path in data_files(table)] == times
 
 
-def test_a_dry_run_says_what_a_run_does_and_changes_no_byte(spark: SparkSession, table: Path) -> None:
+def test_dry_run_reports_and_changes_nothing(spark: SparkSession, table: Path) -> None:
     before = contents(table)
     said = add_filters(spark, str(table), ["Id", "st.x"], dry_run=True).collect()
     assert contents(table) == before
@@ -85,9 +85,7 @@ def test_a_dry_run_says_what_a_run_does_and_changes_no_byte(spark: SparkSession,
 
 
 @pytest.mark.parametrize("per_task", [1, 4, 100])
-def test_a_file_that_fails_is_as_it_was_and_the_others_are_done(
-    spark: SparkSession, table: Path, per_task: int
-) -> None:
+def test_failed_file_is_unchanged_and_others_are_done(spark: SparkSession, table: Path, per_task: int) -> None:
     (cut, damaged, *good) = data_files(table)
     Path(cut).write_bytes(Path(cut).read_bytes()[:-1])
     content = bytearray(Path(damaged).read_bytes())
@@ -118,12 +116,12 @@ def test_a_file_that_fails_is_as_it_was_and_the_others_are_done(
         ({"iD": bp.Bloom(fpp=0.1)}, "Id"),
     ],
 )
-def test_names_are_sparks(spark: SparkSession, table: Path, asked: Any, found: str) -> None:
+def test_column_names_are_read_as_spark_reads_them(spark: SparkSession, table: Path, asked: Any, found: str) -> None:
     assert actions(add_filters(spark, str(table), asked)) == {"added": 6}
     assert {column for _, _, column in filtered(table)} == {found}
 
 
-def test_each_file_has_names_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+def test_names_are_matched_in_each_file(spark: SparkSession, tmp_path: Path) -> None:
     files.write(tmp_path / "t" / "a.parquet", {"UserId": ids(1)})
     files.write(tmp_path / "t" / "b.parquet", {"userid": ids(2)})
     files.write(tmp_path / "t" / "c.parquet", {"other": ids(3)})
@@ -136,7 +134,7 @@ def test_each_file_has_names_of_its_own(spark: SparkSession, tmp_path: Path) -> 
     assert {column for _, _, column in filtered(tmp_path / "t")} == {"UserId", "userid"}
 
 
-def test_with_case_sensitivity_a_name_is_itself_only(spark: SparkSession, table: Path, tmp_path: Path) -> None:
+def test_case_sensitive_names_match_exactly(spark: SparkSession, table: Path, tmp_path: Path) -> None:
     twice = files.write(tmp_path / "twice.parquet", {"id": ids(1), "ID": ids(2)})
     before = contents(table), Path(twice).read_bytes()
     with pytest.raises(bp.PlanError, match=r"'id' could be any of id, ID; set spark\.sql\.caseSensitive"):
@@ -161,7 +159,7 @@ def test_with_case_sensitivity_a_name_is_itself_only(spark: SparkSession, table:
         (lambda spark, path: shrink_filters(spark, path, drop_above=0.0), bp.OptionError, "drop_above is 0.0"),
     ],
 )
-def test_a_mistake_is_an_error_before_anything_starts(
+def test_wrong_arguments_are_errors_before_any_change(
     spark: SparkSession, table: Path, call: Callable[..., Any], error: type[Exception], message: str
 ) -> None:
     before = contents(table)
@@ -183,14 +181,14 @@ def test_filters_of_sparks_own_writer_shrink(spark: SparkSession, tmp_path: Path
     assert actions(shrink_filters(spark, path)) == {"unchanged": 3}
 
 
-def test_a_change_where_the_file_lies_is_no_checksum_error(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark keeps a checksum beside each local file that it writes, and reads no file that has another."""
+def test_spark_reads_a_file_that_was_shrunk(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark verifies local files by checksum files, which must not be those of the old bytes."""
     path = write(spark.range(5000).toDF("id"), tmp_path / "t", {"id": None}, files=2)
     assert {outcome.action for outcome in bp.shrink_filters(path)} == {"shrunk"}
     assert rows(spark.read.parquet(path)) == rows(spark.range(5000).toDF("id"))
 
 
-def test_replace_makes_filters_anew(spark: SparkSession, table: Path) -> None:
+def test_replace_makes_new_filters(spark: SparkSession, table: Path) -> None:
     add_filters(spark, str(table), {"Id": bp.Bloom(fpp=0.3)})
     loose = max(row["estimated_fpp"] for row in bp.inspect(str(table)).to_pylist())
     assert actions(add_filters(spark, str(table), "Id")) == {"unchanged": 6}
@@ -199,9 +197,7 @@ def test_replace_makes_filters_anew(spark: SparkSession, table: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["add", "shrink"])
-def test_what_spark_has_listed_or_cached_before_has_the_right_rows(
-    spark: SparkSession, tmp_path: Path, change: str
-) -> None:
+def test_listed_and_cached_tables_have_the_right_rows(spark: SparkSession, tmp_path: Path, change: str) -> None:
     path = str(tmp_path / "t")
     frame = spark.range(40_000).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name")
     write(frame, path, {"id": None} if change == "shrink" else None, files=4, rows_per_group=2000)
@@ -223,7 +219,7 @@ def test_what_spark_has_listed_or_cached_before_has_the_right_rows(
         spark.catalog.clearCache()
 
 
-def test_paths_are_what_spark_takes_them_for(
+def test_paths_are_resolved_as_spark_does(
     spark: SparkSession, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the JVM stays where it was started
@@ -235,7 +231,7 @@ def test_paths_are_what_spark_takes_them_for(
     assert actions(add_filters(spark, several, "Id")) == {"added": 6}  # each once
 
 
-def test_the_files_of_a_table_with_a_log_are_not_touched(spark: SparkSession, table: Path) -> None:
+def test_tables_with_a_log_are_errors(spark: SparkSession, table: Path) -> None:
     (table.parent / "_delta_log").mkdir()
     before = contents(table)
     for call in (lambda: add_filters(spark, str(table), "Id"), lambda: shrink_filters(spark, str(table))):
@@ -244,6 +240,6 @@ def test_the_files_of_a_table_with_a_log_are_not_touched(spark: SparkSession, ta
     assert contents(table) == before
 
 
-def test_spark_connect_has_no_executors_to_reach(table: Path) -> None:
+def test_spark_connect_is_an_error(table: Path) -> None:
     with pytest.raises(bp.UnsupportedError, match="Spark Connect"):
         add_filters(object(), str(table), "Id")  # type: ignore[arg-type]

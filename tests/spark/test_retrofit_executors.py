@@ -1,4 +1,4 @@
-"""What befalls executors befalls no file: tasks that are killed, run twice, or find no package to run."""
+"""Executors that fail do not damage files: tasks that are killed, run twice, or lack the package."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_two_runs_at_once_do_each_file_once(spark: SparkSession, table: Path) ->
 
 
 def _attempt(path: str, barrier: Any, answers: Any) -> None:
-    """One of two attempts at a file, both of which are slow between writing and replacing."""
+    """One of two attempts at a file. Both are slow between writing and replacing."""
     rename = os.rename
 
     def slowly(source: str, target: str) -> None:
@@ -107,8 +107,8 @@ def _attempt(path: str, barrier: Any, answers: Any) -> None:
     answers.put(change_on_executor(payload, path).action)
 
 
-def test_two_attempts_at_one_file_at_once_are_one_after_the_other(table: Path) -> None:
-    """As under speculation: the second waits for the first, and neither reports a failure."""
+def test_second_attempt_at_a_file_waits_for_the_first(table: Path) -> None:
+    """As with speculative execution: the second attempt waits for the first, and neither fails."""
     path = data_files(table)[0]
     context = multiprocessing.get_context("spawn")
     barrier, answers = context.Barrier(2), context.Queue()
@@ -122,7 +122,7 @@ def test_two_attempts_at_one_file_at_once_are_one_after_the_other(table: Path) -
     assert len(bp.inspect(path)) == pq.read_metadata(path).num_row_groups
 
 
-def test_an_attempt_that_is_killed_does_not_hold_up_the_next(table: Path, tmp_path: Path) -> None:
+def test_killed_attempt_does_not_block_the_next(table: Path, tmp_path: Path) -> None:
     path = data_files(table)[0]
     program = on_rename("os.kill(os.getpid(), signal.SIGKILL)").replace("doomed", ".parquet") + textwrap.dedent(f"""
         import pickle
@@ -140,7 +140,7 @@ def test_an_attempt_that_is_killed_does_not_hold_up_the_next(table: Path, tmp_pa
     assert os.listdir(Path(path).parent) == [name for name in os.listdir(Path(path).parent) if name.startswith("part")]
 
 
-def test_executors_without_the_package_are_named(spark: SparkSession, table: Path, tmp_path: Path) -> None:
+def test_error_names_executors_without_the_package(spark: SparkSession, table: Path, tmp_path: Path) -> None:
     before = contents(table)
     hide = "import sys\nfor name in ('bloomparquet', 'pyspark_bloomparquet'): sys.modules[name] = None"
     with workers(spark, tmp_path, hide), pytest.raises(bp.UnsupportedError, match="PYSPARK_PYTHON") as caught:
@@ -184,8 +184,8 @@ def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: 
         server.stop()
 
 
-def test_executors_of_their_own_with_speculation(table: Path, tmp_path: Path) -> None:
-    """Two executor processes, and every task that is not done at once is started a second time."""
+def test_speculative_execution_on_separate_executors(table: Path, tmp_path: Path) -> None:
+    """Two executor processes; every task that is not done at once is started again."""
     program = f"""
         from collections import Counter
         from pyspark.sql import SparkSession

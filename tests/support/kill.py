@@ -1,4 +1,4 @@
-"""Processes that are killed, with SIGKILL, at every point at which what they leave on the disk differs.
+"""Kills processes with SIGKILL at every point at which the state of the disk differs.
 
 A child runs a function. Each of its calls that changes a file is counted, and it ends itself before, in the midst of,
 or after the one that is named: `every_point` gives all of them, so that none is left to chance. `killed_after` ends a
@@ -16,20 +16,20 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 _CALLS = ("write", "copy_file_range", "rename", "replace", "unlink", "fsync", "ftruncate", "fchmod", "fchown")
-"""Functions of `os`; and `open`, where it makes a file."""
+"""Functions of `os` that change files. `open` counts, too, when it creates a file."""
 _IN_PARTS = {"write": 1, "copy_file_range": 2}
-"""Those that may come to an end in their midst, and which argument says how much they do."""
+"""Functions that may do a part of their work, and the index of the argument that says how much."""
 
 BEFORE, AMIDST, AFTER = range(3)
 Point = tuple[int, int]
-"""The number of a call, from 1 up, and where in it."""
+"""The number of a call, from 1, and BEFORE, AMIDST or AFTER."""
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["bloomparquet.writing.retrofit.retrofit", "pyarrow.parquet", "pytest"])
 
 
 def every_point(function: Callable[..., Any], *arguments: Any) -> Iterator[Point]:
-    """All points at which a child that runs the function can be killed; counted in one that is not."""
+    """All points at which a child that runs the function can be killed, counted in a child that is not killed."""
     receive, send = context.Pipe(duplex=False)
     child = context.Process(target=_run, args=(function, arguments, None, send))
     child.start()
@@ -45,7 +45,7 @@ def every_point(function: Callable[..., Any], *arguments: Any) -> Iterator[Point
 
 
 def killed_at(point: Point, function: Callable[..., Any], *arguments: Any) -> None:
-    """Run the function in a child that dies at this point."""
+    """Run the function in a child that is killed at `point`."""
     child = context.Process(target=_run, args=(function, arguments, point, None))
     child.start()
     child.join()
@@ -53,7 +53,7 @@ def killed_at(point: Point, function: Callable[..., Any], *arguments: Any) -> No
 
 
 def killed_after(seconds: float, function: Callable[..., Any], *arguments: Any) -> bool:
-    """Run the function in a child that is killed when it has run so long; whether it was, or had ended before."""
+    """Run the function in a child that is killed after some seconds. Returns whether it was still running."""
     child = start(function, *arguments)
     time.sleep(seconds)
     child.kill()
@@ -63,7 +63,7 @@ def killed_after(seconds: float, function: Callable[..., Any], *arguments: Any) 
 
 
 def start(function: Callable[..., Any], *arguments: Any) -> BaseProcess:
-    """A child that runs the function; this returns when the function begins."""
+    """Start a child that runs the function. Returns when the function begins."""
     receive, send = context.Pipe(duplex=False)
     child = context.Process(target=_tell_and_run, args=(function, arguments, send))
     child.start()

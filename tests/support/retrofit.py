@@ -1,4 +1,4 @@
-"""Tables without filters, for the tests of adding them; and Python workers of Spark that do what a test wants."""
+"""Tables without filters, and Python workers of Spark that run a program of the test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_table(root: Path) -> Path:
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Every file below `root`, hidden ones as well."""
+    """The bytes of every file below `root`, hidden ones included."""
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
@@ -44,7 +44,7 @@ def actions(frame: DataFrame) -> Counter[str]:
 
 
 def filtered(root: Path) -> set[tuple[str, int, str]]:
-    """Every filter there is: file, row group, column."""
+    """Every filter below `root`: file, row group, column."""
     found = bp.inspect(str(root)).to_pylist()
     return {(row["file"], row["row_group"], row["column"]) for row in found}
 
@@ -55,7 +55,7 @@ def row_groups(root: Path) -> set[tuple[str, int]]:
 
 @contextmanager
 def workers(spark: SparkSession, tmp_path: Path, program: str, *options: str) -> Iterator[None]:
-    """Python workers that run `program` when they start, for the length of a block."""
+    """Within the block, Python workers run `program` when they start."""
     home = tmp_path / "workers"
     home.mkdir()
     (home / "sitecustomize.py").write_text(textwrap.dedent(program))
@@ -73,7 +73,7 @@ def workers(spark: SparkSession, tmp_path: Path, program: str, *options: str) ->
 
 
 def on_rename(doing: str) -> str:
-    """A program that does something whenever a file called doomed is about to be replaced."""
+    """A program that runs `doing` whenever a file called doomed is about to be replaced."""
     return f"""
 import os, signal, time
 original = os.rename

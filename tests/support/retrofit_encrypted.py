@@ -1,4 +1,4 @@
-"""An encrypted file to add filters to, and what must hold of it afterwards."""
+"""An encrypted file to add filters to, and assertions about the result."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.writing.encryption import Encryption
-from tests.support.sealed import (
+from tests.support.encrypted_modules import (
     BLOOM_LENGTH,
     BLOOM_OFFSET,
     bitsets,
     chunks,
+    filter_excerpts,
+    find_secrets,
     footer_of,
     hashes,
     metadata,
-    seen,
-    windows,
 )
 from tests.support.stored import lacking
 
@@ -80,7 +80,7 @@ def write(path: Path, bloom: Any = None, *, keys: bp.Keys = ALL, plaintext_foote
 
 
 def data_end(path: str, keys: bp.Keys) -> int:
-    """Where the footer begins."""
+    """The offset at which the footer begins."""
     return Path(path).stat().st_size - footer_of(path, keys).size
 
 
@@ -94,19 +94,19 @@ def assert_filters_hold_all(path: str, keys: bp.Keys, leaves: set[int]) -> dict[
 
 
 def assert_hidden(told: bytes, filters: dict[tuple[int, int], bytes], plain: set[int] = frozenset({CITY, X})) -> None:  # type: ignore[assignment]
-    """Of the filters of encrypted columns nothing can be read; those of the `plain` ones are there."""
+    """Assert that the bytes show only the filters of the `plain` columns."""
     for (_, leaf), bitset in filters.items():
-        found = list(windows(bitset))
-        assert seen(told, found) == (found if leaf in plain else [])
+        found = list(filter_excerpts(bitset))
+        assert find_secrets(told, found) == (found if leaf in plain else [])
 
 
 def others(path: str, keys: bp.Keys, leaves: set[int]) -> dict[tuple[int, int], bytes]:
-    """The ColumnChunks of all but `leaves`, byte for byte."""
+    """The bytes of the ColumnChunks of all leaves except `leaves`."""
     return {place: write_struct(chunk) for place, chunk in chunks(path, keys).items() if place[1] not in leaves}
 
 
 def less_filters(path: str, keys: bp.Keys) -> dict[tuple[int, int], bytes]:
-    """The metadata of all chunks, without what it says of filters."""
+    """The metadata of all chunks, without the fields of filters."""
     found = metadata(path, keys)
     for tree in found.values():
         tree.drop(BLOOM_OFFSET)

@@ -1,5 +1,4 @@
-"""A filter made of a column chunk holds every value that is stored there, however it is stored, and is of the size that
-they need."""
+"""The filter of a column chunk holds every stored value, in every encoding, and has the size that they need."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from bloomparquet.parquet.pages.headers import walk_pages
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.writing.filters import build as filling
 from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.spec import Bloom, refusal
+from bloomparquet.writing.filters.spec import Bloom, why_unsuitable
 from tests.parquet.test_page_headers import chunk_of
 from tests.support import interop
 from tests.support.core import column_metadata, edit_footer
@@ -37,7 +36,7 @@ ROWS = 900
 
 
 def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
-    """The filter of every chunk that can have one, by row group and leaf."""
+    """The filters of all suitable chunks, by row group and leaf."""
     storage, count = LocalStorage(), ReadCount()
     (file,) = storage.list_files(str(path), recursive=False)
     (footer,) = read_footers(storage, [file], count, keys=None)
@@ -45,13 +44,13 @@ def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, 
     return {
         (i, leaf.index): filter_chunk(storage, file, footer, i, leaf, bloom or Bloom(), count)
         for i in range(len(footer.rows))
-        for leaf in footer.layout.schema.leaves
-        if refusal(leaf, named=True) is None
+        for leaf in footer.profile.schema.leaves
+        if why_unsuitable(leaf, named=True) is None
     }
 
 
 def assert_complete(path: Path | str, *, int96: str = "ns") -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
-    """No value is missing from a filter, and only chunks without values have none. Of other hashes most are absent."""
+    """Assert that filters hold all values and few other hashes, and that only chunks without values have none."""
     found = filters_of(path)
     hashes = hashes_by_chunk(str(path), int96)
     others = np.array([xxhash.xxh64_intdigest(b"absent %d" % i) for i in range(2_000)], np.uint64)
@@ -101,7 +100,7 @@ KINDS: dict[str, interop.Kind] = {
 }
 FLOATS = {"float16", "float32", "float64"}
 TABLE = interop.table(KINDS, ROWS)
-"""Two row groups of 512 values each (fewer of the narrow types), and nulls."""
+"""Two row groups of 512 values each (fewer for narrow types), and nulls."""
 
 INTEGERS = [name for name, kind in KINDS.items() if pa.types.is_integer(kind.arrow)]
 TEXTS = ["string", "binary"]
@@ -129,7 +128,7 @@ def write(path: Path, table: pa.Table, **options: Any) -> Path:
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_every_type_in_every_encoding(tmp_path: Path, encoding: str, version: str) -> None:
+def test_filter_of_every_type_and_encoding(tmp_path: Path, encoding: str, version: str) -> None:
     columns, options = ENCODINGS[encoding]
     path = write(tmp_path / "a.parquet", TABLE.select(columns), data_page_version=version, **options)
     found = assert_complete(path)
@@ -147,7 +146,7 @@ def test_every_type_in_every_encoding(tmp_path: Path, encoding: str, version: st
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("dictionary", [True, False])
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "lz4", "zstd"])
-def test_every_codec(tmp_path: Path, codec: str, dictionary: bool, version: str) -> None:
+def test_filter_of_every_codec(tmp_path: Path, codec: str, dictionary: bool, version: str) -> None:
     table = TABLE.select(["int64", "string", "float64", "decimal_20_2"])
     path = write(
         tmp_path / "a.parquet", table, compression=codec, use_dictionary=dictionary, data_page_version=version,
@@ -157,8 +156,8 @@ def test_every_codec(tmp_path: Path, codec: str, dictionary: bool, version: str)
 
 
 @pytest.mark.parametrize("column", [name for name in KINDS if name not in FLOATS])
-def test_the_bits_are_those_that_arrow_writes(tmp_path: Path, column: str) -> None:
-    """Of the same values and size, as a third party has it."""
+def test_filter_equals_that_of_arrow(tmp_path: Path, column: str) -> None:
+    """An independent implementation: Arrow's filter of equal size."""
     table = TABLE.select([column])
     ours = filters_of(write(tmp_path / "without.parquet", table))
     for (row_group, _), bloom in ours.items():
@@ -185,7 +184,7 @@ NESTED = pa.table({
 @pytest.mark.parametrize("compliant", [True, False])
 @pytest.mark.parametrize("dictionary", [True, False])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-def test_every_leaf_of_nested_columns(tmp_path: Path, dictionary: bool, version: str, compliant: bool) -> None:
+def test_filter_of_every_nested_leaf(tmp_path: Path, dictionary: bool, version: str, compliant: bool) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(
         NESTED, path, row_group_size=100, use_dictionary=dictionary, data_page_version=version,
@@ -195,8 +194,8 @@ def test_every_leaf_of_nested_columns(tmp_path: Path, dictionary: bool, version:
     assert len(found) == 3 * len(leaves(path)) == 30
 
 
-def test_lists_without_any_annotation(tmp_path: Path) -> None:
-    """A repeated leaf, and a repeated group, as protocol buffers and Avro of old have it."""
+def test_lists_without_annotation(tmp_path: Path) -> None:
+    """A repeated leaf and a repeated group, as protocol buffers and old Avro write them."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"l": [[1, 2], [], [3]], "m": [[{"x": 4}], [{"x": 5}, {"x": 6}], []]}), path)
 
@@ -239,7 +238,7 @@ def test_decimals_of_others(parquet_testing_dir: Path, name: str) -> None:
     assert all(bloom is not None and bloom.bits_set for bloom in found.values())
 
 
-def test_values_that_are_in_the_last_row_group_only(tmp_path: Path) -> None:
+def test_value_only_in_the_last_row_group(tmp_path: Path) -> None:
     groups = [pa.table({"v": [f"{i}-{j}" for j in range(50)]}) for i in range(5)]
     found = assert_complete(write_groups(tmp_path / "a.parquet", groups))
     last = np.array([xxhash.xxh64_intdigest(f"4-{j}".encode()) for j in range(50)], np.uint64)
@@ -249,7 +248,7 @@ def test_values_that_are_in_the_last_row_group_only(tmp_path: Path) -> None:
     assert max(shares[:4]) < 0.3
 
 
-def test_chunks_without_values_have_no_filter_and_those_of_nulls_an_empty_one(tmp_path: Path) -> None:
+def test_chunk_without_values_and_chunk_of_nulls(tmp_path: Path) -> None:
     schema = pa.schema({"a": pa.int64(), "s": pa.string()})
     groups = [{"a": [None, None], "s": [None, None]}, {"a": [], "s": []}, {"a": [1], "s": ["x"]}]
     for dictionary in (True, False):
@@ -266,7 +265,7 @@ def test_chunks_without_values_have_no_filter_and_those_of_nulls_an_empty_one(tm
     assert filters_of(tmp_path / "none.parquet") == {}
 
 
-def test_a_dictionary_of_one_entry(tmp_path: Path) -> None:
+def test_dictionary_with_one_entry(tmp_path: Path) -> None:
     for name, values in {"text": ["only"] * 1_000, "number": [7] * 1_000, "empty text": [""] * 1_000}.items():
         path = tmp_path / name
         pq.write_table(pa.table({"v": values}), path)
@@ -276,8 +275,8 @@ def test_a_dictionary_of_one_entry(tmp_path: Path) -> None:
         assert bloom.bits_set == 8
 
 
-def test_values_in_pages_and_batches_of_their_own(tmp_path: Path) -> None:
-    """More values than are decoded at a time, in many pages, the last of each row group among them."""
+def test_values_split_over_pages_and_batches(tmp_path: Path) -> None:
+    """More values than one batch, in many pages. The last value of each row group is found."""
     table = pa.table({"i": np.arange(200_000) * 7, "s": pa.array([f"{i}" for i in range(200_000)])})
     path = tmp_path / "a.parquet"
     pq.write_table(table, path, row_group_size=150_000, use_dictionary=False, data_page_size=10_000)
@@ -292,8 +291,8 @@ def test_long_values(tmp_path: Path) -> None:
     assert_complete(path)
 
 
-def test_few_large_values_in_many_rows_are_not_all_decoded_at_once(tmp_path: Path) -> None:
-    """A dictionary of megabytes, of which each of many rows names an entry, in a chunk that gave it up at its end."""
+def test_repeated_large_values_are_decoded_in_small_batches(tmp_path: Path) -> None:
+    """A dictionary of megabytes, used by many rows, in a chunk that falls back to PLAIN at its end."""
     path = tmp_path / "a.parquet"
     large = [chr(65 + i) * 400_000 for i in range(4)]
     column = pa.DictionaryArray.from_arrays(
@@ -330,10 +329,8 @@ SPELLINGS = {
 @pytest.mark.parametrize("dictionary", [True, False])
 @pytest.mark.parametrize("column", SPELLINGS)
 @pytest.mark.parametrize("stored", [-0.0, 0.0])
-def test_a_zero_is_there_under_either_sign_and_nan_as_well(
-    tmp_path: Path, column: str, stored: float, dictionary: bool
-) -> None:
-    """Spark, DuckDB and DataFusion probe for the bits of the query's value."""
+def test_filter_holds_both_zeros_and_nan(tmp_path: Path, column: str, stored: float, dictionary: bool) -> None:
+    """Spark, DuckDB and DataFusion probe for the bit pattern in the query."""
     arrow, numpy = SPELLINGS[column]
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": pa.array([stored, 1.5], arrow)}), path, use_dictionary=dictionary)
@@ -345,7 +342,7 @@ def test_a_zero_is_there_under_either_sign_and_nan_as_well(
 
 
 @pytest.mark.parametrize("column", SPELLINGS)
-def test_a_zero_is_not_there_when_none_is_stored(tmp_path: Path, column: str) -> None:
+def test_filter_without_zero_holds_no_zero(tmp_path: Path, column: str) -> None:
     arrow, numpy = SPELLINGS[column]
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": pa.array([1.5, 2.5], arrow)}), path)
@@ -355,14 +352,14 @@ def test_a_zero_is_not_there_when_none_is_stored(tmp_path: Path, column: str) ->
     assert not bloom.check(np.array(digests, np.uint64)).any()
 
 
-def test_nans_of_every_bit_pattern_are_there_as_they_are(tmp_path: Path) -> None:
+def test_nans_of_every_bit_pattern_are_inserted(tmp_path: Path) -> None:
     patterns = np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF0000000000001, 0x7FFDEADBEEF00001], np.uint64)
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": pa.array(patterns.view(np.float64))}), path, use_dictionary=False)
     assert_complete(path)
 
 
-def test_names_that_are_no_text_or_mean_something_elsewhere(tmp_path: Path) -> None:
+def test_column_names_that_are_not_utf8_or_special(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     columns = ["array", "list", "a.b", "", "élan", "x_tuple", "column"]
     pq.write_table(pa.table([[f"{name}{i}" for i in range(9)] for name in columns], names=columns), path)
@@ -385,8 +382,7 @@ def test_names_that_are_no_text_or_mean_something_elsewhere(tmp_path: Path) -> N
 def test_size_and_fpp_follow_the_distinct_values(
     ndv: int, fpp: float, dictionary: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The fpp is within twice the target and the size within twice the least one, for any number of distinct values in
-    however many rows; whoever expects less of `expected_fpp` has the wrong number of values."""
+    """For any NDV and number of rows, the fpp is at most twice the target, and the size at most twice the least one."""
     path = tmp_path_factory.getbasetemp() / f"sizes-{next(_numbers)}.parquet"
     values = np.random.default_rng(ndv).permutation(np.arange(max(2 * ndv, 100)) % ndv) * 7919
     pq.write_table(pa.table({"v": values}), path, use_dictionary=dictionary, compression="none")
@@ -406,7 +402,7 @@ def test_size_and_fpp_follow_the_distinct_values(
 _numbers = itertools.count()
 
 
-def test_measured_by_probing_the_fpp_is_the_one_asked_for(tmp_path: Path) -> None:
+def test_measured_fpp_is_the_one_asked_for(tmp_path: Path) -> None:
     absent = np.array([xxhash.xxh64_intdigest(struct.pack("<q", -i)) for i in range(1, 40_001)], np.uint64)
     path = tmp_path / "a.parquet"
     for ndv in (500, 3_000, 20_000, 50_000):
@@ -417,7 +413,7 @@ def test_measured_by_probing_the_fpp_is_the_one_asked_for(tmp_path: Path) -> Non
             assert bloom.check(absent).mean() <= 2 * fpp
 
 
-def test_ndv_and_the_largest_size_are_obeyed(tmp_path: Path) -> None:
+def test_ndv_and_max_bytes_are_obeyed(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": np.arange(10_000)}), path)
     sizes = {
@@ -435,7 +431,7 @@ def test_ndv_and_the_largest_size_are_obeyed(tmp_path: Path) -> None:
         assert not lacking(found.to_bytes(), hashes_by_chunk(str(path))[place])
 
 
-def test_any_number_of_elements_in_a_row_is_taken_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_lists_are_inserted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = [[1_000 * i + j for j in range(997)] for i in range(20)]
     pq.write_table(pa.table({"l": lists, "v": range(20)}), tmp_path / "a.parquet")
     whole = filters_of(tmp_path / "a.parquet")
@@ -446,10 +442,10 @@ def test_any_number_of_elements_in_a_row_is_taken_in_parts(tmp_path: Path, monke
         assert np.array_equal(bloom.blocks, parts[place].blocks)  # type: ignore[union-attr]
 
 
-def test_pyarrow_may_not_cut_what_one_filter_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pyarrow_must_write_one_row_group_per_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     array, write = pa.array(range(100)), pq.write_table
     monkeypatch.setattr(
         pq, "write_table", lambda *given, row_group_size, **options: write(*given, row_group_size=60, **options)
     )
-    with pytest.raises(UnsupportedError, match=r"of \(60, 40\) values; expected 1024 bytes of \(100,\)"):
+    with pytest.raises(UnsupportedError, match=r"of \(60, 40\) values; expected \[1024\] bytes for \(100,\)"):
         filling._filter_of(array, 1024)

@@ -1,4 +1,4 @@
-"""Chunks that are not what their footer says are an error that names them; of sound ones each byte is read once."""
+"""Chunks that contradict their footer are errors that name the chunk; each byte of other chunks is read once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.writing.test_from_chunk import filters_of
 
 
 def forge(path: Path, **changes: int) -> Path:
-    """Another number in the metadata of the first chunk: values 5, compressed 7, pages 9, dictionary 11, codec 4."""
+    """Change a number in the metadata of the first chunk."""
     fields = {"values": 5, "compressed": 7, "pages": 9, "dictionary": 11, "codec": 4, "uncompressed": 6}
 
     def edit(metadata: dict[int, Any]) -> None:
@@ -49,7 +49,7 @@ def plain(tmp_path: Path) -> Path:
         ({"values": 1_001}, "1001 values, but its row group has 1000 rows"),
         ({"compressed": 100}, "claims"),
         ({"compressed": 0}, "0 bytes"),
-        ({"compressed": 1 << 40}, "bytes at byte"),
+        ({"compressed": 1 << 40}, "puts the column chunk at byte"),
         ({"pages": 0}, "at byte 0"),
         ({"pages": -5}, "at byte -5"),
         ({"pages": 1 << 50}, "at byte"),
@@ -58,14 +58,14 @@ def plain(tmp_path: Path) -> Path:
         ({"codec": 3}, "row group 0, column v"),
     ],
 )
-def test_numbers_that_lie_are_an_error_that_names_the_chunk(plain: Path, changes: dict[str, int], message: str) -> None:
+def test_wrong_numbers_are_an_error_that_names_the_chunk(plain: Path, changes: dict[str, int], message: str) -> None:
     with pytest.raises(bp.BloomParquetError, match=message) as caught:
         filters_of(forge(plain, **changes))
     assert "plain.parquet: row group 0, column v: " in str(caught.value)
 
 
-def test_a_nested_chunk_that_has_fewer_values_than_it_is_said_to_have_is_an_error(plain: Path) -> None:
-    """Of whole pages left out, pyarrow's own reader would not speak."""
+def test_nested_chunk_with_too_few_values_is_an_error(plain: Path) -> None:
+    """pyarrow's reader does not report that whole pages are missing."""
 
     def edit(metadata: dict[int, Any]) -> None:
         chunk = column_metadata(metadata, 0, 1)
@@ -78,7 +78,7 @@ def test_a_nested_chunk_that_has_fewer_values_than_it_is_said_to_have_is_an_erro
 
 @pytest.mark.parametrize("dictionary", [True, False])
 @pytest.mark.parametrize("at", [0.0, 0.5, 0.99])
-def test_a_wrong_checksum_of_a_page_is_an_error(tmp_path: Path, dictionary: bool, at: float) -> None:
+def test_wrong_page_checksum_is_an_error(tmp_path: Path, dictionary: bool, at: float) -> None:
     path = tmp_path / "a.parquet"
     data = pa.table({"v": [f"value {i}" for i in range(500)]})
     pq.write_table(data, path, use_dictionary=dictionary, write_page_checksum=True, compression="none")
@@ -92,8 +92,8 @@ def test_a_wrong_checksum_of_a_page_is_an_error(tmp_path: Path, dictionary: bool
         filters_of(path)
 
 
-def test_a_dictionary_that_is_not_plain_is_no_ground_for_a_filter(tmp_path: Path) -> None:
-    """Its entries would be read for what they are not."""
+def test_dictionary_that_is_not_plain_is_not_used(tmp_path: Path) -> None:
+    """Its entries would be decoded as other values."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": np.arange(100)}), path, compression="none")
     content = bytearray(path.read_bytes())
@@ -112,15 +112,15 @@ def test_a_dictionary_that_is_not_plain_is_no_ground_for_a_filter(tmp_path: Path
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_a_truncated_page_is_an_error(plain: Path, share: float) -> None:
-    """The bytes behind belong to what follows."""
+def test_truncated_page_is_an_error(plain: Path, share: float) -> None:
+    """The bytes behind the page belong to the next part of the file."""
     chunk = pq.read_metadata(plain).row_group(0).column(0)
     forge(plain, compressed=int(chunk.total_compressed_size * share))
     with pytest.raises(bp.FormatError, match="row group 0, column v"):
         filters_of(plain)
 
 
-def test_chunks_in_other_files_and_sizes_that_are_no_numbers(plain: Path) -> None:
+def test_chunk_in_another_file_and_invalid_sizes(plain: Path) -> None:
     def elsewhere(metadata: dict[int, Any]) -> None:
         chunk = metadata[4].value.values[0][1].value.values[0]
         chunk[1] = Field(8, b"another.parquet")
@@ -138,7 +138,7 @@ def test_chunks_in_other_files_and_sizes_that_are_no_numbers(plain: Path) -> Non
     assert all(filters_of(plain).values())
 
 
-def test_an_error_of_the_storage_passes_unchanged(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_error_passes_unchanged(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage, count = LocalStorage(), ReadCount()
     (file,) = storage.list_files(str(plain), recursive=False)
     (footer,) = read_footers(storage, [file], count, keys=None)
@@ -148,32 +148,32 @@ def test_an_error_of_the_storage_passes_unchanged(plain: Path, monkeypatch: pyte
         def fail(*_: Any, error: OSError = error) -> None:
             raise error
 
-        monkeypatch.setattr(storage, "read_runs", fail)
+        monkeypatch.setattr(storage, "read_into", fail)
         with pytest.raises(OSError, match=r"error|number") as caught:
-            filter_chunk(storage, file, footer, 0, footer.layout.schema.leaves[0], Bloom(), count)
+            filter_chunk(storage, file, footer, 0, footer.profile.schema.leaves[0], Bloom(), count)
         assert caught.value is error
 
 
-def test_one_request_reads_a_chunk_and_nothing_else(plain: Path) -> None:
+def test_one_request_reads_exactly_one_chunk(plain: Path) -> None:
     storage, count = LocalStorage(), ReadCount()
     (file,) = storage.list_files(str(plain), recursive=False)
     (footer,) = read_footers(storage, [file], count, keys=None)
     assert footer is not None
-    for leaf in footer.layout.schema.leaves:
+    for leaf in footer.profile.schema.leaves:
         count = ReadCount()
         filter_chunk(storage, FileInfo(*file), footer, 0, leaf, Bloom(), count)
         size = pq.read_metadata(plain).row_group(0).column(leaf.index).total_compressed_size
         assert count == ReadCount(1, size + 4)
 
 
-def test_footers_are_left_alone(plain: Path) -> None:
+def test_footer_is_not_changed(plain: Path) -> None:
     before = read_footer(str(plain))
     filters_of(plain)
     assert read_footer(str(plain)) == before
 
 
-def test_a_list_that_is_said_to_have_fewer_values_than_its_rows_is_an_error(tmp_path: Path) -> None:
-    """Its first pages are dictionary encoded, and alone would pass for a chunk that is so throughout."""
+def test_list_with_fewer_values_than_rows_is_an_error(tmp_path: Path) -> None:
+    """Without its last pages, the chunk looks fully dictionary encoded."""
     path = str(tmp_path / "a.parquet")
     lists = [[*range(4 * i, 4 * i + 4)] for i in range(1_000)]
     pq.write_table(

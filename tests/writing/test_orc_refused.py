@@ -1,4 +1,4 @@
-"""ORC files get their filters as they are written: advice, `add` and `shrink` refuse them, and say how."""
+"""Filters of ORC files can only be made when they are written: advise, add and shrink raise errors that say how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adding and shrinking filters: which files, which columns, what it costs, and what is said of it."""
+"""Adding and shrinking filters: files, columns, reads, outcomes and errors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_columns_are_named_in_many_ways(path: str, bloom: Any, expected: set[str
         ([3], bp.OptionError, "expected columns"),
     ],
 )
-def test_what_cannot_have_a_filter_is_an_error_before_anything_happens(
+def test_unsuitable_column_is_an_error_before_any_change(
     path: str, bloom: Any, error: type[Exception], message: str
 ) -> None:
     before = Path(path).read_bytes()
@@ -84,20 +84,20 @@ def test_what_cannot_have_a_filter_is_an_error_before_anything_happens(
     assert Path(path).read_bytes() == before
 
 
-def test_decimals_with_several_encodings_are_refused(parquet_testing_dir: Path, tmp_path: Path) -> None:
+def test_binary_decimal_is_an_error(parquet_testing_dir: Path, tmp_path: Path) -> None:
     source = parquet_testing_dir / "byte_array_decimal.parquet"
-    with pytest.raises(bp.UnsupportedError, match="one value has several encodings"):
+    with pytest.raises(bp.UnsupportedError, match="values have several encodings"):
         add_filters(source, tmp_path / "a.parquet", bloom="value")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("keywords", [{"fpp": 0.0}, {"fpp": 1.0}, {"drop_above": 0.0}, {"drop_above": 1.5}])
-def test_shrinking_by_what_no_filter_can_have_is_an_error(path: str, keywords: dict[str, float]) -> None:
+def test_invalid_fpp_of_shrinking_is_an_error(path: str, keywords: dict[str, float]) -> None:
     with pytest.raises(bp.OptionError):
         shrink_filters(path, **keywords)
 
 
-def test_filters_that_are_there_are_kept_unless_they_are_to_be_replaced(path: str) -> None:
+def test_existing_filters_are_kept_unless_replace(path: str) -> None:
     add_filters(path, bloom={"id": Bloom(0.2)})
     first = bitsets(path)
     (outcome,) = add_filters(path, bloom=["id", "text"])
@@ -109,7 +109,7 @@ def test_filters_that_are_there_are_kept_unless_they_are_to_be_replaced(path: st
     assert_filters_hold_all(path, {0, 1})
 
 
-def test_running_once_more_does_nothing_at_all(path: str) -> None:
+def test_second_run_changes_nothing(path: str) -> None:
     add_filters(path, bloom=["id", "text"])
     before = os.stat(path)
     for change in (
@@ -124,7 +124,7 @@ def test_running_once_more_does_nothing_at_all(path: str) -> None:
         assert (now.st_ino, now.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_chunks_that_have_one_already_are_not_touched_among_those_that_have_none(tmp_path: Path) -> None:
+def test_existing_filters_keep_their_bits_beside_new_ones(tmp_path: Path) -> None:
     path = make(tmp_path / "a.parquet")
     graft_filters(path, 1 << 12)
     grafted = bitsets(path)
@@ -135,9 +135,7 @@ def test_chunks_that_have_one_already_are_not_touched_among_those_that_have_none
     assert {place: bits for place, bits in bitsets(path).items() if place[1] == 0} == grafted
 
 
-def test_each_column_chunk_is_read_once_and_no_other_byte_of_the_data(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_chunk_is_read_once_and_no_other_data(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = pq.read_metadata(path)
     reads = watch_reads(monkeypatch)
     add_filters(path, bloom="text")
@@ -169,7 +167,7 @@ def _of(reads: Any) -> list[tuple[str, int, int]]:
     return [call for call in reads.calls if ".parquet" in call[0]]
 
 
-def test_shrinking_reads_filters_and_footers_and_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shrinking_reads_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make(tmp_path / "a.parquet", use_dictionary=False, compression="none")
     graft_filters(path, 1 << 16)
     metadata = pq.read_metadata(path)
@@ -183,7 +181,7 @@ def test_shrinking_reads_filters_and_footers_and_no_data(tmp_path: Path, monkeyp
     assert sum(size for _, _, size in _of(reads)) < 4 * (1 << 16) + 80_000
 
 
-def test_a_dry_run_tells_the_same_and_writes_nothing(path: str, tmp_path: Path) -> None:
+def test_dry_run_has_the_same_outcome_and_writes_nothing(path: str, tmp_path: Path) -> None:
     before = Path(path).read_bytes()
     told = add_filters(path, bloom=["id", "text"], dry_run=True)
     assert Path(path).read_bytes() == before
@@ -198,7 +196,7 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(path: str, tmp_path: Path) 
     assert shrink_filters(path) == told
 
 
-def test_the_outcome_says_what_is_in_the_file(path: str) -> None:
+def test_outcome_describes_the_file(path: str) -> None:
     size = Path(path).stat().st_size
     (outcome,) = add_filters(path, bloom={"id": Bloom(0.05), "text": Bloom(0.001)})
     found = bitsets(path)
@@ -214,8 +212,8 @@ def test_the_outcome_says_what_is_in_the_file(path: str) -> None:
     assert outcome.error is None
 
 
-def test_a_limit_that_bites_is_said(path: str) -> None:
-    with pytest.warns(UserWarning, match="max_bytes makes the filters of text worse than asked for"):
+def test_max_bytes_that_worsens_fpp_is_reported(path: str) -> None:
+    with pytest.warns(UserWarning, match="max_bytes raises the fpp of the filters of text"):
         (outcome,) = add_filters(path, bloom={"id": Bloom(), "text": Bloom(max_bytes=512)})
     assert outcome.limited == ("text",)
     assert_filters_hold_all(path, {0, 1})
@@ -224,7 +222,7 @@ def test_a_limit_that_bites_is_said(path: str) -> None:
         add_filters(path, bloom="s.x")
 
 
-def test_saturated_filters_and_empty_ones_over_values_are_dropped(tmp_path: Path) -> None:
+def test_full_filters_and_empty_ones_over_values_are_dropped(tmp_path: Path) -> None:
     table = pa.table({"a": np.arange(1_000), "n": pa.array([None] * 1_000, pa.int64())})
     path = write(tmp_path / "a.parquet", table, ["n"], rows_per_group=500)
     graft_filters(path, 32)  # 500 values in one block
@@ -236,7 +234,7 @@ def test_saturated_filters_and_empty_ones_over_values_are_dropped(tmp_path: Path
     assert shrink_filters(path, drop_above=1e-9)[0].dropped == 2
 
 
-def test_directories_are_done_file_by_file(tmp_path: Path) -> None:
+def test_directory_is_changed_file_by_file(tmp_path: Path) -> None:
     for name in ("day=1/a", "day=1/b", "day=2/c"):
         make(tmp_path / "t" / f"{name}.parquet")
     (tmp_path / "t" / "_SUCCESS").touch()
@@ -249,7 +247,7 @@ def test_directories_are_done_file_by_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("glob", [False, True])
-def test_directories_are_copied_with_their_shape(tmp_path: Path, glob: bool) -> None:
+def test_directory_is_copied_with_its_structure(tmp_path: Path, glob: bool) -> None:
     names = ["day=1/a.parquet", "day=1/b.parquet", "day=2/c.parquet"]
     for name in names:
         make(tmp_path / "t" / name)
@@ -265,7 +263,7 @@ def test_directories_are_copied_with_their_shape(tmp_path: Path, glob: bool) -> 
         assert_filters_hold_all(str(tmp_path / "copy" / name), {0})
 
 
-def test_one_file_goes_to_a_name_or_into_a_directory(path: str, tmp_path: Path) -> None:
+def test_dst_is_a_file_name_or_a_directory(path: str, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for target, expected in [
         (tmp_path / "b.parquet", "b.parquet"),
@@ -277,11 +275,11 @@ def test_one_file_goes_to_a_name_or_into_a_directory(path: str, tmp_path: Path) 
         (outcome,) = add_filters(path, target, bloom="id")
         assert outcome.path == str(tmp_path / expected)
         assert_filters_hold_all(outcome.path, {0})
-    with pytest.raises(bp.OptionError, match="dst is for one src"):
+    with pytest.raises(bp.OptionError, match="dst needs a single src"):
         add_filters([path, path], tmp_path / "x", bloom="id")
 
 
-def test_a_file_may_be_written_to_its_own_name(path: str, tmp_path: Path) -> None:
+def test_dst_may_be_the_file_itself(path: str, tmp_path: Path) -> None:
     before = str(tmp_path / "before")
     Path(before).write_bytes(Path(path).read_bytes())
     add_filters(path, path, bloom="id")
@@ -289,7 +287,7 @@ def test_a_file_may_be_written_to_its_own_name(path: str, tmp_path: Path) -> Non
     assert sorted(os.listdir(tmp_path)) == ["a.parquet", "before"]
 
 
-def test_a_file_that_fails_stops_and_harms_no_other(tmp_path: Path) -> None:
+def test_failed_file_does_not_stop_the_others(tmp_path: Path) -> None:
     for name in "abc":
         make(tmp_path / f"{name}.parquet")
     content = (tmp_path / "b.parquet").read_bytes()
@@ -304,7 +302,7 @@ def test_a_file_that_fails_stops_and_harms_no_other(tmp_path: Path) -> None:
     assert [each.action for each in add_filters(tmp_path, bloom="id")] == ["unchanged", "added", "unchanged"]
 
 
-def test_a_column_that_some_files_lack_is_done_where_it_is(tmp_path: Path) -> None:
+def test_column_missing_in_some_files(tmp_path: Path) -> None:
     make(tmp_path / "a.parquet")
     write(tmp_path / "b.parquet", {"other": [1, 2]})
     found = add_filters(tmp_path, bloom="id")
@@ -313,7 +311,7 @@ def test_a_column_that_some_files_lack_is_done_where_it_is(tmp_path: Path) -> No
         add_filters(tmp_path, bloom=["id", "nowhere"])
 
 
-def test_every_value_is_found_and_few_others(path: str) -> None:
+def test_every_value_is_found_and_few_absent_ones(path: str) -> None:
     add_filters(path, bloom=["id", "text", "s.y"])
     for where in ("id = {}", "text = 'text {}'", "s.y = '{}'"):
         number = 3 if where.startswith("id") else 1
@@ -325,7 +323,7 @@ def test_every_value_is_found_and_few_others(path: str) -> None:
     assert kept <= 40
 
 
-def test_footers_are_the_same_whoever_adds_first(tmp_path: Path) -> None:
+def test_footer_does_not_depend_on_the_order_of_adding(tmp_path: Path) -> None:
     one, other = make(tmp_path / "a.parquet"), make(tmp_path / "b.parquet")
     add_filters(one, bloom=["id", "text"])
     add_filters(other, bloom=["text", "id"])
@@ -333,9 +331,7 @@ def test_footers_are_the_same_whoever_adds_first(tmp_path: Path) -> None:
     assert Path(one).read_bytes() == Path(other).read_bytes()
 
 
-def test_files_that_cannot_be_read_do_not_keep_the_others_from_what_pays(
-    tmp_path: Path, parquet_testing_dir: Path
-) -> None:
+def test_unreadable_file_does_not_change_what_pays(tmp_path: Path, parquet_testing_dir: Path) -> None:
     make(tmp_path / "t" / "a.parquet")
     make(tmp_path / "t" / "day=1" / "b.parquet")  # one that lies beside a partition is a file as well
     encrypted = parquet_testing_dir / "uniform_encryption.parquet.encrypted"
@@ -343,16 +339,14 @@ def test_files_that_cannot_be_read_do_not_keep_the_others_from_what_pays(
     (tmp_path / "t" / "d.parquet").write_bytes(b"no Parquet file at all")
     outcomes = add_filters(tmp_path / "t", bloom=["*", "id"], on_error="report")
     assert [outcome.action for outcome in outcomes] == ["added", "failed", "failed", "added"]
-    assert "the file does not open and is left as it is: encrypted, and the footer key is not given" in str(
-        outcomes[1].error
-    )
+    assert "the file is unchanged: encrypted, but the footer key is not given" in str(outcomes[1].error)
     assert (tmp_path / "t" / "c.parquet").read_bytes() == encrypted.read_bytes()
-    with pytest.raises(bp.EncryptionError, match=r"c\.parquet: the file does not open"):
+    with pytest.raises(bp.EncryptionError, match=r"c\.parquet: the file is unchanged"):
         add_filters(tmp_path / "t")
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_checksums_that_hadoop_keeps_beside_a_file_go_with_its_bytes(tmp_path: Path, linked: bool) -> None:
+def test_hadoop_checksum_is_removed_with_the_old_bytes(tmp_path: Path, linked: bool) -> None:
     def checksummed() -> str:
         path = make(tmp_path / "a.parquet")
         (tmp_path / ".a.parquet.crc").write_bytes(b"crc\0")
@@ -380,8 +374,8 @@ def test_checksums_that_hadoop_keeps_beside_a_file_go_with_its_bytes(tmp_path: P
         assert list(tmp_path.glob(".*.crc")) == []
 
 
-def test_what_is_no_path_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where columns or an fpp are given in the place of dst, as they stand in other functions."""
+def test_dst_that_is_no_path_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns or an fpp as the second positional argument, which is dst here."""
     monkeypatch.chdir(tmp_path)
     path = make(tmp_path / "a.parquet")
     for change in (lambda: add_filters(path, ["id"]), lambda: shrink_filters(path, 0.05)):

@@ -1,5 +1,4 @@
-"""Filters added to encrypted files, and made smaller in them: encrypted where their columns are, with all else as it
-was."""
+"""Adding and shrinking filters in encrypted files: filters of encrypted columns are encrypted, the rest is kept."""
 
 from __future__ import annotations
 
@@ -15,8 +14,19 @@ from bloomparquet.parquet.thrift.definitions import FileMetaData, OffsetIndex
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.writing.encryption import Encryption
-from bloomparquet.writing.footer_edit import OpenFooter
+from bloomparquet.writing.footer_edit import EditableFooter
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
+from tests.support.encrypted_modules import (
+    BLOOM_LENGTH,
+    BLOOM_OFFSET,
+    TOLD_TO_ALL,
+    assert_page_indexes_open,
+    bitsets,
+    chunks,
+    footer_of,
+    metadata,
+    record_writes,
+)
 from tests.support.kill import every_point, killed_at
 from tests.support.kms import Kms, Writer, configuration
 from tests.support.retrofit_encrypted import (
@@ -41,17 +51,6 @@ from tests.support.retrofit_encrypted import (
     others,
     write,
 )
-from tests.support.sealed import (
-    BLOOM_LENGTH,
-    BLOOM_OFFSET,
-    TOLD_TO_ALL,
-    assert_page_indexes_open,
-    bitsets,
-    chunks,
-    footer_of,
-    metadata,
-    written,
-)
 
 
 @pytest.mark.parametrize("algorithm", ["AES_GCM_V1", "AES_GCM_CTR_V1"])
@@ -70,7 +69,7 @@ def test_filters_are_added_to_files_of_pyarrow(
         less_filters(path, keys),
         others(path, keys, {0, 1, 3}),
     )
-    output = written(monkeypatch)
+    output = record_writes(monkeypatch)
     (outcome,) = add_filters(path, bloom=["id", "name", "st.x"], keys=keys)
     after = Path(path).read_bytes()
     assert (outcome.action, outcome.filters, outcome.bytes_after) == ("added", 9, len(after))
@@ -117,7 +116,7 @@ def test_files_of_other_writers_keep_all_else(
     found = bitsets(path, OTHERS)
     assert {place: found[place] for place in old} == old
     encrypted = set(bloom) & {"double_field", "float_field"} if "columns" in name else set(bloom)
-    names = [leaf.path[0] for leaf in footer_of(path, OTHERS).layout.schema.leaves]
+    names = [leaf.path[0] for leaf in footer_of(path, OTHERS).profile.schema.leaves]
     assert_hidden(Path(path).read_bytes(), found, {i for i, name in enumerate(names) if name in set(bloom) - encrypted})
     for column in bloom:
         for value in [value for value in rows[column].to_pylist()[::97] if not isinstance(value, list | None)]:
@@ -129,14 +128,14 @@ def test_files_of_other_writers_keep_all_else(
 
 
 @FOOTERS
-def test_shrinking_folds_as_in_plain_text_and_closes_the_hole(
+def test_shrinking_folds_filters_and_closes_the_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plaintext_footer: bool
 ) -> None:
     path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE), plaintext_footer=plaintext_footer)
     fitting, twin = write(tmp_path / "b.parquet", BLOOM, plaintext_footer=plaintext_footer), tmp_path / "c.parquet"
     bp.write_table(TABLE, twin, bloom=dict.fromkeys(BLOOM, LARGE), row_group_size=ROWS)
     shrink_filters(twin)
-    output = written(monkeypatch)
+    output = record_writes(monkeypatch)
     (outcome,) = shrink_filters(path, keys=ALL)
     assert (outcome.action, outcome.filters) == ("shrunk", 12)
     found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
@@ -151,7 +150,7 @@ def test_shrinking_folds_as_in_plain_text_and_closes_the_hole(
 
 
 @FOOTERS
-def test_filters_that_are_full_are_dropped(tmp_path: Path, plaintext_footer: bool) -> None:
+def test_full_filters_are_dropped(tmp_path: Path, plaintext_footer: bool) -> None:
     bloom = {"id": bp.Bloom(max_bytes=32), "name": bp.Bloom()}
     with pytest.warns(UserWarning, match="max_bytes"):
         path = write(tmp_path / "a.parquet", bloom, plaintext_footer=plaintext_footer)
@@ -165,7 +164,7 @@ def test_filters_that_are_full_are_dropped(tmp_path: Path, plaintext_footer: boo
 
 
 @FOOTERS
-def test_what_did_not_change_keeps_its_bytes_though_it_could_be_opened(tmp_path: Path, plaintext_footer: bool) -> None:
+def test_unchanged_modules_keep_their_bytes(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", {"id": LARGE, "name": bp.Bloom()}, plaintext_footer=plaintext_footer)
     rest, before, end = others(path, ALL, {ID}), Path(path).read_bytes(), metadata(path, ALL)[0, ID][BLOOM_OFFSET]
     shrink_filters(path, keys=ALL)
@@ -179,10 +178,10 @@ def test_what_did_not_change_keeps_its_bytes_though_it_could_be_opened(tmp_path:
 
 
 def between(path: str, keys: bp.Keys) -> None:
-    """Lay the filters of the first row group behind it, as some writers do; modules may lie anywhere. Offset indexes
-    get zeros behind them, as parquet-java encrypts them."""
+    """Move the filters of the first row group behind it, as some writers do. Pad offset indexes with zeros, as
+    parquet-java does."""
     data, footer = Path(path).read_bytes(), footer_of(path, keys)
-    opened = OpenFooter.read(path, footer)
+    opened = EditableFooter.read(path, footer)
     cut, end = opened.tree[4][0][5] + opened.tree[4][0][6], len(data) - footer.size
     extents = {
         place: (found[BLOOM_OFFSET], found[BLOOM_OFFSET] + found[BLOOM_LENGTH])
@@ -194,7 +193,7 @@ def between(path: str, keys: bp.Keys) -> None:
     for place, found in opened.metadata.items():
         chunk, cipher = opened.chunk(place), opened.ciphers.get(place)
         raw = data[chunk[4] : chunk[4] + chunk[5]]
-        index, _ = read_struct(raw if cipher is None else cipher.open(raw, Module.OFFSET_INDEX), OffsetIndex)
+        index, _ = read_struct(raw if cipher is None else cipher.decrypt(raw, Module.OFFSET_INDEX), OffsetIndex)
         for location in index[1]:
             location[1] += by if location[1] >= cut else 0
         for struct, fields in ((chunk, (6,)), (found, (9, 11, BLOOM_OFFSET))):
@@ -202,7 +201,7 @@ def between(path: str, keys: bp.Keys) -> None:
                 if field in struct and struct[field] >= cut:
                     struct[field] += by
         raw = write_struct(index)
-        raw = raw if cipher is None else cipher.seal(raw + bytes(77), Module.OFFSET_INDEX)
+        raw = raw if cipher is None else cipher.encrypt(raw + bytes(77), Module.OFFSET_INDEX)
         chunk[4], chunk[5] = end + by + len(tail), len(raw)
         tail += raw
     for place, (start, stop) in extents.items():
@@ -214,9 +213,7 @@ def between(path: str, keys: bp.Keys) -> None:
 
 
 @FOOTERS
-def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
-    tmp_path: Path, plaintext_footer: bool
-) -> None:
+def test_filter_between_row_groups_shrinks_and_data_moves(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE), plaintext_footer=plaintext_footer)
     between(path, ALL)
     pages = assert_page_indexes_open(path, ALL)
@@ -228,11 +225,11 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
     altered = bytearray(closed)
     altered[chunks(path, ALL)[1, NAME][4] + 30] ^= 1
     Path(path).write_bytes(altered)
-    with pytest.raises(bp.EncryptionError, match=r"offset index of row group 1, column name: .* does not open"):
+    with pytest.raises(bp.EncryptionError, match=r"offset index of row group 1, column name: .* cannot be decrypted"):
         shrink_filters(path, keys=ALL)
     assert Path(path).read_bytes() == altered
     Path(path).write_bytes(closed)
-    with pytest.raises(bp.EncryptionError, match="would not get smaller"):
+    with pytest.raises(bp.EncryptionError, match="shrinking would make it larger"):
         shrink_filters(path, keys=WITHOUT_NAME)
     assert Path(path).read_bytes() == closed
     (outcome,) = shrink_filters(path, keys=ALL)
@@ -255,11 +252,9 @@ def test_everything_moves_down_where_a_filter_between_row_groups_shrinks(
 
 
 @FOOTERS
-def test_what_nobody_knows_of_an_encrypted_column_survives_and_is_not_told(
-    tmp_path: Path, plaintext_footer: bool
-) -> None:
+def test_unknown_fields_of_encrypted_columns_survive_encrypted(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", plaintext_footer=plaintext_footer)
-    opened = OpenFooter.read(path, footer_of(path, ALL))
+    opened = EditableFooter.read(path, footer_of(path, ALL))
     for found in opened.metadata.values():
         found.put(100, thrift.BINARY, b"of-the-future")
     end = data_end(path, ALL)
@@ -273,7 +268,7 @@ def test_what_nobody_knows_of_an_encrypted_column_survives_and_is_not_told(
 
 
 @FOOTERS
-def test_a_copy_and_a_dry_run(tmp_path: Path, plaintext_footer: bool) -> None:
+def test_copy_and_dry_run(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", plaintext_footer=plaintext_footer)
     before = Path(path).read_bytes()
     (told,) = add_filters(path, tmp_path / "b.parquet", bloom="id", keys=ALL, dry_run=True)
@@ -287,14 +282,14 @@ def test_a_copy_and_a_dry_run(tmp_path: Path, plaintext_footer: bool) -> None:
     assert add_filters(path, tmp_path / "c.parquet", bloom="id", keys=ALL)[0].action == "added"
 
 
-def test_a_file_whose_keys_lie_beside_it_is_changed_where_it_is(tmp_path: Path) -> None:
+def test_file_with_external_key_material_is_changed_in_place(tmp_path: Path) -> None:
     kms = Kms()
     factory, keys = Writer(kms), bp.Keys.from_kms(None, kms.client)
     how = configuration({"k1": ["id"]}, internal_key_material=False)
     path = factory.write(TABLE, tmp_path / "a.parquet", how, row_group_size=ROWS)
     names = sorted(os.listdir(tmp_path))
     assert len(names) == 2
-    with pytest.raises(bp.EncryptionError, match=r"key material lies beside it.* without dst"):
+    with pytest.raises(bp.EncryptionError, match=r"key material of the file is in a separate file.* leave out dst"):
         add_filters(path, tmp_path / "b.parquet", bloom="id", keys=keys)
     assert sorted(os.listdir(tmp_path)) == names
     add_filters(path, bloom="id", keys=keys)
@@ -306,7 +301,7 @@ def add_here(path: str) -> None:
     add_filters(path, bloom=["id", "name"], keys=ALL)
 
 
-def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+def test_killed_process_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet")
     old, ends = Path(path).read_bytes(), set()
     points = list(every_point(add_here, path))

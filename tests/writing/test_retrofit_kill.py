@@ -1,4 +1,4 @@
-"""A process that is killed at any point leaves the old file or the new one, whole; whoever runs next tidies up."""
+"""A killed process leaves the complete old or new file, and the next run removes leftovers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.core import graft_filters
 from tests.support.kill import every_point, killed_after, killed_at
 
 KILLS = int(os.environ.get("BLOOMPARQUET_KILLS", "6"))
-"""Kills at random moments, of each kind of change."""
+"""The number of kills at random moments, for each kind of change."""
 
 
 def add(path: str) -> None:
@@ -54,8 +54,8 @@ def before_and_after(path: str, change: Any) -> tuple[bytes, bytes]:
 
 
 def assert_old_or_new(path: str, old: bytes, new: bytes, change: Any) -> bool:
-    """What is there is one of the two; the next run makes it the new one, and leaves nothing else. Whether the old one
-    was there."""
+    """Assert that the file is the old or the new one, and that another run makes it the new one and leaves no other
+    file. Returns whether it was the old one."""
     found = Path(path).read_bytes()
     assert found in (old, new), "the file is neither the old nor the new one"
     change(path)
@@ -66,7 +66,7 @@ def assert_old_or_new(path: str, old: bytes, new: bytes, change: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_killed_at_every_point(tmp_path: Path, name: str) -> None:
+def test_killed_at_every_system_call(tmp_path: Path, name: str) -> None:
     change = CHANGES[name]
     path = write(tmp_path / "a.parquet", 400)
     old, new = before_and_after(path, change)
@@ -81,7 +81,7 @@ def test_killed_at_every_point(tmp_path: Path, name: str) -> None:
     assert found == sorted(found, reverse=True)
 
 
-def test_killed_at_every_point_of_writing_elsewhere(tmp_path: Path) -> None:
+def test_killed_at_every_system_call_of_a_copy(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 400)
     old, target = Path(path).read_bytes(), Path(path + ".new")
     points = list(every_point(add_to, path))

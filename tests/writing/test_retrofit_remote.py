@@ -1,4 +1,4 @@
-"""Filters added to objects that are not local files: uploaded whole, then put in their place."""
+"""Adding filters to remote objects: the new object is uploaded completely, then copied over the old one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage.atomic import hidden_name, replacing
+from bloomparquet.storage.atomic import replacing, temporary_name
 from bloomparquet.storage.files import open_storage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.storage.test_s3 import endpoint, filesystem, url  # noqa: F401 (endpoint is a fixture)
@@ -34,7 +34,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 class Place:
-    """A directory of a storage, by URL."""
+    """A directory on a storage."""
 
     def __init__(self, url_of: Any, arrow: pyarrow.fs.FileSystem, root: str) -> None:
         self.url, self.arrow, self.root = url_of, arrow, root
@@ -71,7 +71,7 @@ def local(tmp_path: Path, name: str, data: bytes) -> str:
     return str(tmp_path / name)
 
 
-def test_adding_where_it_lies(place: Place, content: bytes, tmp_path: Path) -> None:
+def test_adding_replaces_the_object(place: Place, content: bytes, tmp_path: Path) -> None:
     place.put("a.parquet", content)
     (outcome,) = add_filters(place.url("a.parquet"), bloom="b")
     assert outcome.action == "added"
@@ -83,7 +83,7 @@ def test_adding_where_it_lies(place: Place, content: bytes, tmp_path: Path) -> N
     assert bp.read_table(place.url("a.parquet"), "b = 'text 77'")["a"].to_pylist() == [77]
 
 
-def test_shrinking_where_it_lies(place: Place, content: bytes, tmp_path: Path) -> None:
+def test_shrinking_replaces_the_object(place: Place, content: bytes, tmp_path: Path) -> None:
     place.put("a.parquet", content)
     (outcome,) = shrink_filters(place.url("a.parquet"))
     assert outcome.action == "shrunk"
@@ -94,7 +94,7 @@ def test_shrinking_where_it_lies(place: Place, content: bytes, tmp_path: Path) -
     assert place.names() == ["a.parquet"]
 
 
-def test_to_another_place_and_from_and_to_local_files(place: Place, content: bytes, tmp_path: Path) -> None:
+def test_copies_within_and_between_storages(place: Place, content: bytes, tmp_path: Path) -> None:
     place.put("in/day=0/a.parquet", content)
     place.put("in/day=1/b.parquet", content)
     add_filters(place.url("in"), place.url("out"), bloom="b")
@@ -107,28 +107,28 @@ def test_to_another_place_and_from_and_to_local_files(place: Place, content: byt
         assert place.get("one.parquet") == expected
 
 
-def test_what_was_left_of_an_upload_is_removed_by_the_next_run(place: Place, content: bytes) -> None:
+def test_leftover_upload_is_removed_by_the_next_run(place: Place, content: bytes) -> None:
     place.put("a.parquet", content)
-    place.put(hidden_name("a.parquet"), b"half")
+    place.put(temporary_name("a.parquet"), b"half")
     assert bp.plan(place.url("")).total == 4
     assert add_filters(place.url("a.parquet"), bloom="a")[0].action == "unchanged"
     assert place.names() == ["a.parquet"]
-    place.put(hidden_name("a.parquet"), b"half")
+    place.put(temporary_name("a.parquet"), b"half")
     add_filters(place.url("a.parquet"), bloom="b")
     assert place.names() == ["a.parquet"]
 
 
 @pytest.mark.parametrize("call", ["write", "close", "copy_file", "delete_file"])
-def test_an_upload_that_fails_leaves_the_old_object_or_the_new_one(
+def test_failed_upload_leaves_the_old_or_the_new_object(
     place: Place, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     place.put("a.parquet", content)
     storage, _ = open_storage(place.url("a.parquet"))
-    failing = Failing(storage.arrow, call)
+    failing = Failing(storage.filesystem, call)
     monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(failing))
     monkeypatch.setattr("bloomparquet.writing.retrofit.retrofit.open_storage", _with(failing))
     if call == "delete_file":  # the new one is in its place by then
-        with pytest.warns(UserWarning, match=r"is of no use any more, and could not be deleted: .*no network"):
+        with pytest.warns(UserWarning, match=r"the temporary file .* could not be deleted: .*no network"):
             assert add_filters(place.url("a.parquet"), bloom="b")[0].action == "added"
     else:
         with pytest.raises(OSError, match="no network"):
@@ -146,7 +146,7 @@ def test_an_upload_that_fails_leaves_the_old_object_or_the_new_one(
 def _with(arrow: Any) -> Any:
     def open_other(path: str, filesystem: Any = None) -> Any:
         storage, inner = open_storage(path, filesystem)
-        storage.arrow = arrow
+        storage.filesystem = arrow
         return storage, inner
 
     return open_other
@@ -189,7 +189,7 @@ def _fail(*_: Any) -> None:
     raise OSError("no network")
 
 
-def test_an_object_that_changes_meanwhile_is_left_as_it_is_then(
+def test_object_that_changed_meanwhile_is_left_alone(
     place: Place, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.put("a.parquet", content)
@@ -200,14 +200,14 @@ def test_an_object_that_changes_meanwhile_is_left_as_it_is_then(
             place.put("a.parquet", content + b"more")
             return self._arrow.open_output_stream(path)
 
-    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Changing(storage.arrow, "")))
+    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Changing(storage.filesystem, "")))
     with pytest.raises(bp.BloomParquetError, match="changed while it was"):
         add_filters(place.url("a.parquet"), bloom="b")
     assert place.get("a.parquet") == content + b"more"
     assert place.names() == ["a.parquet"]
 
 
-def test_names_with_characters_of_patterns_are_names(content: bytes) -> None:
+def test_glob_characters_in_names_are_literal(content: bytes) -> None:
     memory = fsspec.filesystem("memory")
     for name in ("k=1/a[1].parquet", "k=2/what?.parquet", "k=a b/é#%20.parquet"):
         memory.pipe(f"/odd/{name}", content)
@@ -220,7 +220,7 @@ def test_names_with_characters_of_patterns_are_names(content: bytes) -> None:
     memory.rm("/odd", recursive=True)
 
 
-def test_hdfs_is_refused_as_it_replaces_nothing_in_one_step(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hdfs_is_an_error_because_it_cannot_replace_atomically(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = fsspec.filesystem("memory")
     memory.pipe("/hdfs/a.parquet", content)
     storage, _ = open_storage("memory://hdfs/a.parquet")
@@ -228,21 +228,21 @@ def test_hdfs_is_refused_as_it_replaces_nothing_in_one_step(content: bytes, monk
     class Hdfs(Failing):
         type_name = "hdfs"
 
-    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Hdfs(storage.arrow, "")))
-    with pytest.raises(bp.UnsupportedError, match="it is not known that hdfs replaces a file in one step"):
+    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Hdfs(storage.filesystem, "")))
+    with pytest.raises(bp.UnsupportedError, match="hdfs is not known to replace a file in one step"):
         add_filters("memory://hdfs/a.parquet", bloom="b")
     assert memory.find("/hdfs") == ["/hdfs/a.parquet"]
     memory.rm("/hdfs", recursive=True)
 
 
-def test_what_somebody_else_has_put_at_the_hidden_name_is_not_taken(place: Place, content: bytes) -> None:
+def test_foreign_object_at_the_hidden_name_is_not_used(place: Place, content: bytes) -> None:
     place.put("a.parquet", content)
     storage, inner = open_storage(place.url("a.parquet"))
     for theirs in (b"B" * 500, b"B" * 1_000):
         with replacing(storage, inner) as output:
             output.write(b"A" * 1_000)
             output._stream.close()  # type: ignore[attr-defined]
-            place.put(hidden_name("a.parquet"), theirs)
-            with pytest.raises(bp.BloomParquetError, match="somebody else is writing this file"):
+            place.put(temporary_name("a.parquet"), theirs)
+            with pytest.raises(bp.BloomParquetError, match="another process is writing this file"):
                 output.commit()
         assert place.get("a.parquet") == content

@@ -1,4 +1,4 @@
-"""Filters of encrypted files where keys are missing, wrong or refused, or the files were altered: nothing is harmed."""
+"""Adding and shrinking filters with missing, wrong or failing keys, and in tampered files: no file is damaged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ import bloomparquet as bp
 from bloomparquet.storage.files import LocalStorage
 from bloomparquet.writing.encryption import Encryption
 from bloomparquet.writing.retrofit.retrofit import AddFilters, Job, add_filters, change_file, shrink_filters
-from tests.support.kms import reveals, whole_text
+from tests.support.encrypted_modules import (
+    BLOOM_LENGTH,
+    BLOOM_OFFSET,
+    assert_page_indexes_open,
+    bitsets,
+    chunks,
+    metadata,
+)
+from tests.support.kms import full_text, reveals
 from tests.support.retrofit_encrypted import (
     ALL,
     BLOOM,
@@ -36,18 +44,10 @@ from tests.support.retrofit_encrypted import (
     others,
     write,
 )
-from tests.support.sealed import (
-    BLOOM_LENGTH,
-    BLOOM_OFFSET,
-    assert_page_indexes_open,
-    bitsets,
-    chunks,
-    metadata,
-)
 
 
 @FOOTERS
-def test_columns_without_a_key_stay_as_they_are(tmp_path: Path, plaintext_footer: bool) -> None:
+def test_columns_without_a_key_are_unchanged(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", ["name"], plaintext_footer=plaintext_footer)
     before, end, rest, old = (
         Path(path).read_bytes(),
@@ -64,7 +64,7 @@ def test_columns_without_a_key_stay_as_they_are(tmp_path: Path, plaintext_footer
     assert bp.read_table(path, keys=ALL).equals(TABLE)
 
 
-def test_old_filters_stay_where_nothing_can_be_moved(tmp_path: Path) -> None:
+def test_old_filters_stay_where_data_cannot_move(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE))
     before, end, rest = Path(path).read_bytes(), data_end(path, ALL), others(path, ALL, {ID})
     add_filters(path, bloom="id", replace=True, keys=WITHOUT_NAME)
@@ -81,8 +81,11 @@ def test_old_filters_stay_where_nothing_can_be_moved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda path, keys: shrink_filters(path, keys=keys), "would not get smaller.*give the keys of all columns"),
-        (lambda path, keys: shrink_filters(path, keys=keys, dry_run=True), "would not get smaller"),
+        (
+            lambda path, keys: shrink_filters(path, keys=keys),
+            "shrinking would make it larger.*give the keys of all columns",
+        ),
+        (lambda path, keys: shrink_filters(path, keys=keys, dry_run=True), "shrinking would make it larger"),
         (
             lambda path, keys: add_filters(path, bloom="name", keys=keys),
             "row group 0, column name: .*the key of column",
@@ -93,22 +96,20 @@ def test_old_filters_stay_where_nothing_can_be_moved(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_takes_a_key_that_is_missing_is_an_error_and_changes_nothing(
-    tmp_path: Path, change: Callable[[str, bp.Keys], Any], message: str
-) -> None:
+def test_missing_column_key_is_an_error(tmp_path: Path, change: Callable[[str, bp.Keys], Any], message: str) -> None:
     path = write(tmp_path / "a.parquet", dict.fromkeys(["id", "city"], LARGE))
     before = Path(path).read_bytes()
     with pytest.raises(bp.EncryptionError, match=message) as caught:
         change(path, WITHOUT_NAME)
     assert "a.parquet" in str(caught.value)
-    assert reveals(whole_text(caught.value), FOOTER, FIRST) == []
+    assert reveals(full_text(caught.value), FOOTER, FIRST) == []
     assert Path(path).read_bytes() == before
     assert os.listdir(tmp_path) == ["a.parquet"]
 
 
 @pytest.mark.parametrize("keys", [WITHOUT_FOOTER, None, bp.Keys(retriever=lambda _: FOOTER)])
 @FOOTERS
-def test_without_the_footer_key_nothing_changes(tmp_path: Path, keys: bp.Keys | None, plaintext_footer: bool) -> None:
+def test_missing_footer_key_is_an_error(tmp_path: Path, keys: bp.Keys | None, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", {"city": LARGE}, plaintext_footer=plaintext_footer)
     before = Path(path).read_bytes()
     for change in (
@@ -116,7 +117,7 @@ def test_without_the_footer_key_nothing_changes(tmp_path: Path, keys: bp.Keys | 
         lambda: add_filters(path, tmp_path / "copy", bloom="id", keys=keys),
         lambda: shrink_filters(path, keys=keys),
     ):
-        with pytest.raises(bp.EncryptionError, match=r"a.parquet: the file .* and is left as it is.*footer"):
+        with pytest.raises(bp.EncryptionError, match=r"a.parquet: the file is unchanged.*footer"):
             change()
     (outcome,) = add_filters(path, bloom="id", keys=keys, on_error="report")
     assert outcome.action == "failed"
@@ -124,7 +125,7 @@ def test_without_the_footer_key_nothing_changes(tmp_path: Path, keys: bp.Keys | 
     assert os.listdir(tmp_path) == ["a.parquet"]
 
 
-def test_every_column_means_those_whose_keys_are_at_hand(tmp_path: Path) -> None:
+def test_every_column_means_decryptable_columns(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     for name, keys in (("a", ALL), ("b", bp.Keys(FOOTER, {"name": SECOND}))):
         write(tmp_path / "t" / f"{name}.parquet", keys=keys)
@@ -137,8 +138,8 @@ def test_every_column_means_those_whose_keys_are_at_hand(tmp_path: Path) -> None
         assert bp.read_table(outcome.path, keys=keys).equals(TABLE)
 
 
-def test_columns_that_nobody_named_are_passed_over_where_their_key_is_missing(tmp_path: Path) -> None:
-    """As in a process that has fewer keys than the one in which columns were chosen."""
+def test_unnamed_columns_without_a_key_are_skipped(tmp_path: Path) -> None:
+    """An executor may have fewer keys than the driver that chose the columns."""
     path = write(tmp_path / "a.parquet")
     storage = LocalStorage()
     job = Job(storage.list_files(path, recursive=False)[0])
@@ -150,7 +151,7 @@ def test_columns_that_nobody_named_are_passed_over_where_their_key_is_missing(tm
     assert_filters_hold_all(path, ALL, {ID})
 
 
-def test_a_key_that_is_refused_is_not_asked_for_in_every_row_group(tmp_path: Path) -> None:
+def test_failed_key_is_requested_once_for_all_row_groups(tmp_path: Path) -> None:
     how = Encryption(ALL, footer_key_metadata=b"f", column_key_metadata={"id": b"one", "name": b"two"})
     asked: dict[int, list[bytes]] = {}
     for rows in (90, 9):
@@ -168,7 +169,7 @@ def test_a_key_that_is_refused_is_not_asked_for_in_every_row_group(tmp_path: Pat
     assert b"two" in asked[9]
 
 
-def test_a_wrong_key_of_a_column_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+def test_wrong_column_key_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", dict.fromkeys(BLOOM, LARGE))
     before, wrong = Path(path).read_bytes(), bp.Keys(FOOTER, {"id": FIRST, "name": b"another's-a-key!"})
     for change in (
@@ -182,7 +183,7 @@ def test_a_wrong_key_of_a_column_is_an_error_and_changes_nothing(tmp_path: Path)
 
 
 @pytest.mark.parametrize("what", ["header", "bitset", "row groups", "columns", "longer header"])
-def test_filters_that_were_altered_are_an_error_and_are_made_anew_on_request(tmp_path: Path, what: str) -> None:
+def test_tampered_filters_are_errors_unless_replaced(tmp_path: Path, what: str) -> None:
     path = write(tmp_path / "a.parquet", BLOOM, keys=bp.Keys(FOOTER))
     keys, found = bp.Keys(FOOTER), metadata(path, bp.Keys(FOOTER))
     data = bytearray(Path(path).read_bytes())
@@ -208,8 +209,8 @@ def test_filters_that_were_altered_are_an_error_and_are_made_anew_on_request(tmp
 
 
 @FOOTERS
-def test_files_that_were_altered_anywhere_are_never_harmed_further(tmp_path: Path, plaintext_footer: bool) -> None:
-    """Each run fails and changes nothing, or what could be read can be read, and what could not cannot."""
+def test_tampered_files_are_never_damaged_further(tmp_path: Path, plaintext_footer: bool) -> None:
+    """Each run fails without a change, or keeps every column as readable or unreadable as before."""
     path = write(tmp_path / "a.parquet", {"id": LARGE, "city": bp.Bloom()}, plaintext_footer=plaintext_footer)
     data, random = Path(path).read_bytes(), np.random.default_rng(11)
     filters = [found[BLOOM_OFFSET] for found in metadata(path, ALL).values() if BLOOM_OFFSET in found]
@@ -239,7 +240,7 @@ def test_files_that_were_altered_anywhere_are_never_harmed_further(tmp_path: Pat
 
 
 def _readable(path: str) -> list[Any]:
-    """What each column holds, or the kind of error that reading it is."""
+    """The values of each column, or the type of the error of reading it."""
     found: list[Any] = []
     for name in TABLE.column_names:
         try:

@@ -1,5 +1,4 @@
-"""Files with other filters are otherwise the files that they were: data, offsets, indexes, every field of the footer,
-wherever the old filters lay."""
+"""Rewriting filters keeps data, indexes and every other field of the footer, wherever the old filters were."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ def copy(path: str) -> str:
 
 @pytest.mark.parametrize("index", [True, False])
 @pytest.mark.parametrize("columns", [["a"], ["a", "b", "c.d"], ["c.d"]])
-def test_adding_leaves_all_bytes_and_all_of_the_footer(tmp_path: Path, columns: list[str], index: bool) -> None:
+def test_adding_keeps_all_bytes_and_footer_fields(tmp_path: Path, columns: list[str], index: bool) -> None:
     path = write(tmp_path / "a.parquet", write_page_index=index)
     before = copy(path)
     assert add_filters(path, bloom=columns)[0].action == "added"
@@ -87,7 +86,7 @@ def test_adding_leaves_all_bytes_and_all_of_the_footer(tmp_path: Path, columns: 
     assert metadata.row_group(1).sorting_columns == (pq.SortingColumn(0),)
 
 
-def test_filters_follow_the_data_one_behind_the_other(path: str) -> None:
+def test_filters_lie_between_data_and_footer_without_gaps(path: str) -> None:
     end = Path(path).stat().st_size - 8 - len(read_footer(path))
     add_filters(path, bloom="a")
     at = end
@@ -100,7 +99,7 @@ def test_filters_follow_the_data_one_behind_the_other(path: str) -> None:
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("where", PLACES)
-def test_shrinking_closes_the_hole_wherever_it_is(path: str, where: str, told: bool) -> None:
+def test_shrinking_closes_the_gap_wherever_it_is(path: str, where: str, told: bool) -> None:
     place_filters(path, 1 << 15, where=where, columns={0: told, 1: told})
     before = copy(path)
     (outcome,) = shrink_filters(path)
@@ -118,8 +117,8 @@ def test_shrinking_closes_the_hole_wherever_it_is(path: str, where: str, told: b
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_a_filter_that_fits_stays_as_it_is_where_its_neighbour_shrinks(path: str, where: str) -> None:
-    """One row group has many values, whose filter fits; the others few, in filters as large."""
+def test_fitting_filter_is_kept_when_its_neighbour_shrinks(path: str, where: str) -> None:
+    """One row group has many values, whose filter fits; the others have few values in filters of equal size."""
     few = pa.table({"a": np.concatenate([np.arange(300), np.zeros(600, int)]), "b": TABLE["b"], "c": TABLE["c"]})
     path = write(Path(path), few)
     place_filters(path, 512, where=where, columns={0: True})
@@ -132,7 +131,7 @@ def test_a_filter_that_fits_stays_as_it_is_where_its_neighbour_shrinks(path: str
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_replacing_closes_the_hole_as_well(path: str, where: str) -> None:
+def test_replacing_closes_the_gap(path: str, where: str) -> None:
     place_filters(path, 1 << 15, where=where, columns={0: True, 1: False})
     before = copy(path)
     (outcome,) = add_filters(path, bloom=["a", "c.d"], replace=True)
@@ -143,7 +142,7 @@ def test_replacing_closes_the_hole_as_well(path: str, where: str) -> None:
     assert add_filters(path, bloom=["a"], replace=True)[0].action == "unchanged"
 
 
-def test_filters_that_go_altogether_leave_nothing(path: str) -> None:
+def test_dropped_filters_leave_nothing(path: str) -> None:
     place_filters(path, 32, where="between", columns={0: True})  # 300 values in one block: it lets all through
     before = copy(path)
     (outcome,) = shrink_filters(path)
@@ -163,11 +162,11 @@ UNKNOWN = (
 doubles, an empty map, a UUID, structs, a map of UUIDs to booleans, a long list of booleans, a set of NaNs."""
 MARK = b"here be unknown fields"
 MARKED = b"\x08\xc8\x01" + bytes([len(MARK)]) + MARK
-"""Field 100, as it is written where the field before is not near."""
+"""Field 100 in the long form, with its full id."""
 
 
 def graft_unknown(path: str) -> int:
-    """Put `UNKNOWN` into every struct of the footer that has to do with columns; how many there are."""
+    """Add `UNKNOWN` to every struct of the footer that concerns columns. Returns their number."""
     metadata = decode(read_footer(path))
     metadata[100] = Field(BINARY, MARK)
     for element in metadata[2].value.values:
@@ -184,7 +183,7 @@ def graft_unknown(path: str) -> int:
 
 
 @pytest.mark.parametrize("where", [None, *PLACES])
-def test_fields_that_nobody_knows_survive(path: str, where: str | None) -> None:
+def test_unknown_fields_survive(path: str, where: str | None) -> None:
     if where:
         place_filters(path, 1 << 15, where=where)
     known = copy(path)
@@ -199,7 +198,7 @@ def test_fields_that_nobody_knows_survive(path: str, where: str | None) -> None:
     assert_filters_hold_all(path, {0})
 
 
-def test_what_is_known_and_rare_is_unchanged(path: str) -> None:
+def test_rare_fields_survive(path: str) -> None:
     nan = struct.unpack("<d", NAN)[0]
 
     def edit(metadata: dict[int, Field]) -> None:
@@ -217,7 +216,7 @@ def test_what_is_known_and_rare_is_unchanged(path: str) -> None:
     assert read_footer(path).count(NAN) == read_footer(before).count(NAN) == 9 * 4
 
 
-def test_fields_in_another_order_mean_the_same(path: str) -> None:
+def test_field_order_does_not_matter(path: str) -> None:
     metadata = decode(read_footer(path))
     tail = {number: metadata[number] for number in (1, 2, 4, 3, 7, 6, 5) if number in metadata}
     for _, chunk in chunks(metadata):
@@ -231,15 +230,15 @@ def test_fields_in_another_order_mean_the_same(path: str) -> None:
 
 
 @pytest.mark.parametrize(("blocks", "folded"), [(48, 12), (1_504, 47)])
-def test_a_filter_of_any_number_of_blocks_is_folded_as_far_as_it_goes(path: str, blocks: int, folded: int) -> None:
+def test_filter_with_any_number_of_blocks_is_folded(path: str, blocks: int, folded: int) -> None:
     place_filters(path, 32 * blocks, where="behind")
     shrink_filters(path)
     assert_filters_hold_all(path, {0})
     assert set(sizes(path)) == {32 * folded}
 
 
-def test_offsets_that_point_to_a_hole_point_to_what_followed_it(path: str) -> None:
-    """Writers of old have file_offset behind the chunk, where a filter may begin."""
+def test_offsets_into_the_gap_point_behind_it(path: str) -> None:
+    """Old writers set file_offset to the end of the chunk, where a filter may begin."""
     place_filters(path, 1 << 15, where="between")
 
     def edit(metadata: dict[int, Field]) -> None:
@@ -253,7 +252,7 @@ def test_offsets_that_point_to_a_hole_point_to_what_followed_it(path: str) -> No
 
 
 def overlap(path: str, *, shift: int, told: bool) -> tuple[int, int]:
-    """Let the filter of column b begin inside that of column a, with a header and room of its own."""
+    """Make the filter of column b begin inside the filter of column a, with a valid header."""
     metadata = decode(read_footer(path))
     at = column_metadata(metadata, 0, 0)[BLOOM_OFFSET].value + shift
     header = bloom_header(1 << 10)
@@ -266,16 +265,16 @@ def overlap(path: str, *, shift: int, told: bool) -> tuple[int, int]:
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("shift", [100, (1 << 15) - 500])
-def test_filters_that_overlap_are_an_error_and_the_file_is_left(path: str, shift: int, told: bool) -> None:
+def test_overlapping_filters_are_an_error(path: str, shift: int, told: bool) -> None:
     place_filters(path, 1 << 15, where="between")
     overlap(path, shift=shift, told=told)
     before = Path(path).read_bytes()
-    with pytest.raises(bp.FormatError, match=r"overlaps|reaches into"):
+    with pytest.raises(bp.FormatError, match=r"overlap"):
         add_filters(path, bloom="a", replace=True)
     assert Path(path).read_bytes() == before
 
 
-def test_a_filter_that_reaches_into_the_next_row_group_is_an_error(path: str) -> None:
+def test_filter_reaching_into_a_row_group_is_an_error(path: str) -> None:
     place_filters(path, 1 << 10, where="between")
     at = column_metadata(decode(read_footer(path)), 0, 0)[BLOOM_OFFSET].value
     content = bytearray(Path(path).read_bytes())
@@ -284,14 +283,14 @@ def test_a_filter_that_reaches_into_the_next_row_group_is_an_error(path: str) ->
     set_filter_place(path, length=-1)
     before = Path(path).read_bytes()
     for change in (lambda: shrink_filters(path), lambda: add_filters(path, bloom="a", replace=True)):
-        with pytest.raises(bp.FormatError, match="reaches into the pages of row group 1, column a"):
+        with pytest.raises(bp.FormatError, match="overlap the pages of row group 1, column a"):
             change()
         assert Path(path).read_bytes() == before
 
 
 @pytest.mark.parametrize("extent", ["pages", "column index", "longer", "nothing", "beyond"])
-def test_an_offset_index_that_is_none_is_an_error_and_the_file_is_left(path: str, extent: str) -> None:
-    """Offset indexes are written anew, so that bytes that are said to be one and are not must not be lost."""
+def test_invalid_offset_index_is_an_error(path: str, extent: str) -> None:
+    """Offset indexes are written again, so other bytes at their position must not be lost."""
     place_filters(path, 1 << 15, where="between")
 
     def edit(metadata: dict[int, Field]) -> None:
@@ -310,12 +309,12 @@ def test_an_offset_index_that_is_none_is_an_error_and_the_file_is_left(path: str
 
     edit_footer(path, edit)
     before = Path(path).read_bytes()
-    with pytest.raises(bp.FormatError, match=r"offset index|reaches into|damaged"):
+    with pytest.raises(bp.FormatError, match=r"offset index|overlap|damaged"):
         shrink_filters(path)
     assert Path(path).read_bytes() == before
 
 
-def test_a_chunk_in_another_file_is_an_error(path: str) -> None:
+def test_chunk_in_another_file_is_an_error(path: str) -> None:
     def edit(metadata: dict[int, Field]) -> None:
         chunk = metadata[4].value.values[1][1].value.values[0]
         metadata[4].value.values[1][1].value.values[0] = {1: Field(BINARY, b"other.parquet"), **chunk}
@@ -328,18 +327,18 @@ def test_a_chunk_in_another_file_is_an_error(path: str) -> None:
     assert Path(path).read_bytes() == before
 
 
-def test_rewriting_checks_what_it_is_given(path: str) -> None:
-    """Bytes that are needed are never left out, whoever asks for it."""
+def test_rewrite_checks_its_arguments(path: str) -> None:
+    """Bytes that are needed are never removed."""
     footer = parse_footer(read_footer(path))
     size = Path(path).stat().st_size
     bloom = bp.SplitBlockBloomFilter.empty(1)
     start, _ = pages(next(chunks(decode(read_footer(path))))[1])
     for dead in [(0, 2), (start, start + 1), (size - 8 - len(footer.raw) - 1, size)]:
-        with pytest.raises(bp.FormatError, match="reaches into"):
+        with pytest.raises(bp.FormatError, match="overlap"):
             rewrite(path, size, footer, {(0, 0): bloom}, [dead], lambda _: [])
 
 
-def test_without_filters_is_what_adding_leaves(path: str) -> None:
+def test_adding_changes_only_filter_fields(path: str) -> None:
     before = without_filters(read_struct(read_footer(path), FileMetaData)[0])
     add_filters(path, bloom=["a", "b"])
     assert without_filters(read_struct(read_footer(path), FileMetaData)[0]) == before

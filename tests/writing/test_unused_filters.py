@@ -1,4 +1,4 @@
-"""Filters that no lookup ever asks are made where their column is named, and it is said that they are of no use."""
+"""Filters that bloomparquet never uses are made if the column is named, with a warning."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def unused(outcome: bp.FileOutcome) -> dict[str, bool]:
     return {column.column: column.unused is not None for column in outcome.columns}
 
 
-def test_filters_on_elements_of_lists_are_told_by_add(tmp_path: Path) -> None:
+def test_add_warns_of_filters_on_list_elements(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", LIST)
     with pytest.warns(UserWarning, match=WARNING):
         (outcome,) = bp.add_filters(path, bloom=["id", "l.list.element"])
@@ -33,13 +33,13 @@ def test_filters_on_elements_of_lists_are_told_by_add(tmp_path: Path) -> None:
     assert outcome.columns[1].unused == told["reason"].partition(";")[0]
 
 
-def test_filters_on_elements_of_lists_are_told_by_writers(tmp_path: Path) -> None:
+def test_writer_warns_of_filters_on_list_elements(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=WARNING):
         bp.write_table(pa.table(LIST), tmp_path / "t.parquet", bloom=["id", "l.list.element"])
 
 
-def test_filters_on_padded_text_are_told(tmp_path: Path) -> None:
-    """Spark pads CHAR(n) when it reads, so that equal values are other bytes in the file."""
+def test_warning_for_filters_on_padded_text(tmp_path: Path) -> None:
+    """Spark pads CHAR(n) on reading, so equal values may have different bytes in the file."""
     schema = '{"fields":[{"name":"c","metadata":{"__CHAR_VARCHAR_TYPE_STRING":"char(5)"}}]}'
     table = pa.table({"c": [f"c{i}" for i in IDS]})
     path = write(
@@ -51,7 +51,7 @@ def test_filters_on_padded_text_are_told(tmp_path: Path) -> None:
     assert bp.plan(path, "c = 'nothing'").skipped["bloom"] == 0
 
 
-def test_filters_on_int96_of_other_writers_are_told(tmp_path: Path) -> None:
+def test_warning_for_filters_on_int96(tmp_path: Path) -> None:
     path = str(tmp_path / "t.parquet")
     moments = [dt.datetime(2026, 1, 1) + dt.timedelta(seconds=i) for i in IDS]
     pq.write_table(pa.table({"t": moments}), path, use_deprecated_int96_timestamps=True)
@@ -60,13 +60,13 @@ def test_filters_on_int96_of_other_writers_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("values", [[True, False], pa.nulls(2, pa.bool_())])
-def test_a_column_that_no_filter_can_serve_is_an_error(values: Any, tmp_path: Path) -> None:
+def test_column_that_no_filter_can_serve_is_an_error(values: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"b": values})
-    with pytest.raises(bp.UnsupportedError, match="two values, which min/max tells better"):
+    with pytest.raises(bp.UnsupportedError, match="two values, for which min/max is better"):
         bp.add_filters(path, bloom="b")
 
 
-def test_useful_filters_are_added_without_a_word(tmp_path: Path) -> None:
+def test_useful_filters_are_added_without_a_warning(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {**LIST, "f": [i / 2 for i in IDS], "s": [str(i) for i in IDS]})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -75,7 +75,7 @@ def test_useful_filters_are_added_without_a_word(tmp_path: Path) -> None:
     assert unused(outcome) == {"id": False, "f": False, "s": False}
 
 
-def test_every_file_has_it_in_its_outcome_and_the_warning_comes_once(tmp_path: Path) -> None:
+def test_warning_comes_once_and_is_in_each_outcome(tmp_path: Path) -> None:
     for name in "abc":
         write(tmp_path / f"{name}.parquet", LIST)
     with warnings.catch_warnings(record=True) as caught:

@@ -1,4 +1,4 @@
-"""Files by write_table and ParquetWriter: whole or not there, and with filters of the size that their values need."""
+"""write_table and ParquetWriter: files are complete or absent, with filters of the size that their values need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.split_block import expected_fpp
-from bloomparquet.writing.filters.build import sized
+from bloomparquet.writing.filters.build import filter_options
 
 ROWS = 3_000
 
@@ -38,7 +38,7 @@ def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def test_rows_and_schema_are_those_of_the_table(tmp_path: Path) -> None:
+def test_rows_and_schema_round_trip(tmp_path: Path) -> None:
     table = ids().append_column("st", pa.array([{"x": i} for i in range(ROWS)])).replace_schema_metadata({"k": "v"})
     outcome = bp.write_table(table, tmp_path / "a.parquet", bloom=["id"], row_group_size=1000)
     found = pq.read_table(tmp_path / "a.parquet")
@@ -50,7 +50,7 @@ def test_rows_and_schema_are_those_of_the_table(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.parquet"]
 
 
-def test_without_bloom_the_bytes_are_those_of_pyarrow(tmp_path: Path) -> None:
+def test_without_bloom_the_file_equals_pyarrows(tmp_path: Path) -> None:
     bp.write_table(ids(), tmp_path / "ours", row_group_size=700, compression="zstd", write_page_index=True)
     pq.write_table(ids(), tmp_path / "theirs", row_group_size=700, compression="zstd", write_page_index=True)
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
@@ -72,7 +72,7 @@ def test_size_and_fpp_follow_the_distinct_values(
     assert bp.plan(str(path), f"v IN ({', '.join(map(str, range(distinct)[-5:]))})").kept == 1
 
 
-def test_a_filter_never_misses_a_value_of_any_type(tmp_path: Path) -> None:
+def test_filter_never_misses_a_value_of_any_type(tmp_path: Path) -> None:
     day = dt.date(2026, 3, 1)
     columns = {
         "int8": pa.array(range(-60, 60), pa.int8()),
@@ -100,7 +100,7 @@ def test_a_filter_never_misses_a_value_of_any_type(tmp_path: Path) -> None:
             assert found.verdict is bp.Verdict.MIGHT_MATCH, (name, value)
 
 
-def test_equal_floats_of_other_bits_are_in_the_filter_for_every_engine(tmp_path: Path) -> None:
+def test_filters_hold_both_zeros_and_nan_for_every_engine(tmp_path: Path) -> None:
     negative = pa.table({"v": pa.array([-0.0, 5.0])})
     bp.write_table(negative, tmp_path / "a.parquet", bloom="v")
     rows = filters(tmp_path / "a.parquet")
@@ -113,7 +113,7 @@ def test_equal_floats_of_other_bits_are_in_the_filter_for_every_engine(tmp_path:
     assert not bloom.check(xxh64_int64(np.arange(100, 200) / 3)).any()
 
 
-def test_every_column_means_those_for_which_it_pays(tmp_path: Path) -> None:
+def test_every_column_means_columns_that_pay(tmp_path: Path) -> None:
     n, random = 20_000, np.random.default_rng(0)
     table = pa.table(
         {
@@ -131,7 +131,7 @@ def test_every_column_means_those_for_which_it_pays(tmp_path: Path) -> None:
     assert {row["column"] for row in filters(tmp_path / "b.parquet")} == {"user", "st.k", "country"}
 
 
-def test_a_dotted_name_is_the_column_before_it_is_a_field(tmp_path: Path) -> None:
+def test_dotted_name_is_a_column_before_it_is_a_field(tmp_path: Path) -> None:
     table = pa.table({"a.b": [1, 2], "a": [{"b": 3}, {"b": 4}]})
     for column in ("a.b", ("a", "b")):
         bp.write_table(table, tmp_path / "a.parquet", bloom=[column])
@@ -147,8 +147,8 @@ def _is_in(path: Path, row: dict[str, Any], value: int) -> bool:
     return bool(bp.SplitBlockBloomFilter.from_bytes(data).check(xxh64_int64(np.array([value])))[0])
 
 
-def test_the_largest_size_allowed_is_told_where_it_bites(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=r"max_bytes makes the filters of id worse than asked for, up to fpp [\d.]+%"):
+def test_warning_when_max_bytes_worsens_fpp(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"max_bytes raises the fpp of the filters of id to up to [\d.]+%"):
         outcome = bp.write_table(ids(), tmp_path / "a.parquet", bloom={"id": bp.Bloom(0.01, max_bytes=512)})
     assert outcome.limited == ("id",)
     assert [row["bytes"] for row in filters(tmp_path / "a.parquet")] == [512]
@@ -157,12 +157,12 @@ def test_the_largest_size_allowed_is_told_where_it_bites(tmp_path: Path) -> None
         bp.write_table(ids(), tmp_path / "b.parquet", bloom={"id": bp.Bloom(0.01, max_bytes=4096)})
 
 
-def test_a_given_ndv_sizes_the_filter(tmp_path: Path) -> None:
+def test_given_ndv_sizes_the_filter(tmp_path: Path) -> None:
     bp.write_table(ids(10), tmp_path / "a.parquet", bloom={"id": bp.Bloom(0.01, ndv=100_000)})
     assert [row["bytes"] for row in filters(tmp_path / "a.parquet")] == [128 << 10]
 
 
-def test_batches_become_row_groups_of_the_size_asked(tmp_path: Path) -> None:
+def test_batches_become_row_groups_of_the_given_size(tmp_path: Path) -> None:
     batches = ids().to_batches(max_chunksize=70)
     with bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, bloom=["id"], row_group_size=1_000) as writer:
         for batch in batches:
@@ -178,20 +178,20 @@ def test_batches_become_row_groups_of_the_size_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_a_table_of_no_rows_is_a_file_of_its_schema(tmp_path: Path, rows: int) -> None:
+def test_empty_table_keeps_its_schema(tmp_path: Path, rows: int) -> None:
     bp.write_table(ids(rows), tmp_path / "a.parquet", bloom=["id", "text"])
     assert pq.read_table(tmp_path / "a.parquet").equals(ids(rows))
     assert len(filters(tmp_path / "a.parquet")) == 2 * rows
 
 
-def test_nulls_only_prove_that_nothing_is_there(tmp_path: Path) -> None:
+def test_filter_of_nulls_proves_every_value_absent(tmp_path: Path) -> None:
     bp.write_table(pa.table({"v": pa.nulls(50, pa.int64())}), tmp_path / "a.parquet", bloom="v")
     assert bp.plan(str(tmp_path / "a.parquet"), "v = 1").kept == 0
     assert bp.plan(str(tmp_path / "a.parquet"), "v IS NULL").kept == 1
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_a_block_that_raises_leaves_what_was_there(tmp_path: Path, there: bool) -> None:
+def test_exception_in_with_block_keeps_the_old_file(tmp_path: Path, there: bool) -> None:
     path = tmp_path / "a.parquet"
     if there:
         bp.write_table(ids(5), path)
@@ -203,7 +203,7 @@ def test_a_block_that_raises_leaves_what_was_there(tmp_path: Path, there: bool) 
         assert pq.read_table(path).equals(ids(5))
 
 
-def test_an_error_of_closing_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_in_close_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.parquet"
     bp.write_table(ids(5), path)
 
@@ -220,7 +220,7 @@ def test_an_error_of_closing_leaves_what_was_there(tmp_path: Path, monkeypatch: 
     assert pq.read_table(path).equals(ids(5))
 
 
-def test_a_writer_that_is_given_up_never_writes_again(tmp_path: Path) -> None:
+def test_aborted_writer_never_writes_again(tmp_path: Path) -> None:
     writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, bloom="id")
     writer.write_table(ids())
     writer.abort()
@@ -234,17 +234,17 @@ def test_a_writer_that_is_given_up_never_writes_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["close", "abort"])
-def test_rows_after_the_end_are_an_error(tmp_path: Path, end: str) -> None:
+def test_rows_after_close_are_an_error(tmp_path: Path, end: str) -> None:
     writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema)
     getattr(writer, end)()
     for rows in (0, 5):
-        with pytest.raises(ValueError, match="is closed, or given up"):
+        with pytest.raises(ValueError, match="is closed or aborted"):
             writer.write_table(ids(rows))
     writer.close()
     assert names(tmp_path) == (["a.parquet"] if end == "close" else [])
 
 
-def test_a_failed_write_gives_the_file_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_aborts_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, row_group_size=1_000)
     writer.write_table(ids(1_500))
 
@@ -259,8 +259,8 @@ def test_a_failed_write_gives_the_file_up(tmp_path: Path, monkeypatch: pytest.Mo
     assert names(tmp_path) == []
 
 
-def test_values_that_fall_together_by_chance_are_no_limit(tmp_path: Path) -> None:
-    """In four blocks a hundred values may do so, whatever size was allowed."""
+def test_chance_collisions_are_not_reported_as_limited(tmp_path: Path) -> None:
+    """A hundred values in four blocks may collide, whatever max_bytes is."""
     unlucky = pa.table({"id": [i * 7919 % 1_000_003 for i in range(200_100, 200_200)]})
     outcome = bp.write_table(unlucky, tmp_path / "a.parquet", bloom=["id"])
     assert outcome.fpp is not None
@@ -268,7 +268,7 @@ def test_values_that_fall_together_by_chance_are_no_limit(tmp_path: Path) -> Non
     assert outcome.limited == ()
 
 
-def test_elements_of_lists_have_room_however_many_there_are(tmp_path: Path) -> None:
+def test_filters_of_lists_have_room_for_many_elements(tmp_path: Path) -> None:
     lists = pa.table({"l": [list(range(50 * i, 50 * i + 50)) for i in range(2_000)]})
     outcome = bp.write_table(lists, tmp_path / "a.parquet", bloom=["l.list.element"])
     assert outcome.limited == ()
@@ -277,7 +277,7 @@ def test_elements_of_lists_have_room_however_many_there_are(tmp_path: Path) -> N
     assert row["estimated_ndv"] == pytest.approx(100_000, rel=0.02)
 
 
-def test_one_large_batch_is_cut_by_its_bytes(tmp_path: Path) -> None:
+def test_large_batch_is_split_by_bytes(tmp_path: Path) -> None:
     batch = pa.record_batch({"text": ["x" * 1_000] * 1_000})
     with bp.ParquetWriter(tmp_path / "a.parquet", batch.schema, row_group_bytes=100_000) as writer:
         writer.write_batch(batch)
@@ -286,7 +286,7 @@ def test_one_large_batch_is_cut_by_its_bytes(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "a.parquet").to_batches()[0].num_rows > 0
 
 
-def test_a_shared_dictionary_does_not_cut_row_groups(tmp_path: Path) -> None:
+def test_shared_dictionary_does_not_split_row_groups(tmp_path: Path) -> None:
     words = pa.array([f"{i:0500d}" for i in range(2_000)])
     batches = [
         pa.record_batch({"w": pa.DictionaryArray.from_arrays(pa.array(range(1_000), pa.int32()), words)})
@@ -298,7 +298,7 @@ def test_a_shared_dictionary_does_not_cut_row_groups(tmp_path: Path) -> None:
     assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 1
 
 
-def test_filters_of_lists_take_the_room_of_their_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_of_lists_are_sized_by_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Any] = []
     real = pq.ParquetWriter
 
@@ -310,10 +310,10 @@ def test_filters_of_lists_take_the_room_of_their_elements(tmp_path: Path, monkey
     lists = pa.table({"l": [[i, i + 1] for i in range(4_000)]})
     bp.write_table(lists, tmp_path / "a.parquet", bloom=["l.list.element"], row_group_size=1_000)
     room = 16 << 10  # of eight thousand values
-    assert taken[-1] == {"l.list.element": sized(room)}
+    assert taken[-1] == {"l.list.element": filter_options(room)}
 
 
-def test_the_mode_of_the_file_replaced_is_kept(tmp_path: Path) -> None:
+def test_mode_of_the_replaced_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     bp.write_table(ids(5), path)
     umask = os.umask(0)
@@ -324,7 +324,7 @@ def test_the_mode_of_the_file_replaced_is_kept(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-def test_two_writers_of_one_file_cannot_mix(tmp_path: Path) -> None:
+def test_two_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
     with bp.ParquetWriter(tmp_path / "a.parquet", ids().schema) as writer:
         with pytest.raises(bp.BloomParquetError, match="another process is writing this file"):
             bp.write_table(ids(), tmp_path / "a.parquet")
@@ -342,7 +342,7 @@ def test_two_writers_of_one_file_cannot_mix(tmp_path: Path) -> None:
         ({"name": 0.01}, bp.OptionError, "expected columns, or a bloomparquet.Bloom"),
     ],
 )
-def test_a_wrong_column_is_an_error_before_anything_is_written(
+def test_unknown_column_is_an_error_before_writing(
     tmp_path: Path, bloom: Any, error: type[Exception], message: str
 ) -> None:
     table = pa.table({"name": ["x"], "st": [{"x": 1}], "flag": [True]})
@@ -351,10 +351,10 @@ def test_a_wrong_column_is_an_error_before_anything_is_written(
     assert names(tmp_path) == []
 
 
-def test_wrong_arguments_are_errors_that_say_what_was_expected(tmp_path: Path) -> None:
+def test_wrong_arguments_are_errors_with_a_remedy(tmp_path: Path) -> None:
     for arguments, message in (
-        ({"bloom_filter_options": {"id": True}}, "give bloom"),
-        ({"metadata_collector": []}, "not the file's"),
+        ({"bloom_filter_options": {"id": True}}, "use bloom="),
+        ({"metadata_collector": []}, "differs from the file's"),
         ({"row_group_size": 0}, "expected 1 or more"),
     ):
         with pytest.raises(bp.OptionError, match=message):
@@ -363,7 +363,7 @@ def test_wrong_arguments_are_errors_that_say_what_was_expected(tmp_path: Path) -
         with pytest.raises(bp.OptionError, match=str(next(iter(options)))):
             bp.Bloom(**options)
     writer = bp.ParquetWriter(tmp_path / "a", ids().schema)
-    with pytest.raises(ValueError, match="expected batches of the schema"):
+    with pytest.raises(ValueError, match="the batch has the schema"):
         writer.write_table(pa.table({"other": [1]}))
     with pytest.raises(ValueError, match="is not closed"):
         _ = writer.outcome
@@ -371,7 +371,7 @@ def test_wrong_arguments_are_errors_that_say_what_was_expected(tmp_path: Path) -
     assert names(tmp_path) == []
 
 
-def test_memory_and_other_storages_get_whole_files() -> None:
+def test_other_storages_get_whole_files() -> None:
     import fsspec
 
     memory = fsspec.filesystem("memory")

@@ -50,7 +50,7 @@ def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
     ``unit`` says what ``row_groups`` are; ``inside`` counts the row groups within stripes, and is None for Parquet. A
     file that partition values exclude is one entry of ``row_groups``, whose ``index`` and ``rows`` are None.
     """
-    inside = plan.inside
+    inside = plan.row_group_counts
     return {
         "unit": plan.unit,
         "total": plan.total,
@@ -90,8 +90,8 @@ def plan_report(plan: ScanPlan, *, detail: str = "kept", limit: int | None = 20)
     from rich.console import Group
 
     parts: list[RenderableType] = [_plan_summary(plan), ""]
-    if plan.inside is not None:
-        parts.append(_row_groups_inside(plan.inside))
+    if plan.row_group_counts is not None:
+        parts.append(_row_groups_inside(plan.row_group_counts))
     filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
     parts.append(f"Planned in {human_seconds(plan.seconds)}: {_plural(plan.requests, 'request')}, {filters} read.")
     parts += [f"[yellow]not usable:[/yellow] {_escape(str(error))}" for error in plan.errors]

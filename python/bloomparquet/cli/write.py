@@ -150,7 +150,7 @@ def _run(
     from bloomparquet.cli import render
 
     with _progress(path, hidden=as_json and sys.stdout.isatty()) as advance, warnings.catch_warnings():
-        for told in (".*max_bytes makes the filters", "the Bloom filters of column .* are never used"):
+        for told in (".*max_bytes raises the fpp", "the Bloom filters of column .* are never used"):
             warnings.filterwarnings("ignore", message=told)  # the summary has it, once
 
         def done(outcome: FileOutcome, total: int) -> None:

@@ -12,8 +12,8 @@ from threading import Lock
 
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
@@ -29,13 +29,13 @@ def open_table(
     reads: ReadCount,
     *,
     skip_corrupt: bool,
-    locked: dict[FileInfo, BloomParquetError] | None = None,
+    unreadable: dict[FileInfo, BloomParquetError] | None = None,
     cache: FooterCache = process_cache,
 ) -> Table:
     """The units of `files`, which are some of those of `dataset`; what is not known of them is read.
 
-    `skip_corrupt` passes over files that are damaged, `locked` takes those that are encrypted and do not open, or hold
-    more than is read.
+    `skip_corrupt` passes over files that are damaged, `unreadable` takes those that are encrypted and do not open, or
+    hold more than is read.
     Otherwise raises NotParquetError for files of neither format, PlanError for files of both, and what is wrong with
     the first that cannot be read.
     """
@@ -48,21 +48,23 @@ def open_table(
     table: Table | None = None
     if not is_orc:
         try:
-            table = cache.row_groups(storage, files, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, locked=locked)
+            table = cache.row_groups(
+                storage, files, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, unreadable=unreadable
+            )
         except NotParquetError as error:
             if told:
                 raise
             refused = error
         else:
-            if table.files or locked or told or not files:
-                readable = {*table.files, *(locked or ())} if not told else files
+            if table.files or unreadable or told or not files:
+                readable = {*table.files, *(unreadable or ())} if not told else files
                 if len(readable) < len(files):
                     _refuse_orc(storage, [file for file in files if file not in readable], reads)
                 return table
     # Imported here, because who has no ORC files shall not wait for it.
     from bloomparquet.planning.orc.cache import cache as orc_cache
 
-    found = orc_cache.known(storage, files, reads, keys=dataset.keys)
+    found = orc_cache.open(storage, files, reads, keys=dataset.keys)
     if not is_orc:
         if not found.is_orc:
             if refused is not None:
@@ -70,7 +72,7 @@ def open_table(
             assert table is not None
             return table
         _remember(storage, dict.fromkeys(found.table.files, True))
-    return found.use(skip_corrupt, locked, told)
+    return found.require(skip_corrupt, unreadable, told)
 
 
 def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:

@@ -1,9 +1,9 @@
-"""A predicate and Arrow rows → which rows it is TRUE for, under SQL's three-valued logic and Spark's order of values.
+"""Evaluates a predicate for Arrow rows, under SQL's three-valued logic and Spark's order of values.
 
-Arrow's own comparisons are used only between a column and a literal of one and the same type. Where the types differ,
-Arrow would cast one of the two and round; here the literal is first moved, exactly, to its place among the values that
-the column can hold (``id < 1.5`` is ``id <= 1``). NaN equals itself and is greater than every other number, and -0.0
-equals 0.0, which is Spark's rule and not Arrow's.
+Arrow compares a column only with a literal of the column's type. Where the types differ, Arrow would cast and round.
+So each literal is first converted, exactly, to a bound among the values that the column can hold: ``id < 1.5`` becomes
+``id <= 1``. As in Spark, and not in Arrow, NaN equals itself and is greater than every other number, and -0.0 equals
+0.0.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.errors import PlanError, brief, listed, quoted
+from bloomparquet.errors import PlanError, join_names, quoted, shorten
 from bloomparquet.query import predicate as p
 from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS, Family, coerce_all
 from bloomparquet.query.names import find
 from bloomparquet.query.predicate import Column, Leaf, Membership, Predicate
 
-Convert = Callable[..., list[Any]]  # as :func:`bloomparquet.query.literals.coerce_all`
-_Test = Callable[[Any], Any]  # a column, ready for comparison → booleans, null where the column is
+Convert = Callable[..., list[Any]]
+"""A function with the signature of :func:`bloomparquet.query.literals.coerce_all`."""
+_Test = Callable[[Any], Any]
+"""A function of a column in its comparable type. Returns booleans, null where the column is null."""
 
 _UNIT_NS = {"s": NANOSECONDS, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
@@ -34,16 +36,16 @@ _UNIT_NS = {"s": NANOSECONDS, "ms": 1_000_000, "us": 1_000, "ns": 1}
 def mask(
     predicate: Predicate, batch: pa.RecordBatch | pa.Table, *, timezone: str = "UTC", case_sensitive: bool = True
 ) -> pa.BooleanArray | pa.ChunkedArray:
-    """For each row of `batch` whether `predicate` is TRUE, FALSE or, as null, NULL; ``batch.filter`` keeps those TRUE.
+    """The value of `predicate` for each row of `batch`: true, false or null. ``batch.filter`` keeps the true ones.
 
-    One boolean array for a record batch, a chunked one for a table. A column that `batch` lacks is NULL in every row.
-    `timezone` is that of literals without an offset, against columns that are adjusted to UTC. PlanError where a
-    literal does not fit its column, where a column cannot be compared, and where a name is ambiguous.
+    Returns a boolean array for a record batch, a chunked array for a table. A column that `batch` lacks is NULL in
+    every row. `timezone` is the zone of timestamp literals without an offset, for columns that are adjusted to UTC.
+    Raises PlanError if a literal does not fit its column, if a column cannot be compared, or if a name is ambiguous.
     """
-    return bind(predicate, batch.schema, timezone=timezone, case_sensitive=case_sensitive)(batch)
+    return bind_mask(predicate, batch.schema, timezone=timezone, case_sensitive=case_sensitive)(batch)
 
 
-def bind(
+def bind_mask(
     predicate: Predicate,
     schema: pa.Schema,
     *,
@@ -51,35 +53,35 @@ def bind(
     case_sensitive: bool = True,
     convert: Convert = coerce_all,
 ) -> Callable[[pa.RecordBatch | pa.Table], Any]:
-    """`mask` for many batches of one schema: names are looked up and literals converted once, here, by `convert`."""
+    """:func:`mask` for many batches of one `schema`. Names are resolved and literals converted (by `convert`) once."""
     evaluate = _Binder(schema, timezone, case_sensitive, convert).bind(predicate)
 
     def masked(batch: pa.RecordBatch | pa.Table) -> Any:
-        found = evaluate(_Rows(batch))
-        if isinstance(batch, pa.Table) and not isinstance(found, pa.ChunkedArray):
-            return pa.chunked_array([found], pa.bool_())
-        return found
+        values = evaluate(_Rows(batch))
+        if isinstance(batch, pa.Table) and not isinstance(values, pa.ChunkedArray):
+            return pa.chunked_array([values], pa.bool_())
+        return values
 
     return masked
 
 
 class _Rows:
-    """One batch, and those of its columns that are ready for comparison."""
+    """One batch, and a cache of its columns in their comparable types."""
 
     def __init__(self, batch: pa.RecordBatch | pa.Table) -> None:
         self.batch = batch
-        self.ready: dict[tuple[int, ...], Any] = {}
+        self.columns: dict[tuple[int, ...], Any] = {}
 
     def repeat(self, value: bool | None) -> Any:
         return pa.repeat(pa.scalar(value, pa.bool_()), self.batch.num_rows)
 
     def column(self, path: tuple[int, ...]) -> Any:
-        if path not in self.ready:
-            found = _unwrap(self.batch.column(path[0]))
+        if path not in self.columns:
+            column = _decoded(self.batch.column(path[0]))
             for index in path[1:]:
-                found = _unwrap(pc.struct_field(found, [index]))
-            self.ready[path] = found.cast(_comparable_type(found.type))
-        return self.ready[path]
+                column = _decoded(pc.struct_field(column, [index]))
+            self.columns[path] = column.cast(_comparable_type(column.type))
+        return self.columns[path]
 
 
 class _Binder:
@@ -103,28 +105,26 @@ class _Binder:
         return self.bind_leaf(node)
 
     def bind_leaf(self, leaf: Leaf) -> Callable[[_Rows], Any]:
-        found = self.find(leaf.column)
+        path, kind = self.find(leaf.column)
         if isinstance(leaf, p.EqNullSafe) and leaf.value is None:
             leaf = p.IsNull(leaf.column)
         if isinstance(leaf, (p.IsNull, p.IsNotNull)):
-            if found is None:
+            if kind is None:
                 return self.bind(p.Always(isinstance(leaf, p.IsNull)))
             test: _Test = pc.is_null if isinstance(leaf, p.IsNull) else pc.is_valid
-        elif found is None or pa.types.is_null(found[1]):
+        elif kind is None or pa.types.is_null(kind):
             if isinstance(leaf, Membership) and not leaf.values:
                 return self.bind(p.Always(isinstance(leaf, p.NotIn)))
             return self.bind(p.Always(False if isinstance(leaf, p.EqNullSafe) else None))
         else:
-            test = self.test(leaf, found[1])
-        path = found[0]
+            test = self.test(leaf, kind)
         return lambda rows: test(rows.column(path))
 
     def test(self, leaf: Leaf, kind: pa.DataType) -> _Test:
         name, family = ".".join(leaf.column), family_of(kind)
         if family == "other":
             raise PlanError(
-                f"column {quoted(name)} is of type {brief(str(kind))}, of which only IS NULL and IS NOT NULL can be "
-                "asked"
+                f"column {quoted(name)} is of type {shorten(str(kind))}, which supports only IS NULL and IS NOT NULL"
             )
         domain = _domain(kind)
         if isinstance(leaf, Membership):
@@ -132,7 +132,9 @@ class _Binder:
             contains = _contains(domain, values)
             return contains if isinstance(leaf, p.In) else _invert(contains)
         if isinstance(leaf, p.StartsWith) and family not in ("string", "binary"):
-            raise PlanError(f"startswith asks for text, but column {quoted(name)} is of type {brief(str(kind))}")
+            raise PlanError(
+                f"startswith needs a column of text or bytes, but column {quoted(name)} is of type {shorten(str(kind))}"
+            )
         assert isinstance(leaf, (p.Comparison, p.StartsWith))
         value = leaf.prefix if isinstance(leaf, p.StartsWith) else leaf.value
         (literal,) = self.convert([value], family, timezone=self.timezone, column=name, kind=str(kind))
@@ -145,51 +147,51 @@ class _Binder:
             return lambda column: pc.fill_null(equal(column), False)
         if isinstance(leaf, (p.Eq, p.NotEq)):
             return domain.equal(literal) if isinstance(leaf, p.Eq) else _invert(domain.equal(literal))
-        at_most = domain.at_most(literal, itself=isinstance(leaf, (p.LtEq, p.Gt)))
+        at_most = domain.at_most(literal, inclusive=isinstance(leaf, (p.LtEq, p.Gt)))
         return _invert(at_most) if isinstance(leaf, (p.Gt, p.GtEq)) else at_most
 
-    def find(self, column: Column) -> tuple[tuple[int, ...], pa.DataType] | None:
-        """Where the column is, by the index at each level, and its type; None when there is none."""
-        found, dotted = self.descend(column), len(column) == 1 and "." in column[0]
-        return self.descend(tuple(column[0].split("."))) if found is None and dotted else found
+    def find(self, column: Column) -> tuple[tuple[int, ...], pa.DataType | None]:
+        """The field index of the column at each level, and its type. The type is None if the column is missing."""
+        path, kind = self.descend(column)
+        if kind is None and len(column) == 1 and "." in column[0]:
+            return self.descend(tuple(column[0].split(".")))
+        return path, kind
 
-    def descend(self, column: Column) -> tuple[tuple[int, ...], pa.DataType] | None:
+    def descend(self, column: Column) -> tuple[tuple[int, ...], pa.DataType | None]:
         path: list[int] = []
         fields: Sequence[pa.Field] = list(self.schema)
         kind: pa.DataType = None
         for part in column:
             if path and pa.types.is_nested(kind) and not pa.types.is_struct(kind):
                 raise PlanError(
-                    f"column {quoted('.'.join(column))} is inside a {brief(str(kind))}; only structs have fields to "
+                    f"column {quoted('.'.join(column))} is inside a {shorten(str(kind))}; only structs have fields to "
                     "compare"
                 )
             if path:
                 fields = [kind.field(i) for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
             index = self.index(part, [field.name for field in fields], column)
             if index is None:
-                return None
+                return (), None
             path.append(index)
             kind = fields[index].type
         return tuple(path), kind
 
     def index(self, name: str, names: Sequence[str], column: Column) -> int | None:
-        found = find(names, name, self.case_sensitive)
-        if len(found) > 1:
-            candidates = listed(repr(names[i]) for i in found)
+        matching = find(names, name, self.case_sensitive)
+        if len(matching) > 1:
+            candidates = join_names(repr(names[i]) for i in matching)
             raise PlanError(f"column {quoted('.'.join(column))} is ambiguous: it could be any of {candidates}")
-        return found[0] if found else None
+        return matching[0] if matching else None
 
 
 def family_of(kind: pa.DataType) -> Family:
-    """What literals a column of this Arrow type compares with."""
-    types = pa.types
+    """The family of literals that a column of this Arrow type compares with."""
     if isinstance(kind, pa.UuidType):
         return "uuid"
-    if isinstance(kind, pa.BaseExtensionType):
-        return family_of(kind.storage_type)
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return family_of(kind.value_type)
-    if types.is_timestamp(kind):
+    below = _type_below(kind)
+    if below is not None:
+        return family_of(below)
+    if pa.types.is_timestamp(kind):
         return "timestamp_ntz" if kind.tz is None else "timestamp"
     return next((family for family, check in _FAMILIES if check(kind)), "other")
 
@@ -207,63 +209,63 @@ _FAMILIES: tuple[tuple[Family, Callable[[pa.DataType], bool]], ...] = (
 
 
 class _Domain(Protocol):
-    """The ordered values that a column's type can hold; literals are as `coerce` makes them."""
+    """The ordered values that a column's type can hold. Literals are as ``coerce`` makes them."""
 
     def equal(self, literal: Any) -> _Test: ...
 
-    def at_most(self, literal: Any, *, itself: bool) -> _Test:
-        """Not above `literal`; and, unless `itself`, not equal to it."""
+    def at_most(self, literal: Any, *, inclusive: bool) -> _Test:
+        """``<= literal`` if `inclusive`, else ``< literal``."""
 
     def contains(self, literals: Iterable[Any]) -> _Test: ...
 
 
 class _Discrete:
-    """Values that are the integers from `low` to `high`, each standing for itself divided by `factor`."""
+    """Values stored as the integers from `low` to `high`. A stored integer divided by `factor` is the value."""
 
     def __init__(self, kind: pa.DataType, low: int, high: int, factor: Fraction) -> None:
         self.kind, self.low, self.high, self.factor = kind, low, high, factor
 
     def equal(self, literal: Any) -> _Test:
-        place, exact = self.floor(literal)
+        stored, exact = self.floor(literal)
         if not exact:
             return _constant(False)
-        scalar = self.scalars([place])[0]
+        scalar = self.scalars([stored])[0]
         return lambda column: pc.equal(column, scalar)
 
-    def at_most(self, literal: Any, *, itself: bool) -> _Test:
-        place, exact = self.floor(literal)
-        if exact and not itself:
-            place -= 1
-        if not self.low <= place < self.high:
-            return _constant(place >= self.high)
-        scalar = self.scalars([place])[0]
+    def at_most(self, literal: Any, *, inclusive: bool) -> _Test:
+        stored, exact = self.floor(literal)
+        if exact and not inclusive:
+            stored -= 1
+        if not self.low <= stored < self.high:
+            return _constant(stored >= self.high)
+        scalar = self.scalars([stored])[0]
         return lambda column: pc.less_equal(column, scalar)
 
     def contains(self, literals: Iterable[Any]) -> _Test:
-        found = self.scalars([place for place, exact in map(self.floor, literals) if exact])
-        return lambda column: pc.is_in(column, value_set=found)
+        value_set = self.scalars([stored for stored, exact in map(self.floor, literals) if exact])
+        return lambda column: pc.is_in(column, value_set=value_set)
 
     def floor(self, literal: Any) -> tuple[int, bool]:
-        """The greatest integer that is not above `literal`, kept near the range; and whether a value is just that."""
+        """The greatest stored integer that is not above `literal`, and whether it equals `literal` and is in range."""
         if isinstance(literal, dt.date):
             literal = literal.toordinal() - EPOCH_ORDINAL
         if isinstance(literal, float) and not math.isfinite(literal):
             return (self.low - 1 if literal < 0 else self.high + 1), False  # NaN is above all numbers
         if type(literal) is int and self.factor == 1:
-            place, whole = literal, True
+            stored, whole = literal, True
         else:
             scaled = Fraction(literal) * self.factor
-            place, whole = math.floor(scaled), scaled.denominator == 1
-        return place, whole and self.low <= place <= self.high
+            stored, whole = math.floor(scaled), scaled.denominator == 1
+        return stored, whole and self.low <= stored <= self.high
 
-    def scalars(self, places: list[int]) -> pa.Array:
+    def scalars(self, stored: list[int]) -> pa.Array:
         if pa.types.is_decimal(self.kind):
-            return pa.array([_to_decimal(place, self.kind.scale) for place in places], self.kind)
-        return pa.array(places, self.kind)
+            return pa.array([_to_decimal(unscaled, self.kind.scale) for unscaled in stored], self.kind)
+        return pa.array(stored, self.kind)
 
 
 class _Floats:
-    """float64, NaN the greatest."""
+    """float64. NaN is the greatest value."""
 
     def equal(self, literal: Any) -> _Test:
         if not isinstance(literal, float):
@@ -272,26 +274,26 @@ class _Floats:
             return pc.is_nan  # type: ignore[no-any-return]
         return lambda column: pc.equal(column, literal)
 
-    def at_most(self, literal: Any, *, itself: bool) -> _Test:
+    def at_most(self, literal: Any, *, inclusive: bool) -> _Test:
         if not isinstance(literal, float):
-            literal, itself = _float_below(literal), True
+            literal, inclusive = _float_below(literal), True
         elif math.isnan(literal):
-            return _constant(True) if itself else _invert(pc.is_nan)
-        compare = pc.less_equal if itself else pc.less
+            return _constant(True) if inclusive else _invert(pc.is_nan)
+        compare = pc.less_equal if inclusive else pc.less
         return lambda column: compare(column, literal)
 
     def contains(self, literals: Iterable[Any]) -> _Test:
         floats = [value for value in literals if isinstance(value, float)]
-        # Arrow looks values up by their bits, by which the zeros differ and NaN need not be itself.
-        plain = [value for value in floats if value == value]
-        found = pa.array([*plain, -0.0, 0.0] if 0.0 in plain else plain, pa.float64())
-        if len(plain) == len(floats):
-            return lambda column: pc.is_in(column, value_set=found)
-        return lambda column: pc.or_(pc.is_in(column, value_set=found), pc.fill_null(pc.is_nan(column), False))
+        # Arrow looks values up by their bits, which differ between the zeros and between NaNs.
+        numbers = [value for value in floats if value == value]
+        value_set = pa.array([*numbers, -0.0, 0.0] if 0.0 in numbers else numbers, pa.float64())
+        if len(numbers) == len(floats):
+            return lambda column: pc.is_in(column, value_set=value_set)
+        return lambda column: pc.or_(pc.is_in(column, value_set=value_set), pc.fill_null(pc.is_nan(column), False))
 
 
 class _Bytes:
-    """Text and bytes, in the order of their unsigned bytes."""
+    """Text and bytes, ordered by unsigned bytes."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
@@ -300,19 +302,19 @@ class _Bytes:
         scalar = pa.scalar(literal, self.kind)
         return lambda column: pc.equal(column, scalar)
 
-    def at_most(self, literal: Any, *, itself: bool) -> _Test:
-        scalar, compare = pa.scalar(literal, self.kind), pc.less_equal if itself else pc.less
+    def at_most(self, literal: Any, *, inclusive: bool) -> _Test:
+        scalar, compare = pa.scalar(literal, self.kind), pc.less_equal if inclusive else pc.less
         return lambda column: compare(column, scalar)
 
     def contains(self, literals: Iterable[Any]) -> _Test:
-        found = pa.array(list(literals), self.kind)
-        return lambda column: pc.is_in(column, value_set=found)
+        value_set = pa.array(list(literals), self.kind)
+        return lambda column: pc.is_in(column, value_set=value_set)
 
 
 def _domain(kind: pa.DataType) -> _Domain:
     types, family = pa.types, family_of(kind)
-    while isinstance(kind, pa.BaseExtensionType) or types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind.value_type
+    while (below := _type_below(kind)) is not None:
+        kind = below
     plain = _comparable_type(kind)
     if family == "float":
         return _Floats()
@@ -331,8 +333,15 @@ def _domain(kind: pa.DataType) -> _Domain:
     return _Discrete(plain, low, high, Fraction(1) if family == "integer" else Fraction(1, _UNIT_NS[kind.unit]))
 
 
+def _type_below(kind: pa.DataType) -> pa.DataType | None:
+    """The type that an extension, dictionary or run-end encoded type wraps. None for other types."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else None
+
+
 def _comparable_type(kind: pa.DataType) -> pa.DataType:
-    """The type that columns of `kind` are cast to for comparison, without loss; often `kind` itself."""
+    """The type that columns of `kind` are cast to, without loss, before they are compared."""
     types = pa.types
     if types.is_boolean(kind):
         return pa.uint8()
@@ -351,36 +360,30 @@ def _comparable_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _unwrap(column: Any) -> Any:
-    while True:
-        if isinstance(column.type, pa.BaseExtensionType):
-            column = column.cast(column.type.storage_type)
-        elif pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        elif pa.types.is_run_end_encoded(column.type):
-            column = pc.run_end_decode(column)
-        else:
-            return column
+def _decoded(column: Any) -> Any:
+    while (below := _type_below(column.type)) is not None:
+        column = pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column.cast(below)
+    return column
 
 
 def _contains(domain: _Domain, values: Sequence[Any]) -> _Test:
-    """IN: where nothing is equal, NULL for a row that is null and, if there is a None among `values`, for every row."""
+    """``IN (values)``. A row without an equal value is NULL if it is null or `values` has None, else FALSE."""
     if not values:
         return lambda column: pc.fill_null(_constant(False)(column), False)
     has_null = None in values
     is_in = domain.contains(value for value in values if value is not None)
 
     def contains(column: Any) -> Any:
-        found = is_in(column)
+        equal, null = is_in(column), pa.scalar(None, pa.bool_())
         if has_null:
-            return pc.if_else(found, True, pa.scalar(None, pa.bool_()))
-        return found if column.null_count == 0 else pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_()))
+            return pc.if_else(equal, True, null)
+        return equal if column.null_count == 0 else pc.if_else(pc.is_valid(column), equal, null)
 
     return contains
 
 
 def _constant(value: bool | None) -> _Test:
-    """`value` for every row that is not null."""
+    """A test that gives `value` for every row that is not null."""
     scalar, null = pa.scalar(value, pa.bool_()), pa.scalar(None, pa.bool_())
     return lambda column: pc.if_else(pc.is_valid(column), scalar, null)
 
@@ -395,9 +398,9 @@ def _to_decimal(unscaled: int, scale: int) -> Decimal:
 
 
 def _float_below(exact: int | Fraction) -> float:
-    """The greatest float64 below `exact`, which is none itself."""
+    """The greatest float64 below `exact`, a number that no float64 equals."""
     try:
-        found = float(exact)
+        nearest = float(exact)
     except OverflowError:
-        found = math.inf if exact > 0 else -math.inf
-    return found if found < exact else math.nextafter(found, -math.inf)
+        nearest = math.inf if exact > 0 else -math.inf
+    return nearest if nearest < exact else math.nextafter(nearest, -math.inf)

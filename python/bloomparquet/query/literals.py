@@ -1,10 +1,10 @@
-"""Values of a predicate: which are allowed, their SQL, and what each is in a column of a given family of types.
+"""Values of a predicate: which are allowed, their SQL, and their conversion to the type family of a column.
 
-Planning and the row filter must judge a value alike, so the conversion is done here, once, for both. It is exact: a
-value that no row can hold (1.5 among integers) becomes a number that orders rightly and equals none of them. Neither
-Arrow's nor numpy's casts are used, for they round, wrap or refuse instead.
+The planner and the row filter share this conversion, so that they agree about every value. It is exact: a value that no
+row can hold (1.5 in a column of integers) becomes a number that compares correctly and equals no row. Arrow's and
+numpy's casts do not serve: they round, wrap around or raise.
 
-What `coerce` makes of a value, by family:
+The result of :func:`coerce`, by family:
 
     integer        int; Fraction where it is not whole; float for NaN and the infinities
     decimal        int or Decimal; float for NaN and the infinities
@@ -34,16 +34,16 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 
-from bloomparquet.errors import PlanError, brief, nearest, quoted
+from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
 
 Family = Literal[
     "boolean", "integer", "decimal", "float", "string", "binary", "date", "timestamp", "timestamp_ntz", "time", "uuid",
     "other",
 ]  # fmt: skip
-"""Types of columns, by what may be compared with them. ``timestamp`` is adjusted to UTC, ``timestamp_ntz`` is not."""
+"""A family of column types that compare with the same values. Only ``timestamp`` is adjusted to UTC."""
 
 Value = bool | int | float | str | bytes | Decimal | dt.date | dt.datetime | dt.time | UUID | np.datetime64 | None
-"""A value of a predicate. A ``numpy.datetime64`` stays only where it is finer than a ``datetime``'s microseconds."""
+"""A value of a predicate. A ``numpy.datetime64`` is kept only if it is finer than microseconds."""
 
 Number = int | float | Fraction | Decimal
 
@@ -76,9 +76,9 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2}):?(\d{2})?(?::?(\d{2}))?")
 
 
 def normalize_value(value: Any) -> Value:
-    """The plain Python value that `value`, perhaps a scalar of numpy, pandas or pyarrow, stands for; NaT becomes None.
+    """`value` as a plain Python value. Takes scalars of numpy, pandas and pyarrow, too. NaT becomes None.
 
-    PlanError for what no column can be compared with.
+    Raises PlanError for types that no column can be compared with.
     """
     if type(value) in _PLAIN:
         return value  # type: ignore[no-any-return]
@@ -102,20 +102,20 @@ def normalize_value(value: Any) -> Value:
         return normalize_value(value.as_py())
     raise PlanError(
         f"cannot compare with {describe(value)}; "
-        "values are bool, int, float, str, bytes, Decimal, date, datetime, time, UUID or None"
+        "expected bool, int, float, str, bytes, Decimal, date, datetime, time, UUID or None"
     )
 
 
 def normalize_values(values: Iterable[Any]) -> tuple[Value, ...]:
-    """`normalize_value` of each, in order; one pass when all are plain already. PlanError for a single str or bytes."""
+    """:func:`normalize_value` of each value, in order. Raises PlanError for a single str or bytes."""
     if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, Iterable):
-        raise PlanError(f"IN takes a list of values, not {describe(values)}")
-    found = tuple(values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else values)
-    return found if _PLAIN.issuperset(map(type, found)) else tuple(map(normalize_value, found))
+        raise PlanError(f"IN takes a list of values; found {describe(values)}")
+    items = tuple(values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else values)
+    return items if _PLAIN.issuperset(map(type, items)) else tuple(map(normalize_value, items))
 
 
 def to_sql(value: Value) -> str:
-    """`value` as a literal of Spark's SQL, with its type: ``1.5D`` is a float and ``1.5`` a Decimal."""
+    """`value` as a typed literal of Spark's SQL: ``1.5D`` is a float, ``1.5`` is a Decimal."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -140,23 +140,23 @@ def to_sql(value: Value) -> str:
 
 
 def describe(value: object) -> str:
-    """``the int 5``: a value as an error message names it."""
+    """A value as error messages show it: ``the int 5``."""
     text = repr(value)
     return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"
 
 
 def coerce(value: Value, family: Family, *, timezone: str = "UTC", column: str = "", kind: str = "") -> Any:
-    """`value` as a column of `family` holds it, exactly (see the table above); None stays None.
+    """Convert `value` exactly to the form of a column of `family` (see the table above). None stays None.
 
-    Dates, timestamps, times and UUIDs are also read from their ISO text. Where the column is adjusted to UTC, a
-    datetime without an offset is a wall clock reading in `timezone`; one that the clock skipped or showed twice is
-    taken by the offset before the change (``fold=0``), as by Spark.
+    Dates, timestamps, times and UUIDs are also parsed from their ISO text. If the column is adjusted to UTC, a datetime
+    without an offset is local time in `timezone`. If a clock change skips or repeats that time, the offset before the
+    change applies (``fold=0``), as in Spark.
 
-    Binary and decimal fractions are hardly ever equal, so the value means what it says: in a float column the Decimal
-    0.1 (SQL reads ``0.1`` as one) is the nearest float64, and in a decimal column the float 0.1 is its shortest text.
-    Spark, which compares both as float64, gives the same rows up to 15 digits.
+    Binary and decimal fractions are hardly ever equal. So in a float column, the Decimal 0.1 (SQL's ``0.1``) is the
+    nearest float64; in a decimal column, the float 0.1 is its shortest text. Spark compares both as float64, which
+    selects the same rows up to 15 digits.
 
-    PlanError, which names `column` and its type (`kind`, else the family), when the value does not fit there.
+    Raises PlanError, which names `column` and its type (`kind`, else the family), if the value does not fit.
     """
     if value is None:
         return None
@@ -164,14 +164,14 @@ def coerce(value: Value, family: Family, *, timezone: str = "UTC", column: str =
         return _COERCE[family](value, timezone)
     except _MisfitError as misfit:
         name = f"column {quoted(column)}" if column else "the column"
-        found = f"is of type {kind or family}, but is compared with {describe(value)}"
-        raise PlanError(f"{name} {found}; {misfit}") from None
+        mismatch = f"is of type {kind or family}, but is compared with {describe(value)}"
+        raise PlanError(f"{name} {mismatch}; {misfit}") from None
 
 
 def coerce_all(
     values: Sequence[Value], family: Family, *, timezone: str = "UTC", column: str = "", kind: str = ""
 ) -> list[Any]:
-    """`coerce` of each value, in order; one pass when all are already as the column holds them."""
+    """:func:`coerce` of each value, in order. Fast if no value needs conversion."""
     if _UNCHANGED.get(family, frozenset()).issuperset(map(type, values)) and (family != "string" or _is_text(values)):
         return list(values)
     return [coerce(value, family, timezone=timezone, column=column, kind=kind) for value in values]
@@ -181,7 +181,7 @@ _Made = TypeVar("_Made")
 
 
 class _MisfitError(Exception):
-    """What is expected instead, and what to write."""
+    """The value does not fit. Its text says what is expected, and what to write."""
 
 
 def _to_boolean(value: Value, timezone: str) -> bool:
@@ -220,14 +220,14 @@ def _to_number(value: Value) -> int | float | Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         text = isinstance(value, str) and re.fullmatch(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*", value)
         raise _MisfitError(
-            "expected a number" + (f": write {brief(str(value).strip())} without quotes" if text else "")
+            "expected a number" + (f": write {shorten(str(value).strip())} without quotes" if text else "")
         )
     if not isinstance(value, Decimal):
         return value
     if not value.is_finite():
         raise _MisfitError("expected a finite decimal; NaN and infinities are floats: float('nan')")
     if value and abs(value.adjusted()) > _MAX_EXPONENT:
-        # An exact integer could fill the memory; one that is beyond every type (or next to zero) orders the same.
+        # The exact integer could fill the memory. A number that is also out of range (or near zero) compares the same.
         return Decimal((value.as_tuple().sign, (1,), _MAX_EXPONENT if value.adjusted() > 0 else -_MAX_EXPONENT))
     return value
 
@@ -239,7 +239,7 @@ def _to_string(value: Value, timezone: str) -> str:
         raise _MisfitError("expected text: half of a surrogate pair cannot be written as UTF-8")
     if isinstance(value, bytes):
         raise _MisfitError("expected a str: decode the bytes, or write the text in quotes")
-    raise _MisfitError(f"expected a str: write '{brief(str(value))}' in quotes")
+    raise _MisfitError(f"expected a str: write '{shorten(str(value))}' in quotes")
 
 
 def _is_text(values: Sequence[Any]) -> bool:
@@ -281,20 +281,20 @@ def _to_date(value: Value, timezone: str) -> dt.date:
         raise _MisfitError(f"{expected} (a datetime fits only at midnight and without an offset)")
     if isinstance(value, dt.date):
         return value
-    found = _DATE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if not found:
+    match = _DATE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not match:
         raise _MisfitError(expected)
-    return _make(dt.date, *map(int, found.groups()))
+    return _make(dt.date, *map(int, match.groups()))
 
 
 def _to_time(value: Value, timezone: str) -> int:
     expected = "expected a time without an offset: write TIME '13:45:00' in SQL, datetime.time(13, 45) in Python"
     if isinstance(value, dt.time) and value.tzinfo is None:
         return ((value.hour * 60 + value.minute) * 60 + value.second) * NANOSECONDS + value.microsecond * 1000
-    found = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
-    if not found:
+    match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not match:
         raise _MisfitError(expected)
-    time, fraction = _parse_time(found)
+    time, fraction = _parse_time(match)
     return ((time.hour * 60 + time.minute) * 60 + time.second) * NANOSECONDS + fraction
 
 
@@ -307,13 +307,13 @@ def _to_timestamp_ntz(value: Value, timezone: str) -> int:
     wall, nanoseconds, zone = _split_timestamp(value)
     if zone is not None:
         raise _MisfitError(
-            "expected a timestamp without an offset, because the column holds wall clock readings: leave the offset out"
+            "expected a timestamp without an offset, because the column holds local timestamps: leave the offset out"
         )
     return _since_epoch(wall, nanoseconds)
 
 
 def _to_other(value: Value, timezone: str) -> Any:
-    raise _MisfitError("such a column cannot be compared; only IS NULL and IS NOT NULL can be asked of it")
+    raise _MisfitError("such a column supports only IS NULL and IS NOT NULL")
 
 
 _COERCE: dict[str, Callable[[Value, str], Any]] = {
@@ -333,7 +333,7 @@ _COERCE: dict[str, Callable[[Value, str], Any]] = {
 
 
 def _split_timestamp(value: Value) -> tuple[dt.datetime, int, dt.tzinfo | None]:
-    """The wall clock to the second, the nanoseconds beyond it, and the offset if the value has one."""
+    """The local time to the second, the remaining nanoseconds, and the offset if the value has one."""
     if isinstance(value, np.datetime64):
         seconds, rest = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), NANOSECONDS)
         return EPOCH + dt.timedelta(seconds=seconds), rest, None
@@ -343,15 +343,15 @@ def _split_timestamp(value: Value) -> tuple[dt.datetime, int, dt.tzinfo | None]:
         return wall, rest, value.tzinfo
     if isinstance(value, dt.date):
         return dt.datetime.combine(value, dt.time()), 0, None
-    found = _TIMESTAMP.fullmatch(value.strip()) if isinstance(value, str) else None
-    if not found:
+    match = _TIMESTAMP.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not match:
         raise _MisfitError(
             "expected a timestamp: "
             "write TIMESTAMP '2024-05-17 13:45:00' in SQL, datetime.datetime(2024, 5, 17, 13, 45) in Python"
         )
-    date = _to_date(found[1], "")
-    time, rest = _parse_time(_TIME.fullmatch(found[5])) if found[5] else (dt.time(), 0)
-    return dt.datetime.combine(date, time), rest, find_zone(found[10]) if found[10] else None
+    date = _to_date(match[1], "")
+    time, rest = _parse_time(_TIME.fullmatch(match[5])) if match[5] else (dt.time(), 0)
+    return dt.datetime.combine(date, time), rest, find_zone(match[10]) if match[10] else None
 
 
 def _since_epoch(moment: dt.datetime, nanoseconds: int) -> int:
@@ -359,10 +359,10 @@ def _since_epoch(moment: dt.datetime, nanoseconds: int) -> int:
     return (since.days * 86_400 + since.seconds) * NANOSECONDS + since.microseconds * 1000 + nanoseconds
 
 
-def _parse_time(found: re.Match[str] | None) -> tuple[dt.time, int]:
-    """The time to the second, and the nanoseconds beyond it."""
-    assert found is not None
-    hour, minute, second, fraction = found.groups()
+def _parse_time(match: re.Match[str] | None) -> tuple[dt.time, int]:
+    """The time to the second, and the remaining nanoseconds."""
+    assert match is not None
+    hour, minute, second, fraction = match.groups()
     return _make(dt.time, int(hour), int(minute), int(second or 0)), int((fraction or "").ljust(9, "0"))
 
 
@@ -370,12 +370,12 @@ def _make(kind: Callable[..., _Made], *parts: int) -> _Made:
     try:
         return kind(*parts)
     except ValueError as error:
-        raise _MisfitError(f"there is none: {error}") from None
+        raise _MisfitError(f"there is no such date or time: {error}") from None
 
 
 @lru_cache(maxsize=64)
 def find_zone(name: str) -> dt.tzinfo:
-    """The time zone called `name`: a region (``Europe/Berlin``), an offset (``+02:00``, ``UTC-5``), or ``Z``."""
+    """The time zone `name`: a region (``Europe/Berlin``), an offset (``+02:00``, ``UTC-5``), or ``Z``."""
     if name.upper() in ("Z", "UTC", "GMT", "UT"):
         return dt.timezone.utc
     offset = _OFFSET.fullmatch(name)
@@ -387,9 +387,9 @@ def find_zone(name: str) -> dt.tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        hint = nearest(name, available_timezones()) or "; write a region (Europe/Berlin) or an offset (+02:00)"
+        hint = did_you_mean(name, available_timezones())
         raise PlanError(
-            f"{quoted(name)} is no time zone{hint}; write a region (Europe/Berlin) or an offset (+02:00)"
+            f"unknown time zone {quoted(name)}{hint}; expected a region (Europe/Berlin) or an offset (+02:00)"
         ) from None
 
 
@@ -400,9 +400,9 @@ def _narrow_datetime64(value: np.datetime64) -> Value:
     if micros != value:
         nanos: np.datetime64 = value.astype("datetime64[ns]")
         if nanos != value:
-            raise PlanError(f"cannot compare with {value}: nothing finer than nanoseconds is stored")
+            raise PlanError(f"cannot compare with {value}: columns hold nanoseconds at most")
         return nanos
     plain = value.item() if np.datetime_data(value.dtype)[0] == "D" else micros.item()
     if not isinstance(plain, dt.date):
-        raise PlanError(f"cannot compare with {value}: dates and times are of the years 1 to 9999")
+        raise PlanError(f"cannot compare with {value}: dates must be in the years 1 to 9999")
     return plain

@@ -1,7 +1,7 @@
-"""The rule by which a name finds a column: exactly, or whatever its case.
+"""The rule by which a name finds a column: case-sensitive, or not.
 
-One rule for the planner, the reader and the Spark face, because rows are lost where two of them disagree. Case is
-folded as Spark does (Java's ``toLowerCase``), which holds fewer names to be the same than Unicode's folding would.
+The planner, the reader and the Spark face share one rule: rows are lost if two of them disagree. Without case, names
+are compared as Spark does (Java's ``toLowerCase``), which equates fewer names than Unicode's case folding.
 """
 
 from __future__ import annotations
@@ -10,26 +10,29 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 def fold(name: str, case_sensitive: bool) -> str:
-    """What two names must have in common to be the same."""
+    """The form of `name` that equal names share."""
     return name if case_sensitive else name.lower()
 
 
 def find(names: Sequence[str], name: str, case_sensitive: bool) -> list[int]:
-    """Where `name` is among `names`: as it stands, or else under the rule. Several are the caller's to refuse."""
+    """The positions of `name` in `names`: exact matches if there are any, or else those under the rule.
+
+    The caller decides whether more than one is an error.
+    """
     exact = [i for i, other in enumerate(names) if other == name]
     return exact or [i for i, other in enumerate(names) if fold(other, case_sensitive) == fold(name, case_sensitive)]
 
 
 def names_of(path: tuple[str, ...]) -> Iterator[str | tuple[str, ...]]:
-    """Every name that means the leaf column at `path`: its path, the same with dots, and those of each group around it,
-    from the innermost out."""
+    """Every name for the leaf column at `path`: the path and its dotted form, then those of each group around it,
+    innermost first."""
     for depth in range(len(path), 0, -1):
         yield path[:depth]
         yield ".".join(path[:depth])
 
 
-def shown(path: Iterable[str]) -> str:
-    """The name of a column as Unicode text, whatever bytes it is in its file."""
+def dotted_name(path: Iterable[str]) -> str:
+    """The name of a column as valid Unicode text, whatever bytes it has in its file."""
     return ".".join(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -1,8 +1,8 @@
-"""Predicates as data: comparisons of columns with values, joined by And, Or and Not under SQL's three-valued logic.
+"""Predicates as data: comparisons of columns with values, combined by And, Or and Not under SQL's three-valued logic.
 
-This file owns what a predicate *is*, how it is written as SQL, and its negation normal form. It knows no file and no
-type of a column: whether a value fits its column is for `literals` to say. pyarrow's expressions are not used, because
-they can be neither taken apart in Python nor carry ``<=>`` or a value whose column is not known yet.
+This module owns the tree, its SQL text, and its negation normal form. It knows no file and no column type: `literals`
+checks whether a value fits its column. pyarrow's expressions do not serve, because Python cannot inspect them, and they
+have no ``<=>`` and no values of columns that are not known yet.
 
     Predicate
     ├── And, Or, Not, Always
@@ -25,10 +25,10 @@ from bloomparquet.query.literals import Value, describe, normalize_value, normal
 from bloomparquet.query.literals import to_sql as literal_to_sql
 
 Column = tuple[str, ...]
-"""A column by its path as users see it: ``("id",)``, ``("address", "city")``."""
+"""The path of a column as users see it: ``("id",)``, ``("address", "city")``."""
 
 MAX_DEPTH = 100
-"""How deep And, Or and Not may nest (an And directly inside an And is one level): whoever walks a tree may recurse."""
+"""The deepest nesting of And, Or and Not, so that functions may recurse. An And directly inside an And is one level."""
 
 _SHOWN_VALUES = 20
 _KEYWORDS = (
@@ -40,7 +40,7 @@ _PLAIN_NAME = re.compile(rf"(?!(?:{_KEYWORDS})$)[A-Z_][A-Z0-9_]*", re.IGNORECASE
 
 
 class Predicate:
-    """Base of all predicates. ``p & q``, ``p | q`` and ``~p`` join them; ``str(p)`` is SQL.
+    """Base of all predicates. ``p & q``, ``p | q`` and ``~p`` combine them; ``str(p)`` is SQL.
 
     >>> where = bp.And(bp.In("user_id", [4711, 4712]), bp.Not(bp.Eq("country", "DE")))
     >>> bp.read_table("events.parquet", where, ["user_id", "country"]).to_pylist()
@@ -59,7 +59,7 @@ class Predicate:
         return Not(self)
 
     def __bool__(self) -> bool:
-        raise PlanError("a predicate has no truth value of its own: write & | ~ instead of and, or, not")
+        raise PlanError("a predicate has no truth value; use & | ~ instead of and, or, not")
 
     def __str__(self) -> str:
         return to_sql(self, max_values=_SHOWN_VALUES)
@@ -67,7 +67,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Always(Predicate):
-    """The constant TRUE or FALSE; None is SQL's NULL, which `normalize` makes FALSE."""
+    """The constant TRUE, FALSE or, as None, NULL. :func:`normalize` turns NULL to FALSE."""
 
     value: bool | None
 
@@ -96,20 +96,20 @@ class _Junction(Predicate):
 
 
 class And(_Junction):
-    """TRUE when every child is. ``And()`` is TRUE. Children that are themselves And are taken in flat."""
+    """TRUE if every child is TRUE. ``And()`` is TRUE. Children of a child And become children of this one."""
 
     __slots__ = ()
 
 
 class Or(_Junction):
-    """TRUE when any child is. ``Or()`` is FALSE. Children that are themselves Or are taken in flat."""
+    """TRUE if any child is TRUE. ``Or()`` is FALSE. Children of a child Or become children of this one."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Not(Predicate):
-    """TRUE when the child is FALSE; NULL when it is NULL."""
+    """TRUE if the child is FALSE, NULL if the child is NULL."""
 
     child: Predicate
     _depth: int = field(compare=False)
@@ -124,7 +124,7 @@ class Not(Predicate):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Leaf(Predicate):
-    """A test of one column, given by its name or path. A name with dots is a path if no column is called so."""
+    """A test of one column, given by its name or path. A name with dots is a path unless a column has that name."""
 
     column: Column
 
@@ -137,7 +137,7 @@ class Leaf(Predicate):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Comparison(Leaf):
-    """A column compared with one value: NULL when either is."""
+    """A column compared with one value: NULL if either is NULL."""
 
     value: Value
     symbol: ClassVar[str] = ""
@@ -165,7 +165,7 @@ class NotEq(Comparison):
 
 
 class EqNullSafe(Comparison):
-    """``column <=> value``: never NULL, and NULL equals NULL."""
+    """``column <=> value``: never NULL. NULL equals NULL."""
 
     __slots__ = ()
     symbol = "<=>"
@@ -201,7 +201,7 @@ class GtEq(Comparison):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Membership(Leaf):
-    """A column looked up in a list of values, in the order in which they were given and with their repetitions."""
+    """A column looked up in a list of values. Order and repetitions of the values are kept."""
 
     values: tuple[Value, ...]
 
@@ -214,39 +214,39 @@ class Membership(Leaf):
 
 
 class In(Membership):
-    """``column IN (values)``: NULL, not FALSE, when nothing equals the column and one of the values is None."""
+    """``column IN (values)``: NULL, not FALSE, if no value equals the column and one of the values is None."""
 
     __slots__ = ()
 
 
 class NotIn(Membership):
-    """``column NOT IN (values)``: never TRUE when one of the values is None."""
+    """``column NOT IN (values)``: never TRUE if one of the values is None."""
 
     __slots__ = ()
 
 
 class IsNull(Leaf):
-    """``column IS NULL``: never NULL itself."""
+    """``column IS NULL``: never NULL."""
 
     __slots__ = ()
 
 
 class IsNotNull(Leaf):
-    """``column IS NOT NULL``: never NULL itself."""
+    """``column IS NOT NULL``: never NULL."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class StartsWith(Leaf):
-    """``column LIKE 'prefix%'``, byte by byte."""
+    """``column LIKE 'prefix%'``, compared by bytes."""
 
     prefix: str | bytes | None
 
     def __init__(self, column: str | Iterable[str], prefix: Any) -> None:
         value = normalize_value(prefix)
         if not isinstance(value, (str, bytes, type(None))):
-            raise PlanError(f"startswith takes str or bytes as its prefix, not {describe(prefix)}")
+            raise PlanError(f"the prefix of startswith is {describe(prefix)}; expected str or bytes")
         object.__setattr__(self, "column", _to_column(column))
         object.__setattr__(self, "prefix", value)
 
@@ -258,35 +258,35 @@ _NEGATED: dict[type[Leaf], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, 
 
 
 def columns(predicate: Predicate) -> set[Column]:
-    """The columns that `predicate` names, as it names them."""
+    """The columns of `predicate`, under the names that it uses."""
     return {leaf.column for leaf in leaves(predicate)}
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
-    """The tests of single columns that `predicate` is made of, in no particular order."""
-    left = [predicate]
-    while left:
-        node = left.pop()
+    """The leaf predicates of `predicate`, in no particular order."""
+    pending = [predicate]
+    while pending:
+        node = pending.pop()
         if isinstance(node, _Junction):
-            left.extend(node.children)
+            pending.extend(node.children)
         elif isinstance(node, Not):
-            left.append(node.child)
+            pending.append(node.child)
         elif isinstance(node, Leaf):
             yield node
 
 
 def normalize(predicate: Predicate) -> Predicate:
-    """The negation normal form: TRUE for exactly the same rows.
+    """The negation normal form of `predicate`. It is TRUE for exactly the same rows.
 
-    It is built of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe or StartsWith.
-    And and Or have at least two children, none of them of their own class; Always is only ever the whole result.
-    Which rows are FALSE and which NULL is not kept: both mean that the row is not wanted.
+    It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe or StartsWith.
+    And and Or have at least two children, none of their own class. Always occurs only as the whole result. FALSE and
+    NULL are not told apart: neither selects a row.
     """
     return _normalize(predicate, negated=False)
 
 
 def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
-    """`predicate` in Spark's SQL, which `parse_where` reads back. Lists longer than `max_values` are cut short."""
+    """`predicate` in Spark's SQL, which ``parse_where`` parses back. Only `max_values` values of a list are shown."""
     if isinstance(predicate, Always):
         return "NULL" if predicate.value is None else str(predicate.value).upper()
     if isinstance(predicate, Not):
@@ -300,7 +300,7 @@ def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
 
 
 def column_to_sql(column: Column) -> str:
-    """``address.city``; parts that are no plain identifier are quoted: `` `first name` ``."""
+    """The SQL name of a column: ``address.city``. Parts that are no identifier are quoted: `` `first name` ``."""
     return ".".join(part if _PLAIN_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in column)
 
 
@@ -372,7 +372,7 @@ def _normalize_leaf(leaf: Predicate, negated: bool) -> Predicate:
 
 def _require_predicate(node: object) -> Predicate:
     if not isinstance(node, Predicate):
-        raise PlanError(f"And, Or and Not take predicates, not {describe(node)}")
+        raise PlanError(f"And, Or and Not take predicates; found {describe(node)}")
     return node
 
 
@@ -382,14 +382,14 @@ def _depth_of(node: Predicate) -> int:
 
 def _check_depth(depth: int) -> int:
     if depth > MAX_DEPTH:
-        raise PlanError(f"the predicate nests deeper than {MAX_DEPTH} levels; write a list of values as IN (…)")
+        raise PlanError(f"the predicate is nested deeper than {MAX_DEPTH} levels; write a list of values as IN (…)")
     return depth
 
 
 def _to_column(column: str | Iterable[str]) -> Column:
     path = (column,) if isinstance(column, str) else tuple(column)
     if not path or not all(isinstance(part, str) and part for part in path):
-        raise PlanError(f"a column is a name or a path of names, not {column!r}")
+        raise PlanError(f"the column is {column!r}; expected a name, or a path of names")
     return path
 
 

@@ -1,7 +1,7 @@
-"""What users write as `where` → a predicate: SQL text as Spark reads it, or pyarrow's lists of tuples.
+"""Parses the option `where` to a predicate: SQL text in Spark's dialect, or pyarrow's lists of tuples.
 
-sqlglot parses the text; this file decides which of the parsed pieces are predicates here, and refuses every other piece
-by quoting it. sqlglot is imported only when there is text to parse: it is large, and Spark's workers never need it.
+sqlglot parses the text. This module converts the supported part of sqlglot's tree; the error for any other part quotes
+it. sqlglot is imported only when there is text to parse: it is large, and Spark's workers never need it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bloomparquet.errors import PlanError, brief, nearest, quoted
+from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
 from bloomparquet.query.literals import EPOCH, Value, coerce, describe
 from bloomparquet.query.predicate import (
     Always,
@@ -40,13 +40,13 @@ from bloomparquet.query.predicate import (
     StartsWith,
 )
 
-_UNDERSTOOD = (
-    "understood are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE 'prefix%', "
-    "startswith), joined by AND, OR and NOT"
+_SUPPORTED = (
+    "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE 'prefix%', "
+    "startswith), combined by AND, OR and NOT"
 )
 _MISSING = object()
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_MAX_DIGITS = 100  # more than any type holds, few enough to count in
+_MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
 
 _Builder = Callable[[Column, Any], Predicate]
@@ -68,11 +68,11 @@ _NULL_TESTS: dict[str, type[Leaf]] = {"is null": IsNull, "is not null": IsNotNul
 
 
 def parse_where(where: str | Sequence[Any] | Predicate | None) -> Predicate | None:
-    """The predicate that `where` says, None for None.
+    """The predicate that `where` describes. None if `where` is None.
 
-    `where` is SQL text in Spark's dialect; or tuples ``(column, operator, value)`` in a list, all of which must hold;
-    or a list of such lists, one of which must hold (pyarrow's disjunctive normal form); or a predicate. PlanError
-    quotes what is not understood.
+    `where` is SQL text in Spark's dialect; a list of tuples ``(column, operator, value)``, combined by AND; a list of
+    such lists, combined by OR (pyarrow's disjunctive normal form); or a predicate. Raises PlanError, which quotes the
+    unsupported part.
     """
     if where is None or isinstance(where, Predicate):
         return where
@@ -80,12 +80,14 @@ def parse_where(where: str | Sequence[Any] | Predicate | None) -> Predicate | No
         return _parse_sql(where)
     if isinstance(where, (list, tuple)):
         return _parse_list(where)
-    raise PlanError(f"where is SQL text, a list of (column, operator, value) or a predicate, not {describe(where)}")
+    raise PlanError(
+        f"where is {describe(where)}; expected SQL text, a list of (column, operator, value), or a predicate"
+    )
 
 
 def _parse_list(where: Sequence[Any]) -> Predicate:
     if not where:
-        raise PlanError("where is an empty list; pass None to read every row")
+        raise PlanError("where is an empty list; to read every row, pass None")
     if isinstance(where[0], str):
         return _parse_tuple(where)
     if all(isinstance(item, list) and not (item and isinstance(item[0], str)) for item in where):
@@ -95,24 +97,25 @@ def _parse_list(where: Sequence[Any]) -> Predicate:
 
 def _parse_conjunction(items: Sequence[Any]) -> Predicate:
     if not items:
-        raise PlanError("where holds an empty list; pass None to read every row")
+        raise PlanError("where contains an empty list; to read every row, pass None")
     parsed = [item if isinstance(item, Predicate) else _parse_tuple(item) for item in items]
     return And(*parsed) if len(parsed) > 1 else parsed[0]
 
 
 def _parse_tuple(item: Any) -> Predicate:
     if not isinstance(item, (list, tuple)) or len(item) not in (2, 3) or not isinstance(item[1], str):
-        raise PlanError(f"expected (column, operator, value) in the where list, found {describe(item)}")
+        raise PlanError(f"the list where contains {describe(item)}; expected (column, operator, value)")
     column, name = item[0], " ".join(item[1].lower().split())
     if name in _NULL_TESTS and (len(item) == 2 or item[2] is None):
         return _NULL_TESTS[name](column)
     if name not in _OPERATORS:
         known = [*_OPERATORS, *_NULL_TESTS]
         raise PlanError(
-            f"unknown operator {quoted(item[1])} in {quoted(item)}{nearest(name, known)}; known are {', '.join(known)}"
+            f"unknown operator {quoted(item[1])} in {quoted(item)}{did_you_mean(name, known)}; "
+            f"expected one of {', '.join(known)}"
         )
     if len(item) == 2:
-        raise PlanError(f"the operator {quoted(item[1])} in {quoted(item)} lacks its value")
+        raise PlanError(f"the value after the operator {quoted(item[1])} is missing in {quoted(item)}")
     return _OPERATORS[name](column, item[2])
 
 
@@ -121,7 +124,7 @@ def _dialect() -> Any:
     from sqlglot.dialects.spark import Spark
 
     class BloomparquetWhere(Spark):
-        """Spark's dialect with '' inside '…' as one quote, as Spark reads it from 4.0."""
+        """Spark's dialect, with ``''`` inside a string as one quote, as in Spark 4.0."""
 
         class Tokenizer(Spark.Tokenizer):
             STRING_ESCAPES = ["'", '"', "\\"]  # noqa: RUF012
@@ -134,37 +137,37 @@ def _parse_sql(text: str) -> Predicate:
     from sqlglot.errors import ParseError, SqlglotError
 
     if not text.strip():
-        raise PlanError("where is blank; pass None to read every row")
+        raise PlanError("where is blank; to read every row, pass None")
     try:
         return _Converter(text).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
     except RecursionError:
-        raise PlanError(f"the where text nests too deeply: {brief(text)}") from None
+        raise PlanError(f"where is nested too deeply: {shorten(text)}") from None
     except ParseError as error:
-        raise PlanError(f"the where text cannot be read {_place(error.errors)}: {brief(text)}") from None
+        raise PlanError(f"cannot parse where {_position(error.errors)}: {shorten(text)}") from None
     except SqlglotError as error:
-        raise PlanError(f"the where text cannot be read ({error}): {brief(text)}") from None
+        raise PlanError(f"cannot parse where ({error}): {shorten(text)}") from None
 
 
-def _place(errors: Sequence[dict[str, Any]]) -> str:
-    found = errors[0] if errors else {}
-    line, column, token = found.get("line"), found.get("col"), str(found.get("highlight") or "")
+def _position(errors: Sequence[dict[str, Any]]) -> str:
+    first = errors[0] if errors else {}
+    line, column, token = first.get("line"), first.get("col"), str(first.get("highlight") or "")
     if line is None or column is None:
         return "to its end"
-    place = f"at line {line}, column {max(column - len(token) + 1, 1)}, near {quoted(token)}"
+    position = f"at line {line}, column {max(column - len(token) + 1, 1)}, near {quoted(token)}"
     if token.upper() in ("SELECT", "WHERE"):
-        return f"{place} (write only the condition, without SELECT or WHERE)"
-    return place + (" (something is missing after it)" if "missing" in str(found.get("description")) else "")
+        return f"{position} (write only the condition, without SELECT or WHERE)"
+    return position + (" (something is missing after it)" if "missing" in str(first.get("description")) else "")
 
 
 class _Converter:
-    """sqlglot's tree of one text → a predicate."""
+    """Converts sqlglot's tree of one text to a predicate."""
 
     def __init__(self, text: str) -> None:
         from sqlglot import exp
 
         self.text = text
         self.exp = exp
-        self.comparisons: dict[type[Any], tuple[_Builder, _Builder]] = {  # as written, and with its sides exchanged
+        self.comparisons: dict[type[Any], tuple[_Builder, _Builder]] = {  # as written, and with the sides exchanged
             exp.EQ: (Eq, Eq),
             exp.NEQ: (NotEq, NotEq),
             exp.NullSafeEQ: (EqNullSafe, EqNullSafe),
@@ -208,7 +211,7 @@ class _Converter:
         raise self.refuse(node)
 
     def convert_junction(self, node: Any) -> Predicate:
-        # A chain of 10,000 ORs is a tree as deep, leaning to the left.
+        # A chain of 10,000 ORs is a left-deep tree of that depth.
         kind, right = type(node), []
         while type(node) is kind:
             right.append(node.expression)
@@ -224,7 +227,7 @@ class _Converter:
             return build_exchanged(self.column(node.expression, node), left)
         if build is not Eq or not {type(left), type(right)} <= {int, str} or type(left) is not type(right):
             raise self.refuse(node)
-        return Always(left == right)  # the 1 = 1 that programs put first
+        return Always(left == right)  # programs that build SQL begin with 1 = 1
 
     def convert_is(self, node: Any) -> Predicate:
         column, value = self.column(node.this, node), node.expression
@@ -237,15 +240,15 @@ class _Converter:
     def convert_like(self, node: Any) -> Predicate:
         column, pattern = self.column(node.this, node), self.literal(node.expression, node)
         if pattern is None:
-            found: Predicate = Eq(column, None)
+            like: Predicate = Eq(column, None)
         elif isinstance(pattern, str):
             plain, wildcards = _split_pattern(pattern)
             if wildcards.strip("%"):
-                raise self.refuse(node, "only % at the end of a pattern is understood as a wildcard")
-            found = StartsWith(column, plain) if wildcards else Eq(column, plain)
+                raise self.refuse(node, "the only supported wildcard is % at the end of a pattern")
+            like = StartsWith(column, plain) if wildcards else Eq(column, plain)
         else:
             raise self.refuse(node)
-        return Not(found) if node.args.get("negate") else found
+        return Not(like) if node.args.get("negate") else like
 
     def column(self, node: Any, whole: Any) -> Column:
         exp = self.exp
@@ -263,7 +266,7 @@ class _Converter:
         return value  # type: ignore[no-any-return]
 
     def find_literal(self, node: Any) -> Any:
-        """The value of a literal, _MISSING when `node` is none."""
+        """The value of `node` if it is a literal, else _MISSING."""
         exp = self.exp
         if isinstance(node, exp.Literal):
             return node.this if node.is_string else self.number(node)
@@ -297,20 +300,19 @@ class _Converter:
                 return int(text)
             return float(text) if "e" in text.lower() else Decimal(text)
         except (ValueError, InvalidOperation):
-            raise self.refuse(node, "it is no number") from None
+            raise self.refuse(node, "it is not a number") from None
 
     def cast(self, node: Any) -> Any:
-        """``1.5D``, ``DATE '2024-05-17'``, ``CAST('NaN' AS DOUBLE)``: sqlglot makes casts of them all."""
+        """The value of a cast. sqlglot parses ``1.5D`` and ``DATE '2024-05-17'`` as casts, too."""
         value, kind = self.find_literal(node.this), node.to.this.value
         if value is _MISSING or value is None:
             return value
         try:
-            found = _cast(value, kind, [int(parameter.name) for parameter in node.to.expressions])
+            return _cast(value, kind, [int(parameter.name) for parameter in node.to.expressions])
         except (ValueError, ArithmeticError, PlanError):
-            raise self.refuse(node, f"{quoted(value)} is no {kind} exactly") from None
-        return found
+            raise self.refuse(node, f"{quoted(value)} is not exactly representable as {kind}") from None
 
-    def refuse(self, node: Any, reason: str = _UNDERSTOOD) -> PlanError:
+    def refuse(self, node: Any, reason: str = _SUPPORTED) -> PlanError:
         return PlanError(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}")
 
 
@@ -361,7 +363,7 @@ def _cast_timestamp(text: str) -> Value:
 
 
 def _split_pattern(pattern: str) -> tuple[str, str]:
-    r"""The plain text that a LIKE pattern begins with, and the rest from its first wildcard on; ``\%`` is a plain %."""
-    found = re.match(r"((?:[^\\%_]|\\[\\%_])*)(.*)", pattern, re.DOTALL)
-    assert found is not None
-    return re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL), found[2]
+    r"""The text of a LIKE pattern before its first wildcard, unescaped, and the rest. ``\%`` is an escaped %."""
+    match = re.match(r"((?:[^\\%_]|\\[\\%_])*)(.*)", pattern, re.DOTALL)
+    assert match is not None
+    return re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL), match[2]

@@ -1,10 +1,9 @@
-"""What can be said of a row group, and how And and Or combine it.
+"""Verdicts about row groups, and how And and Or combine them.
 
-Verdicts of many row groups are boolean arrays whose True is :attr:`Verdict.MIGHT_MATCH`. Predicates arrive in
-negation normal form, where no Not stands above And or Or; so evidence only ever has to answer one question, "might
-this be TRUE for some row?", and each kind of evidence about a leaf (partition value, statistics, filter) can exclude
-it on its own before And and Or are applied. That is what lets ``a = 1 OR b = 2`` be skipped when statistics exclude
-`a` and a filter excludes `b`.
+The verdicts of many row groups are a boolean array, True for :attr:`Verdict.MIGHT_MATCH`. Predicates are in negation
+normal form: no Not stands above And or Or. So evidence answers one question only, "might this be TRUE for some row?",
+and each kind of evidence (partition value, statistics, Bloom filter) can exclude a leaf predicate by itself. For
+``a = 1 OR b = 2``, statistics may exclude `a` and a filter `b`.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ class Reason(str, Enum):
 
 
 def might_match(predicate: Predicate, alive: Verdicts, judge: Callable[[Predicate, Verdicts], Verdicts]) -> Verdicts:
-    """Which of the `alive` row groups might hold a row for which `predicate` (in negation normal form) is TRUE.
+    """Which of the `alive` row groups might hold a row for which `predicate`, in negation normal form, is TRUE.
 
-    ``judge(leaf, alive)`` answers for a leaf, and is asked only about row groups that the answer still matters for:
-    And narrows from child to child, Or asks its next child only about what no child has kept yet.
+    ``judge(leaf, alive)`` answers for a leaf predicate. It is asked only about row groups that its answer can change:
+    And narrows them from child to child, and Or passes on those that no child has kept yet.
     """
     if isinstance(predicate, And):
         for child in predicate.children:

@@ -35,7 +35,7 @@ def unify(found: Iterable[pa.Schema], names: Names | None = None) -> pa.Schema:
 
 def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
     """The different Arrow schemas of Parquet files, in the order in which they first occur."""
-    distinct = {(footer.layout, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
+    distinct = {(footer.profile, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
     return map(_arrow_schema, reversed(distinct.values()))
 
 
@@ -63,7 +63,7 @@ def _arrow_schema(footer: Footer) -> pa.Schema:
         raise FormatError(
             f"pyarrow cannot read the schema of a file: {next(iter(str(error).splitlines()), '')}"
         ) from error
-    nodes = {node.name: node for node in footer.layout.schema.root.children}
+    nodes = {node.name: node for node in footer.profile.schema.root.children}
     return pa.schema([field.with_type(readable(field.type, nodes.get(field.name))) for field in arrow])
 
 

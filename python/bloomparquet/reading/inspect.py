@@ -11,14 +11,14 @@ import pyarrow as pa
 from bloomparquet.errors import PlanError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.open import open_table
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family, normalize_value
 from bloomparquet.query.names import names_of
 from bloomparquet.query.predicate import Column
-from bloomparquet.query.resolve import bind, resolve_names, unknown_column
+from bloomparquet.query.resolve import find_leaf, resolve_names, unknown_column
 from bloomparquet.query.verdict import Verdict
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.storage.files import ReadCount
@@ -141,5 +141,5 @@ def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] 
     path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
     if path is None:
         return None
-    bound = [(i, bind(schema, path, case_sensitive=True)) for i, schema in enumerate(table.schemas)]
+    bound = [(i, find_leaf(schema, path, case_sensitive=True)) for i, schema in enumerate(table.schemas)]
     return [(i, leaf) for i, leaf in bound if isinstance(leaf, LeafColumn)]

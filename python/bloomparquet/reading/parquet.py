@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, UnsupportedError, brief, quoted
+from bloomparquet.errors import FormatError, UnsupportedError, quoted, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.pages.decrypted_row_group import Images
+from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
 from bloomparquet.parquet.values.encoding import encode_values, family_of
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family, coerce_all
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.reading.arrow_schema import as_instants, footer_schemas, int96_columns
 from bloomparquet.reading.interface import FilterRow
 from bloomparquet.storage.files import ReadCount, Storage
@@ -42,7 +42,7 @@ class ParquetReader:
         return footer_schemas(self._table.footers)
 
     def names(self, file_index: int) -> list[str]:
-        return [node.name for node in self._table.footer(file_index).layout.schema.root.children]
+        return [node.name for node in self._table.footer(file_index).profile.schema.root.children]
 
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         table = self._table
@@ -65,7 +65,7 @@ class ParquetReader:
                 bloom = SplitBlockBloomFilter.from_bytes(bitset.tobytes())
                 path, index = table.paths[int(table.file[row_group])], int(table.index[row_group])
                 yield FilterRow(
-                    path, index, None, shown(leaf.path), leaf.describe(), int(table.rows[row_group]),
+                    path, index, None, dotted_name(leaf.path), leaf.describe(), int(table.rows[row_group]),
                     int(chunks.filters.offset[i]), bloom.num_bytes, bloom.bits_set, bloom.estimated_ndv,
                     bloom.estimated_fpp, None,
                 )  # fmt: skip
@@ -74,10 +74,10 @@ class ParquetReader:
         might_match = np.ones(len(self._table), np.bool_)
         for layout, leaf in leaves:
             chunks = self._table.chunks(layout, leaf)
-            encoded = encode_values(leaf, [value], self._table.layouts[layout].traits, timezone)
+            encoded = encode_values(leaf, [value], self._table.profiles[layout].traits, timezone)
             if encoded is None or encoded.hashes is None:
                 raise UnsupportedError(
-                    f"column {brief('.'.join(leaf.path))} ({leaf.describe()}): it cannot be told which bytes "
+                    f"column {shorten('.'.join(leaf.path))} ({leaf.describe()}): it cannot be told which bytes "
                     f"{quoted(value)} has here"
                 )
             every = np.arange(len(chunks.members))
@@ -106,7 +106,7 @@ def read_row_groups(
     :class:`EncryptionError`, and so is what was altered.
     """
     chosen = None if columns is None else list(columns)
-    instants = int96_columns(footer.layout.schema.root)
+    instants = int96_columns(footer.profile.schema.root)
     read = _read_stored if footer.crypto is None else _read_opened
     for batch in read(storage, path, footer, row_groups, chosen, batch_rows):
         yield as_instants(batch, instants) if instants else batch
@@ -115,7 +115,7 @@ def read_row_groups(
 def _read_stored(
     storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    with storage.arrow.open_input_file(path) as source:
+    with storage.filesystem.open_input_file(path) as source:
         file = pq.ParquetFile(
             source, metadata=footer.to_arrow(), coerce_int96_timestamp_unit="us", pre_buffer=storage.threads > 1
         )
@@ -126,7 +126,7 @@ def _read_stored(
 def _read_opened(
     storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    images, count = Images(storage, path, footer, columns), ReadCount()
+    images, count = DecryptedRowGroups(storage, path, footer, columns), ReadCount()
     for row_group in row_groups:
         data, metadata = images.read(row_group, count)
         try:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError, listed, nearest, quoted
+from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import OnFilterError, PlanOptions, Where, open_dataset, plan_dataset
-from bloomparquet.query.evaluate import bind
+from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.names import Names, find
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
@@ -116,7 +116,7 @@ class _Scan:
         merge_schema: bool,
         options: PlanOptions,
     ) -> None:
-        for error in plan.locked.values():  # its rows may match, and cannot be read
+        for error in plan.unreadable.values():  # its rows may match, and cannot be read
             raise error
         self._plan, self._options, self._case_sensitive = plan, options, options.case_sensitive
         zone = options.timezone or "UTC"
@@ -138,7 +138,7 @@ class _Scan:
         self._stored_names = [name for name in self._read_schema.names if name not in self._partitions.column_names]
         self._matching = None
         if plan.where is not None:
-            self._matching = bind(
+            self._matching = bind_mask(
                 plan.where,
                 self._read_schema,
                 timezone=zone,
@@ -172,7 +172,7 @@ class _Scan:
         path = self._plan.table.paths[place]
         present = self._reader.names(place)
         names = [name for each in self._stored_names if (name := self._stored_as(each, present, path)) is not None]
-        constants = self._partitions.slice(int(self._plan.file_places[place]), 1)
+        constants = self._partitions.slice(int(self._plan.file_positions[place]), 1)
         for batch in self._reader.read(place, units, names):
             whole = self._conform(batch, constants, path)
             if self._matching is not None:
@@ -197,7 +197,7 @@ class _Scan:
         """What a file calls the column `name`; None where it has none."""
         found = find(names, name, self._case_sensitive)
         if len(found) > 1:
-            raise PlanError(f"{path}: column {quoted(name)} may be any of {listed(names[i] for i in found)}")
+            raise PlanError(f"{path}: column {quoted(name)} may be any of {join_names(names[i] for i in found)}")
         return names[found[0]] if found else None
 
 
@@ -205,7 +205,7 @@ def _field(everything: pa.Schema, name: str) -> pa.Field:
     at = everything.get_field_index(name)
     if at < 0:
         raise PlanError(
-            f"column {quoted(name)} is in none of the files{nearest(name, everything.names)}; "
-            f"the columns are {listed(everything.names)}"
+            f"column {quoted(name)} is in none of the files{did_you_mean(name, everything.names)}; "
+            f"the columns are {join_names(everything.names)}"
         )
     return everything.field(at)

@@ -1,8 +1,7 @@
-"""Where files lie: list them, and read byte ranges of them, counted.
+"""The files of a storage: list them, match globs, and read byte ranges of one file.
 
-Two kinds of storage behind one small interface: local files by ``os`` (a positioned read costs about a microsecond,
-so no layer may cost more), and everything else by :mod:`pyarrow.fs`, which also wraps any fsspec file system. Both
-share :func:`read_ranges`: sort, merge what is near, read each run once, and say where each requested range begins.
+Two implementations of :class:`Storage`: :class:`LocalStorage` uses ``os``, where a positioned read takes about a
+microsecond; :class:`ArrowStorage` uses :mod:`pyarrow.fs`, which also wraps every fsspec file system.
 """
 
 from __future__ import annotations
@@ -13,17 +12,13 @@ import os
 import re
 import stat
 from collections.abc import Hashable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow.fs
-from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, UnsupportedError, brief
+from bloomparquet.errors import FormatError, UnsupportedError, shorten
 
 _GLOB = re.compile(r"[*?\[]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -31,7 +26,10 @@ _NATIVE_SCHEMES = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss
 
 
 class FileInfo(NamedTuple):
-    """A file as a listing shows it: the identity of its content. 0 where the storage tells no inode or change time."""
+    """A file as it was listed. Equal values stand for equal content.
+
+    `inode` and `ctime_ns` are 0 if the storage does not report them.
+    """
 
     path: str
     size: int
@@ -46,7 +44,7 @@ class FileInfo(NamedTuple):
 
 @dataclass(slots=True)
 class ListingNotes:
-    """What a listing of files passed over or followed: `hidden` directories and symbolic `links` below its root."""
+    """What a listing skipped or followed below its root: `hidden` directories and symbolic `links`."""
 
     hidden: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
@@ -54,26 +52,25 @@ class ListingNotes:
 
 @dataclass(slots=True)
 class ReadCount:
-    """What was read: `requests` made of the storage, `bytes` that they returned (gaps between merged ranges
-    included)."""
+    """Requests to a storage, and the bytes that they returned, gaps between merged ranges included."""
 
     requests: int = 0
     bytes: int = 0
 
 
 class Storage(Protocol):
-    """What the rest of the package needs of a file system. Paths are the storage's own, without a scheme."""
+    """A file system as the package uses it. Paths have no scheme."""
 
-    key: Hashable  # identifies the storage in caches: storages of equal keys show the same files
-    near: int  # bytes: two ranges closer than this are cheaper to read as one
-    threads: int  # reads worth having under way at once
-    arrow: pyarrow.fs.FileSystem
+    key: Hashable  # identifies the storage in caches: storages with equal keys have the same files
+    merge_gap: int  # bytes: ranges at most this far apart are read as one
+    threads: int  # concurrent reads that pay
+    filesystem: pyarrow.fs.FileSystem
 
-    def list_files(
-        self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
-    ) -> list[FileInfo]:
-        """The files at or below `path`, sorted. Hidden names (``_…`` without ``=``, ``.…``) below it are left out.
-        `notes` gets what was passed over or followed. FileNotFoundError."""
+    def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
+        """The files at or below `path`, sorted by path. Hidden names below it are left out; see :func:`is_hidden`.
+
+        Raises FileNotFoundError if there is nothing at `path`.
+        """
 
     def glob(self, pattern: str) -> list[str]:
         """The files and directories that match `pattern`, sorted."""
@@ -82,42 +79,43 @@ class Storage(Protocol):
         """Whether there is a directory at `path`."""
 
     def make_parents(self, path: str) -> None:
-        """Make the directories that the file at `path` is to lie in, where the storage has any."""
+        """Create the parent directories of the file at `path`. Object stores need none."""
 
-    def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
-        """Fill each of `views` from its start in the file. Raises FormatError when the file ends before a view is
-        full."""
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+        """Fill each of `views` from its offset in the file. Raises FormatError if the file ends before."""
 
 
 def is_hidden(name: str) -> bool:
-    """Spark's rule for names that are no data: ``_temporary``, ``_SUCCESS``, ``.crc``; but ``_day=1`` is a
-    partition."""
+    """Spark's rule for names that are not data: ``_temporary``, ``_SUCCESS``, ``.crc``, but not the partition
+    ``_day=1``."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
+def is_glob(path: str) -> bool:
+    return _GLOB.search(path) is not None
+
+
 class LocalStorage:
-    """Local files by file descriptor."""
+    """Local files, by ``os``."""
 
     key: Hashable = "file"
-    near = 8 * 1024
+    merge_gap = 8 * 1024
     threads = 1
-    arrow: pyarrow.fs.FileSystem
+    filesystem: pyarrow.fs.FileSystem
 
     def __init__(self) -> None:
-        self.arrow = pyarrow.fs.LocalFileSystem()
+        self.filesystem = pyarrow.fs.LocalFileSystem()
 
-    def list_files(
-        self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
-    ) -> list[FileInfo]:
-        own = os.stat(path)
-        if not stat.S_ISDIR(own.st_mode):
-            return [FileInfo.of(path, own)]
+    def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
+        status = os.stat(path)
+        if not stat.S_ISDIR(status.st_mode):
+            return [FileInfo.of(path, status)]
         files: list[FileInfo] = []
         pending = [path]
         while pending:
             with os.scandir(pending.pop()) as entries:
                 for entry in entries:
-                    if entry.name[0] in "._" and not keep_hidden and is_hidden(entry.name):
+                    if entry.name[0] in "._" and is_hidden(entry.name):
                         if notes is not None and entry.is_dir():
                             notes.hidden.add(entry.path)
                         continue
@@ -146,42 +144,42 @@ class LocalStorage:
     def make_parents(self, path: str) -> None:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
 
-    def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
-        # A lookup makes tens of thousands of these reads: what is done for each of them counts.
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+        # One lookup makes tens of thousands of these reads: keep the loop small.
         read = getattr(os, "preadv", _preadv)
         descriptor = os.open(path, _READ_ONLY)
         try:
-            for start, view in zip(starts, views, strict=True):
-                count = read(descriptor, (view,), start)
-                while count < len(view):  # a positioned read may return less than it was asked for
-                    more = read(descriptor, (view[count:],), start + count)
+            for offset, view in zip(offsets, views, strict=True):
+                count = read(descriptor, (view,), offset)
+                while count < len(view):  # a positioned read may return fewer bytes than requested
+                    more = read(descriptor, (view[count:],), offset + count)
                     if more == 0:
-                        raise _ends_early(path, start + count, start + len(view))
+                        raise _ends_early(path, offset + count, offset + len(view))
                     count += more
         finally:
             os.close(descriptor)
 
 
 def _require_no_loop(root: str, link: str) -> None:
-    """UnsupportedError where `link`, a link to a directory below `root`, leads back to one that it lies in.
+    """UnsupportedError if `link`, a symbolic link below `root`, points to a directory that contains it.
 
-    What it holds would be found again and again, forty times over: Spark's own listing reads each row as often.
+    Spark's listing follows such a link forty times, and reads each row as often.
     """
-    there = os.stat(link)
-    above = os.path.dirname(link)
+    target = os.stat(link)
+    parent = os.path.dirname(link)
     while True:
-        if os.path.samestat(there, os.stat(above or ".")):
+        if os.path.samestat(target, os.stat(parent or ".")):
             raise UnsupportedError(
-                f"{brief(link)}: the symbolic link leads back to {brief(above)}, which it lies in, so that files there "
-                "would be read again and again; remove the link, or name the directories without it"
+                f"{shorten(link)}: this symbolic link points to {shorten(parent)}, a directory that contains it, so "
+                "the files there would be read many times; remove the link, or name the directories without it"
             )
-        if len(above) <= len(root.rstrip("/")):
+        if len(parent) <= len(root.rstrip("/")):
             return
-        above = os.path.dirname(above)
+        parent = os.path.dirname(parent)
 
 
 def _require_no_loop_above(root: str, directory: str) -> None:
-    """UnsupportedError where a symbolic link between `root` and `directory` leads back to one that it lies in."""
+    """Apply :func:`_require_no_loop` to each symbolic link between `root` and `directory`."""
     while len(directory) > len(root.rstrip("/")):
         if os.path.islink(directory):
             _require_no_loop(root, directory)
@@ -191,73 +189,71 @@ def _require_no_loop_above(root: str, directory: str) -> None:
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 
 
-def _preadv(descriptor: int, views: Sequence[memoryview], start: int) -> int:
-    """Where the system has none: one copy more."""
+def _preadv(descriptor: int, views: Sequence[memoryview], offset: int) -> int:
+    """``os.preadv`` for systems without it, at the price of one copy."""
     (view,) = views
-    data = os.pread(descriptor, len(view), start)
+    data = os.pread(descriptor, len(view), offset)
     view[: len(data)] = data
     return len(data)
 
 
 class ArrowStorage:
-    """Any file system that :mod:`pyarrow.fs` has or can wrap; a request is assumed to cost far more than its bytes."""
+    """A file system of :mod:`pyarrow.fs`. One request is assumed to cost far more than its bytes."""
 
-    near = 256 * 1024
+    merge_gap = 256 * 1024
     threads = 16
 
-    def __init__(self, arrow: pyarrow.fs.FileSystem, key: Hashable) -> None:
-        self.arrow = arrow
+    def __init__(self, filesystem: pyarrow.fs.FileSystem, key: Hashable) -> None:
+        self.filesystem = filesystem
         self.key = key
 
-    def list_files(
-        self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
-    ) -> list[FileInfo]:
-        info = self.arrow.get_file_info(path)
+    def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
+        info = self.filesystem.get_file_info(path)
         if info.type == pyarrow.fs.FileType.File:
             return [_file_info(info)]
         if info.type == pyarrow.fs.FileType.NotFound:
             raise FileNotFoundError(f"{self.key}: no such file or directory: {path}")
         root = path.rstrip("/")
-        found = self.arrow.get_file_info(pyarrow.fs.FileSelector(path, recursive=recursive))
+        entries = self.filesystem.get_file_info(pyarrow.fs.FileSelector(path, recursive=recursive))
         files = [
             _file_info(info)
-            for info in found
-            if info.type == pyarrow.fs.FileType.File
-            and (keep_hidden or not any(map(is_hidden, _below(root, info.path))))
+            for info in entries
+            if info.type == pyarrow.fs.FileType.File and not any(map(is_hidden, _names_below(root, info.path)))
         ]
         files.sort(key=lambda file: file.path)
         if notes is not None:
-            notes.hidden.update(_hidden_directories(root, found))
+            notes.hidden.update(_hidden_directories(root, entries))
         return files
 
     def glob(self, pattern: str) -> list[str]:
         parts = pattern.split("/")
         fixed = next(i for i, part in enumerate(parts) if _GLOB.search(part))
         root = "/".join(parts[:fixed])
-        found = self.arrow.get_file_info(pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True))
-        inner = [(info.path, _below(root.lstrip("/"), info.path.lstrip("/"))) for info in found]
-        return sorted(path for path, names in inner if _matches(names, parts[fixed:]))
+        selector = pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True)
+        paths = [info.path for info in self.filesystem.get_file_info(selector)]
+        return sorted(
+            path for path in paths if _matches(_names_below(root.lstrip("/"), path.lstrip("/")), parts[fixed:])
+        )
 
     def is_directory(self, path: str) -> bool:
-        kind = self.arrow.get_file_info(path).type
-        return bool(kind == pyarrow.fs.FileType.Directory)
+        return bool(self.filesystem.get_file_info(path).type == pyarrow.fs.FileType.Directory)
 
     def make_parents(self, path: str) -> None:
-        """Nothing: a name with slashes is all that an object store needs."""
+        """Do nothing: an object's name may contain slashes."""
 
-    def read_runs(self, path: str, starts: Sequence[int], views: Sequence[memoryview]) -> None:
-        with self.arrow.open_input_file(path) as file:
-            for start, view in zip(starts, views, strict=True):
-                data = file.read_at(len(view), start)
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+        with self.filesystem.open_input_file(path) as file:
+            for offset, view in zip(offsets, views, strict=True):
+                data = file.read_at(len(view), offset)
                 if len(data) < len(view):
-                    raise _ends_early(path, start + len(data), start + len(view))
+                    raise _ends_early(path, offset + len(data), offset + len(view))
                 view[:] = data
 
 
-def _ends_early(path: str, at: int, wanted: int) -> FormatError:
+def _ends_early(path: str, end: int, expected: int) -> FormatError:
     return FormatError(
-        f"{path}: the file ends at byte {at}, "
-        f"but bytes up to {wanted} were expected; it is truncated or changed while it was read"
+        f"{path}: the file ends at byte {end}, but bytes up to {expected} were expected; it is truncated, or changed "
+        "while it was read"
     )
 
 
@@ -265,22 +261,22 @@ def _file_info(info: pyarrow.fs.FileInfo) -> FileInfo:
     return FileInfo(info.path, info.size, info.mtime_ns or 0)
 
 
-def _hidden_directories(root: str, found: Sequence[pyarrow.fs.FileInfo]) -> Iterator[str]:
+def _hidden_directories(root: str, entries: Sequence[pyarrow.fs.FileInfo]) -> Iterator[str]:
     """The outermost hidden directories below `root`. Some object stores list only the files in them."""
-    for info in found:
-        names = _below(root, info.path)
+    for info in entries:
+        names = _names_below(root, info.path)
         at = next((i for i, name in enumerate(names) if is_hidden(name)), len(names))
         if at < len(names) - 1 or (at < len(names) and info.type == pyarrow.fs.FileType.Directory):
             yield info.path.rstrip("/").removesuffix("/".join(names[at + 1 :])).rstrip("/")
 
 
-def _below(root: str, path: str) -> list[str]:
-    """The names between `root` and what lies at `path`, its own last."""
+def _names_below(root: str, path: str) -> list[str]:
+    """The parts of `path` below `root`."""
     return path[len(root) :].strip("/").split("/")
 
 
 def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    """``**`` crosses directories, ``*`` and ``?`` do not, as :func:`glob.glob` has it."""
+    """As in :func:`glob.glob`, ``**`` crosses directories; ``*`` and ``?`` do not."""
     if not patterns:
         return not names
     if patterns[0] == "**":
@@ -292,11 +288,10 @@ _LOCAL = LocalStorage()
 
 
 def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
-    """The storage that `path` lies on, and the path as that storage names it.
+    """The storage of `path`, and the path without its scheme.
 
-    `filesystem` is a :class:`pyarrow.fs.FileSystem` or an fsspec file system; without one the path's scheme decides:
-    none or ``file`` is local, what pyarrow has natively (s3, gs, hdfs, abfs) is pyarrow's, and every other scheme is
-    fsspec's.
+    `filesystem` is a :class:`pyarrow.fs.FileSystem` or an fsspec file system. Without one, the scheme decides: none or
+    ``file`` is local, pyarrow serves what it knows (s3, gs, hdfs, abfs), and fsspec serves every other scheme.
     """
     path = os.fspath(path)
     if filesystem is not None:
@@ -308,7 +303,7 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
     if match is None:
         return _LOCAL, path
     scheme = match.group()[:-3].lower()
-    if scheme == "s3a":  # Hadoop's name for it
+    if scheme == "s3a":  # Hadoop's name for s3
         scheme = "s3"
     if scheme in _NATIVE_SCHEMES:
         return _open_native(scheme, path[match.end() :])
@@ -319,22 +314,22 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
 
 
 def _open_native(scheme: str, location: str) -> tuple[Storage, str]:
-    """`location` is what follows the scheme; a query at its end (``?region=…``) configures the file system."""
+    """`location` follows the scheme; a query at its end (``?region=…``) configures the file system."""
     inner, mark, query = location.rpartition("?")
     if not mark or "=" not in query or "/" in query.partition("=")[0]:
         inner, query = location, ""
     suffix = f"?{query}" if query else ""
-    # A URI may not have all the characters that a glob has; its file system is that of the directory it begins in.
+    # A URI may not contain all characters of a glob: open the directory in which the glob begins.
     at = _GLOB.search(inner)
     fixed = inner if at is None else inner[: inner.rindex("/", 0, at.start())]
-    arrow, stripped = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{fixed}{suffix}")
+    filesystem, stripped = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{fixed}{suffix}")
     authority = fixed.split("/", 1)[0].rpartition("@")[2]
     key = f"{scheme}://{authority}{suffix}"
-    return ArrowStorage(arrow, key), stripped if at is None else stripped + inner[len(fixed) :]
+    return ArrowStorage(filesystem, key), stripped if at is None else stripped + inner[len(fixed) :]
 
 
 class _FileSystemKey:
-    """The key of a file system that was passed as an object: equal for equal file systems, in this process alone."""
+    """The key of a file system that was passed as an object. Equal file systems have equal keys."""
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem) -> None:
         self._filesystem = filesystem
@@ -343,108 +338,17 @@ class _FileSystemKey:
         return isinstance(other, _FileSystemKey) and bool(self._filesystem == other._filesystem)
 
     def __hash__(self) -> int:
-        return hash(self._filesystem.type_name)  # file systems have no hash of their own
+        return hash(self._filesystem.type_name)  # pyarrow's file systems have no hash
 
     def __str__(self) -> str:
         return f"file system {self._filesystem.type_name}"
 
 
 def _wrap(filesystem: Any) -> Storage:
-    if isinstance(filesystem, pyarrow.fs.LocalFileSystem) or "file" in _protocols(filesystem):
+    protocol = getattr(filesystem, "protocol", ())  # of fsspec: one name, or several
+    protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
+    if isinstance(filesystem, pyarrow.fs.LocalFileSystem) or "file" in protocols:
         return _LOCAL
     if not isinstance(filesystem, pyarrow.fs.FileSystem):
-        handler = pyarrow.fs.FSSpecHandler(filesystem)
-        filesystem = pyarrow.fs.PyFileSystem(handler)
+        filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
     return ArrowStorage(filesystem, _FileSystemKey(filesystem))
-
-
-def _protocols(filesystem: Any) -> tuple[str, ...]:
-    """The names that an fsspec file system goes by."""
-    protocol = getattr(filesystem, "protocol", ())
-    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
-
-
-def is_glob(path: str) -> bool:
-    return _GLOB.search(path) is not None
-
-
-@dataclass(frozen=True)
-class Ranges:
-    """The result of :func:`read_ranges`: all bytes in one buffer, and where each requested range begins in it."""
-
-    buffer: NDArray[np.uint8]
-    starts: NDArray[np.int64] = field(repr=False)
-
-    def rows(self, width: int) -> NDArray[np.uint8]:
-        """The first `width` bytes of every range as a matrix; the caller knows that each range has so many."""
-        if len(self.starts) == 0:
-            return np.empty((0, width), np.uint8)
-        windows = np.lib.stride_tricks.sliding_window_view(self.buffer, width)
-        return windows[self.starts]
-
-
-def read_ranges(
-    storage: Storage,
-    paths: Sequence[str],
-    file: NDArray[np.int64],
-    offset: NDArray[np.int64],
-    length: NDArray[np.int64],
-    reads: ReadCount,
-) -> Ranges:
-    """Read ``length[i]`` bytes at ``offset[i]`` of ``paths[file[i]]`` for all i, each byte once, merging ranges
-    nearer than ``storage.near``.
-
-    All three arrays have one shape (n,), in any order; every length is positive. `reads` grows by what was requested.
-    """
-    if len(file) == 0:
-        return Ranges(np.empty(0, np.uint8), np.empty(0, np.int64))
-    order = np.lexsort((offset, file))
-    files, starts = file[order], offset[order]
-    ends = starts + length[order]
-    # Within a file, a run ends where the next range begins further than `near` behind everything so far.
-    stride = int(ends.max()) + storage.near + 1
-    reach = np.maximum.accumulate(ends + files * stride)
-    begins = np.empty(len(order), bool)
-    begins[0] = True
-    begins[1:] = (starts[1:] + files[1:] * stride) > reach[:-1] + storage.near
-    begins[1:] |= files[1:] != files[:-1]
-    run = np.cumsum(begins) - 1
-    first = np.flatnonzero(begins)
-    run_file, run_start = files[first], starts[first]
-    run_end = np.append(reach[first[1:] - 1], reach[-1]) - run_file * stride
-    run_at = np.concatenate(([0], np.cumsum(run_end - run_start)))
-    buffer = np.empty(run_at[-1], np.uint8)
-    _read_runs(storage, paths, run_file, run_start, run_at, buffer.data)
-    reads.requests += len(first)
-    reads.bytes += len(buffer)
-    result = np.empty(len(order), np.int64)
-    result[order] = run_at[run] + (starts - run_start[run])
-    return Ranges(buffer, result)
-
-
-def _read_runs(
-    storage: Storage,
-    paths: Sequence[str],
-    file: NDArray[np.int64],
-    start: NDArray[np.int64],
-    at: NDArray[np.int64],
-    view: memoryview,
-) -> None:
-    bounds = np.append(np.flatnonzero(np.diff(file, prepend=-1)), len(file)).tolist()
-    starts, views = start.tolist(), [view[i:j] for i, j in pairwise(at.tolist())]
-
-    def read_file(run: tuple[int, int]) -> None:
-        first, last = run
-        storage.read_runs(paths[file[first]], starts[first:last], views[first:last])
-
-    for _ in in_threads(storage.threads, read_file, list(pairwise(bounds))):
-        pass
-
-
-def in_threads(threads: int, work: Any, jobs: Sequence[Any]) -> Iterator[Any]:
-    """``map(work, jobs)`` in order, by up to `threads` threads; the first error is raised."""
-    if threads == 1 or len(jobs) < 2:
-        yield from map(work, jobs)
-        return
-    with ThreadPoolExecutor(min(threads, len(jobs)), thread_name_prefix="bloomparquet") as pool:
-        yield from pool.map(work, jobs)

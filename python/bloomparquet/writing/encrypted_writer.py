@@ -1,22 +1,21 @@
-"""An encrypted file in the making: row groups that pyarrow wrote into memory, sealed one by one.
+"""Writes an encrypted file: row groups that pyarrow wrote in memory are encrypted one by one.
 
-pyarrow writes no filters into files that it encrypts. So it is told nothing of the encryption: each row group comes as
-a file of its own, in memory, and goes out as modules. What belongs to the end of the file, page indexes and filters, is
-kept in memory until then. Nowhere else is anything in plain text.
+pyarrow writes no filters into files that it encrypts. So it writes each row group as an unencrypted file in memory,
+whose parts are encrypted here. Page indexes and filters are kept in memory until the end of the file. Plain text exists
+only in memory.
 
-Sources: parquet-format ``Encryption.md``, ``PageIndex.md``, ``parquet.thrift`` (RowGroup); for what readers
-insist on, parquet-java ``ParquetMetadataConverter`` (addRowGroup, filterFileMetaDataByMidpoint).
+Sources: parquet-format ``Encryption.md``, ``PageIndex.md``, ``parquet.thrift`` (RowGroup); for the requirements of
+readers, parquet-java ``ParquetMetadataConverter`` (addRowGroup, filterFileMetaDataByMidpoint).
 """
 
 from __future__ import annotations
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, brief
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Module
-from bloomparquet.parquet.metadata.fields import require_plain_chunk
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
-from bloomparquet.parquet.metadata.footer import Footer, parse_footer
-from bloomparquet.parquet.pages.encrypted import seal_chunk
+from bloomparquet.parquet.metadata.footer import Footer, parse_footer, require_plain_chunk
+from bloomparquet.parquet.pages.encrypted import encrypt_chunk
 from bloomparquet.parquet.thrift.definitions import (
     ColumnChunk,
     ColumnMetaData,
@@ -28,148 +27,153 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.atomic import Output
 from bloomparquet.writing.encryption import FileEncryption
-from bloomparquet.writing.filters.locate import Place
-from bloomparquet.writing.footer_edit import OpenFooter, footer_tail, store_metadata
-from bloomparquet.writing.pyarrow_output import filters_in, footer_of
-from bloomparquet.writing.rewrite import Filters, filter_parts
+from bloomparquet.writing.filters.build import parse_file_end, read_filters
+from bloomparquet.writing.filters.locate import ChunkId
+from bloomparquet.writing.footer_edit import EditableFooter, footer_tail, store_metadata
+from bloomparquet.writing.rewrite import Filters, serialize_filter
 
 
-class SealedFile:
-    """Writes one encrypted file to `output`; `skeleton` is the footer that it would have without rows or encryption."""
+class EncryptedFile:
+    """Writes one encrypted file to `output`. `skeleton` is the plain footer of the same file without rows."""
 
     def __init__(self, output: Output, encryption: FileEncryption, skeleton: Footer, path: str) -> None:
         self._output, self._encryption, self._path = output, encryption, path
-        self._leaves = skeleton.layout.schema.leaves
+        self._leaves = skeleton.profile.schema.leaves
         self._tree, _ = read_struct(skeleton.raw, FileMetaData)
         self._tree.row_groups = []
         self._groups: list[RowGroup] = self._tree.row_groups
-        self._column_indexes: dict[Place, bytes] = {}
-        self._offset_indexes: dict[Place, OffsetIndex] = {}
-        self._at = 0
+        self._column_indexes: dict[ChunkId, bytes] = {}
+        self._offset_indexes: dict[ChunkId, OffsetIndex] = {}
+        self._offset = 0
         self._write(ENCRYPTED_MAGIC if encryption.crypto.encrypted_footer else MAGIC)
 
-    def add(self, file: memoryview) -> dict[Place, SplitBlockBloomFilter]:
-        """Write the row groups of a file that is in memory, in plain text. Gives its filters, by their places here.
+    def add(self, file: memoryview) -> dict[ChunkId, SplitBlockBloomFilter]:
+        """Encrypt and write the row groups of an unencrypted `file` in memory. Returns its filters, which are not
+        written yet.
 
-        Raises EncryptionError for more row groups, or more pages of a column chunk, than can be encrypted.
+        Raises EncryptionError if the format allows no more row groups, or not so many pages in a column chunk.
         """
-        footer = footer_of(file)
+        footer = parse_file_end(file)
         metadata, _ = read_struct(footer.raw, FileMetaData)
         before = len(self._groups)
         for group in metadata.row_groups:
-            ordinal, start = len(self._groups), self._at
+            ordinal, start = len(self._groups), self._offset
             if ordinal >= MAX_ORDINAL:
                 raise EncryptionError(
-                    f"{self._path}: more than {MAX_ORDINAL} row groups cannot be encrypted; make them larger"
+                    f"{self._path}: an encrypted file has at most {MAX_ORDINAL} row groups; make row groups larger"
                 )
             for leaf, chunk in zip(self._leaves, group.columns, strict=True):
-                self._seal(file, ordinal, leaf, chunk)
+                self._write_chunk(file, ordinal, leaf, chunk)
             group.total_byte_size = sum(_metadata(chunk).total_uncompressed_size for chunk in group.columns)
-            group.file_offset, group.total_compressed_size = start, self._at - start
+            group.file_offset, group.total_compressed_size = start, self._offset - start
             group.ordinal = ordinal
             self._groups.append(group)
         self._tree.num_rows += sum(footer.rows)
-        return {(before + row_group, leaf): bloom for (row_group, leaf), _, bloom in filters_in(footer, file)}
+        return {(before + row_group, leaf): bloom for (row_group, leaf), _, bloom in read_filters(footer, file)}
 
     def footer(self) -> Footer:
-        """The footer so far, as it would be without encryption."""
+        """The plain footer of what was added so far."""
         return parse_footer(write_struct(self._tree))
 
     def finish(self, filters: Filters) -> int:
-        """Write the end of the file, with these filters. Gives the size of the whole."""
-        for place, index in self._column_indexes.items():
-            chunk = self._chunk(place)
-            chunk.column_index_offset, chunk.column_index_length = self._write_index(place, index, Module.COLUMN_INDEX)
-        for place, locations in self._offset_indexes.items():
-            chunk, index = self._chunk(place), write_struct(locations)
-            chunk.offset_index_offset, chunk.offset_index_length = self._write_index(place, index, Module.OFFSET_INDEX)
-        for place, bloom in sorted(filters.items()):
+        """Write page indexes, `filters` and the footer. Returns the size of the file."""
+        for chunk_id, index in self._column_indexes.items():
+            chunk = self._chunk(chunk_id)
+            chunk.column_index_offset, chunk.column_index_length = self._write_index(
+                chunk_id, index, Module.COLUMN_INDEX
+            )
+        for chunk_id, locations in self._offset_indexes.items():
+            chunk, index = self._chunk(chunk_id), write_struct(locations)
+            chunk.offset_index_offset, chunk.offset_index_length = self._write_index(
+                chunk_id, index, Module.OFFSET_INDEX
+            )
+        for chunk_id, bloom in sorted(filters.items()):
             if bloom is None:
                 continue
-            parts = filter_parts(bloom, self._encryption.cipher(place[0], self._leaves[place[1]]))
-            metadata = _metadata(self._chunk(place))
-            metadata.bloom_filter_offset, metadata.bloom_filter_length = self._at, sum(map(len, parts))
+            parts = serialize_filter(bloom, self._encryption.cipher(chunk_id[0], self._leaves[chunk_id[1]]))
+            metadata = _metadata(self._chunk(chunk_id))
+            metadata.bloom_filter_offset, metadata.bloom_filter_length = self._offset, sum(map(len, parts))
             for part in parts:
                 self._write(part)
-        for part in footer_tail(self._sealed_footer(), self._encryption.crypto):
+        for part in footer_tail(self._encrypted_footer(), self._encryption.crypto):
             self._write(part)
-        return self._at
+        return self._offset
 
-    def _seal(self, file: memoryview, ordinal: int, leaf: LeafColumn, chunk: ColumnChunk) -> None:
-        """Write the pages of a chunk, and make the chunk say where they are; of its indexes and filter it says nothing
-        until they are written as well."""
+    def _write_chunk(self, file: memoryview, ordinal: int, leaf: LeafColumn, chunk: ColumnChunk) -> None:
+        """Encrypt and write the pages of a chunk, and set its offsets. Those of page indexes and filter are cleared
+        until these are written."""
         try:
             metadata = require_plain_chunk(chunk)
-            self._seal_pages(file, ordinal, leaf, chunk, metadata)
+            self._write_pages(file, ordinal, leaf, chunk, metadata)
         except BloomParquetError as error:
-            where = f"{self._path}: row group {ordinal}, column {brief(shown(leaf.path))}"
+            where = f"{self._path}: row group {ordinal}, column {shorten(dotted_name(leaf.path))}"
             raise type(error)(f"{where}: {error}") from error
         chunk.file_offset = 0
         chunk.offset_index_offset = chunk.offset_index_length = None
         chunk.column_index_offset = chunk.column_index_length = None
         metadata.index_page_offset = metadata.bloom_filter_offset = metadata.bloom_filter_length = None
 
-    def _seal_pages(
+    def _write_pages(
         self, file: memoryview, ordinal: int, leaf: LeafColumn, chunk: ColumnChunk, metadata: ColumnMetaData
     ) -> None:
-        place = ordinal, leaf.index
+        chunk_id = ordinal, leaf.index
         start, size = metadata.dictionary_page_offset or metadata.data_page_offset, metadata.total_compressed_size
         column_index = _index(file, chunk.column_index_offset, chunk.column_index_length)
         offset_index = _index(file, chunk.offset_index_offset, chunk.offset_index_length)
         if column_index is not None:
-            self._column_indexes[place] = column_index
+            self._column_indexes[chunk_id] = column_index
         if offset_index is not None:
-            self._offset_indexes[place], _ = read_struct(offset_index, OffsetIndex)
+            self._offset_indexes[chunk_id], _ = read_struct(offset_index, OffsetIndex)
         locations: list[PageLocation] = []
-        if place in self._offset_indexes:
-            locations = self._offset_indexes[place].page_locations
+        if chunk_id in self._offset_indexes:
+            locations = self._offset_indexes[chunk_id].page_locations
         cipher = self._encryption.cipher(ordinal, leaf)
         pages = file[start : start + size]
         if cipher is None:
-            moved = self._at - start
+            moved = self._offset - start
             metadata.data_page_offset += moved
             if metadata.dictionary_page_offset is not None:
                 metadata.dictionary_page_offset += moved
             for location in locations:
                 location.offset += moved
         else:
-            sealed = seal_chunk(pages, cipher, self._encryption.crypto.algorithm)
-            if locations and len(locations) != len(sealed.pages):
-                raise FormatError(f"the offset index has {len(locations)} pages; the chunk has {len(sealed.pages)}")
-            for location, page in zip(locations, sealed.pages, strict=False):
-                location.offset, location.compressed_page_size = self._at + page.offset, page.size
+            encrypted = encrypt_chunk(pages, cipher, self._encryption.crypto.algorithm)
+            if locations and len(locations) != len(encrypted.pages):
+                raise FormatError(f"the offset index has {len(locations)} pages; the chunk has {len(encrypted.pages)}")
+            for location, page in zip(locations, encrypted.pages, strict=False):
+                location.offset, location.compressed_page_size = self._offset + page.offset, page.size
             metadata.total_uncompressed_size, metadata.total_compressed_size = (
-                sealed.uncompressed_size,
-                len(sealed.data),
+                encrypted.uncompressed_size,
+                len(encrypted.data),
             )
-            metadata.data_page_offset = self._at + sealed.pages[0].offset
-            if sealed.has_dictionary:
-                metadata.dictionary_page_offset = self._at
-            pages = memoryview(sealed.data)
+            metadata.data_page_offset = self._offset + encrypted.pages[0].offset
+            if encrypted.has_dictionary:
+                metadata.dictionary_page_offset = self._offset
+            pages = memoryview(encrypted.data)
         self._write(pages)
 
-    def _write_index(self, place: Place, index: bytes, module: Module) -> tuple[int, int]:
-        """The offset and the length of the index in the file."""
-        cipher = self._encryption.cipher(place[0], self._leaves[place[1]])
-        stored, start = index if cipher is None else cipher.seal(index, module), self._at
+    def _write_index(self, chunk_id: ChunkId, index: bytes, module: Module) -> tuple[int, int]:
+        """Write a page index. Returns its offset and length."""
+        cipher = self._encryption.cipher(chunk_id[0], self._leaves[chunk_id[1]])
+        stored, start = index if cipher is None else cipher.encrypt(index, module), self._offset
         self._write(stored)
         return start, len(stored)
 
-    def _sealed_footer(self) -> bytes:
-        """The FileMetaData as it goes into the footer; it is read back, and must be what was meant. The tree is of no
-        other use after."""
+    def _encrypted_footer(self) -> bytes:
+        """The FileMetaData of the footer, with encrypted columns. It is parsed again as a check. The tree must not be
+        used afterwards."""
         crypto = self._encryption.crypto
-        meant: dict[Place, ColumnMetaData] = {}
+        expected: dict[ChunkId, ColumnMetaData] = {}
         for ordinal, group in enumerate(self._groups):
             for leaf, chunk in zip(self._leaves, group.columns, strict=True):
                 cipher = self._encryption.cipher(ordinal, leaf)
-                metadata = meant[ordinal, leaf.index] = _metadata(chunk)
+                metadata = expected[ordinal, leaf.index] = _metadata(chunk)
                 if cipher is None:
                     continue
-                chunk.crypto_metadata = self._encryption.described(leaf, metadata.path_in_schema)
+                chunk.crypto_metadata = self._encryption.crypto_metadata(leaf, metadata.path_in_schema)
                 if self._encryption.is_apart(leaf):
                     chunk.encrypted_column_metadata = b""
                     if crypto.encrypted_footer:
@@ -179,25 +183,25 @@ class SealedFile:
             self._tree.encryption_algorithm = crypto.algorithm.to_struct()
             self._tree.footer_signing_key_metadata = crypto.footer_metadata
         raw = write_struct(self._tree)
-        if OpenFooter.read(self._path, parse_footer(raw, crypto)).metadata != meant:
-            raise FormatError(f"{self._path}: its footer does not survive being written, so the file is not")
+        if EditableFooter.read(self._path, parse_footer(raw, crypto)).metadata != expected:
+            raise FormatError(f"{self._path}: the footer differs when it is parsed again; the file is not written")
         return raw
 
-    def _chunk(self, place: Place) -> ColumnChunk:
-        row_group, leaf = place
+    def _chunk(self, chunk_id: ChunkId) -> ColumnChunk:
+        row_group, leaf = chunk_id
         return self._groups[row_group].columns[leaf]
 
     def _write(self, data: bytes | memoryview) -> None:
         self._output.write(data)
-        self._at += len(data)
+        self._offset += len(data)
 
 
 def _metadata(chunk: ColumnChunk) -> ColumnMetaData:
     metadata = chunk.meta_data
-    assert metadata is not None  # checked when its pages were written
+    assert metadata is not None  # checked when the pages were written
     return metadata
 
 
 def _index(file: memoryview, start: int | None, size: int | None) -> bytes | None:
-    """A page index of a chunk; None where it has none."""
+    """The bytes of a page index in `file`. None if the chunk has none."""
     return bytes(file[start : start + size]) if start and size else None

@@ -1,5 +1,4 @@
-"""How a file is to be encrypted: what a caller says, and what it is for one file: a key for the footer, keys for
-columns, and what the file says of them.
+"""The option `encryption`, and the encryption of one file: a footer key, column keys, and their metadata.
 
 Source: parquet-format ``Encryption.md`` (sections 4.3, 5.2), ``parquet.thrift`` (ColumnCryptoMetaData).
 """
@@ -10,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from bloomparquet.errors import EncryptionError, OptionError, PlanError, nearest
+from bloomparquet.errors import EncryptionError, OptionError, PlanError, did_you_mean
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.encryption.keys.wrapping import Wrapping
+from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
 from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Algorithm
 from bloomparquet.parquet.thrift.definitions import ColumnCryptoMetaData, Empty, EncryptionWithColumnKey
 from bloomparquet.query.columns import LeafColumn
@@ -25,17 +24,17 @@ ALGORITHMS = ("AES_GCM_V1", "AES_GCM_CTR_V1")
 
 
 class Encryption:
-    """How files are encrypted when they are written: by the `keys` given, or by those of a KMS (:meth:`from_kms`).
+    """How to encrypt files: with the given `keys`, or with keys of a KMS (:meth:`from_kms`).
 
-    `keys` has the footer key and the keys of columns, named as for reading; these columns are encrypted, the others are
-    not. Where none has a key, all are encrypted, by the footer key. Its AAD prefix is stored in the file, unless
-    `store_aad_prefix` is False: then readers have to know it. With `plaintext_footer` the footer is signed instead of
-    encrypted, and readers that know nothing of encryption can read the other columns. The `algorithm` is
-    ``"AES_GCM_V1"`` or ``"AES_GCM_CTR_V1"``, under which nobody notices when pages are altered. Key metadata is stored
-    for retrievers; that of a column is given under the name that its key is given under.
+    `keys` has the footer key and the keys of columns. Columns with a key are encrypted, the others are not. If no
+    column has a key, all are encrypted with the footer key. The AAD prefix of `keys` is stored in the file, unless
+    `store_aad_prefix` is False; then readers must know it. With `plaintext_footer`, the footer is signed instead of
+    encrypted, and readers without support for encryption can read the other columns. `algorithm` is ``"AES_GCM_V1"`` or
+    ``"AES_GCM_CTR_V1"``; the latter does not detect tampered pages. Key metadata is stored for key retrievers. Columns
+    have the same names in `column_key_metadata` as in `keys`.
 
-    Filters, statistics and page indexes of an encrypted column are encrypted by the column's key. Raises OptionError
-    for what does not go together.
+    Filters, statistics and page indexes of an encrypted column are encrypted with the column's key. Raises OptionError
+    for arguments that contradict each other.
 
     >>> keys = bp.Keys(footer=b"0123456789abcdef", columns={"user_id": b"fedcba9876543210"})
     >>> encryption = bp.Encryption(keys, plaintext_footer=True)
@@ -60,36 +59,38 @@ class Encryption:
         if algorithm not in ALGORITHMS:
             raise OptionError(f"the algorithm is {algorithm!r}; expected {' or '.join(ALGORITHMS)}")
         self._algorithm, self._plaintext_footer = algorithm, bool(plaintext_footer)
-        self._source: _Source = _Given(keys, footer_key_metadata, dict(column_key_metadata or {}))
+        self._source: _KeySource = _GivenKeys(keys, footer_key_metadata, dict(column_key_metadata or {}))
         if not store_aad_prefix and keys.aad_prefix is None:
-            raise OptionError("store_aad_prefix=False is about the aad_prefix of the keys, and they have none")
+            raise OptionError("store_aad_prefix=False needs keys with an aad_prefix, and these have none")
         self._store_aad_prefix = bool(store_aad_prefix)
 
     @classmethod
     def from_kms(
         cls, kms_connection_config: Any, kms_client_factory: Callable[[Any], Any], encryption_config: Any
     ) -> Encryption:
-        """By keys that are made anew for each file and wrapped by master keys that a KMS has.
+        """Encrypt each file with new keys, which are wrapped with master keys of a KMS.
 
-        Takes what ``pyarrow.parquet.encryption`` takes: a ``KmsConnectionConfig`` (or None), a function of one to a
-        ``KmsClient``, and an ``EncryptionConfiguration``; ``CryptoFactory`` reads what is written. Raises OptionError
-        for what is none of these or does not go together, UnsupportedError for key material outside the file.
+        Arguments are those of ``pyarrow.parquet.encryption``: a ``KmsConnectionConfig`` (or None), a function from it
+        to a ``KmsClient``, and an ``EncryptionConfiguration``. pyarrow's ``CryptoFactory`` reads the files. Raises
+        OptionError for other types and for contradictions, UnsupportedError for key material outside the file.
         """
-        wrapping = Wrapping(kms_connection_config, kms_client_factory, encryption_config)
-        made = cls.__new__(cls)
-        made._algorithm = ALGORITHMS[wrapping.counter_mode_pages]
-        made._plaintext_footer, made._store_aad_prefix = wrapping.plaintext_footer, True
-        made._source = _FromKms(wrapping)
-        return made
+        wrapper = KeyWrapper(kms_connection_config, kms_client_factory, encryption_config)
+        encryption = cls.__new__(cls)
+        encryption._algorithm = ALGORITHMS[wrapper.counter_mode_pages]
+        encryption._plaintext_footer, encryption._store_aad_prefix = wrapper.plaintext_footer, True
+        encryption._source = _KmsKeys(wrapper)
+        return encryption
 
     def for_file(self, leaves: Sequence[LeafColumn], storage: Storage, path: str) -> FileEncryption:
-        """That of one file with the columns `leaves`.
+        """The encryption of one file with the columns `leaves`.
 
         Raises PlanError or OptionError for a column that is to be encrypted and is not among them, EncryptionError for
         more columns than an encrypted file can have, and where a KMS does not give keys.
         """
         if len(leaves) > MAX_ORDINAL:
-            raise EncryptionError(f"{path}: a file with {len(leaves)} columns; at most {MAX_ORDINAL} can be encrypted")
+            raise EncryptionError(
+                f"{path}: the file has {len(leaves)} columns; an encrypted file has at most {MAX_ORDINAL}"
+            )
         found = self._source.for_file(leaves, path)
         algorithm = Algorithm.new(
             counter_mode_pages=self._algorithm == ALGORITHMS[1],
@@ -111,32 +112,32 @@ class Encryption:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an encryption has keys, and is not pickled; make it in the process that writes")
+        raise TypeError("an encryption contains keys and is not pickled; create it in the process that writes")
 
 
 def as_encryption(given: Encryption | Keys) -> Encryption:
-    """What was given as ``encryption=``: keys alone are those of :class:`Encryption`. OptionError for anything else."""
+    """The argument ``encryption=`` as an Encryption. Raises OptionError unless it is an Encryption or Keys."""
     if isinstance(given, Encryption):
         return given
     if isinstance(given, Keys):
         return Encryption(given)
     raise OptionError(
-        f"encryption is a {type(given).__name__}; expected bloomparquet.Encryption or bloomparquet.Keys (what pyarrow "
-        "has for it is taken by Encryption.from_kms)"
+        f"encryption is a {type(given).__name__}; expected bloomparquet.Encryption or bloomparquet.Keys; for "
+        "configurations of pyarrow, use Encryption.from_kms"
     )
 
 
 @dataclass(frozen=True)
 class FileEncryption:
-    """The encryption of one file. `own` are the leaves that have keys of their own, with the key metadata; the others
-    are under the footer key where the file is `uniform`, and in plain text where it is not."""
+    """The encryption of one file. `own` maps leaves with a column key to their key metadata. Other leaves are encrypted
+    with the footer key if `uniform`, else not at all."""
 
     crypto: FileCrypto
     own: Mapping[int, bytes | None]
     uniform: bool
 
     def cipher(self, row_group: int, leaf: LeafColumn) -> ChunkCipher | None:
-        """That of a column chunk; None of one in plain text."""
+        """The cipher of a column chunk. None for a chunk in plain text."""
         if leaf.index in self.own:
             cipher = self.crypto.column(leaf.path, self.own[leaf.index])
         elif self.uniform:
@@ -146,12 +147,11 @@ class FileEncryption:
         return ChunkCipher(cipher, row_group, leaf.index)
 
     def is_apart(self, leaf: LeafColumn) -> bool:
-        """Whether the metadata of an encrypted column is encrypted by itself, as the footer around it is not, or is by
-        another key."""
+        """Whether the metadata of an encrypted column is encrypted separately from the footer."""
         return not self.crypto.encrypted_footer or leaf.index in self.own
 
-    def described(self, leaf: LeafColumn, path: list[bytes]) -> ColumnCryptoMetaData:
-        """The ColumnCryptoMetaData of an encrypted column, of which `path` is the path_in_schema."""
+    def crypto_metadata(self, leaf: LeafColumn, path: list[bytes]) -> ColumnCryptoMetaData:
+        """The ColumnCryptoMetaData of an encrypted column with the path_in_schema `path`."""
         if leaf.index not in self.own:
             return ColumnCryptoMetaData(ENCRYPTION_WITH_FOOTER_KEY=Empty())
         key = EncryptionWithColumnKey(path_in_schema=path, key_metadata=self.own[leaf.index])
@@ -160,7 +160,7 @@ class FileEncryption:
 
 @dataclass(frozen=True, repr=False)
 class _FileKeys:
-    """The keys of one file, and what :class:`FileEncryption` says of them."""
+    """The keys of one file. `own` and `uniform` are those of :class:`FileEncryption`."""
 
     keys: Keys
     footer_metadata: bytes | None
@@ -168,39 +168,39 @@ class _FileKeys:
     uniform: bool
 
 
-class _Source(Protocol):
-    """Where the keys of files come from."""
+class _KeySource(Protocol):
+    """Gives the keys of each file."""
 
     def for_file(self, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
-        """Those of a file with the columns `leaves`."""
+        """The keys of the file at `path` with the columns `leaves`."""
 
 
-class _Given:
-    """The same keys for every file."""
+class _GivenKeys:
+    """A source of the same keys for every file."""
 
     def __init__(self, keys: Keys, footer: bytes | None, columns: Mapping[str | Column, bytes]) -> None:
         if not isinstance(keys, Keys):
             raise OptionError(f"the keys of an encryption are a {type(keys).__name__}; expected bloomparquet.Keys")
-        if keys.given[0] is None:
-            raise OptionError("an encryption needs keys with a footer key, also where only columns are to be encrypted")
+        if keys.footer is None:
+            raise OptionError("an encryption needs keys with a footer key, even if only columns are encrypted")
         if keys.aad_prefix == b"":
-            raise OptionError("the aad_prefix of the keys is empty; give them none, or one that says which file it is")
+            raise OptionError("the aad_prefix of the keys is empty; leave it out, or use one that identifies the file")
         for name, metadata in {"the footer": footer, **columns}.items():
             if not isinstance(metadata, bytes | None):
                 raise OptionError(f"the key metadata of {name} is a {type(metadata).__name__}; expected bytes")
         for name in columns:
-            if name not in keys.given[1]:
-                raise OptionError(f"column_key_metadata names {name!r}, which is no name that a key is given under")
+            if name not in keys.columns:
+                raise OptionError(f"column_key_metadata has {name!r}, but the keys have no column of that name")
         self._keys, self._footer, self._columns = keys, footer, columns
 
     def for_file(self, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
-        columns = self._keys.given[1]
-        names = {leaf.index: self._keys.given_name(leaf.path) for leaf in leaves}
+        columns = self._keys.columns
+        names = {leaf.index: self._keys.name_of(leaf.path) for leaf in leaves}
         for name in columns.keys() - names.values():
             if all(name not in names_of(leaf.path) for leaf in leaves):
                 shown = name if isinstance(name, str) else ".".join(name)
-                hint = nearest(shown, (".".join(leaf.path) for leaf in leaves))
-                raise PlanError(f"{path}: there is no column {shown!r}, which is to be encrypted{hint}")
+                hint = did_you_mean(shown, (".".join(leaf.path) for leaf in leaves))
+                raise PlanError(f"{path}: the keys name a column {shown!r}, which the file does not have{hint}")
         own = {leaf: self._columns.get(name) for leaf, name in names.items() if name is not None}
         return _FileKeys(self._keys, self._footer, own, not columns)
 
@@ -208,23 +208,23 @@ class _Given:
         return repr(self._keys)
 
 
-class _FromKms:
-    """Keys that a KMS wraps, new ones for every file."""
+class _KmsKeys:
+    """A source of new keys for every file, wrapped by a KMS."""
 
-    def __init__(self, wrapping: Wrapping) -> None:
-        self._wrapping = wrapping
+    def __init__(self, wrapper: KeyWrapper) -> None:
+        self._wrapper = wrapper
 
     def for_file(self, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
-        wrapping = self._wrapping
-        masters = wrapping.master_keys([leaf.path for leaf in leaves])
+        wrapper = self._wrapper
+        masters = wrapper.master_keys([leaf.path for leaf in leaves])
         try:
-            footer, metadata = wrapping.new_key(wrapping.footer_key, is_footer=True)
-            found = {column: wrapping.new_key(master, is_footer=False) for column, master in masters.items()}
+            footer, metadata = wrapper.new_key(wrapper.footer_key, is_footer=True)
+            new_keys = {column: wrapper.new_key(master, is_footer=False) for column, master in masters.items()}
         except EncryptionError as error:
             raise EncryptionError(f"{path}: the file is not written: {error}") from error
-        keys = Keys(footer, {column: key for column, (key, _) in found.items()})
-        own = {leaf.index: found[leaf.path][1] for leaf in leaves if leaf.path in found}
-        return _FileKeys(keys, metadata, own, wrapping.uniform)
+        keys = Keys(footer, {column: key for column, (key, _) in new_keys.items()})
+        own = {leaf.index: new_keys[leaf.path][1] for leaf in leaves if leaf.path in new_keys}
+        return _FileKeys(keys, metadata, own, wrapper.uniform)
 
     def __repr__(self) -> str:
-        return f"keys of a KMS, footer_key={self._wrapping.footer_key!r}"
+        return f"keys of a KMS, footer_key={self._wrapper.footer_key!r}"

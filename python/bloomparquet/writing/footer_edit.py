@@ -1,10 +1,11 @@
-"""A footer as a tree that may be changed, of encrypted files as of others, and what it becomes at the end of a file.
+"""A footer that can be changed and written again, of encrypted and of other files.
 
-The metadata of columns that are encrypted is opened where their keys are at hand, and sealed anew where it has changed;
-what has not, and what does not open, keeps its bytes. The footer itself is then sealed, or signed, or simply there.
+The metadata of encrypted columns is decrypted if their key is available, and encrypted again if it has changed. Other
+metadata keeps its bytes. The footer itself is then encrypted, or signed, or written as it is.
 
-In a footer in plain text the metadata of an encrypted column stands twice: whole and sealed, and less whatever tells
-of its values for readers that know nothing of encryption. What stays is named here, so that fields to come do not.
+A plaintext footer has the metadata of an encrypted column twice: complete and encrypted, and without the fields that
+reveal values, for readers that do not support encryption. The fields to keep are listed here, so that fields of later
+versions of the format are not revealed.
 
 Source: parquet-format ``Encryption.md`` (sections 5.3 to 5.5), ``parquet.thrift`` (ColumnChunk, ColumnMetaData).
 """
@@ -14,20 +15,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, brief
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, shorten
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
 from bloomparquet.parquet.encryption.keys.material import parse_metadata
 from bloomparquet.parquet.encryption.modules import Module
-from bloomparquet.parquet.metadata.fields import is_encrypted, require_metadata, require_same_file
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
-from bloomparquet.parquet.metadata.footer import Footer, parse_footer
+from bloomparquet.parquet.metadata.footer import Footer, is_encrypted, parse_footer, require_metadata, require_same_file
 from bloomparquet.parquet.thrift.definitions import ColumnChunk, ColumnMetaData, FileCryptoMetaData, FileMetaData
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
-from bloomparquet.query.names import shown
-from bloomparquet.writing.filters.locate import Place
+from bloomparquet.query.names import dotted_name
+from bloomparquet.writing.filters.locate import ChunkId
 
-_TOLD_TO_ALL = (
+_REVEALED = (
     ColumnMetaData.type,
     ColumnMetaData.encodings,
     ColumnMetaData.path_in_schema,
@@ -39,105 +39,103 @@ _TOLD_TO_ALL = (
     ColumnMetaData.index_page_offset,
     ColumnMetaData.dictionary_page_offset,
 )
-"""What stays in plain text of an encrypted column's metadata."""
+"""The fields of an encrypted column's metadata that a plaintext footer reveals."""
 
 
 @dataclass(repr=False)
-class OpenFooter:
-    """The footer of the file at `path`, to be changed: `tree`, and the `metadata` of each chunk that was opened, which
-    is the tree's own where that is in plain text. `ciphers` are those of the chunks that are encrypted; `closed` are
-    the chunks that were not opened."""
+class EditableFooter:
+    """The footer of the file at `path`, to be changed.
+
+    `tree` is the whole. `metadata` has the metadata of each chunk that is decrypted or in plain text; the latter are
+    part of `tree`. `ciphers` are those of the encrypted chunks. `undecrypted` are the chunks without metadata here.
+    """
 
     path: str
     footer: Footer
     tree: FileMetaData
-    metadata: Mapping[Place, ColumnMetaData]
-    ciphers: Mapping[Place, ChunkCipher]
-    closed: frozenset[Place]
+    metadata: Mapping[ChunkId, ColumnMetaData]
+    ciphers: Mapping[ChunkId, ChunkCipher]
+    undecrypted: frozenset[ChunkId]
 
     @classmethod
-    def read(cls, path: str, footer: Footer, only: Collection[Place] | None = None) -> OpenFooter:
-        """With what is encrypted opened as far as keys are at hand; with `only`, for no other chunks than these.
+    def read(cls, path: str, footer: Footer, only: Collection[ChunkId] | None = None) -> EditableFooter:
+        """Parse `footer`, and decrypt the metadata whose keys are available: of the chunks in `only`, or of all.
 
-        Raises FormatError that names the chunk where there is none that could be changed, EncryptionError where a
-        chunk does not open by its key, or is encrypted and its file is not.
+        Raises FormatError, with the name of the chunk, for damaged metadata. Raises EncryptionError if the key does not
+        decrypt a chunk, or if a chunk is encrypted and the footer does not say how.
         """
         where = path
-        metadata: dict[Place, ColumnMetaData] = {}
-        ciphers: dict[Place, ChunkCipher] = {}
-        closed: set[Place] = set()
-        locked: set[int] = set()  # leaves: their keys are not asked for again in every row group
+        metadata: dict[ChunkId, ColumnMetaData] = {}
+        ciphers: dict[ChunkId, ChunkCipher] = {}
+        undecrypted: set[ChunkId] = set()
+        without_key: set[int] = set()  # leaves, so that a key is not requested again for each row group
         try:
             tree, _ = read_struct(footer.raw, FileMetaData)
             for row_group, group in enumerate(tree.row_groups):
-                for leaf, chunk in zip(footer.layout.schema.leaves, group.check().columns, strict=True):
-                    where = f"{path}: row group {row_group}, column {brief(shown(leaf.path))}"
-                    place = row_group, leaf.index
+                for leaf, chunk in zip(footer.profile.schema.leaves, group.check().columns, strict=True):
+                    where = f"{path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}"
+                    chunk_id = row_group, leaf.index
                     require_same_file(chunk)
                     if not is_encrypted(chunk):
-                        metadata[place] = require_metadata(chunk.meta_data)
+                        metadata[chunk_id] = require_metadata(chunk.meta_data)
                     elif footer.crypto is None:
-                        raise EncryptionError("the column chunk is encrypted, but the file says nothing of how")
-                    elif only is not None and place not in only:
-                        closed.add(place)
-                    elif leaf.index in locked or (cipher := _cipher(footer, place)) is None:
-                        locked.add(leaf.index)
-                        closed.add(place)
+                        raise EncryptionError("the column chunk is encrypted, but the footer does not say how")
+                    elif only is not None and chunk_id not in only:
+                        undecrypted.add(chunk_id)
+                    elif leaf.index in without_key or (cipher := _cipher(footer, chunk_id)) is None:
+                        without_key.add(leaf.index)
+                        undecrypted.add(chunk_id)
                     else:
-                        metadata[place], ciphers[place] = _metadata(footer, place, chunk), cipher
+                        metadata[chunk_id], ciphers[chunk_id] = _metadata(footer, chunk_id, chunk), cipher
         except BloomParquetError as error:
             raise type(error)(f"{where}: {error}") from error
-        return cls(path, footer, tree, metadata, ciphers, frozenset(closed))
+        return cls(path, footer, tree, metadata, ciphers, frozenset(undecrypted))
 
-    def places(self) -> Iterator[Place]:
-        """All chunks, in their order."""
+    def chunk_ids(self) -> Iterator[ChunkId]:
+        """All chunks, in order."""
         for i, group in enumerate(self.tree.row_groups):
             for j in range(len(group.columns)):
                 yield i, j
 
-    def chunk(self, place: Place) -> ColumnChunk:
-        """The ColumnChunk of a place."""
-        row_group, leaf = place
+    def chunk(self, chunk_id: ChunkId) -> ColumnChunk:
+        """The ColumnChunk of `chunk_id` in `tree`."""
+        row_group, leaf = chunk_id
         return self.tree.row_groups[row_group].columns[leaf]
 
     def tail(self) -> tuple[bytes, ...]:
-        """The end of the file: the footer as it is now, and what follows it.
+        """The end of the file: the changed footer, its length, and the magic bytes.
 
-        It is read back, and must be what was meant. Raises FormatError where it is not, EncryptionError where the
-        footer key is not at hand.
+        It is parsed again as a check. Raises FormatError if the result differs, EncryptionError if the footer key is
+        missing.
         """
-        sealed = self.ciphers.keys()
-        before = OpenFooter.read(self.path, self.footer, sealed) if sealed else self
-        for place, cipher in self.ciphers.items():
-            if self.metadata[place] != before.metadata[place]:
-                store_metadata(self.chunk(place), self.metadata[place], cipher)
+        encrypted = self.ciphers.keys()
+        before = EditableFooter.read(self.path, self.footer, encrypted) if encrypted else self
+        for chunk_id, cipher in self.ciphers.items():
+            if self.metadata[chunk_id] != before.metadata[chunk_id]:
+                store_metadata(self.chunk(chunk_id), self.metadata[chunk_id], cipher)
         raw = write_struct(self.tree)
         again, stop = read_struct(raw, FileMetaData)
         new = parse_footer(raw, self.footer.crypto)
         same = again == self.tree and stop == len(raw) and new.rows == self.footer.rows
-        if not same or (sealed and OpenFooter.read(self.path, new, sealed).metadata != self.metadata):
-            raise FormatError(
-                f"{self.path}: its footer does not survive being written again; the file is left as it is"
-            )
+        if not same or (encrypted and EditableFooter.read(self.path, new, encrypted).metadata != self.metadata):
+            raise FormatError(f"{self.path}: the footer cannot be written again without changes; the file is unchanged")
         return footer_tail(raw, self.footer.crypto)
 
 
 def require_footer_key(path: str, footer: Footer) -> None:
-    """EncryptionError unless the footer of the file at `path` can be written again."""
+    """Raise EncryptionError if the footer of the file at `path` cannot be encrypted or signed again."""
     if footer.crypto is None:
         return
     try:
         footer.crypto.footer()
     except EncryptionError as error:
         how = "encrypted" if footer.crypto.encrypted_footer else "signed"
-        raise type(error)(
-            f"{path}: the file is encrypted and is left as it is: its footer has to be {how} anew, and {error}"
-        ) from error
+        raise type(error)(f"{path}: the file is unchanged, as its footer must be {how} again: {error}") from error
 
 
 def require_keys_inside(path: str, footer: Footer) -> None:
-    """EncryptionError where the wrapped keys of the file at `path` lie in another file, which says by its name whose
-    they are: a copy would be without keys."""
+    """Raise EncryptionError if the key material of the file at `path` is in a separate file. That belongs to the file
+    by its name, so a copy would be without keys."""
     metadata = None if footer.crypto is None else footer.crypto.footer_metadata
     try:
         outside = metadata is not None and isinstance(parse_metadata(metadata), str)
@@ -145,33 +143,32 @@ def require_keys_inside(path: str, footer: Footer) -> None:
         outside = False
     if outside:
         raise EncryptionError(
-            f"{path}: its key material lies beside it, in another file, so that nobody could open a copy elsewhere; "
-            "change the file where it is, without dst"
+            f"{path}: the key material of the file is in a separate file, so a copy could not be decrypted; "
+            "replace the file instead: leave out dst"
         )
 
 
 def store_metadata(chunk: ColumnChunk, metadata: ColumnMetaData, cipher: ChunkCipher) -> None:
-    """Put the metadata of an encrypted column into its ColumnChunk, sealed by itself if it is so now, and told to all
-    as far as it is so now."""
-    if not chunk.has(ColumnChunk.encrypted_column_metadata):  # under the key of the footer around it
+    """Store the metadata of an encrypted column in its ColumnChunk, in the fields that have it now."""
+    if not chunk.has(ColumnChunk.encrypted_column_metadata):  # encrypted with the footer
         chunk.meta_data = metadata
         return
-    chunk.encrypted_column_metadata = cipher.seal(write_struct(metadata), Module.COLUMN_METADATA)
+    chunk.encrypted_column_metadata = cipher.encrypt(write_struct(metadata), Module.COLUMN_METADATA)
     if chunk.has(ColumnChunk.meta_data):
         chunk.meta_data = redacted(metadata)
 
 
 def redacted(metadata: ColumnMetaData) -> ColumnMetaData:
-    """A ColumnMetaData without what tells of the column's values."""
-    told = ColumnMetaData()
-    told.copy_from(metadata, *_TOLD_TO_ALL)
-    return told
+    """A copy of `metadata` without the fields that reveal values."""
+    copy = ColumnMetaData()
+    copy.copy_from(metadata, *_REVEALED)
+    return copy
 
 
 def footer_tail(raw: bytes, crypto: FileCrypto | None) -> tuple[bytes, ...]:
-    """The end of a file whose FileMetaData is `raw`: in plain text, in plain text with its signature, or sealed.
+    """The end of a file whose FileMetaData is `raw`: plain, signed or encrypted, as `crypto` says.
 
-    EncryptionError where that takes the footer key, and it is not at hand.
+    Raises EncryptionError if the footer key is needed and missing.
     """
     if crypto is None:
         parts, magic = [raw], MAGIC
@@ -179,21 +176,21 @@ def footer_tail(raw: bytes, crypto: FileCrypto | None) -> tuple[bytes, ...]:
         described = FileCryptoMetaData(
             encryption_algorithm=crypto.algorithm.to_struct(), key_metadata=crypto.footer_metadata
         )
-        parts, magic = [write_struct(described), crypto.footer().seal(raw, Module.FOOTER)], ENCRYPTED_MAGIC
+        parts, magic = [write_struct(described), crypto.footer().encrypt(raw, Module.FOOTER)], ENCRYPTED_MAGIC
     else:
         parts, magic = [raw, crypto.footer().sign(raw)], MAGIC
     return (*parts, sum(map(len, parts)).to_bytes(4, "little") + magic)
 
 
-def _cipher(footer: Footer, place: Place) -> ChunkCipher | None:
-    """That of an encrypted chunk; None where its key is not at hand."""
+def _cipher(footer: Footer, chunk_id: ChunkId) -> ChunkCipher | None:
+    """The cipher of an encrypted chunk. None if its key is missing."""
     try:
-        return footer.chunk_cipher(*place)
+        return footer.chunk_cipher(*chunk_id)
     except EncryptionError:
         return None
 
 
-def _metadata(footer: Footer, place: Place, chunk: ColumnChunk) -> ColumnMetaData:
-    """The metadata of an encrypted chunk: that in `chunk` itself, to be changed there, or what is decrypted from it."""
+def _metadata(footer: Footer, chunk_id: ChunkId, chunk: ColumnChunk) -> ColumnMetaData:
+    """The metadata of an encrypted chunk: a part of `chunk`, or decrypted from it."""
     encrypted = chunk.has(ColumnChunk.encrypted_column_metadata)
-    return footer.chunk_metadata(*place) if encrypted else require_metadata(chunk.meta_data)
+    return footer.chunk_metadata(*chunk_id) if encrypted else require_metadata(chunk.meta_data)

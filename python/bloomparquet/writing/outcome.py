@@ -1,4 +1,4 @@
-"""What was done to a file, or would be: the record that every tool here reports with."""
+"""The outcome of writing or changing one file, as every tool reports it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bloomparquet.errors import brief
+from bloomparquet.errors import shorten
 from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.writing.advice.worth import cannot_serve
@@ -17,18 +17,21 @@ from bloomparquet.writing.rewrite import Filters
 FIELDS = (
     "path", "action", "bytes_before", "bytes_after", "filters", "filter_bytes", "dropped", "fpp", "limited", "error",
 )  # fmt: skip
-"""What tables of outcomes tell of a file, one value each."""
+"""The fields of a :class:`FileOutcome` that have a single value, for tables."""
 
 Action = Literal["written", "added", "shrunk", "copied", "unchanged", "failed"]
 
-_MANY_BLOCKS = 64  # with fewer, values that fall together by chance make a filter worse, not the size allowed
+_MANY_BLOCKS = 64  # with fewer blocks, chance collisions raise the fpp, not `max_bytes`
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnOutcome:
-    """The new filters of one column of a file: their number, their bytes, and the worst fpp among them, measured by
-    their bits. `limited` says that the largest size that was allowed made it worse than asked, `unused` why no lookup
-    of this package ever asks these filters; None where lookups do."""
+    """The new filters of one column of a file.
+
+    `bytes` is the size of all `filters` together. `fpp` is the highest false positive probability among them, estimated
+    from their bits. `limited`: ``max_bytes`` made the fpp worse than asked. `unused`: why bloomparquet never uses these
+    filters; None if it does.
+    """
 
     column: str
     filters: int
@@ -40,11 +43,11 @@ class ColumnOutcome:
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """One file: what became of it, its bytes before and after, its new filters by column, the filters that are gone.
+    """The outcome for one file: its size before and after, its new filters by column, the number of `dropped` filters.
 
-    `action` is ``written`` for a new file, ``added`` or ``shrunk`` where one was replaced, ``copied`` where another
-    place was given and there was nothing to do, ``unchanged`` where the file needed nothing, and ``failed``, with
-    `error`, where it is as it was.
+    `action` is ``written`` for a new file; ``added`` or ``shrunk`` for a file with changed filters; ``copied`` for a
+    file that was written to ``dst`` without changes; ``unchanged`` for a file that needed no change; ``failed``, with
+    `error`, for a file that is unchanged because of an error.
     """
 
     path: str
@@ -57,58 +60,57 @@ class FileOutcome:
 
     @property
     def filters(self) -> int:
-        """How many filters were written."""
+        """The number of new filters."""
         return sum(column.filters for column in self.columns)
 
     @property
     def filter_bytes(self) -> int:
-        """What they take, without their headers."""
+        """The size of the new filters, without headers."""
         return sum(column.bytes for column in self.columns)
 
     @property
     def fpp(self) -> float | None:
-        """The worst false positive probability among them; None where there are none."""
+        """The highest false positive probability among the new filters. None if there are none."""
         return max((column.fpp for column in self.columns), default=None)
 
     @property
     def limited(self) -> tuple[str, ...]:
-        """The columns of which filters are worse than asked, because of the largest size allowed."""
+        """The columns whose filters have a worse fpp than asked, because of ``max_bytes``."""
         return tuple(column.column for column in self.columns if column.limited)
 
 
-def describe(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> tuple[ColumnOutcome, ...]:
-    """What is to be said of new filters; `wanted` is what was asked for, by leaf."""
-    found: dict[int, list[SplitBlockBloomFilter]] = {}
+def describe_columns(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> tuple[ColumnOutcome, ...]:
+    """The outcomes of new filters by column. `wanted` is the :class:`Bloom` that was asked for, by leaf."""
+    by_leaf: dict[int, list[SplitBlockBloomFilter]] = {}
     for (_, leaf), bloom in filters.items():
         if bloom is not None:
-            found.setdefault(leaf, []).append(bloom)
+            by_leaf.setdefault(leaf, []).append(bloom)
     outcomes = []
-    for leaf, blooms in sorted(found.items()):
+    for leaf, blooms in sorted(by_leaf.items()):
         worst = max(blooms, key=lambda bloom: bloom.estimated_fpp)
         ratio = worst.estimated_fpp / wanted[leaf].fpp
         at_most = 2 * worst.num_bytes > wanted[leaf].max_bytes
         too_small = ratio > TOLERANCE if at_most else ratio > 2 and worst.n_blocks >= _MANY_BLOCKS
         limited = wanted[leaf].ndv is None and too_small
-        name = ".".join(footer.layout.schema.leaves[leaf].path)
+        name = ".".join(footer.profile.schema.leaves[leaf].path)
         size = sum(bloom.num_bytes for bloom in blooms)
-        unused = cannot_serve(footer.layout.schema.leaves[leaf], footer.layout.traits)
+        unused = cannot_serve(footer.profile.schema.leaves[leaf], footer.profile.traits)
         outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited, unused))
     return tuple(outcomes)
 
 
 def warn_of_filters(outcome: FileOutcome) -> None:
-    """Warn of new filters that are never asked, and of those that the largest size allowed has made worse than
-    asked."""
+    """Warn of new filters that are never used, and of filters with a worse fpp than asked."""
     for column in outcome.columns if outcome.action in ("added", "written") else ():
-        if column.unused is not None:  # without the path: once for all files
+        if column.unused is not None:  # without the path, so that Python shows it once for all files
             warnings.warn(
-                f"the Bloom filters of column {brief(column.column)} are never used by bloomparquet: the column "
+                f"the Bloom filters of column {shorten(column.column)} are never used by bloomparquet: the column "
                 f"{column.unused}; leave it out, or keep them for other readers",
                 stacklevel=3,
             )
     if outcome.limited:
         warnings.warn(
-            f"{outcome.path}: max_bytes makes the filters of {', '.join(outcome.limited)} worse than asked for, "
-            f"up to fpp {outcome.fpp:.1%}; allow more bytes, or make row groups smaller",
+            f"{outcome.path}: max_bytes raises the fpp of the filters of {', '.join(outcome.limited)} "
+            f"to up to {outcome.fpp:.1%}; raise max_bytes, or make row groups smaller",
             stacklevel=3,
         )

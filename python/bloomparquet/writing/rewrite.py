@@ -1,13 +1,13 @@
-"""What a file with other Bloom filters is made of: pieces of the old file, the filters, a new footer.
+"""Composes a file with other Bloom filters: byte ranges of the old file, the filters, a new footer.
 
-One mechanism for adding filters, replacing, shrinking and dropping them. The column chunks are never touched: their
-bytes are copied as they are, from where they are. Filters and footer follow at the end, which is one of the two places
-that the format allows. Where the bytes of a filter that is no longer wanted are left out, what lies behind moves down,
-and every offset in the footer moves with it; so do those inside the offset indexes, which are therefore written anew.
+This one mechanism adds, replaces, shrinks and drops filters. The bytes of column chunks are copied unchanged. Filters
+and footer follow at the end, one of the two positions that the format allows. If an old filter is removed, the bytes
+behind it move, and every offset in the footer is adjusted. So are the offsets in offset indexes, which are written
+again.
 
-What is encrypted stays so: filters and offset indexes are sealed with the keys of their columns, the footer as
-:mod:`bloomparquet.writing.footer_edit` says. Where the metadata of some column does not open, nobody knows what lies
-where: every byte before the footer stays then, those of old filters as well.
+Encrypted parts stay encrypted: filters and offset indexes with the keys of their columns, the footer as
+:mod:`bloomparquet.writing.footer_edit` says. If the metadata of a column cannot be decrypted, its offsets cannot be
+adjusted. Then every byte before the footer stays, old filters included.
 
 Source: parquet-format ``BloomFilter.md`` ("File Format"), ``PageIndex.md``, ``Encryption.md``, ``parquet.thrift``.
 """
@@ -30,8 +30,8 @@ from bloomparquet.parquet.thrift.definitions import ColumnChunk, ColumnMetaData,
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.struct import Field, ThriftStruct
 from bloomparquet.parquet.thrift.writer import write_struct
-from bloomparquet.writing.filters.locate import Extent, Place
-from bloomparquet.writing.footer_edit import OpenFooter
+from bloomparquet.writing.filters.locate import ChunkId, Extent
+from bloomparquet.writing.footer_edit import EditableFooter
 
 _CHUNK_OFFSETS = (ColumnChunk.file_offset, ColumnChunk.offset_index_offset, ColumnChunk.column_index_offset)
 _METADATA_OFFSETS = (
@@ -41,20 +41,20 @@ _METADATA_OFFSETS = (
     ColumnMetaData.bloom_filter_offset,
 )
 
-Filters = Mapping[Place, SplitBlockBloomFilter | None]
-"""The chunks whose filter changes; None has none from now on."""
+Filters = Mapping[ChunkId, SplitBlockBloomFilter | None]
+"""The new filter of each chunk whose filter changes. None removes it."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A new file: these pieces of the old one, and then these bytes."""
+    """A new file: the byte ranges `copied` from the old file, then the bytes of `tail`."""
 
-    pieces: tuple[Extent, ...]
+    copied: tuple[Extent, ...]
     tail: tuple[bytes, ...]
 
     @property
     def size(self) -> int:
-        return sum(end - start for start, end in self.pieces) + sum(map(len, self.tail))
+        return sum(end - start for start, end in self.copied) + sum(map(len, self.tail))
 
 
 def rewrite(
@@ -62,113 +62,115 @@ def rewrite(
     size: int,
     footer: Footer,
     filters: Filters,
-    dead: Iterable[Extent],
+    removed: Iterable[Extent],
     read: Callable[[list[Extent]], list[bytes]],
 ) -> Rewrite:
     """The file at `path`, of `size` bytes, with other `filters`.
 
-    `dead` are bytes that nothing needs from now on, those of old filters; they are left out, unless there is a column
-    whose metadata does not open. `read` gives bytes of the file, and is asked only for offset indexes that have to
-    change. Raises FormatError where `dead` reaches into something that is needed, EncryptionError where the footer
-    would have to be sealed or signed by a key that is not at hand.
+    `removed` are the byte ranges of old filters to leave out; they stay if the metadata of a column cannot be
+    decrypted. `read` reads byte ranges of the file; it is called only for offset indexes that change. Raises
+    FormatError if `removed` overlaps bytes that are needed, EncryptionError if the key to encrypt or sign the footer is
+    missing.
     """
-    gaps = _merged(dead)
-    opened = OpenFooter.read(path, footer, None if gaps else filters)
-    if opened.closed:
+    gaps = _merge(removed)
+    edited = EditableFooter.read(path, footer, None if gaps else filters)
+    if edited.undecrypted:
         gaps = []
     end = size - footer.size
-    _require_free(opened, filters, gaps, end, (_offset_index, _column_index))
-    indexes: dict[Place, OffsetIndex] = {}
-    if gaps and any(start < _data_end(opened) for start, _ in gaps):
-        places = _index_extents(opened, end)
-        gaps = _merged([*gaps, *places.values()])
-        _require_free(opened, filters, gaps, end, (_column_index,))
-        indexes = _offset_indexes(opened, places, read)
-    pieces = _kept(gaps, end)
-    moved = _shift(gaps)
-    _move(opened, moved)
-    at = sum(stop - start for start, stop in pieces)
+    _require_unused(edited, filters, gaps, end, (_offset_index, _column_index))
+    indexes: dict[ChunkId, OffsetIndex] = {}
+    if gaps and any(start < _data_end(edited) for start, _ in gaps):
+        index_extents = _index_extents(edited, end)
+        gaps = _merge([*gaps, *index_extents.values()])
+        _require_unused(edited, filters, gaps, end, (_column_index,))
+        indexes = _offset_indexes(edited, index_extents, read)
+    copied = _between(gaps, end)
+    moved = _mover(gaps)
+    _move_offsets(edited, moved)
+    offset = sum(stop - start for start, stop in copied)
     tail: list[bytes] = []
-    for place, index in indexes.items():
+    for chunk_id, index in indexes.items():
         for location in index.page_locations:
             location.offset = moved(location.offset)
-        chunk = opened.chunk(place)
-        tail.append(_sealed(write_struct(index), opened.ciphers.get(place), Module.OFFSET_INDEX))
-        chunk.offset_index_offset, chunk.offset_index_length = at, len(tail[-1])
-        at += len(tail[-1])
-    for place, bloom in sorted(filters.items()):
-        metadata = opened.metadata[place]
+        chunk = edited.chunk(chunk_id)
+        tail.append(_encrypt(write_struct(index), edited.ciphers.get(chunk_id), Module.OFFSET_INDEX))
+        chunk.offset_index_offset, chunk.offset_index_length = offset, len(tail[-1])
+        offset += len(tail[-1])
+    for chunk_id, bloom in sorted(filters.items()):
+        metadata = edited.metadata[chunk_id]
         if bloom is None:
             metadata.bloom_filter_offset = metadata.bloom_filter_length = None
             continue
-        parts = filter_parts(bloom, opened.ciphers.get(place))
+        parts = serialize_filter(bloom, edited.ciphers.get(chunk_id))
         tail += parts
         length = sum(map(len, parts))
-        metadata.bloom_filter_offset, metadata.bloom_filter_length = at, length
-        at += length
-    return Rewrite(tuple(pieces), (*tail, *opened.tail()))
+        metadata.bloom_filter_offset, metadata.bloom_filter_length = offset, length
+        offset += length
+    return Rewrite(tuple(copied), (*tail, *edited.tail()))
 
 
-def filter_parts(bloom: SplitBlockBloomFilter, cipher: ChunkCipher | None) -> list[bytes]:
-    """A filter as a file has it, header and bitset: two modules where its column is encrypted."""
+def serialize_filter(bloom: SplitBlockBloomFilter, cipher: ChunkCipher | None) -> list[bytes]:
+    """Header and bitset of a filter as they are stored: two modules if `cipher` is given."""
     header, bitset = header_bytes(bloom.num_bytes), bloom.to_bytes()
     return [
-        _sealed(header, cipher, Module.BLOOM_FILTER_HEADER),
-        _sealed(bitset, cipher, Module.BLOOM_FILTER_BITSET),
+        _encrypt(header, cipher, Module.BLOOM_FILTER_HEADER),
+        _encrypt(bitset, cipher, Module.BLOOM_FILTER_BITSET),
     ]
 
 
-def _sealed(plain: bytes, cipher: ChunkCipher | None, module: Module) -> bytes:
-    return plain if cipher is None else cipher.seal(plain, module)
+def _encrypt(plain: bytes, cipher: ChunkCipher | None, module: Module) -> bytes:
+    return plain if cipher is None else cipher.encrypt(plain, module)
 
 
-def _merged(extents: Iterable[Extent]) -> list[Extent]:
-    found: list[Extent] = []
+def _merge(extents: Iterable[Extent]) -> list[Extent]:
+    """`extents`, sorted, without the empty ones. Those that overlap or touch become one."""
+    merged: list[Extent] = []
     for start, end in sorted(extents):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         elif start < end:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
-def _kept(gaps: list[Extent], end: int) -> list[Extent]:
+def _between(gaps: list[Extent], end: int) -> list[Extent]:
+    """The byte ranges before `end` that are outside of `gaps`."""
     starts = [0, *(stop for _, stop in gaps)]
     stops = [*(start for start, _ in gaps), end]
     return [(start, stop) for start, stop in zip(starts, stops, strict=True) if start < stop]
 
 
-def _shift(gaps: list[Extent]) -> Callable[[int], int]:
-    """Where each byte of the old file is in the new one; one that is gone, where what followed it is."""
+def _mover(gaps: list[Extent]) -> Callable[[int], int]:
+    """A function from old offsets to new ones. An offset inside a gap becomes that of the byte behind the gap."""
     starts = [start for start, _ in gaps]
-    removed = [0, *accumulate(end - start for start, end in gaps)]
+    removed_bytes = [0, *accumulate(end - start for start, end in gaps)]
 
     def moved(offset: int) -> int:
         before = bisect_right(starts, offset)
-        return max(offset, gaps[before - 1][1]) - removed[before] if before else offset
+        return max(offset, gaps[before - 1][1]) - removed_bytes[before] if before else offset
 
     return moved
 
 
-def _move(opened: OpenFooter, moved: Callable[[int], int]) -> None:
-    for group in opened.tree.row_groups:
+def _move_offsets(edited: EditableFooter, moved: Callable[[int], int]) -> None:
+    for group in edited.tree.row_groups:
         _move_fields(group, (RowGroup.file_offset,), moved)
-    for place in opened.places():
-        _move_fields(opened.chunk(place), _CHUNK_OFFSETS, moved)
-        if place in opened.metadata:
-            _move_fields(opened.metadata[place], _METADATA_OFFSETS, moved)
+    for chunk_id in edited.chunk_ids():
+        _move_fields(edited.chunk(chunk_id), _CHUNK_OFFSETS, moved)
+        if chunk_id in edited.metadata:
+            _move_fields(edited.metadata[chunk_id], _METADATA_OFFSETS, moved)
 
 
 def _move_fields(struct: ThriftStruct, fields: Iterable[Field[int]], moved: Callable[[int], int]) -> None:
     for field in fields:
         offset = field.read(struct)
         if offset is not None:
-            struct[field.id] = moved(offset)  # with the type that it has
+            struct[field.id] = moved(offset)  # keeps the field's type
 
 
-def _data_end(opened: OpenFooter) -> int:
-    """The end of the last page. Columns whose metadata does not open are left out."""
-    return max((stop for metadata in opened.metadata.values() for _, stop in [_pages(metadata)]), default=0)
+def _data_end(edited: EditableFooter) -> int:
+    """The end of the last page of the columns whose metadata is decrypted or in plain text."""
+    return max((stop for metadata in edited.metadata.values() for _, stop in [_pages(metadata)]), default=0)
 
 
 def _pages(metadata: ColumnMetaData) -> Extent:
@@ -191,71 +193,70 @@ def _column_index(chunk: ColumnChunk) -> Extent:
     return start, start + (chunk.column_index_length or 0)
 
 
-def _index_extents(opened: OpenFooter, end: int) -> dict[Place, Extent]:
-    """Where the offset indexes of all chunks are, before `end`."""
-    found = {}
-    for place in opened.places():
-        chunk = opened.chunk(place)
+def _index_extents(edited: EditableFooter, end: int) -> dict[ChunkId, Extent]:
+    """The byte ranges of all offset indexes. Raises FormatError if one is not before `end`."""
+    extents = {}
+    for chunk_id in edited.chunk_ids():
+        chunk = edited.chunk(chunk_id)
         if chunk.offset_index_offset and chunk.offset_index_length:
-            start, stop = found[place] = _offset_index(chunk)
+            start, stop = extents[chunk_id] = _offset_index(chunk)
             if not len(MAGIC) <= start < stop <= end:
                 raise FormatError(
-                    f"{_index_name(opened, place)} is said to be at bytes {start} to {stop}; "
-                    f"expected {len(MAGIC)} to {end}"
+                    f"{_index_name(edited, chunk_id)} is at bytes {start} to {stop} according to the footer; expected "
+                    f"a range within bytes {len(MAGIC)} to {end}"
                 )
-    return found
+    return extents
 
 
 def _offset_indexes(
-    opened: OpenFooter, places: Mapping[Place, Extent], read: Callable[[list[Extent]], list[bytes]]
-) -> dict[Place, OffsetIndex]:
+    edited: EditableFooter, extents: Mapping[ChunkId, Extent], read: Callable[[list[Extent]], list[bytes]]
+) -> dict[ChunkId, OffsetIndex]:
     indexes = {}
-    for place, stored in zip(places, read(list(places.values())), strict=True):
-        cipher = opened.ciphers.get(place)
+    for chunk_id, stored in zip(extents, read(list(extents.values())), strict=True):
+        cipher = edited.ciphers.get(chunk_id)
         try:
-            raw = stored if cipher is None else cipher.open(stored, Module.OFFSET_INDEX)
+            raw = stored if cipher is None else cipher.decrypt(stored, Module.OFFSET_INDEX)
             index, stop = read_struct(raw, OffsetIndex)
             for location in index.page_locations:
-                location.offset  # noqa: B018 (FormatError unless it is an integer)
+                location.offset  # noqa: B018 (raises FormatError unless it is an integer)
         except BloomParquetError as error:
-            raise type(error)(f"{_index_name(opened, place)}: {error}") from error
-        if cipher is not None and not any(raw[stop:]):  # parquet-java encrypts zeros with it
+            raise type(error)(f"{_index_name(edited, chunk_id)}: {error}") from error
+        if cipher is not None and not any(raw[stop:]):  # parquet-java pads the module with zeros
             stop = len(raw)
         if stop != len(raw):
-            raise FormatError(f"{_index_name(opened, place)}: {len(raw) - stop} bytes follow its end")
-        indexes[place] = index
+            raise FormatError(f"{_index_name(edited, chunk_id)}: {len(raw) - stop} bytes follow its end")
+        indexes[chunk_id] = index
     return indexes
 
 
-def _index_name(opened: OpenFooter, place: Place) -> str:
-    column = ".".join(opened.footer.layout.schema.leaves[place[1]].path)
-    return f"{opened.path}: the offset index of row group {place[0]}, column {column}"
+def _index_name(edited: EditableFooter, chunk_id: ChunkId) -> str:
+    column = ".".join(edited.footer.profile.schema.leaves[chunk_id[1]].path)
+    return f"{edited.path}: the offset index of row group {chunk_id[0]}, column {column}"
 
 
-def _require_free(
-    opened: OpenFooter,
+def _require_unused(
+    edited: EditableFooter,
     filters: Filters,
     gaps: list[Extent],
     end: int,
     indexes: tuple[Callable[[ColumnChunk], Extent], ...],
 ) -> None:
-    """FormatError where `gaps` reach into something that is needed; of the page indexes, that are those that `indexes`
-    give of a chunk."""
+    """Raise FormatError if one of `gaps` overlaps pages, kept filters or the page indexes that `indexes` return."""
     needed: list[tuple[Extent, str]] = [((0, len(MAGIC)), "the beginning of the file"), ((end, end + 1), "the footer")]
-    for place in opened.places():
-        chunk, metadata = opened.chunk(place), opened.metadata.get(place, ColumnMetaData())
-        name = ".".join(opened.footer.layout.schema.leaves[place[1]].path)
-        what = f"row group {place[0]}, column {name}"
+    for chunk_id in edited.chunk_ids():
+        chunk, metadata = edited.chunk(chunk_id), edited.metadata.get(chunk_id, ColumnMetaData())
+        name = ".".join(edited.footer.profile.schema.leaves[chunk_id[1]].path)
+        what = f"row group {chunk_id[0]}, column {name}"
         needed.append((_pages(metadata), f"the pages of {what}"))
         needed += ((index(chunk), f"the page index of {what}") for index in indexes)
         start = metadata.bloom_filter_offset
-        if place not in filters and start:
+        if chunk_id not in filters and start:
             needed.append(((start, start + (metadata.bloom_filter_length or 1)), f"the filter of {what}"))
     starts = [start for start, _ in gaps]
     for (start, stop), what in needed:
         i = bisect_right(starts, stop - 1) - 1
         if start < stop and i >= 0 and gaps[i][1] > start:
             raise FormatError(
-                f"{opened.path}: what is to go, from byte {gaps[i][0]} on, reaches into {what}, at bytes {start} to "
-                f"{stop}; the footer is damaged, and the file is left as it is"
+                f"{edited.path}: the bytes to remove, from byte {gaps[i][0]} on, overlap {what}, at bytes {start} to "
+                f"{stop}; the footer is damaged, and the file is unchanged"
             )

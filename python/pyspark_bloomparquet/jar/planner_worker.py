@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.plan import KEPT, ScanPlan
@@ -249,13 +249,13 @@ def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
     """The answer for `plan`: its counts; and as data the byte ranges to read and the versions of the files."""
     sizes = np.array([file.size for file in plan.dataset.files], np.int64)
     is_planned = np.zeros(len(sizes), np.bool_)
-    is_planned[plan.file_places] = True
+    is_planned[plan.file_positions] = True
     # Spark reads these files whole, or raises an error.
     whole = np.flatnonzero(~is_planned & (sizes > 0))
     file, start, length = ranges(plan)
     file, start, length = (
         np.concatenate(parts)
-        for parts in ((plan.file_places[file], whole), (start, np.zeros_like(whole)), (length, sizes[whole]))
+        for parts in ((plan.file_positions[file], whole), (start, np.zeros_like(whole)), (length, sizes[whole]))
     )
     order = np.lexsort((start, file))
     skipped = plan.skipped
@@ -269,7 +269,7 @@ def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
         f"{prefix}Total": len(plan.table),
         f"{prefix}SkippedByStatistics": skipped["statistics"],
         f"{prefix}SkippedByBloomFilter": skipped["bloom"],
-        f"{prefix}Read": plan.kept - len(plan.locked),
+        f"{prefix}Read": plan.kept - len(plan.unreadable),
         "bloomFilterBytes": plan.bloom_bytes_read,
         "planningTimeMs": round(plan.seconds * 1000),
         "numFilterErrors": len(errors),
@@ -278,11 +278,11 @@ def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
         "rows": -1 if len(whole) else int(plan.table.rows[plan.codes == KEPT].sum()),
         "warnings": warnings,
     }
-    if plan.inside is not None:
+    if plan.row_group_counts is not None:
         counts |= {
-            "numRowGroupsTotal": plan.inside.total,
-            "numRowGroupsExcludedByStatistics": plan.inside.by_statistics,
-            "numRowGroupsExcludedByBloomFilter": plan.inside.by_bloom,
+            "numRowGroupsTotal": plan.row_group_counts.total,
+            "numRowGroupsExcludedByStatistics": plan.row_group_counts.by_statistics,
+            "numRowGroupsExcludedByBloomFilter": plan.row_group_counts.by_bloom,
         }
     numbers = [part[order] for part in (file, start, length)]
     versions = _versions(plan.dataset)

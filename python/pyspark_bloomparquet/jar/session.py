@@ -21,7 +21,7 @@ from pyspark_bloomparquet.jar.protocol import COUNT_PREFIX
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from bloomparquet.planning.formats import Unit
+    from bloomparquet.planning.evidence.formats import Unit
     from bloomparquet.planning.plan import RowGroupCounts
 
 SUPPORTED = ((4, 1), (4, 2), (4, 3))
@@ -35,9 +35,9 @@ class ScanSummary:
 
     If not `planned`, `reason` says why, and Spark reads everything. Otherwise ``total = kept + skipped.total()``, in
     row groups (for ORC in stripes; see `unit`) of the files that Spark's partition filters keep. The keys of `skipped`
-    are ``"statistics"`` and ``"bloom"``. `inside` counts the row groups in the stripes; None for Parquet. `whole_files`
-    counts files that the planner could not read, because they are encrypted, damaged, or changed since they were
-    listed. Their row groups are not in `total`; Spark reads these files whole, or raises an error.
+    are ``"statistics"`` and ``"bloom"``. `row_group_counts` counts the row groups in the stripes; None for Parquet.
+    `whole_files` counts files that the planner could not read, because they are encrypted, damaged, or changed since
+    they were listed. Their row groups are not in `total`; Spark reads these files whole, or raises an error.
     """
 
     paths: tuple[str, ...]
@@ -53,14 +53,14 @@ class ScanSummary:
     seconds: float
     whole_files: int = 0
     unit: Unit = "row group"
-    inside: RowGroupCounts | None = None
+    row_group_counts: RowGroupCounts | None = None
 
     def __str__(self) -> str:
         if not self.planned:
             return f"not planned: {self.reason}"
-        from bloomparquet.planning.plan import tell_units
+        from bloomparquet.planning.plan import describe_units
 
-        text = tell_units(self.kept, self.total, self.skipped, self.unit)
+        text = describe_units(self.kept, self.total, self.skipped, self.unit)
         if not self.whole_files:
             return text
         return f"{text}; {self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned"
@@ -154,11 +154,11 @@ def _summary(plan: dict[str, Any]) -> ScanSummary:
         seconds=plan.get("planningTimeMs", 0) / 1000,
         whole_files=plan.get("numFilesNotUnderstood", 0),
         unit=unit,
-        inside=_inside(plan) if unit == "stripe" and plan["planned"] else None,
+        row_group_counts=_row_group_counts(plan) if unit == "stripe" and plan["planned"] else None,
     )
 
 
-def _inside(plan: dict[str, Any]) -> RowGroupCounts:
+def _row_group_counts(plan: dict[str, Any]) -> RowGroupCounts:
     from bloomparquet.planning.plan import RowGroupCounts
 
     total, by_statistics, by_bloom = (

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bloomparquet.errors import OptionError, PlanError, nearest, quoted
+from bloomparquet.errors import OptionError, PlanError, did_you_mean, quoted
 from pyspark_bloomparquet.options.key_provider import check_allowed
 from pyspark_bloomparquet.options.option import BOTH, JAR, ORC, PARQUET, Option
 from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER, WRITING
@@ -149,7 +149,7 @@ def _find_option(key: str) -> Option:
         raise OptionError(f"{PARQUET} has no option {quoted(key)}: that is one of {ORC}")
     if option is None or (mark and not option.per_column):
         names = (each.name for each in OPTIONS if each.source != ORC)
-        suggestion = "; did you mean 'where'?" if folded in _MEANT_AS_WHERE else nearest(name, names)
+        suggestion = "; did you mean 'where'?" if folded in _MEANT_AS_WHERE else did_you_mean(name, names)
         raise OptionError(f"{PARQUET} has no option {quoted(key)}{suggestion}")
     return option
 

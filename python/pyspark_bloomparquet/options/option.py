@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bloomparquet.errors import OptionError, PlanError, nearest, quoted
+from bloomparquet.errors import OptionError, PlanError, did_you_mean, quoted
 from bloomparquet.storage.sizes import parse_size
 
 Source = Literal["bloomparquet", "bloomorc"]
@@ -61,7 +61,7 @@ class Option:
         try:
             return self.check.parse(text)
         except (ValueError, PlanError):
-            suggestion = nearest(text, self.check.choices)
+            suggestion = did_you_mean(text, self.check.choices)
             raise OptionError(
                 f"option {self.name} is {quoted(text)}; expected {self.check.expected}{suggestion}"
             ) from None

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from bloomparquet.errors import FormatError, OptionError, UnsupportedError, listed
+from bloomparquet.errors import FormatError, OptionError, UnsupportedError, join_names
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import infer_type
 from bloomparquet.query.literals import find_zone
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -47,7 +47,7 @@ class Listing:
         kept = [i for i, file in enumerate(dataset.files) if _is_selected(file, options)]
         if not kept:
             raise OptionError(
-                f"{listed(options.paths)}: pathGlobFilter, modifiedBefore and modifiedAfter exclude all "
+                f"{join_names(options.paths)}: pathGlobFilter, modifiedBefore and modifiedAfter exclude all "
                 f"{len(dataset.files)} files; expected at least one"
             )
         names = dataset.partition_names
@@ -77,7 +77,7 @@ class Listing:
     def column_names(self) -> set[str]:
         """The top-level columns of the first file."""
         (_, first), *_ = self._distinct_footers()
-        return {node.name for node in first.layout.schema.root.children}
+        return {node.name for node in first.profile.schema.root.children}
 
     @cached_property
     def data_schema(self) -> StructType:
@@ -87,7 +87,7 @@ class Listing:
     def _merge(self, before: StructType, described: tuple[FileInfo, Footer]) -> StructType:
         file, footer = described
         try:
-            schema = types.file_schema(footer.layout.schema.root, footer.key_values)
+            schema = types.file_schema(footer.profile.schema.root, footer.key_values)
             return types.merge(before, schema, case_sensitive=self.options.case_sensitive)
         except UnsupportedError as error:
             raise UnsupportedError(f"{file.path}: {error}") from error
@@ -111,11 +111,13 @@ class Listing:
                 )
             for file, footer in zip(some, footers, strict=True):
                 if footer is not None:
-                    key = id(footer.layout.schema), footer.key_values.get(types.SPARK_SCHEMA_KEY)
+                    key = id(footer.profile.schema), footer.key_values.get(types.SPARK_SCHEMA_KEY)
                     distinct.setdefault(key, (file, footer))
             if distinct:
                 return list(distinct.values())
-        raise FormatError(f"{listed(self.options.paths)}: none of the {len(files)} files is a readable Parquet file")
+        raise FormatError(
+            f"{join_names(self.options.paths)}: none of the {len(files)} files is a readable Parquet file"
+        )
 
 
 def _is_selected(file: FileInfo, options: Options) -> bool:

@@ -24,7 +24,7 @@ from bloomparquet.planning.plan import KEPT
 from bloomparquet.planning.planner import PlanOptions, plan_dataset
 from bloomparquet.query.literals import coerce
 from bloomparquet.query.predicate import Comparison, Membership, Predicate, columns, leaves
-from bloomparquet.query.resolve import NoLeaf, bind, partition_of
+from bloomparquet.query.resolve import NoLeaf, find_leaf, find_partition
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo, LocalStorage
 from pyspark_bloomparquet.options.key_provider import invalidate
@@ -88,7 +88,7 @@ class BloomParquetReader(DataSourceReader):
         plan = self._plan(listing)
         if any(isinstance(error, EncryptionError) for error in plan.errors):
             invalidate(self.options.key_provider)
-        if plan.locked:  # their rows may match, and cannot be read
+        if plan.unreadable:  # their rows may match, and cannot be read
             raise plan.errors[0]
         if (
             self.options.push_filters == "auto"
@@ -166,7 +166,7 @@ def _pieces(plan: ScanPlan) -> Iterator[Piece]:
     for row_group in plan.kept_row_groups():
         if row_group.index is not None:
             i = file_index[row_group.path]
-            values = plan.dataset.partition_values[int(plan.file_places[i])]
+            values = plan.dataset.partition_values[int(plan.file_positions[i])]
             yield Piece(plan.table.files[i], row_group.index, row_group.length, values)
 
 
@@ -175,7 +175,7 @@ def _skipped_files(plan: ScanPlan) -> list[FileInfo]:
     files = plan.dataset.files
     if not isinstance(plan.dataset.storage, LocalStorage):
         return []
-    kept = plan.file_places[np.unique(plan.table.file[plan.codes == KEPT])]
+    kept = plan.file_positions[np.unique(plan.table.file[plan.codes == KEPT])]
     excluded = set(plan.excluded)
     return [files[i] for i in np.setdiff1d(np.arange(len(files)), kept).tolist() if files[i] not in excluded]
 
@@ -196,11 +196,11 @@ def _require_zone(where: Predicate, plan: ScanPlan, listing: Listing) -> None:
 
 def _is_timestamp(column: tuple[str, ...], plan: ScanPlan, listing: Listing) -> bool:
     kinds = listing.partition_types
-    partition = partition_of(list(kinds), column[:1], case_sensitive=False)
+    partition = find_partition(list(kinds), column[:1], case_sensitive=False)
     if partition is not None and str(kinds[partition]).startswith("timestamp"):
         return True
     for schema in plan.table.schemas:
-        leaf = bind(schema, column, case_sensitive=False)
+        leaf = find_leaf(schema, column, case_sensitive=False)
         if not isinstance(leaf, NoLeaf):
             annotation = leaf.node.annotation
             is_instant = annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
-from bloomparquet.errors import UnsupportedError, brief, listed, quoted
+from bloomparquet.errors import UnsupportedError, join_names, quoted, shorten
 from bloomparquet.query.names import fold
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def legacy_calendar_columns(footer: Footer) -> tuple[str, ...]:
     datetime = version < (3, 0) or _LEGACY_DATETIME in metadata
     int96 = version < (3, 1) or _LEGACY_INT96 in metadata
     columns = []
-    for node in footer.layout.schema.root.children:
+    for node in footer.profile.schema.root.children:
         kind = node.annotation.kind if node.annotation else None
         if (int96 and node.physical_type == "INT96") or (datetime and kind in ("DATE", "TIMESTAMP")):
             columns.append(node.name)
@@ -107,7 +107,7 @@ def resolve(names: Iterable[str], name: str, *, case_sensitive: bool) -> str | N
     case."""
     matches = [each for each in names if fold(each, case_sensitive) == fold(name, case_sensitive)]
     if len(matches) > 1:
-        several = listed(map(repr, matches))
+        several = join_names(map(repr, matches))
         raise UnsupportedError(f"column {quoted(name)} is ambiguous: there are {several}; set the option caseSensitive")
     return matches[0] if matches else None
 
@@ -246,6 +246,6 @@ def _describe(annotation: Annotation) -> str:
 
 def _illegal(path: tuple[str, ...], kind: str) -> UnsupportedError:
     return UnsupportedError(
-        f"column {brief('.'.join(path))} is {kind}, for which Spark has no type; "
+        f"column {shorten('.'.join(path))} is {kind}, for which Spark has no type; "
         "give a schema without the column: spark.read.schema(…)"
     )

@@ -80,7 +80,7 @@ class _File:
 
     def __init__(self, part: FilePart, footer: Footer, split: Split, schema: StructType, options: Options) -> None:
         self._path, self._schema, self._where, self._options = part.path, schema, split.where, options
-        self._columns = {node.name: node for node in footer.layout.schema.root.children}
+        self._columns = {node.name: node for node in footer.profile.schema.root.children}
         self._legacy_calendar = legacy_calendar_columns(footer)
         self._raw_values = dict(zip(split.partition_types, part.values, strict=False))
         partitions = ((self._partition(field.name), field.type) for field in arrow_schema(schema))

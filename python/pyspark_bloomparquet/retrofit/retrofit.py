@@ -1,8 +1,7 @@
-"""Bloom filters for the files of a whole table, added or made smaller by Spark's executors.
+"""Adds and shrinks Bloom filters in the files of a whole table, on Spark's executors.
 
-The driver lists the files, the executors do them one by one, as :func:`bloomparquet.add_filters` and
-:func:`bloomparquet.shrink_filters` do: what happens to a file, and that it stays whole whatever happens, is theirs.
-What is Spark's own is here: what its users call a path and a column, and that its caches forget what has changed.
+The driver lists the files. The executors change them one by one, as :func:`bloomparquet.add_filters` and
+:func:`bloomparquet.shrink_filters` do. Specific to Spark are paths, column names, and refreshing its caches.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, is_glob, open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
-from bloomparquet.writing.filters.spec import BloomSpec, by_column
+from bloomparquet.writing.filters.spec import BloomSpec, parse_bloom
 from bloomparquet.writing.outcome import FIELDS, FileOutcome
 from bloomparquet.writing.retrofit.change import Change, Job, ShrinkFilters, change_file
 from bloomparquet.writing.retrofit.retrofit import plan_filters
@@ -39,7 +38,7 @@ OUTCOME = (
     "columns ARRAY<STRUCT<column: STRING, filters: INT, bytes: BIGINT, fpp: DOUBLE, limited: BOOLEAN, "
     "unused: STRING>>"
 )
-"""The schema of the returned DataFrame: that of the core's outcomes, and the new filters of each column."""
+"""The schema of the returned DataFrame: the fields of :class:`bloomparquet.FileOutcome` and its columns."""
 
 _NO_FILE_SYSTEM = ("UnsupportedFileSystemException", "No FileSystem for scheme", "ClassNotFoundException")
 _MOST_SECONDS_BUSY = 600.0  # for another process to finish writing a file
@@ -58,33 +57,31 @@ def add_filters(
     files_per_task: int = 1,
     key_provider: str | None = None,
 ) -> DataFrame:
-    """Add Bloom filters to the files at `path`, on Spark's executors; one row per file.
+    """Add Bloom filters to the files at `path`, on Spark's executors. Returns one row per file.
 
-    Which columns, and how good the filters are, is said as to :func:`bloomparquet.add_filters`: a name, a list of
-    names, ``{"user_id": Bloom(fpp=0.001)}``, or ``"*"`` for all for which it pays. Names are Spark's: their case does
-    not matter unless ``spark.sql.caseSensitive`` is true, and parts with dots in them may stand in backticks.
+    `bloom` is that of :func:`bloomparquet.add_filters`: a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or
+    ``"*"`` for all columns for which filters pay. Column names are resolved as in Spark: their case is ignored unless
+    ``spark.sql.caseSensitive`` is true, and parts with dots are quoted with backticks.
 
-    The work is done when this returns; the DataFrame only tells of it, in the columns of `OUTCOME`. ``action`` is
-    ``added``, ``unchanged`` for a file that has the filters already (so running it again does what is left), or
-    ``failed``, with ``error``: such a file is as it was, and the others are done. A file that was done by an attempt
-    of which Spark has lost the result is ``unchanged``. With `dry_run` nothing is written, and rows say what would be.
-    Where Spark gives up the job, because a Python worker was killed or the job was cancelled, its error is raised:
-    files that were replaced stay so, and running it again does what is left.
+    The work is complete when this returns. The DataFrame has the columns of `OUTCOME`. ``action`` is ``added``;
+    ``unchanged`` for a file that has the filters already; or ``failed``, with ``error``, for a file that is unchanged
+    because of an error. The other files are still done. With `dry_run`, nothing is written, and the rows say what
+    would be done. If Spark aborts the job, because it was cancelled or a Python worker was killed, Spark's error is
+    raised. Files that were replaced stay replaced. Another call does the rest, and reports them as ``unchanged``.
 
-    A path without a scheme is one of Spark's default file system. The executors open the files by themselves, under the
-    same paths, in the Python that Spark runs there, which must have this package. DataFrames and tables that have
-    listed the files before know their old sizes: load them anew, or ``REFRESH TABLE``. No query may be reading the
-    files from an old listing meanwhile.
+    A path without a scheme is on Spark's default file system. The executors open the files under the same paths. Their
+    Python must have this package. DataFrames and tables that listed the files before have their old sizes: load them
+    again, or use ``REFRESH TABLE``. Queries with an old listing must have ended before.
 
-    Encrypted files take `key_provider`, as the option ``keyProvider`` names it; the executors call that function, too.
+    Encrypted files need `key_provider`, with the same value as the option ``keyProvider``. Executors call it, too.
 
-    Raises before anything is changed: OptionError for a key provider that gives no keys; PlanError for a column that
-    no file has, or that could be several; UnsupportedError for one that cannot carry a useful filter, for tables of
-    Delta Lake, Iceberg and Hudi, whose logs know the files' sizes, and for Spark Connect. Raises UnsupportedError, too,
-    where the executors' Python lacks the package.
+    Raises before any file is changed: OptionError for a key provider without keys; PlanError for a column that no file
+    has, or a name that matches several columns; UnsupportedError for a column that cannot have a useful filter, for
+    tables of Delta Lake, Iceberg and Hudi, whose logs contain file sizes, and for Spark Connect. Raises
+    UnsupportedError if the Python of an executor does not have this package.
     """
     table = _Table.find(spark, path, files_per_task, key_provider)
-    asked: Any = {_column(name): wanted for name, wanted in by_column(bloom).items()}
+    asked: Any = {_column(name): wanted for name, wanted in parse_bloom(bloom).items()}
     case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
     change = plan_filters(table.dataset, asked, replace, case_sensitive=case_sensitive)
     return table.run(change, "add Bloom filters to", dry_run)
@@ -100,16 +97,16 @@ def shrink_filters(
     files_per_task: int = 1,
     key_provider: str | None = None,
 ) -> DataFrame:
-    """Fold the Bloom filters of the files at `path` to the size that `fpp` needs, on Spark's executors; one row per
-    file.
+    """Fold the Bloom filters of the files at `path` to the size that `fpp` needs, on Spark's executors. Returns one row
+    per file.
 
-    What is folded and what is dropped is as in :func:`bloomparquet.shrink_filters`; no data is read. ``action`` is
-    ``shrunk``, ``unchanged`` or ``failed``. The data may lie elsewhere in a file afterwards: a DataFrame that has been
-    planned, explained or run before is to be loaded anew. All else is as in :func:`add_filters`.
+    Filters are folded and dropped as by :func:`bloomparquet.shrink_filters`, without reading data. ``action`` is
+    ``shrunk``, ``unchanged`` or ``failed``. Data may move within a file, so DataFrames that were planned, explained or
+    run before must be loaded again. Otherwise see :func:`add_filters`.
     """
     change = ShrinkFilters(fpp, drop_above)
     table = _Table.find(spark, path, files_per_task, key_provider)
-    return table.run(change, "make smaller the Bloom filters of", dry_run)
+    return table.run(change, "shrink the Bloom filters of", dry_run)
 
 
 @dataclass(frozen=True)
@@ -126,14 +123,14 @@ class _Table:
     def find(cls, spark: SparkSession, path: Paths, files_per_task: int, key_provider: str | None) -> _Table:
         if getattr(spark, "_jsparkSession", None) is None:
             raise UnsupportedError(
-                "this is a Spark Connect session, whose executors cannot be reached; call this in a program that runs "
-                "on the cluster, or bloomparquet.add_filters where the files are"
+                "a Spark Connect session gives no access to executors; call this in a program that runs on the "
+                "cluster, or call bloomparquet.add_filters where the files are"
             )
         if files_per_task < 1:
-            raise OptionError(f"files_per_task is {files_per_task}: expected 1 or more")
+            raise OptionError(f"files_per_task is {files_per_task}; expected 1 or more")
         given = [path] if isinstance(path, str | os.PathLike) else list(path)
         paths = [_locate(spark, os.fspath(each)) for each in given]
-        # run() refuses tables with a log, in the words for writing.
+        # run() raises the error for tables with a log.
         dataset = Dataset.open(paths, partitioned=False, keys=provided_keys(key_provider), table_log="ignore")
         return cls(spark, paths, dataset, files_per_task, key_provider)
 
@@ -163,17 +160,16 @@ class _Table:
             if isinstance(result, tuple):
                 executable, host, reason = result
                 raise UnsupportedError(
-                    f"{executable} on {host}, which Spark runs its Python tasks with, cannot import bloomparquet "
-                    f"({reason}); install it there, or name an interpreter that has it in PYSPARK_PYTHON before the "
-                    "session is started"
+                    f"{executable} on {host}, the Python of Spark's executors, cannot import bloomparquet ({reason}); "
+                    "install it there, or set PYSPARK_PYTHON to a Python that has it before the session is started"
                 )
         return {path: outcome for paths, done in zip(tasks, results, strict=True) for path, outcome in zip(paths, done)}
 
 
 def _task(payload: bytes) -> Callable[[list[str]], list[Any]]:
-    """The function of a task: files to a list with their outcomes, or with what an executor lacks."""
+    """The function of a task. It returns the list of outcomes of its files, or a tuple if the package is missing."""
 
-    # A nested function is pickled by value. By reference, it could not be loaded where the package is missing.
+    # A nested function is pickled by value. A reference could not be loaded if the package is missing.
     def run(paths: list[str]) -> list[Any]:
         import socket
         import sys
@@ -190,8 +186,8 @@ def _task(payload: bytes) -> Callable[[list[str]], list[Any]]:
 def change_on_executor(payload: bytes, path: str) -> FileOutcome:
     """Change one file, on an executor. Errors are returned in the outcome.
 
-    Spark may run two attempts at a task at once, or one after another that was killed. So a file that another process
-    is writing is waited for, and is listed anew for each try.
+    Spark may run two attempts of a task at once, or another one after the first was killed. So a file that another
+    process is writing is waited for, and each try lists the file again.
     """
     change, location, dry_run, key_provider = pickle.loads(payload)
     storage, _ = open_storage(location)
@@ -215,7 +211,7 @@ def change_on_executor(payload: bytes, path: str) -> FileOutcome:
 
 
 def _may_pass(error: Exception, storage: Storage, file: FileInfo, attempts: int) -> bool:
-    """Whether another attempt may succeed: the file has changed under this one, or a request to a storage failed."""
+    """Whether another try may succeed: the file has changed since it was listed, or a remote request failed."""
     if isinstance(error, OSError) and not isinstance(storage, LocalStorage) and attempts == 1:
         return True
     try:
@@ -234,19 +230,19 @@ def _text(error: Exception) -> str:
 
 
 def _column(name: str | Column) -> str | Column:
-    """A name as Spark reads it: what stands in backticks is one part of a path, whatever it is made of."""
+    """Parse a column name as Spark does: text in backticks is one part of a path."""
     if not isinstance(name, str) or "`" not in name:
         return name
     parts = list(_NAME_PARTS.finditer(name))
     if "".join(part[0] for part in parts) != name:
         raise OptionError(
-            f"bloom has the column {quoted(name)}; expected pairs of backticks around whole parts of a name"
+            f"bloom has the column {quoted(name)}; expected backticks in pairs, around whole parts of the name"
         )
     return tuple(part[2] or part[1].replace("``", "`") for part in parts)
 
 
 def _locate(spark: SparkSession, path: str) -> str:
-    """`path` with what Spark adds to one without a scheme: its default file system, the directory it was started in."""
+    """`path`; without a scheme, completed by Spark's default file system or the directory that Spark was started in."""
     if _SCHEME.match(path):
         return path
     jvm: Any = spark._jvm
@@ -258,21 +254,21 @@ def _locate(spark: SparkSession, path: str) -> str:
 
 
 def _refresh(spark: SparkSession, path: str) -> None:
-    """Let Spark forget what it has cached of the files at `path` under their old sizes."""
+    """Make Spark drop cached listings and data of the files at `path`."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
-        spark.catalog.refreshByPath(_fixed(path))
+        spark.catalog.refreshByPath(_directory_of(path))
     except (Py4JJavaError, PySparkException) as error:
         reason = str(getattr(error, "java_exception", error))
-        if any(name in reason for name in _NO_FILE_SYSTEM):  # then it has nothing from there
+        if any(name in reason for name in _NO_FILE_SYSTEM):  # then Spark has no files of it
             return
-        warnings.warn(f"Spark could not forget what it has cached of the files ({reason}); uncache it", stacklevel=4)
+        warnings.warn(f"Spark could not refresh its caches of {path} ({reason}); uncache the table", stacklevel=4)
 
 
-def _fixed(path: str) -> str:
-    """The directory in which a glob begins, without what a URL has after a question mark."""
+def _directory_of(path: str) -> str:
+    """`path` without the query of a URL, cut before the first part with a glob."""
     if re.match("file:|/", path) is None:
         path = path.partition("?")[0]
     if not is_glob(path):
@@ -283,7 +279,7 @@ def _fixed(path: str) -> str:
 
 @contextmanager
 def _described(spark: SparkSession, text: str) -> Iterator[None]:
-    """What Spark's UI calls the jobs of a block."""
+    """Set the description that Spark's UI shows for the jobs of a block."""
     context, key = spark.sparkContext, "spark.job.description"
     before = context.getLocalProperty(key)
     context.setLocalProperty(key, text)

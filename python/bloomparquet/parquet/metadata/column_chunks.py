@@ -1,14 +1,15 @@
-"""The column chunks of a footer: found and read without decoding what nobody asked for.
+"""Reads the column chunks of a footer, decoding only the fields that planning needs.
 
-pyarrow parses footers fast, but it ends the whole process over some that it does not like (an encrypted column without
-its key, a size statistic that it holds impossible), and no plan is worth a driver. So the footer is walked here. What
-makes that fast in Python is that the chunks of one column look alike in every row group of every file: the same fields
-in the same order, only with other numbers. The first chunk is decoded step by step and leaves a *template*: a regular
-expression over its bytes, with the field headers literal and every number free. The compact protocol is prefix-free, so
-bytes that match the template are what step by step decoding would have found in them; bytes that do not match are
-decoded step by step and leave another template. The number of templates and their length are limited: a hostile file
-could have a new form, or an endless one, in every chunk, and to compile a template takes long. What is beyond the
-limits is decoded step by step each time.
+pyarrow is not used: it ends the whole process over some footers (an encrypted column without its key, a size statistic
+that it holds impossible). A plan must not end a driver.
+
+The chunks of one column have the same fields in the same order in every row group of every file; only the numbers
+differ. The first chunk is decoded field by field and gives a *template*: a regular expression over its bytes with
+literal field headers and free numbers. The compact protocol is prefix-free, so bytes that match a template are what
+decoding field by field would have read. Columns of one physical type share their templates. A chunk that matches none
+is decoded field by field and gives another template. Compiling a template takes long, so the number of templates and
+their length are limited: a hostile file could have another form in every chunk. Beyond the limits, chunks are decoded
+field by field each time.
 
 Source: parquet-format ``parquet.thrift`` (RowGroup, ColumnChunk, ColumnMetaData, Statistics).
 """
@@ -16,7 +17,7 @@ Source: parquet-format ``parquet.thrift`` (RowGroup, ColumnChunk, ColumnMetaData
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -56,28 +57,28 @@ _PATHS: tuple[tuple[Field[Any], ...], ...] = (
     (*_COLUMN_KEY, EncryptionWithColumnKey.key_metadata),
     (ColumnChunk.encrypted_column_metadata,),
 )
-"""Where each field of :class:`ChunkFields` is stored, in their order."""
-_FIELDS = {tuple(each.id for each in path): i for i, path in enumerate(_PATHS)}
-_NUMBERS = 7  # of _FIELDS, the first are numbers and the others bytes
+"""The path of each field of :class:`ChunkFields`, in the order of these fields."""
+_SLOTS = {tuple(each.id for each in path): i for i, path in enumerate(_PATHS)}  # path -> position in ChunkFields
+_NUMBERS = 7  # the first fields are numbers, the others bytes
 _BOUNDS = range(7, 11)
-_PRESENCE = {path for path, i in _FIELDS.items() if i in range(11, 14)}  # fields whose presence alone matters
+_PRESENCE = {path for path, i in _SLOTS.items() if i in range(11, 14)}  # fields of which only the presence is kept
 _PATH_IN_SCHEMA = (_META.id, ColumnMetaData.path_in_schema.id)
-_WITHIN = {path[:depth] for path in _FIELDS for depth in range(1, len(path))}  # the structs that these fields are in
+_WITHIN = {path[:depth] for path in _SLOTS for depth in range(1, len(path))}  # the structs around these fields
 _KEPT_TEMPLATES = 16
-_MOST_LEARNED = 256  # templates of one column; files of many writers have a dozen
-_STEPS_PER_TEMPLATE = 64  # chunks decoded step by step for each further template: that takes about as long
-_MOST_STEPWISE, _STEPWISE_PER_COLUMN = 1 << 15, 256  # chunks of one footer that are decoded step by step
-_MOST_TEMPLATE_VALUES = 512  # in a template; real chunks have some dozens
-_MOST_VALUES = 1 << 13  # in a chunk
+_MAX_LEARNED = 256  # templates of one pool; the files of many writers have a dozen forms
+_CHUNKS_PER_TEMPLATE = 64  # beyond that: decoding so many chunks takes as long as compiling a template
+_MAX_STEPWISE, _STEPWISE_PER_COLUMN = 1 << 15, 256  # chunks of one footer that are decoded field by field
+_MAX_TEMPLATE_VALUES = 512  # real chunks have some dozens
+_MAX_VALUES = 1 << 13  # of one chunk
 
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 
 
 class ChunkFields(NamedTuple):
-    """What planning needs of a column chunk; None where the footer does not say. The bounds are raw bytes.
+    """The fields of a column chunk that planning needs; None if the footer lacks one. The bounds are raw bytes.
 
-    Of a chunk that is encrypted `crypto` is not None but empty, and so is `footer_key` or `column_key`, by the key that
-    it is under; `sealed_metadata` is the module with its metadata, where that is encrypted by itself.
+    For an encrypted chunk `crypto` is empty bytes, and so is `footer_key` or `column_key`, whichever it is encrypted
+    with. `encrypted_metadata` is the encrypted module with the column's metadata, if the chunk has one.
     """
 
     values: int | None  # nulls included
@@ -95,31 +96,31 @@ class ChunkFields(NamedTuple):
     footer_key: bytes | None
     column_key: bytes | None
     key_metadata: bytes | None
-    sealed_metadata: bytes | None
+    encrypted_metadata: bytes | None
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether anything says so."""
-        return self.crypto is not None or self.sealed_metadata is not None
+        """Whether any field says that the chunk is encrypted."""
+        return self.crypto is not None or self.encrypted_metadata is not None
 
     def __repr__(self) -> str:
-        """Without the bounds, which may be those of an encrypted column."""
+        """Leaves out the bounds: they may belong to an encrypted column."""
         return f"ChunkFields({', '.join(f'{name}={self[i]!r}' for i, name in enumerate(self._fields[:_NUMBERS]))})"
 
 
-NOTHING = ChunkFields(*[None] * len(_FIELDS))
-"""Of a chunk that cannot be looked into."""
+UNKNOWN_FIELDS = ChunkFields(*[None] * len(_SLOTS))
+"""The fields of a chunk that cannot be read."""
 
 
 @dataclass(slots=True)
 class _Segment:
-    """A stretch of a chunk: what a pattern matches, and then a byte string, or the column's path, or the end."""
+    """A part of a template: a pattern, and behind it a byte string, the column's path or the chunk's end."""
 
     match: Callable[..., re.Match[bytes] | None]
-    skim: Callable[..., re.Match[bytes] | None]  # the same bytes, with no group but a string's length
-    slots: tuple[int, ...]  # of the groups
-    has_string: bool = False  # the last group is the length of a byte string that follows
-    string_slot: int | None = None  # where that string goes, if anybody asked for it
+    skim: Callable[..., re.Match[bytes] | None]  # matches the same bytes; its only group is a string's length
+    slots: tuple[int, ...]  # the positions in ChunkFields of the groups of `match`
+    has_string: bool = False  # a byte string follows; the last group is its length
+    string_slot: int | None = None  # the string's position in ChunkFields, if it has one
     has_path: bool = False  # the column's path follows
 
 
@@ -127,26 +128,26 @@ _Template = list[_Segment]
 
 
 class StepAllowance:
-    """How many more chunks of one footer may be decoded step by step: what fits no template takes a hundred times as
-    long."""
+    """Limits how many chunks of one footer are decoded field by field, which takes a hundred times as long as matching
+    a template."""
 
     def __init__(self, columns: int) -> None:
-        self._most = self._left = _MOST_STEPWISE + _STEPWISE_PER_COLUMN * columns
+        self._limit = self._left = _MAX_STEPWISE + _STEPWISE_PER_COLUMN * columns
 
     def take(self) -> None:
-        """LimitError where none is left."""
+        """Count one chunk. LimitError if the limit is exceeded."""
         self._left -= 1
         if self._left < 0:
             raise LimitError(
-                f"more than {self._most:,} column chunks have metadata that is unlike that of all others; so many are "
-                "not read: no file has them unless it is damaged, or made to do harm"
+                f"more than {self._limit:,} column chunks have metadata that is unlike that of all others; the file is "
+                "damaged or malicious"
             )
 
 
 class TemplatePool:
-    """The templates of all columns of one schema that have one physical type: such columns differ in their path alone.
+    """The templates of a schema's columns of one physical type, whose chunks differ in their path alone.
 
-    `fixed_width` says that the columns' values, and so their bounds, all take the same number of bytes.
+    `fixed_width`: all values of the columns, and so all bounds, have the same number of bytes.
     """
 
     def __init__(self, *, fixed_width: bool) -> None:
@@ -155,10 +156,10 @@ class TemplatePool:
         self.templates: tuple[_Template, ...] = ()  # replaced, never changed: threads may share it
 
     def learn(self, buffer: bytes, position: int) -> tuple[_Template, bytes] | None:
-        """The template of the chunk at `position`, and the column's path in it; None if it is to be decoded step by
-        step."""
-        # What one hostile file has used up is not lost for the files that come after it: some are learned later, too.
-        learns = self._learned < _MOST_LEARNED or self._stepwise % _STEPS_PER_TEMPLATE == 0
+        """Make a template of the chunk at `position`. Gives the column's path too; None if the chunk must be decoded
+        field by field."""
+        # Templates are made beyond the limit too, but rarely: a hostile file must not slow down all files after it.
+        learns = self._learned < _MAX_LEARNED or self._stepwise % _CHUNKS_PER_TEMPLATE == 0
         learned = _learn(buffer, position, self._fixed_width) if learns else None
         self._stepwise += 1
         if learned is not None:
@@ -167,13 +168,13 @@ class TemplatePool:
         return learned
 
     def prefer(self, template: _Template) -> None:
-        """Try `template` first the next time."""
+        """Try `template` first next time."""
         others = [other for other in self.templates if other is not template]
         self.templates = (template, *others[: _KEPT_TEMPLATES - 1])
 
 
 class ChunkTemplates:
-    """What the chunks of one column have looked like so far; `pool` is what those of similar columns have."""
+    """Reads the chunks of one column, with the templates of its `pool`."""
 
     __slots__ = ("_known", "_path", "_pool")
 
@@ -181,46 +182,52 @@ class ChunkTemplates:
         names = [name.encode("utf-8", "surrogateescape") for name in path]
         self._path = write_struct(EncryptionWithColumnKey(path_in_schema=names))[1:-1]  # the list alone
         self._pool = pool
-        self._known: tuple[tuple[_Template, bytes], ...] = ()  # replaced, never changed: threads may share it
+        self._known: tuple[
+            tuple[_Template, bytes], ...
+        ] = ()  # that matched, the last one first; never changed in place
 
     def skip(self, buffer: bytes, position: int, allowance: StepAllowance) -> int:
-        """Where the chunk at `position` ends. FormatError when it is damaged."""
+        """The end of the chunk at `position`. FormatError if it is damaged."""
         end = _skim(*self._known[0], buffer, position) if self._known else None
-        return self._find(buffer, position, None, allowance) if end is None else end
+        return self._match(buffer, position, None, allowance) if end is None else end
 
     def read(self, buffer: bytes, position: int) -> ChunkFields:
-        """The chunk at `position`. FormatError when it is damaged."""
-        found: list[Any] = [None] * len(_FIELDS)
-        self._find(buffer, position, found)
+        """The fields of the chunk at `position`. FormatError if it is damaged."""
+        values: list[Any] = [None] * len(_SLOTS)
+        self._match(buffer, position, values)
         for i in range(_NUMBERS):
-            if found[i] is not None:
-                found[i] = _zigzag(found[i])
-        return ChunkFields(*found)
+            if values[i] is not None:
+                values[i] = _zigzag(values[i])
+        return ChunkFields(*values)
 
-    def _find(
-        self, buffer: bytes, position: int, found: list[Any] | None, allowance: StepAllowance | None = None
+    def _match(
+        self, buffer: bytes, position: int, values: list[Any] | None, allowance: StepAllowance | None = None
     ) -> int:
-        known = self._known
-        tried = {id(template) for template, _ in known}
-        shared = [(template, self._path) for template in self._pool.templates if id(template) not in tried]
-        for i, (template, path) in enumerate((*known, *shared)):
-            end = _apply(template, path, buffer, position, found)
+        """The end of the chunk at `position`; its fields go into `values`."""
+        for i, (template, path) in enumerate(self._candidates()):
+            end = _apply(template, path, buffer, position, values)
             if end is not None:
-                if i or not known:  # the one that fits is most likely to fit the next time
+                if i or not self._known:
                     self._prefer(template, path)
                 return end
-            if found is not None:
-                found[:] = [None] * len(found)  # what a template that fitted only in part has left there
+            if values is not None:
+                values[:] = [None] * len(values)  # a template that matched in part has left some
         learned = self._pool.learn(buffer, position)
         if learned is None:
             if allowance is not None:
                 allowance.take()
-            return _decode(buffer, position, [None] * len(_FIELDS) if found is None else found)
+            return _decode(buffer, position, [None] * len(_SLOTS) if values is None else values)
         self._prefer(*learned)
-        end = _apply(*learned, buffer, position, found)
+        end = _apply(*learned, buffer, position, values)
         if end is None:
             raise FormatError(f"the column chunk at byte {position} of the footer is cut short")
         return end
+
+    def _candidates(self) -> Iterator[tuple[_Template, bytes]]:
+        known = self._known
+        yield from known
+        tried = {id(template) for template, _ in known}
+        yield from ((template, self._path) for template in self._pool.templates if id(template) not in tried)
 
     def _prefer(self, template: _Template, path: bytes) -> None:
         others = [other for other in self._known if other[0] is not template]
@@ -228,7 +235,7 @@ class ChunkTemplates:
 
 
 def _skim(template: _Template, path: bytes, buffer: bytes, position: int) -> int | None:
-    """As :func:`_apply`, for the end alone."""
+    """The end of the chunk at `position` if it has the template's form: :func:`_apply` without values, but faster."""
     for segment in template:
         match = segment.skim(buffer, position)
         if match is None:
@@ -245,23 +252,23 @@ def _skim(template: _Template, path: bytes, buffer: bytes, position: int) -> int
     return position
 
 
-def _apply(template: _Template, path: bytes, buffer: bytes, position: int, found: list[Any] | None) -> int | None:
-    """The end of the chunk at `position` if it has the template's form; what was asked for goes into `found`."""
+def _apply(template: _Template, path: bytes, buffer: bytes, position: int, values: list[Any] | None) -> int | None:
+    """The end of the chunk at `position` if it has the template's form. Its fields go into `values`."""
     for segment in template:
         match = segment.match(buffer, position)
         if match is None:
             return None
         position = match.end()
-        if found is not None:
+        if values is not None:
             for slot, raw in zip(segment.slots, match.groups(), strict=False):
-                found[slot] = raw
+                values[slot] = raw
         if segment.has_string:
             start = position
             position += _varint(match[match.re.groups])
             if position > len(buffer):
                 return None
-            if found is not None and segment.string_slot is not None:
-                found[segment.string_slot] = buffer[start:position]
+            if values is not None and segment.string_slot is not None:
+                values[segment.string_slot] = buffer[start:position]
         elif segment.has_path:
             if not buffer.startswith(path, position):
                 return None
@@ -271,7 +278,7 @@ def _apply(template: _Template, path: bytes, buffer: bytes, position: int, found
 
 @dataclass(slots=True)
 class _Builder:
-    """A template in the making."""
+    """Builds a template."""
 
     fixed_width: bool
     segments: list[_Segment] = field(default_factory=list)
@@ -284,7 +291,7 @@ class _Builder:
         self._add(re.escape(data), None)
 
     def number(self, path: tuple[int, ...]) -> None:
-        slot = _FIELDS.get(path, _NUMBERS)
+        slot = _SLOTS.get(path, _NUMBERS)
         self._add(_VARINT, slot if slot < _NUMBERS else None)
 
     def numbers(self, size: int) -> None:
@@ -294,8 +301,8 @@ class _Builder:
         self._add(b".{%d}" % size, None)
 
     def string(self, path: tuple[int, ...], length: bytes, size: int) -> None:
-        """A byte string of `size` bytes behind its `length`."""
-        slot = _FIELDS.get(path)
+        """A byte string of `size` bytes; `length` is its encoded length."""
+        slot = _SLOTS.get(path)
         if slot is not None and slot < _NUMBERS:
             slot = None
         if self.fixed_width and slot in _BOUNDS:
@@ -306,18 +313,18 @@ class _Builder:
             self.skimming += b"(" + _VARINT + b")"
             self._close(has_string=True, string_slot=slot)
 
-    def mark(self, path: tuple[int, ...]) -> None:
-        """Here something begins of which it matters that it is there."""
-        self.slots.append(_FIELDS[path])
+    def presence(self, path: tuple[int, ...]) -> None:
+        """A field of which only the presence is kept."""
+        self.slots.append(_SLOTS[path])
         self.pattern += b"()"
 
     def column_path(self, path: bytes) -> None:
-        """The column's path, outside any pattern."""
+        """The column's path, which no pattern contains, so that columns share their patterns."""
         self.paths.append(path)
         self._close(has_path=True)
 
     def finish(self) -> tuple[_Template, bytes] | None:
-        """The template and the column's path; None if the chunk has several."""
+        """The template and the column's path; None if the chunk has several paths."""
         self._close()
         return (self.segments, (self.paths or [b""])[0]) if len(self.paths) < 2 else None
 
@@ -341,38 +348,38 @@ def _compile(pattern: bytes) -> Callable[..., re.Match[bytes] | None]:
     return re.compile(pattern, re.DOTALL).match
 
 
-def _decode(buffer: bytes, position: int, found: list[Any]) -> int:
-    """Decode the chunk at `position` value by value, into `found`; its end. For chunks that fit no template."""
-    reader = CompactReader(buffer, position, most=_MOST_VALUES)
-    _decode_struct(reader, buffer, (), found)
+def _decode(buffer: bytes, position: int, values: list[Any]) -> int:
+    """Decode the chunk at `position` field by field into `values`. Gives its end."""
+    reader = CompactReader(buffer, position, most=_MAX_VALUES)
+    _decode_struct(reader, buffer, (), values)
     return reader.position
 
 
-def _decode_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], found: list[Any]) -> None:
+def _decode_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], values: list[Any]) -> None:
     field_id = 0
     while (header := reader.read_field(field_id)) is not None:
         field_id, kind = header
         here = (*path, field_id)
         if here in _PRESENCE:
-            found[_FIELDS[here]] = b""
+            values[_SLOTS[here]] = b""
         if kind == STRUCT and here in _WITHIN:
-            _decode_struct(reader, buffer, here, found)
+            _decode_struct(reader, buffer, here, values)
             continue
         start = reader.position
         value = reader.read_value(kind, depth=len(here))
-        slot = _FIELDS.get(here)
+        slot = _SLOTS.get(here)
         if slot is None or here in _PRESENCE:
             continue
         if slot < _NUMBERS and kind in INTEGERS:
-            found[slot] = buffer[start : reader.position]
+            values[slot] = buffer[start : reader.position]
         elif slot >= _NUMBERS and kind == BINARY:
-            found[slot] = value
+            values[slot] = value
 
 
 def _learn(buffer: bytes, position: int, fixed_width: bool) -> tuple[_Template, bytes] | None:
-    """The template of the chunk at `position`, and the column's path; None where it would be too long."""
+    """The template of the chunk at `position` and the column's path; None if the template would be too long."""
     builder = _Builder(fixed_width)
-    reader = CompactReader(buffer, position, most=_MOST_TEMPLATE_VALUES)
+    reader = CompactReader(buffer, position, most=_MAX_TEMPLATE_VALUES)
     try:
         _learn_struct(reader, buffer, (), builder)
     except LimitError:
@@ -384,13 +391,13 @@ def _learn_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], b
     field_id = 0
     while True:
         start = reader.position
-        found = reader.read_field(field_id)
+        header = reader.read_field(field_id)
         builder.literal(buffer[start : reader.position])
-        if found is None:
+        if header is None:
             return
-        field_id, kind = found
+        field_id, kind = header
         if (*path, field_id) in _PRESENCE:
-            builder.mark((*path, field_id))
+            builder.presence((*path, field_id))
         if kind not in (TRUE, FALSE):
             _learn_value(reader, buffer, kind, (*path, field_id), builder)
 
@@ -423,7 +430,7 @@ def _learn_value(reader: CompactReader, buffer: bytes, kind: int, path: tuple[in
             builder.string(path, buffer[start : reader.position - len(value)], len(value))
         elif kind in FIXED_SIZES:
             builder.any_bytes(FIXED_SIZES[kind])
-        else:  # a boolean in a list, a map: the same bytes or another template
+        else:  # a boolean in a list, or a map: other bytes need another template
             builder.literal(buffer[start : reader.position])
 
 

@@ -1,4 +1,4 @@
-"""What the files of one writer and schema share: parsed once, and recognised by its bytes in the footers of the others.
+"""The profile of files with one schema and one writer: parsed once and recognised by its bytes in other footers.
 
 Source: parquet-format ``parquet.thrift`` (FileMetaData, KeyValue, ColumnOrder), ``Encryption.md`` (section 5.2).
 """
@@ -18,40 +18,43 @@ from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import FileSchema
 
-_NO_ROW_GROUPS = b"\x29\x0c"  # field 4, where field 2 stands before it: a list of no structs
-_ROW_GROUPS_FIRST = b"\x49\x0c"  # the same, where no field stands before it
-_SPARK, _LEGACY_INT96 = _TELLING = ("org.apache.spark.version", "org.apache.spark.legacyINT96")
+_NO_ROW_GROUPS = b"\x29\x0c"  # row_groups, an empty list, behind the schema
+_ROW_GROUPS_FIRST = b"\x49\x0c"  # row_groups, an empty list, as the first field
+_SPARK, _LEGACY_INT96 = _TRAIT_KEYS = ("org.apache.spark.version", "org.apache.spark.legacyINT96")
 
 
 @dataclass(frozen=True, slots=True)
 class WriterTraits:
-    """What the footer says about how values were written, as far as it changes which bytes a value was hashed as, or
-    which bounds can be trusted."""
+    """What the footer says about its writer that changes how values are hashed, or which bounds are trusted.
 
-    spark: bool  # written by Apache Spark; other writers hand its key-value metadata on, but not its created_by
-    legacy_int96: bool  # INT96 in the calendar and time zone of the writer
-    altered_text: (
-        bool  # some string column is CHAR(n)/VARCHAR(n) or has a collation: equal strings may be unequal bytes
-    )
-    column_orders: tuple[bool, ...]  # per leaf: its min_value and max_value are in the type's defined order
+    `spark`: Apache Spark wrote the file. Other writers copy Spark's key-value metadata, but not its created_by.
+    `legacy_int96`: INT96 values are in the writer's calendar and time zone.
+    `altered_text`: a string column is CHAR(n) or VARCHAR(n) or has a collation: equal strings may differ in bytes.
+    ``column_orders[leaf]``: the leaf's min_value and max_value are in the order that the format defines for its type.
+    """
+
+    spark: bool
+    legacy_int96: bool
+    altered_text: bool
+    column_orders: tuple[bool, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
-    """What files of one writer and schema share; compared by identity, shared between footers.
+class FileProfile:
+    """What files with one schema and one writer share. Footers share it; it is compared by identity.
 
-    `skeleton` is a serialised FileMetaData without row groups, and without what is about one file only, from which
-    :func:`bloomparquet.parquet.metadata.footer.parse_footer` makes the same layout.
+    There is a template for each leaf. `skeleton` is a serialised FileMetaData without row groups and without anything
+    about one file: :func:`bloomparquet.parquet.metadata.footer.parse_footer` makes an equal profile of it.
     """
 
     schema: FileSchema
     traits: WriterTraits
-    templates: tuple[ChunkTemplates, ...]  # per leaf
+    templates: tuple[ChunkTemplates, ...]
     skeleton: bytes
 
 
-class Signing(NamedTuple):
-    """What a footer in plain text says of its signature, which is what is left of the footer."""
+class FooterSignature(NamedTuple):
+    """How a plaintext footer is signed. The signature is its last `signature_bytes` bytes."""
 
     algorithm: Algorithm
     key_metadata: bytes | None
@@ -60,19 +63,20 @@ class Signing(NamedTuple):
 
 _schemas_lock = threading.Lock()
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
-_layouts: dict[tuple[int, bool, WriterTraits], Layout] = {}
-_tails: dict[tuple[int, bool, bytes], tuple[Layout, dict[str, str], Signing | None]] = {}
+_profiles: dict[tuple[int, bool, WriterTraits], FileProfile] = {}
+_tails: dict[tuple[int, bool, bytes], tuple[FileProfile, dict[str, str], FooterSignature | None]] = {}
 _KEPT_SCHEMAS = 512
-_MOST_VALUES = 1 << 16  # behind the row groups: three in each pair of the key-value metadata,
-_COLUMN_ORDER_VALUES = 4  # and at most so many for each column
+_MAX_VALUES = 1 << 16  # behind the row groups; a pair of the key-value metadata has three
+_COLUMN_ORDER_VALUES = 4  # more for each column
 
 
 def schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], int]:
-    """The schema, and where it ends. The files of a data set begin with the same bytes up to there."""
+    """The schema of a footer, its templates, and the schema's end. All footers of a data set begin with the same bytes
+    up to there."""
     with _schemas_lock:
         for i, (head, schema, templates) in enumerate(_schemas):
             if footer.startswith(head):
-                if i:  # the next file most likely has the same
+                if i:  # move it to the front: the next file most likely has it too
                     _schemas.insert(0, _schemas.pop(i))
                 return schema, templates, len(head)
     schema, size = parse_schema(footer)
@@ -89,36 +93,38 @@ def schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], in
     return schema, templates, size
 
 
-def layout_of(
-    schema: FileSchema, templates: tuple[ChunkTemplates, ...], head: bytes, tail: bytes, *, secret: bool
-) -> tuple[Layout, dict[str, str], Signing | None]:
-    """The layout and the key-value metadata of a file whose footer has `head`, with the schema, before its row groups
-    and `tail` behind them, and how it is signed; most files of a data set have the same. Files with `secret` footers
-    share none with others, of which it may be stored."""
-    known = _tails.get((id(schema), secret, tail))
+def profile_of(
+    schema: FileSchema, templates: tuple[ChunkTemplates, ...], head: bytes, tail: bytes, *, encrypted: bool
+) -> tuple[FileProfile, dict[str, str], FooterSignature | None]:
+    """The profile, the key-value metadata and the signature of a footer with `head`, which ends with the schema, before
+    its row groups and `tail` behind them.
+
+    Most files of a data set share one profile. Files with `encrypted` footers share none with other files, because
+    those profiles may be written to a cache file.
+    """
+    known = _tails.get((id(schema), encrypted, tail))
     if known is None or known[0].schema is not schema:
-        traits, key_values, signing = _parse_tail(schema, tail)
-        key = (id(schema), secret, traits)
-        layout = _layouts.get(key)
-        if layout is None or layout.schema is not schema:
-            layout = Layout(schema, traits, templates, _skeleton_of(head, tail))
-        for cache in (_tails, _layouts):
+        traits, key_values, signature = _parse_tail(schema, tail)
+        key = (id(schema), encrypted, traits)
+        profile = _profiles.get(key)
+        if profile is None or profile.schema is not schema:
+            profile = FileProfile(schema, traits, templates, _skeleton_of(head, tail))
+        for cache in (_tails, _profiles):
             if len(cache) >= 4 * _KEPT_SCHEMAS:
                 cache.clear()
-        _layouts[key] = layout
-        known = layout, key_values, signing
-        if signing is None:  # signatures are all different
-            _tails[id(schema), secret, tail] = known
+        _profiles[key] = profile
+        known = profile, key_values, signature
+        if signature is None:  # every signature differs
+            _tails[id(schema), encrypted, tail] = known
     return known
 
 
 def _skeleton_of(head: bytes, tail: bytes) -> bytes:
-    """A FileMetaData with what makes its layout, and nothing else that is about one file only. The `head`, with the
-    schema, stays as it is."""
+    """The skeleton of a profile. `head` stays as it is."""
     metadata = without_row_groups(_ROW_GROUPS_FIRST + tail)
     pairs = metadata.key_value_metadata
     if pairs is not None:
-        pairs[:] = [pair for pair in pairs if _text(pair.key) in _TELLING or _is_altered(_text(pair.value))]
+        pairs[:] = [pair for pair in pairs if _text(pair.key) in _TRAIT_KEYS or _is_altered(_text(pair.value))]
     return head + _NO_ROW_GROUPS + write_struct(metadata)[len(_ROW_GROUPS_FIRST) :]
 
 
@@ -130,13 +136,15 @@ def without_row_groups(raw: bytes) -> FileMetaData:
     return metadata
 
 
-def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str], Signing | None]:
-    reader = CompactReader(tail, most=_MOST_VALUES + _COLUMN_ORDER_VALUES * len(schema.leaves))
+def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str], FooterSignature | None]:
+    reader = CompactReader(tail, most=_MAX_VALUES + _COLUMN_ORDER_VALUES * len(schema.leaves))
     metadata = reader.read_struct(FileMetaData, last_id=FileMetaData.row_groups.id)
-    left, signing = len(tail) - reader.position, None
+    left, signature = len(tail) - reader.position, None
     if metadata.encryption_algorithm is not None:
-        signing = Signing(Algorithm.parse(metadata.encryption_algorithm), metadata.footer_signing_key_metadata, left)
-    elif left and any(tail[-left:]):  # parquet-java encrypts footers with zeros behind them
+        signature = FooterSignature(
+            Algorithm.parse(metadata.encryption_algorithm), metadata.footer_signing_key_metadata, left
+        )
+    elif left and any(tail[-left:]):  # parquet-java appends zeros to some footers before it encrypts them
         raise FormatError(f"{left} bytes follow the end of FileMetaData")
     pairs = {_text(pair.key): _text(pair.value) for pair in metadata.key_value_metadata or ()}
     orders = tuple(order.has(ColumnOrder.TYPE_ORDER) for order in metadata.column_orders or ())
@@ -146,7 +154,7 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
         altered_text=any(map(_is_altered, pairs.values())),
         column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
     )
-    return traits, pairs, signing
+    return traits, pairs, signature
 
 
 def _is_altered(text: str) -> bool:

@@ -1,8 +1,7 @@
-"""Parse a Parquet schema into a :class:`bloomparquet.query.columns.FileSchema`.
+"""Parses a Parquet schema into a :class:`bloomparquet.query.columns.FileSchema`.
 
-Read from the footer's own ``SchemaElement`` list instead of pyarrow's view of it: pyarrow joins a column's path with
-dots, which cannot tell the column ``a.b`` from the field ``b`` of the struct ``a``, and hides annotations that it has
-no type for.
+pyarrow's schema is not enough: it joins a column's path with dots, which does not distinguish the column ``a.b`` from
+the field ``b`` of the struct ``a``, and it hides annotations for which it has no type.
 
 Source: parquet-format ``parquet.thrift`` (SchemaElement, LogicalType, ConvertedType), ``LogicalTypes.md``.
 """
@@ -24,12 +23,11 @@ from bloomparquet.parquet.thrift.struct import Field, ThriftStruct
 from bloomparquet.query.columns import MAX_DEPTH, Annotation, FileSchema, SchemaNode
 
 MAX_VALUES = 1 << 20
-"""The most values that a schema is read from: some hundred thousand columns."""
+"""The limit on the Thrift values of a schema: some hundred thousand columns."""
 
 _UNITS = {"MILLIS": "ms", "MICROS": "us", "NANOS": "ns"}
-
-
 _OTHER = Annotation("OTHER")
+_CONVERTED_DECIMAL = 5
 _CONVERTED: dict[int, Annotation] = {
     0: Annotation("STRING"), 1: Annotation("MAP"), 2: Annotation("MAP"), 3: Annotation("LIST"), 4: Annotation("ENUM"),
     6: Annotation("DATE"),
@@ -42,32 +40,33 @@ _CONVERTED: dict[int, Annotation] = {
 
 
 def parse_schema(footer: bytes | memoryview) -> tuple[FileSchema, int]:
-    """The schema at the head of a serialised FileMetaData, and how many bytes of it the version and the schema take.
+    """The schema of a serialised FileMetaData, and the number of bytes up to the schema's end.
 
-    Raises :class:`FormatError` when the elements do not form a tree.
+    Raises FormatError if the elements do not form a tree.
     """
     reader = CompactReader(footer, most=MAX_VALUES)
     elements = reader.read_struct(FileMetaData, stop_after=FileMetaData.schema.id).schema
     if not elements:
         raise FormatError("the footer has no schema")
-    root, used = _build(elements, 0, 0)
+    root, used = _build_tree(elements, 0, 0)
     if used != len(elements):
         raise FormatError(f"the schema's root covers {used} of its {len(elements)} elements")
     return FileSchema(root), reader.position
 
 
-def _build(elements: list[SchemaElement], at: int, depth: int) -> tuple[SchemaNode, int]:
-    if at >= len(elements):
-        raise FormatError(f"schema element {at} is missing: a group claims more children than there are")
+def _build_tree(elements: list[SchemaElement], index: int, depth: int) -> tuple[SchemaNode, int]:
+    """The node of ``elements[index]`` with everything below it, and the index behind its last element."""
+    if index >= len(elements):
+        raise FormatError(f"schema element {index} is missing: a group claims more children than there are")
     if depth > MAX_DEPTH:
         raise LimitError(f"the schema nests deeper than {MAX_DEPTH} levels")
-    element = elements[at]
+    element = elements[index]
     children = []
-    next_at = at + 1
+    index += 1
     for _ in range(_natural(element, SchemaElement.num_children) or 0):
-        child, next_at = _build(elements, next_at, depth + 1)
+        child, index = _build_tree(elements, index, depth + 1)
         children.append(child)
-    return _node(element, tuple(children)), next_at
+    return _node(element, tuple(children)), index
 
 
 def _node(element: SchemaElement, children: tuple[SchemaNode, ...]) -> SchemaNode:
@@ -89,7 +88,7 @@ def _annotation(element: SchemaElement) -> Annotation | None:
     converted = _natural(element, SchemaElement.converted_type)
     if converted is None:
         return None
-    if converted == 5:
+    if converted == _CONVERTED_DECIMAL:
         precision, scale = _natural(element, SchemaElement.precision), _natural(element, SchemaElement.scale)
         return Annotation("DECIMAL", precision=precision, scale=scale or 0)
     return _CONVERTED.get(converted, _OTHER)
@@ -111,7 +110,7 @@ def _logical(logical: LogicalType) -> Annotation:
 
 def _pick(names: tuple[str, ...], number: int, what: str) -> str:
     if not 0 <= number < len(names):
-        raise FormatError(f"the schema has an unknown {what} {number!r}; known are {', '.join(names)}")
+        raise FormatError(f"the schema has the {what} {number}; expected 0 to {len(names) - 1} ({', '.join(names)})")
     return names[number]
 
 

@@ -52,8 +52,8 @@ def read_struct(data: bytes | memoryview, definition: type[S], position: int = 0
 class CompactReader:
     """Reads compact-protocol values from `buffer`, starting at `position`.
 
-    Every read moves `position` past what it consumed. Raises :class:`FormatError` when the bytes end early or hold an
-    unknown type, and :class:`LimitError` when they nest deeper than :data:`MAX_DEPTH` or hold more than `most` values.
+    Every read moves `position` behind the value. Raises FormatError if the bytes end early or hold an unknown type, and
+    LimitError if they nest deeper than :data:`MAX_DEPTH` or hold more than `most` values.
     """
 
     __slots__ = ("_buffer", "_end", "_left", "_most", "position")
@@ -83,8 +83,8 @@ class CompactReader:
         return values
 
     def read_field(self, last_id: int) -> tuple[int, int] | None:
-        """The id and the type of the next field of a struct, of which `last_id` (0 at first) was read last; None at the
-        struct's end. What follows is the value, for :meth:`read_value`."""
+        """The id and the type of a struct's next field; None at the end of the struct. Its value follows, for
+        :meth:`read_value`. `last_id` is the id of the field before it, 0 for the first."""
         header = self._byte()
         if header == 0:
             return None
@@ -99,7 +99,7 @@ class CompactReader:
         return kind == TRUE if kind in (TRUE, FALSE) else self._value(kind, definition, depth)
 
     def read_list_header(self) -> tuple[int, int]:
-        """How many elements a list has, and their type. No list has more elements than bytes are left."""
+        """The number and the type of a list's elements. FormatError for more elements than bytes are left."""
         header = self._byte()
         size, kind = header >> 4, header & 0x0F
         if size == 15:
@@ -109,7 +109,7 @@ class CompactReader:
         return size, kind
 
     def count(self, values: int) -> None:
-        """Note that so many values are about to be decoded. LimitError where there are too many."""
+        """Count `values` values as decoded. LimitError if that makes more than `most`."""
         self._left -= values
         if self._left < 0:
             self._too_many()
@@ -190,13 +190,13 @@ class CompactReader:
 
     def _too_deep(self) -> NoReturn:
         raise LimitError(
-            f"Thrift data nests deeper than {MAX_DEPTH} levels at byte {self.position}; this is no Parquet metadata"
+            f"Thrift data nests deeper than {MAX_DEPTH} levels at byte {self.position}; it is not Parquet metadata"
         )
 
     def _too_many(self) -> NoReturn:
         raise LimitError(
-            f"Thrift data has more than {self._most:,} values, up to byte {self.position}; so many are not read: no "
-            "file has them unless it is damaged, or made to do harm"
+            f"Thrift data has more than {self._most:,} values up to byte {self.position}; the file is damaged or "
+            "malicious"
         )
 
     def _fail(self, what: str) -> NoReturn:

@@ -22,12 +22,12 @@ from bloomparquet.parquet.bloom_filter.split_block import (
 )
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.predicate import Column
-from bloomparquet.query.resolve import partition_of
+from bloomparquet.query.resolve import find_partition
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.table_formats import OnTableLog
 from bloomparquet.writing.advice.columns import TableColumn, table_columns
@@ -141,7 +141,7 @@ def _assess(dataset: Dataset, table: RowGroups, fpp: float, most_bytes: int, cou
 
 
 def _weigh(dataset: Dataset, column: TableColumn, facts: ColumnFacts, fpp: float) -> Worth:
-    if len(column.path) == 1 and partition_of(dataset.partition_names, column.path, case_sensitive=False):
+    if len(column.path) == 1 and find_partition(dataset.partition_names, column.path, case_sensitive=False):
         return Worth(False, False, "is a partition column as well, whose directories tell its value")
     if column.undecryptable is not None:
         return Worth(False, False, f"not known, as it is encrypted: {column.undecryptable}")
@@ -163,7 +163,7 @@ def _row(assessed: _Assessed, fpp: float) -> tuple[Any, ...]:
         sizes = np.where(facts.filled > 0, right_sizes(facts.ndv, fpp), 0)
     advice, reason = _advise(stored, facts.filled > 0, sample, worth, sizes, now, fpp)
     return (
-        shown(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
+        dotted_name(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
         int(facts.filled.sum()), worth.ndv_per_row_group, worth.ndv, int(stored.sum()), now, worth.min_max_skip,
         worth.skip_rate, None if sizes is None else int(sizes.sum()), advice, reason,
     )  # fmt: skip

@@ -80,11 +80,11 @@ def _column(table: RowGroups, path: Column, leaves: Sequence[tuple[int, LeafColu
     counts = [len(chunks.members) for chunks in parts]
     part = np.repeat(np.arange(len(parts)), counts)
     usual = max(kinds, key=lambda kind: sum(n for n, other in zip(counts, kinds, strict=True) if other == kind))
-    errors = (error for chunks in parts for error in chunks.filters.locked if isinstance(error, EncryptionError))
+    errors = (error for chunks in parts for error in chunks.filters.unreadable if isinstance(error, EncryptionError))
     return TableColumn(
         path,
         tuple(leaf for _, leaf in leaves),
-        tuple(table.layouts[layout].traits for layout, _ in leaves),
+        tuple(table.profiles[layout].traits for layout, _ in leaves),
         tuple(parts),
         part,
         np.concatenate([np.arange(n) for n in counts]),

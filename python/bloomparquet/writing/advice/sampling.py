@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.parquet.bloom_filter.encrypted import Seals
+from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.storage.files import ReadCount, in_threads, read_ranges
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.storage.ranges import in_threads, read_ranges
 from bloomparquet.writing.advice.columns import TableColumn
 from bloomparquet.writing.advice.worth import ColumnFacts, measure_shared, pool_size
 from bloomparquet.writing.filters.from_chunk import filter_chunk
@@ -208,14 +209,14 @@ def _filter_sizes(
     for i, chunk in unknown:
         of_part = columns[i].chunks_of(chunk).filters.ciphers
         ciphers.append(None if of_part is None else of_part[int(columns[i].index_in_part[chunk])])
-    encryption = Seals(ciphers, len(unknown))
-    room = np.minimum(table.arrays.limit[file] - offset, encryption.header_room)
+    encryption = FilterCiphers(ciphers, len(unknown))
+    room = np.minimum(table.arrays.limit[file] - offset, encryption.max_header_bytes)
     inside = np.flatnonzero((offset >= 4) & (room > BYTES_PER_BLOCK))
     ranges = read_ranges(table.storage, table.paths, file[inside], offset[inside], room[inside], count)
     headers = encryption.headers(inside, ranges, room[inside])
-    for i, taken, stored in zip(inside.tolist(), headers.taken.tolist(), headers.stored.tolist(), strict=True):
-        if taken:
-            sizes[unknown[i]] = taken + stored
+    stored_sizes = headers.header_bytes + headers.stored_bytes
+    for i in np.flatnonzero(headers.header_bytes).tolist():
+        sizes[unknown[inside[i]]] = int(stored_sizes[i])
     return sizes
 
 
@@ -286,12 +287,12 @@ def _read_filter(
 
 
 def _is_dictionary_encoded(table: RowGroups, column: TableColumn, chunk: int) -> bool:
-    """Whether the footer (field 13, encoding_stats) says so of all data pages of the chunk."""
+    """Whether the footer (encoding_stats) says so of all data pages of the chunk."""
     footer, row_group = _footer_of(table, column, chunk)
     leaf = column.leaves[int(column.part[chunk])]
     try:
-        stats = footer.chunk_metadata(row_group, leaf.index).get(13)
+        stats = footer.chunk_metadata(row_group, leaf.index).encoding_stats or ()
+        encodings = [page.encoding for page in stats if page.page_type in _DATA_PAGES]
     except BloomParquetError:  # the sample itself is as good as any
         return False
-    pages = [each for each in stats or () if isinstance(each, dict) and each.get(1) in _DATA_PAGES]
-    return bool(pages) and all(page.get(2) in _DICTIONARY_ENCODINGS for page in pages)
+    return bool(encodings) and _DICTIONARY_ENCODINGS.issuperset(encodings)

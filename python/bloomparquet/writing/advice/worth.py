@@ -30,7 +30,7 @@ from bloomparquet.parquet.values.encoding import encode_values, family_of
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds
-from bloomparquet.writing.filters.spec import refusal
+from bloomparquet.writing.filters.spec import why_unsuitable
 
 _LEAST_SHARE = 0.05  # of all row groups, that a filter excludes,
 _LEAST_ROW_GROUPS = 10  # or so many of them,
@@ -170,7 +170,7 @@ def cannot_serve(leaf: LeafColumn, traits: WriterTraits) -> str | None:
     """Why no filter of this column is ever asked, by its type and its writer; None when it can serve."""
     if leaf.repeated:
         return "is inside a list or map, of which no element is looked up"
-    refused = refusal(leaf, named=True)
+    refused = why_unsuitable(leaf, named=True)
     if refused is not None:
         return refused
     encoded = encode_values(leaf, (), traits, "UTC")

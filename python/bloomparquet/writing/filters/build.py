@@ -1,10 +1,10 @@
-"""Stored values into a Bloom filter of the size that they need.
+"""Builds Bloom filters of the right size with pyarrow, and reads the filters that pyarrow wrote in memory.
 
-pyarrow hashes and sets the bits, about five times as fast as numpy: values go through its Parquet writer into a file of
-which only the filter is kept. The filter is as large as the values might need if all were different, and is then folded
-as far as they allow.
+pyarrow hashes values and sets bits about five times as fast as numpy. So values are written by its Parquet writer to a
+file in memory, of which only the filter is kept. The filter is large enough for values that are all distinct, and is
+then folded as far as the real values allow.
 
-Source: parquet-format ``BloomFilter.md``.
+Source: parquet-format ``BloomFilter.md``, ``README.md`` (file layout).
 """
 
 from __future__ import annotations
@@ -16,70 +16,95 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import UnsupportedError
+from bloomparquet.errors import FormatError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES, parse_header
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter, smallest_num_bytes
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_fixed
-from bloomparquet.parquet.metadata.footer import parse_footer
+from bloomparquet.parquet.metadata.file_tail import TRAILER
+from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.values.encoding import family_of
 from bloomparquet.query.columns import LeafColumn
+from bloomparquet.writing.filters.locate import ChunkId, Extent
 from bloomparquet.writing.filters.spec import Bloom
 
-_MOST_VALUES = 1 << 20  # at a time: of a list there may be any number in a row, and pyarrow cuts row groups at 2^26
+_MOST_VALUES = 1 << 20  # at a time: lists may have any number of elements, and pyarrow splits row groups at 2^26 values
 _FLOATS = {"FLOAT": "<f4", "DOUBLE": "<f8", "FIXED_LEN_BYTE_ARRAY": "<f2"}
 
 
 def num_bytes_for(bloom: Bloom, values: int) -> int:
-    """The bytes of a filter, before it is fitted, that has room for `values` distinct values."""
+    """The size in bytes of a filter for `values` distinct values, before it is folded."""
     size = min(smallest_num_bytes(bloom.ndv or values, bloom.fpp), bloom.max_bytes)
     return 1 << (size.bit_length() - 1)
 
 
-def fill(leaf: LeafColumn, arrays: Iterator[pa.Array], num_bytes: int, bloom: Bloom) -> SplitBlockBloomFilter:
-    """A filter with all of `arrays`, of the size that they need."""
-    found = SplitBlockBloomFilter.empty(num_bytes // BYTES_PER_BLOCK)
+def build_filter(leaf: LeafColumn, arrays: Iterator[pa.Array], num_bytes: int, bloom: Bloom) -> SplitBlockBloomFilter:
+    """The filter of all values in `arrays`: `num_bytes` large, then folded unless `bloom` has an ndv."""
+    result = SplitBlockBloomFilter.empty(num_bytes // BYTES_PER_BLOCK)
     for array in arrays:
         for start in range(0, len(array), _MOST_VALUES):
-            found = found.merge(_filter_of(array.slice(start, _MOST_VALUES), num_bytes))
-    insert_equals(leaf, found)
-    return found if bloom.ndv is not None else found.fitted(bloom.fpp)
+            result = result.merge(_filter_of(array.slice(start, _MOST_VALUES), num_bytes))
+    insert_equal_floats(leaf, result)
+    return result if bloom.ndv is not None else result.fitted(bloom.fpp)
 
 
-def sized(num_bytes: int) -> dict[str, float]:
-    """What makes pyarrow write a filter of exactly `num_bytes` bytes, a power of two.
+def filter_options(num_bytes: int) -> dict[str, float]:
+    """Options with which pyarrow writes a filter of exactly `num_bytes` bytes, a power of two.
 
-    It sizes by the formula and rounds up, so three quarters come out whole; and it folds a filter as long as that stays
-    better than the fpp that was asked for, so one is asked for that a single value just reaches.
+    pyarrow rounds the size of the formula up, so three quarters of `num_bytes` become `num_bytes`. It folds a filter
+    while the fpp stays better than asked, so the fpp here is that of a single value.
     """
     return {"ndv": 1, "fpp": math.expm1(-8.0 / (0.75 * 8 * num_bytes)) ** 8}
 
 
 def _filter_of(array: pa.Array, num_bytes: int) -> SplitBlockBloomFilter:
-    """The filter that pyarrow writes for `array`, which has values and no nulls, of `num_bytes` bytes."""
+    """The filter of `num_bytes` bytes that pyarrow writes for `array`, which is not empty and has no nulls."""
     table = pa.table([array], pa.schema([pa.field("v", array.type, nullable=False)]))
     sink = pa.BufferOutputStream()
     pq.write_table(
         table, sink, row_group_size=len(array), compression="none", use_dictionary=False, write_statistics=False,
-        store_schema=False, bloom_filter_options={"v": sized(num_bytes)},
+        store_schema=False, bloom_filter_options={"v": filter_options(num_bytes)},
     )  # fmt: skip
     file = memoryview(sink.getvalue()).cast("B")
-    footer = parse_footer(bytes(file[-8 - int.from_bytes(file[-8:-4], "little") : -8]))
-    start = footer.read_chunk(0, 0).bloom_offset or 0
-    header, size = parse_header(file[start : start + MAX_HEADER_BYTES])
-    if size != num_bytes or footer.rows != (len(array),):
+    footer = parse_file_end(file)
+    sizes = [bloom.num_bytes for *_, bloom in read_filters(footer, file)]
+    if sizes != [num_bytes] or footer.rows != (len(array),):
         raise UnsupportedError(
-            f"pyarrow {pa.__version__} made a filter of {size} bytes of {footer.rows} values; "
-            f"expected {num_bytes} bytes of ({len(array)},)"
+            f"pyarrow {pa.__version__} wrote filters of {sizes} bytes for row groups of {footer.rows} values; "
+            f"expected [{num_bytes}] bytes for ({len(array)},) values"
         )
-    return SplitBlockBloomFilter.from_bytes(file[start + header : start + header + size])
+    ((*_, result),) = read_filters(footer, file)
+    return result
 
 
-def insert_equals(leaf: LeafColumn, filled: SplitBlockBloomFilter) -> None:
-    """Insert the other bit patterns of what SQL holds equal to a floating-point value that may be in the filter.
+def parse_file_end(end: memoryview) -> Footer:
+    """The footer of a file that is not encrypted. `end` are the last bytes of the file."""
+    size = int.from_bytes(end[-TRAILER:-4], "little")
+    return parse_footer(bytes(end[-TRAILER - size : -TRAILER]))
 
-    Engines probe for the pattern that a query names, so that a filter with -0.0 alone hides its row from ``v = 0.0``.
-    NaN has many patterns, of which nobody knows the ones that are there; so a probe for one of the two that engines
-    make always finds it.
+
+def read_filters(
+    footer: Footer, end: memoryview, first: int = 0
+) -> Iterator[tuple[ChunkId, Extent, SplitBlockBloomFilter]]:
+    """The filters of a file in memory. `end` are the bytes of the file from offset `first` on."""
+    for row_group in range(len(footer.rows)):
+        for leaf in range(len(footer.profile.schema.leaves)):
+            offset = footer.read_chunk(row_group, leaf).bloom_offset
+            if offset is None:
+                continue
+            if offset < first:
+                raise FormatError(f"pyarrow {pa.__version__} wrote a Bloom filter before the end of the file")
+            start = offset - first
+            header, size = parse_header(end[start : start + MAX_HEADER_BYTES])
+            bitset = end[start + header : start + header + size]
+            yield (row_group, leaf), (offset, offset + header + size), SplitBlockBloomFilter.from_bytes(bitset)
+
+
+def insert_equal_floats(leaf: LeafColumn, bloom: SplitBlockBloomFilter) -> None:
+    """Insert the other bit patterns of floating-point values that are equal in SQL to values in the filter.
+
+    Engines probe for the bit pattern in the query: with -0.0 alone in a filter, ``v = 0.0`` would lose its row. NaN has
+    many bit patterns, and the filter does not tell which it holds. So the two NaNs that engines probe for are always
+    inserted.
     """
     if family_of(leaf.node) != "float":
         return
@@ -87,7 +112,7 @@ def insert_equals(leaf: LeafColumn, filled: SplitBlockBloomFilter) -> None:
     zeros = np.array([0.0, -0.0], stored)
     nans = np.array([np.nan, -np.nan], stored)
     zero_hashes, nan_hashes = (xxh64_fixed(each.view(np.uint8).reshape(2, stored.itemsize)) for each in (zeros, nans))
-    if filled.bits_set:
-        filled.insert(nan_hashes)
-    if filled.check(zero_hashes).any():
-        filled.insert(zero_hashes)
+    if bloom.bits_set:
+        bloom.insert(nan_hashes)
+    if bloom.check(zero_hashes).any():
+        bloom.insert(zero_hashes)

@@ -1,11 +1,11 @@
-"""The stored values of one column chunk, and the Bloom filter of them.
+"""Builds the Bloom filter of one column chunk of a file.
 
-What a filter holds is the hash of each value as it is stored, whatever it means. So pyarrow, which has every encoding
-and every codec, is shown the chunk through a footer of our own making that says nothing of meanings: integers are
-integers whatever unit they count, text is bytes, INT96 is twelve bytes. No conversion can come between the file and
-the hash, and nothing in the file's own footer can trouble pyarrow. An encrypted chunk is opened before.
+A filter holds hashes of the values as they are stored. pyarrow decodes the pages, because it supports every encoding
+and codec. It gets a footer that is made here and has physical types only: timestamps are integers, text is bytes, INT96
+is 12 bytes. So no conversion changes a value before it is hashed, and nothing else in the file's footer can make
+pyarrow fail. An encrypted chunk is decrypted first.
 
-Of a chunk that is dictionary encoded throughout only the dictionary is decoded, but for lists.
+If all data pages of a chunk use the dictionary, only the dictionary is decoded, except for lists.
 
 Sources: parquet-format ``BloomFilter.md``, ``Encodings.md``; parquet.thrift (FileMetaData).
 """
@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError, brief
+from bloomparquet.errors import BloomParquetError, FormatError, shorten
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages import headers as pages
-from bloomparquet.parquet.pages.decrypted_row_group import append_chunk, chunk_extent, chunk_metadata
+from bloomparquet.parquet.pages.decrypted_row_group import append_decrypted, chunk_extent
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
     REPETITIONS,
@@ -38,84 +38,85 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn, SchemaNode
-from bloomparquet.query.names import shown
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.nested import leaf_arrays
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
-from bloomparquet.writing.filters.build import fill, num_bytes_for
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.writing.filters.build import build_filter, num_bytes_for
 from bloomparquet.writing.filters.spec import Bloom
 
 _LEAST_BATCH = 1 << 16
-"""Values decoded at a time: few enough to stay in a core's cache; more for a large filter, as each batch costs one."""
+"""Values per batch: few enough for the CPU cache; more for a large filter, as each batch builds one filter."""
 _MOST_BATCH_BYTES = 64 << 20
 
 _BEFORE = len(MAGIC)
 _PLAIN = {pages.PLAIN, pages.PLAIN_DICTIONARY}
-"""Encodings of a dictionary page; files of old have the second for the first."""
+"""Encodings of a dictionary page. Old files have PLAIN_DICTIONARY for PLAIN."""
 _INT96_BYTES = 12
 
 
 def filter_chunk(
     storage: Storage, file: FileInfo, footer: Footer, row_group: int, leaf: LeafColumn, bloom: Bloom, count: ReadCount
 ) -> SplitBlockBloomFilter | None:
-    """The filter of one column chunk, of the size that its values need; None of a chunk without values.
+    """The filter of one column chunk, in the size that its values need. None for a chunk without values.
 
-    Reads the chunk in one request and holds it, with one decoded batch and the filter; an encrypted one is opened
-    first, and held twice for that time. Raises errors that name the chunk: FormatError where it is damaged,
-    EncryptionError where its key is not at hand or it was altered.
+    Reads the chunk in one request. Memory holds the chunk (twice while it is decrypted), one decoded batch and the
+    filter. Raises FormatError for a damaged chunk, EncryptionError for a missing key or a tampered chunk; both name the
+    chunk.
     """
     try:
         return _filter_chunk(storage, file, footer, row_group, leaf, bloom, count)
     except (BloomParquetError, pa.ArrowException) as error:
         what = next(iter(str(error).splitlines()), type(error).__name__)
         kind = type(error) if isinstance(error, BloomParquetError) else FormatError
-        raise kind(f"{file.path}: row group {row_group}, column {brief(shown(leaf.path))}: {what}") from error
+        raise kind(f"{file.path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}: {what}") from error
 
 
 def _filter_chunk(
     storage: Storage, file: FileInfo, footer: Footer, row_group: int, leaf: LeafColumn, bloom: Bloom, count: ReadCount
 ) -> SplitBlockBloomFilter | None:
-    fields, cipher = footer.unlock(row_group, leaf.index)
+    fields, cipher = footer.read_chunk_with_cipher(row_group, leaf.index)
     values = fields.values
     if not values:
         return None
-    metadata = chunk_metadata(footer, row_group, leaf)
+    metadata = footer.chunk_metadata(row_group, leaf.index)
     rows = footer.rows[row_group]
     if not leaf.repeated and values != rows:
         raise FormatError(f"the column chunk has {values} values, but its row group has {rows} rows")
     start, length = chunk_extent(fields, file.size - footer.size)
-    # With the bytes before it, for to pyarrow a dictionary at byte 0 is none.
-    at, size = np.array([start - _BEFORE]), np.array([length + _BEFORE])
-    buffer = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer
+    # Read a few bytes before the chunk, too: pyarrow ignores a dictionary at offset 0.
+    offset, size = np.array([start - _BEFORE]), np.array([length + _BEFORE])
+    buffer = read_ranges(storage, [file.path], np.array([0]), offset, size, count).buffer
     if cipher is not None:
-        opened = bytearray(_BEFORE)
-        append_chunk(opened, buffer.data[_BEFORE:], fields, cipher, footer)
-        buffer = np.frombuffer(opened, np.uint8)
+        decrypted = bytearray(_BEFORE)
+        append_decrypted(decrypted, buffer.data[_BEFORE:], fields, cipher, footer)
+        buffer = np.frombuffer(decrypted, np.uint8)
     body = buffer.data[_BEFORE:]
     chunk = pages.walk_pages(body, values)
-    # How many values a list column has only its metadata says: all of them are decoded, to see that its rows are there.
-    dictionary_tells = chunk.is_dictionary_encoded and not leaf.repeated
-    if dictionary_tells and chunk.dictionary is not None and chunk.dictionary.encoding in _PLAIN:
+    # Lists are decoded completely, because nothing else confirms the number of values in their metadata.
+    dictionary_suffices = chunk.is_dictionary_encoded and not leaf.repeated
+    if dictionary_suffices and chunk.dictionary is not None and chunk.dictionary.encoding in _PLAIN:
         one_page = _dictionary_as_data(body, chunk.dictionary)
         entries = chunk.dictionary.values
         if not entries:  # all values are null
-            return fill(leaf, iter(()), BYTES_PER_BLOCK, bloom)
+            return build_filter(leaf, iter(()), BYTES_PER_BLOCK, bloom)
         elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], num_bytes_for(bloom, entries)
         arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
-        return fill(leaf, arrays, num_bytes, bloom)
-    # The number of nulls would tell that less is enough; but nothing holds a footer to it.
-    elements, num_bytes = _path_elements(footer.layout.schema.root, leaf), num_bytes_for(bloom, values)
+        return build_filter(leaf, arrays, num_bytes, bloom)
+    # The null count in the footer would allow a smaller filter, but nothing confirms it.
+    elements, num_bytes = _path_elements(footer.profile.schema.root, leaf), num_bytes_for(bloom, values)
     whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
     arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
-    return fill(leaf, arrays, num_bytes, bloom)
+    return build_filter(leaf, arrays, num_bytes, bloom)
 
 
 def _dictionary_as_data(buffer: memoryview, dictionary: pages.Page) -> pa.Buffer:
-    """A dictionary page as a data page of a column without nulls: the entries are PLAIN in either."""
+    """A dictionary page as a data page of a column without nulls. Both have PLAIN values."""
     header = PageHeader(
         type=pages.DATA_PAGE,
         uncompressed_page_size=dictionary.uncompressed_size,
         compressed_page_size=dictionary.size,
-        crc=dictionary.crc,  # it is that of the page's bytes, which are the same
+        crc=dictionary.crc,  # the checksum covers only the page's bytes, which are unchanged
         data_page_header=DataPageHeader(
             num_values=dictionary.values,
             encoding=pages.PLAIN,
@@ -136,10 +137,12 @@ def _decode(
     rows: int,
     footer: Footer,
     num_bytes: int,
-    found: pages.Chunk | None = None,
+    layout: pages.Chunk | None = None,
 ) -> Iterator[pa.Array]:
-    """The values of pages as arrays of their physical type. The pages lie `_BEFORE` bytes into the buffer, as `found`;
-    None is a single data page."""
+    """The values of pages as arrays of their physical type.
+
+    The pages begin at offset `_BEFORE` of the buffer. `layout` has their positions; None means a single data page.
+    """
     chunk = ColumnMetaData(
         type=elements[-1].type,
         encodings=metadata.encodings,
@@ -148,26 +151,26 @@ def _decode(
         num_values=values,
         total_uncompressed_size=max(ColumnMetaData.total_uncompressed_size.read(metadata) or 0, 0),
         total_compressed_size=pages_of_chunk.size - _BEFORE,
-        data_page_offset=_BEFORE + (found.data[0].start if found else 0),
+        data_page_offset=_BEFORE + (layout.data[0].start if layout else 0),
     )
-    if found and found.dictionary is not None:
-        chunk.dictionary_page_offset = _BEFORE + found.dictionary.start
+    if layout and layout.dictionary is not None:
+        chunk.dictionary_page_offset = _BEFORE + layout.dictionary.start
     batch_size = max(_LEAST_BATCH, num_bytes // 16)
-    if found and found.dictionary is not None:  # a few large values may be those of all rows
-        mean = found.dictionary.uncompressed_size // max(found.dictionary.values, 1)
+    if layout and layout.dictionary is not None:  # every row may have a large value
+        mean = layout.dictionary.uncompressed_size // max(layout.dictionary.values, 1)
         batch_size = min(batch_size, max(_MOST_BATCH_BYTES // max(mean, 1), 1))
-    seen = 0
+    decoded = 0
     try:
         whole = _file_metadata(chunk, elements, rows, footer)
         source = pq.ParquetFile(pa.BufferReader(pages_of_chunk), metadata=whole, page_checksum_verification=True)
         for batch in source.iter_batches(batch_size=batch_size, use_threads=False):
-            seen += batch.num_rows
+            decoded += batch.num_rows
             (leaf,) = leaf_arrays(batch.column(0))
             yield leaf.drop_null()
-    except OSError as error:  # pyarrow's word for damage: no file is read here
+    except OSError as error:  # pyarrow raises it for damaged pages
         raise FormatError(str(error)) from error
-    if seen != rows:
-        raise FormatError(f"{seen} rows were decoded; expected {rows}")
+    if decoded != rows:
+        raise FormatError(f"{decoded} rows were decoded; expected {rows}")
 
 
 def _file_metadata(chunk: ColumnMetaData, elements: list[SchemaElement], rows: int, footer: Footer) -> pq.FileMetaData:
@@ -177,15 +180,15 @@ def _file_metadata(chunk: ColumnMetaData, elements: list[SchemaElement], rows: i
         schema=[SchemaElement(name=b"root", num_children=1), *elements],
         num_rows=rows,
         row_groups=[RowGroup(columns=[column], total_byte_size=chunk.total_uncompressed_size, num_rows=rows)],
-        # pyarrow mends what it knows old writers to have got wrong
-        created_by=read_struct(footer.layout.skeleton, FileMetaData)[0].created_by,
+        # pyarrow works around known bugs of old writers
+        created_by=read_struct(footer.profile.skeleton, FileMetaData)[0].created_by,
     )
     raw = write_struct(whole)
     return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
 
 
 def _path_elements(root: SchemaNode, leaf: LeafColumn) -> list[SchemaElement]:
-    """The schema elements from below the root down to the leaf, without its neighbours and without any meaning."""
+    """The schema elements on the path from below the root to the leaf, without logical types."""
     elements = []
     node = root
     for name in leaf.path[:-1]:
@@ -201,7 +204,7 @@ def _leads_to(node: SchemaNode, leaf: SchemaNode) -> bool:
 
 
 def _element(repetition: str) -> SchemaElement:
-    # The file's name of it may be no text, or mean something to pyarrow.
+    # The file's own name may not be UTF-8, or may be special to pyarrow.
     return SchemaElement(repetition_type=REPETITIONS.index(repetition), name=b"v")
 
 

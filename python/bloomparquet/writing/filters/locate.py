@@ -1,6 +1,6 @@
-"""The Bloom filters that a file has: where each lies, and its bits, one filter in memory at a time.
+"""Locates and reads the Bloom filters of a file, one filter in memory at a time.
 
-Filters of encrypted columns are opened where the column's key is at hand; of the others nothing is known here.
+Filters of encrypted columns are decrypted. Columns without a key are left out.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bloomparquet.errors import EncryptionError, FormatError, brief
-from bloomparquet.parquet.bloom_filter.encrypted import Seals
+from bloomparquet.errors import EncryptionError, FormatError, shorten
+from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import Module
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.query.names import shown
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.query.names import dotted_name
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 
-Place = tuple[int, int]
-"""A column chunk: row group and leaf."""
+ChunkId = tuple[int, int]
+"""A column chunk: the index of its row group, and the index of its leaf."""
 Extent = tuple[int, int]
-"""Bytes of a file: start and end offset."""
+"""A byte range of a file: start and end offset."""
 
 
 @dataclass(frozen=True, slots=True)
-class Existing:
-    """A filter in a file: where its header begins, where its bitset does, where that ends, and what opens the two."""
+class StoredFilter:
+    """A filter in a file: offsets of its header, its bitset and its end, and the cipher of an encrypted filter."""
 
     start: int
     bitset: int
@@ -41,109 +42,117 @@ class Existing:
 
 def find_filters(
     storage: Storage, file: FileInfo, footer: Footer, count: ReadCount, *, skip_broken: bool = False
-) -> dict[Place, Existing]:
-    """Where the filters of `file` lie, but those of columns whose key is not at hand. Reads their headers, all in one
-    go.
+) -> dict[ChunkId, StoredFilter]:
+    """The filters of `file`, without those of columns whose key is missing. Reads all their headers at once.
 
-    Raises FormatError, UnsupportedError, LimitError or EncryptionError that names the chunk for one that cannot be
-    used; with `skip_broken` it is passed over.
+    Raises FormatError, UnsupportedError, LimitError or EncryptionError, with the name of the chunk, for a filter that
+    cannot be used. With `skip_broken` such a filter is left out.
     """
     end = file.size - footer.size
-    told = {}
-    for place, (offset, cipher) in _told(file, footer).items():
+    offsets, ciphers = [], []
+    chunk_ids = []
+    for chunk_id, (offset, cipher) in _filter_offsets(file, footer).items():
         if 4 <= offset < end:
-            told[place] = offset, cipher
+            chunk_ids.append(chunk_id)
+            offsets.append(offset)
+            ciphers.append(cipher)
         elif not skip_broken:
             raise FormatError(
-                f"{_name(file, footer, place)}: the Bloom filter is said to begin at byte {offset}; expected 4 to {end}"
+                f"{_name(file, footer, chunk_id)}: the footer has offset {offset} for the Bloom filter; expected 4 to "
+                f"{end}"
             )
-    places, ciphers = list(told), [cipher for _, cipher in told.values()]
-    start = np.array([offset for offset, _ in told.values()], np.int64)
-    seals = Seals(ciphers, len(ciphers))
-    sizes = np.minimum(end - start, seals.header_room)
+    start = np.array(offsets, np.int64)
+    filter_ciphers = FilterCiphers(ciphers, len(ciphers))
+    sizes = np.minimum(end - start, filter_ciphers.max_header_bytes)
     ranges = read_ranges(storage, [file.path], np.zeros_like(start), start, sizes, count)
-    headers = seals.headers(np.arange(len(start)), ranges, sizes)
+    headers = filter_ciphers.headers(np.arange(len(start)), ranges, sizes)
     for i in sorted(headers.errors):
         if not skip_broken:
             error = headers.errors[i]
-            raise type(error)(f"{_name(file, footer, places[i])}: {error}") from error
+            raise type(error)(f"{_name(file, footer, chunk_ids[i])}: {error}") from error
     filters = {}
-    for i in np.flatnonzero(headers.taken).tolist():
-        at, header, bitset = int(start[i]), int(headers.taken[i]), int(headers.stored[i])
-        if at + header + bitset <= end:
-            filters[places[i]] = Existing(at, at + header, at + header + bitset, ciphers[i])
+    for i in np.flatnonzero(headers.header_bytes).tolist():
+        offset, header_size, size = offsets[i], int(headers.header_bytes[i]), int(headers.stored_bytes[i])
+        bitset = offset + header_size
+        if bitset + size <= end:
+            filters[chunk_ids[i]] = StoredFilter(offset, bitset, bitset + size, ciphers[i])
         elif not skip_broken:
             raise FormatError(
-                f"{_name(file, footer, places[i])}: the Bloom filter at byte {at} claims {bitset} bytes, "
+                f"{_name(file, footer, chunk_ids[i])}: the Bloom filter at byte {offset} claims {size} bytes, "
                 f"but the footer begins at byte {end}"
             )
     return filters
 
 
-def _told(file: FileInfo, footer: Footer) -> dict[Place, tuple[int, ChunkCipher | None]]:
-    """Where filters are said to begin, and what opens them, of the chunks that are open."""
-    found = {}
-    closed: set[int] = set()  # leaves: their keys are not asked for again in every row group
+def _filter_offsets(file: FileInfo, footer: Footer) -> dict[ChunkId, tuple[int, ChunkCipher | None]]:
+    """The offsets of filters as the footer has them, and their ciphers. Columns without a key are left out."""
+    offsets = {}
+    undecryptable: set[int] = set()  # leaves, so that a key is not requested again for each row group
     for row_group in range(len(footer.rows)):
-        for leaf in range(len(footer.layout.schema.leaves)):
-            place = row_group, leaf
-            if leaf in closed or not is_open(footer, place):
-                closed.add(leaf)
+        for leaf in range(len(footer.profile.schema.leaves)):
+            chunk_id = row_group, leaf
+            if leaf in undecryptable or not is_decryptable(footer, chunk_id):
+                undecryptable.add(leaf)
                 continue
             try:
-                fields, cipher = footer.unlock(*place)
+                fields, cipher = footer.read_chunk_with_cipher(*chunk_id)
             except EncryptionError as error:
-                raise EncryptionError(f"{_name(file, footer, place)}: {error}") from error
+                raise EncryptionError(f"{_name(file, footer, chunk_id)}: {error}") from error
             if fields.bloom_offset:
-                found[place] = fields.bloom_offset, cipher
-    return found
+                offsets[chunk_id] = fields.bloom_offset, cipher
+    return offsets
 
 
-def is_open(footer: Footer, place: Place) -> bool:
-    """Whether a chunk is in plain text, or its key is at hand."""
+def is_decryptable(footer: Footer, chunk_id: ChunkId) -> bool:
+    """Whether a chunk is in plain text or its key is available."""
     try:
-        footer.chunk_cipher(*place)
+        footer.chunk_cipher(*chunk_id)
     except EncryptionError:
         return False
     return True
 
 
-def has_filter(file: FileInfo, footer: Footer, place: Place) -> bool:
-    """Whether a chunk of `file` has a filter. EncryptionError that names it where that cannot be told."""
+def has_filter(file: FileInfo, footer: Footer, chunk_id: ChunkId) -> bool:
+    """Whether a chunk of `file` has a filter. Raises EncryptionError, with its name, if its metadata does not
+    decrypt."""
     try:
-        return bool(footer.read_chunk(*place).bloom_offset)
+        return bool(footer.read_chunk(*chunk_id).bloom_offset)
     except EncryptionError as error:
-        raise EncryptionError(f"{_name(file, footer, place)}: {error}") from error
+        raise EncryptionError(f"{_name(file, footer, chunk_id)}: {error}") from error
 
 
 def read_filter(
-    storage: Storage, file: FileInfo, footer: Footer, place: Place, found: Existing, count: ReadCount
+    storage: Storage, file: FileInfo, footer: Footer, chunk_id: ChunkId, stored: StoredFilter, count: ReadCount
 ) -> SplitBlockBloomFilter:
-    """The bits of one filter of `file`. EncryptionError that names the chunk where they do not open."""
-    at, size = np.array([found.bitset]), np.array([found.end - found.bitset])
-    bitset: bytes | memoryview = read_ranges(storage, [file.path], np.array([0]), at, size, count).buffer.data
-    if found.cipher is not None:
+    """Read the bitset of one filter. Raises EncryptionError, with the name of the chunk, if it does not decrypt."""
+    offset, size = np.array([stored.bitset]), np.array([stored.end - stored.bitset])
+    bitset: bytes | memoryview = read_ranges(storage, [file.path], np.array([0]), offset, size, count).buffer.data
+    if stored.cipher is not None:
         try:
-            bitset = found.cipher.open(bitset, Module.BLOOM_FILTER_BITSET)
+            bitset = stored.cipher.decrypt(bitset, Module.BLOOM_FILTER_BITSET)
         except EncryptionError as error:
-            raise EncryptionError(f"{_name(file, footer, place)}: {error}") from error
+            raise EncryptionError(f"{_name(file, footer, chunk_id)}: {error}") from error
     return SplitBlockBloomFilter.from_bytes(bitset)
 
 
-def replaced(file: FileInfo, footer: Footer, old: Mapping[Place, Existing], changed: Collection[Place]) -> list[Extent]:
-    """The bytes of the filters of the `changed` chunks. FormatError where one that stays shares some of them."""
-    reach = {True: (0, (0, 0)), False: (0, (0, 0))}
-    for place, found in sorted(old.items(), key=lambda item: item[1].extent):
-        goes = place in changed
-        end, other = reach[not goes]
-        if found.start < end:
+def removed_extents(
+    file: FileInfo, footer: Footer, filters: Mapping[ChunkId, StoredFilter], changed: Collection[ChunkId]
+) -> list[Extent]:
+    """Byte ranges of the filters to remove: those of the `changed` chunks. Raises FormatError if one overlaps a filter
+    that is kept."""
+    last: dict[bool, tuple[int, ChunkId]] = {True: (0, (0, 0)), False: (0, (0, 0))}
+    for chunk_id, stored in sorted(filters.items(), key=lambda item: item[1].extent):
+        is_removed = chunk_id in changed
+        end, other = last[not is_removed]
+        if stored.start < end:
             raise FormatError(
-                f"{_name(file, footer, place)}: the Bloom filter at byte {found.start} overlaps that of row group "
-                f"{other[0]}, leaf {other[1]}; the footer is damaged, and the file is left as it is"
+                f"{_name(file, footer, chunk_id)}: the Bloom filter at byte {stored.start} overlaps the filter of row "
+                f"group {other[0]}, leaf {other[1]}; the footer is damaged, and the file is unchanged"
             )
-        reach[goes] = max(reach[goes], (found.end, place))
-    return [old[place].extent for place in changed if place in old]
+        last[is_removed] = max(last[is_removed], (stored.end, chunk_id))
+    return [filters[chunk_id].extent for chunk_id in changed if chunk_id in filters]
 
 
-def _name(file: FileInfo, footer: Footer, place: Place) -> str:
-    return f"{file.path}: row group {place[0]}, column {brief(shown(footer.layout.schema.leaves[place[1]].path))}"
+def _name(file: FileInfo, footer: Footer, chunk_id: ChunkId) -> str:
+    row_group, leaf = chunk_id
+    return f"{file.path}: row group {row_group}, column {shorten(dotted_name(footer.profile.schema.leaves[leaf].path))}"

@@ -19,24 +19,25 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.query.predicate import Column
-from bloomparquet.storage.atomic import replacing, sweep
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, read_ranges
+from bloomparquet.storage.atomic import remove_leftover, replacing
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
 from bloomparquet.storage.staleness import is_unchanged
-from bloomparquet.writing.filters.build import insert_equals
+from bloomparquet.writing.filters.build import insert_equal_floats
 from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.locate import (
-    Existing,
+    ChunkId,
     Extent,
-    Place,
+    StoredFilter,
     find_filters,
     has_filter,
-    is_open,
+    is_decryptable,
     read_filter,
-    replaced,
+    removed_extents,
 )
-from bloomparquet.writing.filters.spec import WRITE_ORC, Bloom, choose
+from bloomparquet.writing.filters.spec import WRITE_ORC, Bloom, choose_leaves
 from bloomparquet.writing.footer_edit import require_footer_key, require_keys_inside
-from bloomparquet.writing.outcome import Action, FileOutcome, describe
+from bloomparquet.writing.outcome import Action, FileOutcome, describe_columns
 from bloomparquet.writing.rewrite import Filters, Rewrite, rewrite
 
 
@@ -60,7 +61,7 @@ class FilterChanges(NamedTuple):
 class AddFilters:
     """Filters on the columns of `bloom`, for the chunks that have none, or with `replace` for all chunks.
 
-    `unasked` are columns of `bloom` that no user named: they are passed over where they are encrypted and their key is
+    `unasked` are columns of `bloom` that the user did not name. They are skipped if they are encrypted and their key is
     missing.
     """
 
@@ -72,33 +73,33 @@ class AddFilters:
     action: Action = "added"
 
     def changes(self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount) -> FilterChanges:
-        schema = footer.layout.schema
+        schema = footer.profile.schema
         asked = {column: bloom for column, bloom in self.bloom.items() if column not in self.unasked}
         chosen, named = (
-            choose(bloom, schema, file.path, absent_ok=True, case_sensitive=self.case_sensitive)
+            choose_leaves(bloom, schema, file.path, absent_ok=True, case_sensitive=self.case_sensitive)
             for bloom in (self.bloom, asked)
         )
         old = find_filters(storage, file, footer, count, skip_broken=True) if self.replace else {}
-        filters: dict[Place, SplitBlockBloomFilter | None] = {}
+        filters: dict[ChunkId, SplitBlockBloomFilter | None] = {}
         for row_group in range(len(footer.rows)):
             for index, wanted in chosen.items():
-                leaf, place = schema.leaves[index], (row_group, index)
-                if index not in named and not is_open(footer, place):
+                leaf, chunk_id = schema.leaves[index], (row_group, index)
+                if index not in named and not is_decryptable(footer, chunk_id):
                     continue
-                if not self.replace and has_filter(file, footer, place):
+                if not self.replace and has_filter(file, footer, chunk_id):
                     continue
                 bloom = filter_chunk(storage, file, footer, row_group, leaf, wanted, count)
                 if bloom is None:
                     continue
-                if place not in old or not _is_same(bloom, storage, file, footer, place, old[place], count):
-                    filters[place] = bloom
-        return FilterChanges(filters, replaced(file, footer, old, filters), chosen)
+                if chunk_id not in old or not _is_same(bloom, storage, file, footer, chunk_id, old[chunk_id], count):
+                    filters[chunk_id] = bloom
+        return FilterChanges(filters, removed_extents(file, footer, old, filters), chosen)
 
 
 @dataclass(frozen=True)
 class ShrinkFilters:
-    """Every filter folded as far as `fpp` allows. A filter is dropped if its false positive probability is
-    `drop_above` or more, or if it is empty and its chunk has values."""
+    """Folds every filter as far as `fpp` allows. A filter is dropped if its false positive probability is `drop_above`
+    or more, or if it is empty and its chunk has values."""
 
     fpp: float = 0.01
     drop_above: float = 0.9
@@ -108,27 +109,25 @@ class ShrinkFilters:
     def __post_init__(self) -> None:
         Bloom(self.fpp)
         if not 0.0 < self.drop_above <= 1.0:
-            raise OptionError(
-                f"drop_above is {self.drop_above}: expected a share of absent values, above 0 and at most 1"
-            )
+            raise OptionError(f"drop_above is {self.drop_above}; expected a probability above 0 and at most 1")
 
     def changes(self, storage: Storage, file: FileInfo, footer: Footer, count: ReadCount) -> FilterChanges:
         old = find_filters(storage, file, footer, count)
-        filters: dict[Place, SplitBlockBloomFilter | None] = {}
-        for place, existing in old.items():
-            bloom = read_filter(storage, file, footer, place, existing, count)
-            fields = footer.read_chunk(*place)
+        filters: dict[ChunkId, SplitBlockBloomFilter | None] = {}
+        for chunk_id, existing in old.items():
+            bloom = read_filter(storage, file, footer, chunk_id, existing, count)
+            fields = footer.read_chunk(*chunk_id)
             share_set = bloom.bits_set / (8 * bloom.num_bytes)  # an upper bound of the fpp, and cheaper
             is_empty = not share_set and (fields.values or 0) > (fields.nulls or 0)
             if is_empty or (share_set >= self.drop_above and bloom.estimated_fpp >= self.drop_above):
-                filters[place] = None
+                filters[chunk_id] = None
                 continue
             fitted = bloom.fitted(self.fpp)
             if fitted is not bloom:
-                insert_equals(footer.layout.schema.leaves[place[1]], fitted)
-                filters[place] = fitted
+                insert_equal_floats(footer.profile.schema.leaves[chunk_id[1]], fitted)
+                filters[chunk_id] = fitted
         wanted = dict.fromkeys((leaf for _, leaf in filters), Bloom(self.fpp))
-        return FilterChanges(filters, replaced(file, footer, old, filters), wanted)
+        return FilterChanges(filters, removed_extents(file, footer, old, filters), wanted)
 
 
 Change = AddFilters | ShrinkFilters
@@ -139,12 +138,12 @@ def _is_same(
     storage: Storage,
     file: FileInfo,
     footer: Footer,
-    place: Place,
-    old: Existing,
+    chunk_id: ChunkId,
+    old: StoredFilter,
     count: ReadCount,
 ) -> bool:
     try:
-        return np.array_equal(bloom.blocks, read_filter(storage, file, footer, place, old, count).blocks)
+        return np.array_equal(bloom.blocks, read_filter(storage, file, footer, chunk_id, old, count).blocks)
     except EncryptionError:  # the old filter was tampered with
         return False
 
@@ -160,11 +159,12 @@ def read_footer(storage: Storage, file: FileInfo, count: ReadCount, keys: Keys |
         if not any(are_orc(storage, [file], count)):
             raise
         raise UnsupportedError(
-            f"{file.path} is an ORC file, whose filters are made as it is written, and it is left as it is; {WRITE_ORC}"
+            f"{file.path} is an ORC file, whose filters can only be made when it is written; it is unchanged; "
+            f"{WRITE_ORC}"
         ) from None
     except EncryptionError as error:
         why = str(error).removeprefix(f"{file.path}: ")
-        raise type(error)(f"{file.path}: the file does not open and is left as it is: {why}") from error
+        raise type(error)(f"{file.path}: the file is unchanged: {why}") from error
     assert footer is not None
     return footer
 
@@ -182,7 +182,7 @@ def change_file(
     """Apply `change` to one file. `footer` is read unless given. After an error the file is unchanged."""
     file, target = job.file, job.target
     if not dry_run:
-        sweep(target_storage, target or file.path)
+        remove_leftover(target_storage, target or file.path)
     count = ReadCount()
     footer = footer or read_footer(storage, file, count, keys)
     require_footer_key(file.path, footer)
@@ -193,8 +193,8 @@ def change_file(
         new = rewrite(file.path, file.size, footer, filters, removed, partial(_read, storage, file.path, count))
         if footer.crypto is not None and change.action == "shrunk" and new.size > file.size:
             raise EncryptionError(
-                f"{file.path}: the file is encrypted and is left as it is: it would not get smaller, as nothing can be "
-                "moved where the key of some column is not at hand; give the keys of all columns"
+                f"{file.path}: the file is unchanged, because shrinking would make it larger: without the keys of all "
+                "columns, old filters cannot be removed; give the keys of all columns"
             )
     elif target is None:
         return FileOutcome(file.path, "unchanged", file.size, file.size)
@@ -204,7 +204,7 @@ def change_file(
         _write(storage, file, target_storage, target, new)
     action: Action = change.action if filters else "copied"
     dropped = sum(bloom is None for bloom in filters.values())
-    columns = describe(footer, filters, wanted)
+    columns = describe_columns(footer, filters, wanted)
     return FileOutcome(target or file.path, action, file.size, new.size, columns, dropped)
 
 
@@ -212,7 +212,7 @@ def _write(storage: Storage, file: FileInfo, target_storage: Storage, target: st
     if target is not None:
         target_storage.make_parents(target)
     with replacing(target_storage, target or file.path, file if target is None else None) as output:
-        for start, stop in new.pieces:
+        for start, stop in new.copied:
             output.copy(storage, file.path, start, stop)
         for part in new.tail:
             output.write(part)

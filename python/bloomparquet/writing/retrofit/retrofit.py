@@ -16,10 +16,11 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, in_threads, open_storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.table_formats import directories_of, require_copyable, require_writable
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, paying_columns
-from bloomparquet.writing.filters.spec import EVERY_COLUMN, BloomSpec, by_column, choose
+from bloomparquet.writing.filters.spec import EVERY_COLUMN, BloomSpec, choose_leaves, parse_bloom
 from bloomparquet.writing.outcome import FileOutcome, warn_of_filters
 from bloomparquet.writing.retrofit.change import AddFilters, Change, Job, ShrinkFilters, change_file, read_footer
 
@@ -44,19 +45,21 @@ def add_filters(
     keys: Keys | None = None,
     progress: Progress | None = None,
 ) -> list[FileOutcome]:
-    """Add Bloom filters to the files at `src`, which are replaced, or else written to `dst`; one outcome per file.
+    """Add Bloom filters to the Parquet files at `src`. Returns one outcome per file.
 
-    Every byte before a file's old footer stays as it is; filters and a new footer follow. `bloom` says which columns
-    get one and how good it is to be: a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or ``"*"`` for all
-    columns for which it pays. Chunks that have a filter keep it unless `replace`. With `dry_run` everything is
-    computed and nothing written. A file that cannot be done is left as it is; its error is raised, or with
-    ``on_error="report"`` told in its outcome. `progress` is called with each outcome and the number of files.
+    The files are replaced; with `dst`, the new files are written there instead. Every byte before the old footer is
+    copied unchanged, and filters and a new footer follow. `bloom` chooses the columns and the quality of their filters:
+    a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or ``"*"`` for all columns for which filters pay. Column
+    chunks that have a filter keep it unless `replace`. With `dry_run`, outcomes are computed and nothing is written.
 
-    In an encrypted file, filters of encrypted columns are encrypted by the column's key. `keys` must have that of the
-    footer and those of the columns named; ``"*"`` passes over the others, of which nothing changes.
+    A file that fails is unchanged. Its error is raised, or with ``on_error="report"`` returned in its outcome.
+    `progress` is called with each outcome and the number of files.
 
-    Raises PlanError for a column that no file has, UnsupportedError for one that cannot carry a useful filter,
-    EncryptionError where a key is missing or does not fit, FormatError for damaged files.
+    Filters of encrypted columns are encrypted with the column's key. `keys` must have the footer key and the keys of
+    the named columns; ``"*"`` skips columns without a key.
+
+    Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter,
+    EncryptionError for a missing or wrong key, FormatError for a damaged file.
 
     >>> import pyarrow.parquet as pq
     >>> pq.write_table(pa.table({"user_id": range(1000)}), "old.parquet")
@@ -93,10 +96,10 @@ def plan_filters(
     Puts the footers that it reads into `footers`. Raises what :func:`add_filters` raises before it changes a file.
     """
     footers = {} if footers is None else footers
-    asked = by_column(bloom)
+    asked = parse_bloom(bloom)
     if EVERY_COLUMN in asked:
         read = read_footers(
-            dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, locked={}
+            dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, undecryptable={}
         )
         footers |= {file: footer for file, footer in zip(dataset.files, read, strict=True) if footer is not None}
     change = AddFilters(asked, replace, case_sensitive=case_sensitive)
@@ -122,14 +125,14 @@ def _require_somewhere(dataset: Dataset, change: AddFilters, footers: Footers) -
                 footers[file] = read_footer(dataset.storage, file, ReadCount(), dataset.keys)
             except (BloomParquetError, OSError):
                 continue
-        path, schema = file.path, footers[file].layout.schema
+        path, schema = file.path, footers[file].profile.schema
         for column, wanted in list(missing.items()):
-            if choose({column: wanted}, schema, path, absent_ok=True, case_sensitive=change.case_sensitive):
+            if choose_leaves({column: wanted}, schema, path, absent_ok=True, case_sensitive=change.case_sensitive):
                 del missing[column]
         if not missing:
             return
     if schema is not None:
-        choose(missing, schema, path, case_sensitive=change.case_sensitive)
+        choose_leaves(missing, schema, path, case_sensitive=change.case_sensitive)
 
 
 def shrink_filters(
@@ -144,14 +147,14 @@ def shrink_filters(
     keys: Keys | None = None,
     progress: Progress | None = None,
 ) -> list[FileOutcome]:
-    """Fold the Bloom filters of the files at `src` to the size that `fpp` needs, without reading data; one outcome per
-    file.
+    """Fold the Bloom filters of the Parquet files at `src` to the size that `fpp` needs. Returns one outcome per file.
 
-    Folding loses nothing: the result is bit for bit the filter that a smaller one would have been. Filters that let
-    through `drop_above` or more of absent values are dropped, and so are empty ones over columns that have values
-    (which parquet-java writes for BOOLEAN). The rest of the file is copied around the hole. Of an encrypted file
-    nothing moves unless `keys` has the keys of all columns, and so it gets no smaller: that is an EncryptionError.
-    Otherwise as :func:`add_filters`.
+    No data is read. A folded filter has exactly the bits of a filter that was made at the smaller size. Filters whose
+    false positive probability is `drop_above` or more are dropped. So are empty filters of chunks with values, which
+    parquet-java writes for BOOLEAN. The rest of the file is copied without the old filters.
+
+    An encrypted file gets smaller only if `keys` has the keys of all columns; else EncryptionError is raised. Other
+    arguments and errors are those of :func:`add_filters`.
 
     >>> table = pa.table({"user_id": range(1000)})
     >>> bp.write_table(table, "large.parquet", bloom={"user_id": bp.Bloom(ndv=100_000)}).filter_bytes
@@ -192,24 +195,24 @@ def _run(
 
 
 def jobs_of(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any = None) -> tuple[Storage, list[Job]]:
-    """The files of `dataset`, each once, and where the new ones go."""
+    """The storage of the new files, and one job for each file of `dataset`. A file that is listed twice has one job."""
     if dst is None:
         resolve = os.path.realpath if isinstance(dataset.storage, LocalStorage) else str
-        once: dict[str, FileInfo] = {}
+        files: dict[str, FileInfo] = {}
         for file in dataset.files:
-            once.setdefault(resolve(file.path), file)
-        return dataset.storage, [Job(file) for file in once.values()]
+            files.setdefault(resolve(file.path), file)
+        return dataset.storage, [Job(file) for file in files.values()]
     if not isinstance(src, str) and isinstance(src, Sequence):
-        raise OptionError("dst is for one src, a file or a directory; give one, or no dst")
+        raise OptionError("dst needs a single src, a file or a directory; give one src, or leave out dst")
     if not isinstance(dst, str | os.PathLike):
-        raise OptionError(f"dst is a {type(dst).__name__}; expected a path, and columns as bloom=")
+        raise OptionError(f"dst is a {type(dst).__name__}; expected a path; columns are given as bloom=…")
     storage, target = open_storage(os.fspath(dst), filesystem)
     _, root = open_storage(str(src), filesystem)
     if len(dataset.files) == 1 and dataset.files[0].path == root:
         into = target.endswith("/") or storage.is_directory(target)
         return storage, [Job(dataset.files[0], f"{target.rstrip('/')}/{root.rpartition('/')[2]}" if into else target)]
     root = root.rstrip("/") + "/"
-    if not all(file.path.startswith(root) for file in dataset.files):  # a glob: of it, what no file name is part of
+    if not all(file.path.startswith(root) for file in dataset.files):  # src is a glob
         root = os.path.commonprefix([root, *(file.path for file in dataset.files)])  # noqa: RUF071 (of characters)
         root = root[: root.rfind("/") + 1]
     return storage, [Job(file, f"{target.rstrip('/')}/{file.path[len(root) :]}") for file in dataset.files]

@@ -1,11 +1,11 @@
-"""Keys from a key management service, in the words of ``pyarrow.parquet.encryption``: the user's ``KmsClient`` classes
-open what pyarrow's ``CryptoFactory`` and parquet-java's ``PropertiesDrivenCryptoFactory`` wrote.
+"""Keys from a key management service (KMS), through the ``KmsClient`` classes of ``pyarrow.parquet.encryption``.
 
-pyarrow's own factory is not used: what it makes goes to pyarrow's reader only. What a KMS gave is kept in the process,
-per connection and for the time that the user allows, so that a data set whose files share a key-encryption key costs
-one request.
+Decrypts what pyarrow's ``CryptoFactory`` and parquet-java's ``PropertiesDrivenCryptoFactory`` wrote. pyarrow's own
+factory is not used, because its result is for pyarrow's reader only.
 
-What a client raises is named by its type alone, for its text may hold a key.
+The process caches unwrapped keys for each connection, for the time that the user allows. So a data set whose files
+share a key-encryption key costs one request. Errors name only the type of a client's exception: its text may contain a
+key.
 
 Source: parquet-java ``FileKeyUnwrapper`` and ``FileKeyWrapper`` (org.apache.parquet.crypto.keytools), Arrow C++
 ``parquet/encryption/file_key_unwrapper.cc`` and ``file_key_wrapper.cc``.
@@ -26,28 +26,28 @@ from bloomparquet.parquet.encryption.keys.material import (
     KeyMaterial,
     find_external,
     parse_metadata,
+    quote,
     read_external,
     require_key,
-    shown,
     unwrap_locally,
 )
-from bloomparquet.parquet.encryption.keys.ttl_cache import Expiring
+from bloomparquet.parquet.encryption.keys.ttl_cache import TtlCache
 from bloomparquet.storage.files import Storage
 
 DEFAULT_INSTANCE = "DEFAULT"
 """The ID and the URL of a KMS that has only one instance."""
 
-# For each of thousands of files a plan asks for what was just refused; who tries again by hand takes longer than this.
-_REFUSED = timedelta(seconds=2)
-_clients: Expiring[Any] = Expiring(64, refused_for=_REFUSED)
-_unwrapped: Expiring[bytes] = Expiring(10_000, refused_for=_REFUSED)
+# A plan asks again for each of thousands of files. A user who tries again by hand takes longer than this.
+_ERROR_LIFETIME = timedelta(seconds=2)
+_clients: TtlCache[Any] = TtlCache(64, error_lifetime=_ERROR_LIFETIME)
+_unwrapped: TtlCache[bytes] = TtlCache(10_000, error_lifetime=_ERROR_LIFETIME)
 
 
 @dataclass(frozen=True, repr=False)
 class Connection:
-    """A KMS as one user reaches it: what a ``KmsConnectionConfig`` says, and the function that makes a client of one.
+    """One user's connection to a KMS: the content of a ``KmsConnectionConfig``, and the function that makes a client.
 
-    Equal ones share what the KMS gave.
+    Equal connections share cached clients and keys.
     """
 
     factory: Callable[[Any], Any]
@@ -58,31 +58,31 @@ class Connection:
 
     @classmethod
     def of(cls, config: Any, factory: Callable[[Any], Any]) -> Connection:
-        """The one that `config` describes now: its token may be refreshed."""
+        """The connection that `config` describes now. Its token may be refreshed later."""
         custom = frozenset(config.custom_kms_conf.items())
         return cls(factory, config.kms_instance_id, config.kms_instance_url, config.key_access_token, custom)
 
     def unwrap(self, wrapped: str, master_key_id: str, lifetime: timedelta) -> bytes:
-        """The key that the KMS wrapped by a master key. Raises EncryptionError when it does not unwrap it."""
+        """Unwrap a key with a master key. Raises EncryptionError if the KMS does not."""
 
-        def ask() -> bytes:
-            key = self._ask("unwrap", lifetime, master_key_id, wrapped, master_key_id)
+        def request() -> bytes:
+            key = self._request("unwrap", lifetime, master_key_id, wrapped, master_key_id)
             try:
-                return require_key(key, f"what the KMS unwrapped by master key {shown(master_key_id)}")
+                return require_key(key, f"what the KMS unwrapped with master key {quote(master_key_id)}")
             except OptionError as error:
                 raise EncryptionError(str(error)) from None
 
-        return _unwrapped.get((self, wrapped, master_key_id), lifetime, ask)
+        return _unwrapped.get((self, wrapped, master_key_id), lifetime, request)
 
     def wrap(self, key: bytes, master_key_id: str, lifetime: timedelta) -> str:
-        """`key`, wrapped by a master key of the KMS. Raises EncryptionError when it does not wrap it."""
+        """Wrap `key` with a master key. Raises EncryptionError if the KMS does not."""
         try:
-            return self._ask("wrap", lifetime, master_key_id, key, master_key_id).decode()
+            return self._request("wrap", lifetime, master_key_id, key, master_key_id).decode()
         except UnicodeDecodeError:
-            raise EncryptionError("what the KMS's client gave for a wrapped key is no text") from None
+            raise EncryptionError("the KMS client returned a wrapped key that is not text") from None
 
-    def _ask(self, verb: str, lifetime: timedelta, master_key_id: str, *arguments: Any) -> bytes:
-        """What the client's method answers, which may be text or bytes, as for pyarrow."""
+    def _request(self, verb: str, lifetime: timedelta, master_key_id: str, *arguments: Any) -> bytes:
+        """The answer of the client's method. As for pyarrow, it may be text or bytes."""
         client = _clients.get(self, lifetime, self._connect)
         try:
             answer = getattr(client, f"{verb}_key")(*arguments)
@@ -91,7 +91,7 @@ class Connection:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever the user's client raises
             raise EncryptionError(
-                f"the KMS did not {verb} a key by master key {shown(master_key_id)}: "
+                f"the KMS did not {verb} a key with master key {quote(master_key_id)}: "
                 f"{type(client).__name__}.{verb}_key raised {type(error).__name__}"
             ) from None
         if not isinstance(answer, bytes):
@@ -126,7 +126,7 @@ class Connection:
 
 
 class KmsRetriever:
-    """The keys of files by what their key metadata says about a KMS; see :meth:`bloomparquet.Keys.from_kms`."""
+    """Retrieves keys by the KMS key material in key metadata; see :meth:`bloomparquet.Keys.from_kms`."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class KmsRetriever:
         self.cache_lifetime, self.read_kms_url = cache_lifetime, bool(read_kms_url)
 
     def for_file(self, storage: Storage, path: str) -> Callable[[bytes], bytes]:
-        """Gives the keys of the file at `path`, for as long as that file is what it is now. Reads nothing yet."""
+        """The retriever for the current version of the file at `path`. Reads nothing yet."""
         return _FileUnwrapper(self, storage, path).unwrap
 
     def __eq__(self, other: object) -> bool:
@@ -153,16 +153,16 @@ class KmsRetriever:
         return Connection.of(self.config, self.factory) == Connection.of(other.config, other.factory)
 
     def __hash__(self) -> int:
-        return hash((self.factory, self.cache_lifetime, self.read_kms_url))  # a token that is refreshed changes no hash
+        return hash((self.factory, self.cache_lifetime, self.read_kms_url))  # refreshing a token keeps the hash
 
 
 class _FileUnwrapper:
-    """The keys of one file. Threads may share one."""
+    """Unwraps the keys of one file. Several threads may share one."""
 
     def __init__(self, kms: KmsRetriever, storage: Storage, path: str) -> None:
         self._kms, self._storage, self._path = kms, storage, path
         self._lock = threading.Lock()
-        self._beside: dict[str, str] | None = None
+        self._external: dict[str, str] | None = None
         self._footer: KeyMaterial | None = None
 
     def unwrap(self, metadata: bytes) -> bytes:
@@ -176,36 +176,37 @@ class _FileUnwrapper:
         return unwrap_locally(material.wrapped, connection.unwrap(wrapped, material.master_key_id, lifetime), key_id)
 
     def _material(self, metadata: bytes) -> KeyMaterial:
-        found = parse_metadata(metadata)
-        if isinstance(found, KeyMaterial):
-            return found
+        material = parse_metadata(metadata)
+        if isinstance(material, KeyMaterial):
+            return material
         with self._lock:
-            if self._beside is None:
-                self._beside = read_external(self._storage, self._path)
-        if self._footer is None and FOOTER_REFERENCE in self._beside:
-            self._footer = find_external(self._beside, FOOTER_REFERENCE, self._path)
-        return find_external(self._beside, found, self._path)
+            if self._external is None:
+                self._external = read_external(self._storage, self._path)
+        if self._footer is None and FOOTER_REFERENCE in self._external:
+            self._footer = find_external(self._external, FOOTER_REFERENCE, self._path)
+        return find_external(self._external, material, self._path)
 
     def _connection(self) -> Connection:
-        """To the KMS that the user has named; else to the one that the footer's key is from."""
+        """The connection to the KMS instance that the user named, or else that the footer key names."""
         config = self._kms.config
         instance_id, instance_url = config.kms_instance_id, config.kms_instance_url
         if not instance_id:
             instance_id = self._footer.kms_instance_id if self._footer is not None else None
-        if not instance_url:
-            found = self._footer.kms_instance_url if self._footer is not None else None
-            instance_url = found if self._kms.read_kms_url else DEFAULT_INSTANCE
+        if not instance_url and self._kms.read_kms_url:
+            instance_url = self._footer.kms_instance_url if self._footer is not None else None
+        elif not instance_url:
+            instance_url = DEFAULT_INSTANCE
         if not instance_id or not instance_url:
             raise EncryptionError(
-                "neither the file nor the configuration says which KMS instance has it; "
-                "give KmsConnectionConfig its kms_instance_id and kms_instance_url"
+                "neither the file nor the configuration names the KMS instance; "
+                "set kms_instance_id and kms_instance_url of KmsConnectionConfig"
             )
         configured = Connection.of(config, self._kms.factory)
         return replace(configured, instance_id=instance_id, instance_url=instance_url)
 
 
 def require_config(config: Any) -> Any:
-    """A ``KmsConnectionConfig``: `config`, or for None one with its defaults. Raises OptionError for what is none."""
+    """Return `config`, or for None a ``KmsConnectionConfig`` with its defaults. Raises OptionError for another type."""
     from pyarrow.parquet.encryption import KmsConnectionConfig
 
     if config is None:
@@ -219,7 +220,7 @@ def require_config(config: Any) -> Any:
 
 
 def require_factory(factory: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`factory`, which can be called and told from others. Raises OptionError for what cannot."""
+    """Return `factory`. Raises OptionError unless it is callable and hashable, since it is part of a cache key."""
     if not callable(factory):
         raise OptionError(
             f"kms_client_factory is a {type(factory).__name__}; expected a function of KmsConnectionConfig to KmsClient"
@@ -233,10 +234,10 @@ def require_factory(factory: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return factory
 
 
-def _forget() -> None:
+def _clear_caches() -> None:
     _clients.clear()
     _unwrapped.clear()
 
 
-# A forked process has neither the threads that wait for a KMS, nor may it share their connections.
-os.register_at_fork(after_in_child=_forget)
+# A forked process has none of the threads that wait for a KMS, and must not share their connections.
+os.register_at_fork(after_in_child=_clear_caches)

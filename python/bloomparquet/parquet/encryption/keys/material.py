@@ -1,9 +1,8 @@
-"""Key material: what stands in a file about how to get at one of its keys, in the form of the key management tools that
-parquet-java and Arrow have.
+"""Key material: how a data key was wrapped, in the JSON form of parquet-java's and Arrow's key management tools.
 
-A data key is wrapped by a master key, which stays in the KMS; or by a key-encryption key, which is wrapped by the
-master key in its turn, so that the KMS is asked once for many files. Both forms are JSON, either in the file's key
-metadata or in a file beside it, to which the key metadata then refers.
+A data key is wrapped by a master key, which stays in the KMS. With double wrapping, a key-encryption key wraps the data
+key, and the master key wraps the key-encryption key, so that one request to the KMS serves many files. The JSON is in
+the file's key metadata, or in another file beside it that the key metadata refers to.
 
 Source: parquet-java ``KeyMetadata``, ``KeyMaterial``, ``KeyToolkit.encryptKeyLocally`` and ``HadoopFSKeyMaterialStore``
 (org.apache.parquet.crypto.keytools).
@@ -21,23 +20,23 @@ from bloomparquet.errors import EncryptionError, FormatError, OptionError
 from bloomparquet.storage.files import Storage
 
 KEY_BYTES = (16, 24, 32)
-"""The sizes that AES keys have."""
+"""The sizes of AES keys."""
 FOOTER_REFERENCE = "footerKey"
-"""What the key metadata of a footer refers to in the file beside it."""
+"""The footer key's name in the key material file."""
 
 _TYPE = "PKMT1"
 _MOST_METADATA = 1 << 20
 _MOST_FILE = 64 << 20
 _NONCE_BYTES, _TAG_BYTES = 12, 16
-_SHOWN = 100
+_MOST_QUOTED = 100
 
 
 @dataclass(frozen=True, repr=False)
 class KeyMaterial:
-    """How one key was wrapped. Of a footer key it also names the KMS.
+    """How one key was wrapped. The material of a footer key also names the KMS instance.
 
-    `wrapped` is the data key as text: as the KMS gave it, or where there is a key-encryption key, whose ID and whose
-    own wrapping are `encryption_key`, by :func:`wrap_locally`.
+    `wrapped` is the wrapped data key as text: by the KMS, or by :func:`wrap_locally` if there is an `encryption_key`.
+    `encryption_key` is the ID of the key-encryption key and its wrapped form.
     """
 
     master_key_id: str
@@ -48,7 +47,7 @@ class KeyMaterial:
     kms_instance_url: str | None = None
 
     def to_json(self) -> bytes:
-        """Key metadata that has the material in it."""
+        """Key metadata that contains the material."""
         fields: dict[str, Any] = {"keyMaterialType": _TYPE, "internalStorage": True, "isFooterKey": self.is_footer_key}
         if self.is_footer_key:
             fields |= {"kmsInstanceID": self.kms_instance_id, "kmsInstanceURL": self.kms_instance_url}
@@ -59,18 +58,18 @@ class KeyMaterial:
         return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def require_key(key: object, what: str) -> bytes:
-    """`key`, which is one. Raises OptionError that does not show it."""
+def require_key(key: object, label: str) -> bytes:
+    """Return `key`. Raises OptionError, without showing it, if it is not an AES key."""
     if not isinstance(key, bytes | bytearray | memoryview):
-        raise OptionError(f"{what} is a {type(key).__name__}; expected bytes")
-    found = bytes(key)
-    if len(found) not in KEY_BYTES:
-        raise OptionError(f"{what} has {len(found)} bytes; expected 16, 24 or 32")
-    return found
+        raise OptionError(f"{label} is a {type(key).__name__}; expected bytes")
+    raw = bytes(key)
+    if len(raw) not in KEY_BYTES:
+        raise OptionError(f"{label} has {len(raw)} bytes; expected 16, 24 or 32")
+    return raw
 
 
 def parse_metadata(raw: bytes) -> KeyMaterial | str:
-    """The material that is in a key's metadata; or what it refers to in the file beside. Raises EncryptionError."""
+    """The material in key metadata, or its name in the key material file. Raises EncryptionError."""
     fields = _parse(raw, "the key metadata")
     if _field(fields, "internalStorage", bool):
         return _material(fields)
@@ -78,63 +77,66 @@ def parse_metadata(raw: bytes) -> KeyMaterial | str:
 
 
 def read_external(storage: Storage, path: str) -> dict[str, str]:
-    """The key material beside the Parquet file at `path`: JSON by reference, for :func:`find_external`.
+    """The key material file of the Parquet file at `path`: JSON by name, for :func:`find_external`.
 
-    Raises EncryptionError for a file that is missing or is none of these, and the storage's OSError.
+    Raises EncryptionError if the file is missing or damaged, and the storage's OSError.
     """
     name = path.rpartition("/")[2]
-    beside = f"{path.removesuffix(name)}_KEY_MATERIAL_FOR_{name}.json"
+    material_path = f"{path.removesuffix(name)}_KEY_MATERIAL_FOR_{name}.json"
     try:
-        (info,) = storage.list_files(beside, recursive=False)
-        if info.path.rpartition("/")[2] != beside.rpartition("/")[2]:
-            raise EncryptionError(f"{beside} is no file")
+        (info,) = storage.list_files(material_path, recursive=False)
+        if info.path.rpartition("/")[2] != material_path.rpartition("/")[2]:
+            raise EncryptionError(f"{material_path} is not a file")
         if info.size > _MOST_FILE:
-            raise EncryptionError(f"{beside} has {info.size} bytes; expected key material of at most {_MOST_FILE}")
+            raise EncryptionError(
+                f"{material_path} has {info.size} bytes; expected key material of at most {_MOST_FILE}"
+            )
         raw = bytearray(info.size)
         if raw:
-            storage.read_runs(beside, [0], [memoryview(raw)])
+            storage.read_into(material_path, [0], [memoryview(raw)])
     except FileNotFoundError:
-        raise EncryptionError(f"its key material is not in the file, and there is no {beside}") from None
+        raise EncryptionError(f"the file's key material should be in {material_path}, which is missing") from None
     except (ValueError, FormatError):  # a directory, or a file that has just become shorter
-        raise EncryptionError(f"{beside} is no file, or changed while it was read") from None
-    return _object(raw, beside)
+        raise EncryptionError(f"{material_path} is not a file, or changed while it was read") from None
+    return _object(raw, material_path)
 
 
-def find_external(found: dict[str, str], reference: str, path: str) -> KeyMaterial:
-    """The material that a key's metadata refers to, among those beside the file at `path`. Raises EncryptionError."""
-    text = found.get(reference)
+def find_external(materials: dict[str, str], name: str, path: str) -> KeyMaterial:
+    """The material called `name` in the key material file of the file at `path`. Raises EncryptionError."""
+    text = materials.get(name)
     if not isinstance(text, str):
-        raise EncryptionError(f"the key material beside {path} has nothing for {shown(reference)}")
-    return _material(_parse(text.encode("utf-8", "surrogatepass"), f"the key material beside {path}"))
+        raise EncryptionError(f"the key material file of {path} has no {quote(name)}")
+    return _material(_parse(text.encode("utf-8", "surrogatepass"), f"the key material file of {path}"))
 
 
-def wrap_locally(key: bytes, by: bytes, key_id: bytes) -> str:
-    """`key`, wrapped by the key-encryption key `by`, which has the ID `key_id`."""
+def wrap_locally(key: bytes, encryption_key: bytes, key_id: bytes) -> str:
+    """Wrap `key` with a key-encryption key, which has the ID `key_id`."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = os.urandom(_NONCE_BYTES)
-    return base64.b64encode(nonce + AESGCM(by).encrypt(nonce, key, key_id)).decode()
+    return base64.b64encode(nonce + AESGCM(encryption_key).encrypt(nonce, key, key_id)).decode()
 
 
-def unwrap_locally(wrapped: str, by: bytes, key_id: str) -> bytes:
-    """The key that :func:`wrap_locally` wrapped; `key_id` in base64. Raises EncryptionError when it does not open."""
+def unwrap_locally(wrapped: str, encryption_key: bytes, key_id: str) -> bytes:
+    """The inverse of :func:`wrap_locally`; `key_id` is in base64. Raises EncryptionError if decryption fails."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    sealed, aad = _decoded(wrapped, "wrappedDEK"), _decoded(key_id, "keyEncryptionKeyID")
-    if len(sealed) - _NONCE_BYTES - _TAG_BYTES not in KEY_BYTES:
-        raise EncryptionError(f"wrappedDEK has {len(sealed)} bytes; expected those of a wrapped key: 44, 52 or 60")
+    encrypted, aad = _decode_base64(wrapped, "wrappedDEK"), _decode_base64(key_id, "keyEncryptionKeyID")
+    if len(encrypted) - _NONCE_BYTES - _TAG_BYTES not in KEY_BYTES:
+        raise EncryptionError(f"wrappedDEK has {len(encrypted)} bytes; a wrapped key has 44, 52 or 60")
     try:
-        return AESGCM(by).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], aad)
+        return AESGCM(encryption_key).decrypt(encrypted[:_NONCE_BYTES], encrypted[_NONCE_BYTES:], aad)
     except InvalidTag:
         raise EncryptionError(
-            "wrappedDEK does not open by the key-encryption key that the KMS gave: one of them was altered or replaced"
+            "wrappedDEK cannot be decrypted with the key-encryption key from the KMS: one of the two was altered or "
+            "replaced"
         ) from None
 
 
-def shown(name: str) -> str:
-    """A name that a file gave, fit for a message."""
-    return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")
+def quote(name: str) -> str:
+    """A name from a file, for a message: quoted, and cut if it is long."""
+    return repr(name if len(name) <= _MOST_QUOTED else f"{name[:_MOST_QUOTED]}…")
 
 
 def _material(fields: dict[str, Any]) -> KeyMaterial:
@@ -149,37 +151,37 @@ def _material(fields: dict[str, Any]) -> KeyMaterial:
     )
 
 
-def _parse(raw: bytes | bytearray, what: str) -> dict[str, Any]:
-    """A JSON object that says it is key material of the type known here."""
+def _parse(raw: bytes | bytearray, label: str) -> dict[str, Any]:
+    """A JSON object that declares the supported type of key material."""
     if len(raw) > _MOST_METADATA:
-        raise EncryptionError(f"{what} has {len(raw)} bytes; expected at most {_MOST_METADATA}")
-    fields = _object(raw, what)
+        raise EncryptionError(f"{label} has {len(raw)} bytes; expected at most {_MOST_METADATA}")
+    fields = _object(raw, label)
     if (kind := fields.get("keyMaterialType")) != _TYPE:
-        found = shown(kind) if isinstance(kind, str) else "none"
-        raise EncryptionError(f"{what} has the keyMaterialType {found}; expected {_TYPE}")
+        actual = quote(kind) if isinstance(kind, str) else "none"
+        raise EncryptionError(f"{label} has the keyMaterialType {actual}; expected {_TYPE}")
     return fields
 
 
-def _object(raw: bytes | bytearray, what: str) -> dict[str, Any]:
+def _object(raw: bytes | bytearray, label: str) -> dict[str, Any]:
     try:
-        found = json.loads(raw)
+        value = json.loads(raw)
     except (ValueError, RecursionError):
-        raise EncryptionError(f"{what} is not JSON; expected what a KMS's tools write") from None
-    if not isinstance(found, dict):
-        raise EncryptionError(f"{what} is not a JSON object; expected what a KMS's tools write")
-    return found
+        raise EncryptionError(f"{label} is not JSON; expected the output of a KMS's tools") from None
+    if not isinstance(value, dict):
+        raise EncryptionError(f"{label} is not a JSON object; expected the output of a KMS's tools")
+    return value
 
 
 def _field(fields: dict[str, Any], name: str, kind: type) -> Any:
     value = fields.get(name)
     if not isinstance(value, kind):
-        found = "none" if value is None else f"a {type(value).__name__}"
-        raise EncryptionError(f"the key material should have {name}, a {kind.__name__}; it has {found}")
+        actual = "missing" if value is None else f"a {type(value).__name__}"
+        raise EncryptionError(f"{name} of the key material is {actual}; expected a {kind.__name__}")
     return value
 
 
-def _decoded(text: str, what: str) -> bytes:
+def _decode_base64(text: str, label: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise EncryptionError(f"{what} in the key material is not base64") from None
+        raise EncryptionError(f"{label} in the key material is not base64") from None

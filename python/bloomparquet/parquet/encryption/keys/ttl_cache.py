@@ -1,6 +1,6 @@
-"""Values that are costly to make and must not be kept for ever: each is made once, by one thread, and kept for a time.
+"""A cache of values that are costly to make and expire after a time.
 
-Not :func:`functools.lru_cache`, which makes a value as often as threads ask for it at once, and never forgets one.
+Unlike :func:`functools.lru_cache`, one thread makes a value while the others wait for it, and old values are dropped.
 """
 
 from __future__ import annotations
@@ -24,65 +24,67 @@ class _Entry(Generic[_Value]):
     made: float
     lifetime: float
     outcome: Future[_Value | None] = field(default_factory=Future)
-    refusal: str | None = None
+    error: str | None = None
 
 
-class Expiring(Generic[_Value]):
-    """At most `size` values by key; the ones that were used least recently go first, and when their time is over.
+class TtlCache(Generic[_Value]):
+    """At most `size` values by key. Drops the least recently used values, and those that have expired.
 
-    That one could not be made (an EncryptionError) is kept too, for `refused_for`: who asks for it for each of
-    thousands of files is answered at once. Threads may share one.
+    An EncryptionError is cached too, for `error_lifetime`: a plan may ask again for each of thousands of files.
+    Several threads may share one cache.
     """
 
-    def __init__(self, size: int, *, refused_for: timedelta = timedelta()) -> None:
-        self._size, self._refused_for = size, refused_for.total_seconds()
+    def __init__(self, size: int, *, error_lifetime: timedelta = timedelta()) -> None:
+        self._size, self._error_lifetime = size, error_lifetime.total_seconds()
         self.clear()
 
     def clear(self) -> None:
-        """Forget all values, and who is making one: a process that was forked has none of its parent's threads."""
+        """Drop all values, and all locks: a forked process has none of its parent's threads."""
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, _Entry[_Value]] = OrderedDict()
 
     def get(self, key: Hashable, lifetime: timedelta, make: Callable[[], _Value]) -> _Value:
-        """The value of `key`, by `make` where there is none that is younger than `lifetime`. Raises what `make` does,
-        and EncryptionError with the text of an earlier one."""
+        """The value of `key`, made by `make` unless one is cached that is younger than `lifetime`.
+
+        Raises what `make` raises, or an EncryptionError with the text of a cached one.
+        """
         now = monotonic()
         with self._lock:
             entry = self._entries.get(key)
-            if mine := entry is None or self._is_old(entry, now, lifetime.total_seconds()):
+            if is_new := entry is None or self._is_expired(entry, now, lifetime.total_seconds()):
                 entry = self._entries[key] = _Entry(now, lifetime.total_seconds())
             self._entries.move_to_end(key)
             self._drop(now)
-        if mine:
+        if is_new:
             return self._make(key, entry, make)
         value = entry.outcome.result()
         if value is None:
-            raise EncryptionError(entry.refusal)
+            raise EncryptionError(entry.error)
         return value
 
     def _drop(self, now: float) -> None:
         while len(self._entries) > 1:
-            key, first = next(iter(self._entries.items()))
-            if len(self._entries) <= self._size and not self._is_old(first, now, first.lifetime):
+            key, oldest = next(iter(self._entries.items()))
+            if len(self._entries) <= self._size and not self._is_expired(oldest, now, oldest.lifetime):
                 return
             del self._entries[key]
 
-    def _is_old(self, entry: _Entry[_Value], now: float, lifetime: float) -> bool:
+    def _is_expired(self, entry: _Entry[_Value], now: float, lifetime: float) -> bool:
         if not entry.outcome.done():
             return False
-        return now - entry.made >= (lifetime if entry.refusal is None else min(lifetime, self._refused_for))
+        return now - entry.made >= (lifetime if entry.error is None else min(lifetime, self._error_lifetime))
 
     def _make(self, key: Hashable, entry: _Entry[_Value], make: Callable[[], _Value]) -> _Value:
         try:
             value = make()
         except BaseException as error:
-            # Its text alone: an exception holds the variables of whoever raised it.
-            entry.refusal = str(error) if isinstance(error, EncryptionError) else f"it raised {type(error).__name__}"
+            # Keep only the text: an exception holds the local variables of its frames.
+            entry.error = str(error) if isinstance(error, EncryptionError) else f"it raised {type(error).__name__}"
             if not isinstance(error, EncryptionError):
                 with self._lock:
                     if self._entries.get(key) is entry:
                         del self._entries[key]
-            entry.made = monotonic()  # who is slow to refuse is not to be asked by the next at once
+            entry.made = monotonic()  # count from now: the request may have taken long
             entry.outcome.set_result(None)
             raise
         entry.outcome.set_result(value)

@@ -1,0 +1,96 @@
+"""Reads of many byte ranges: sorted, merged where they are near, and made by several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.storage.files import ReadCount, Storage
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The result of :func:`read_ranges`: all bytes in one `buffer`, and the start of each requested range in it."""
+
+    buffer: NDArray[np.uint8]
+    starts: NDArray[np.int64] = field(repr=False)
+
+    def rows(self, width: int) -> NDArray[np.uint8]:
+        """The first `width` bytes of every range as a matrix. Each range must have that many."""
+        if len(self.starts) == 0:
+            return np.empty((0, width), np.uint8)
+        windows = np.lib.stride_tricks.sliding_window_view(self.buffer, width)
+        return windows[self.starts]
+
+
+def read_ranges(
+    storage: Storage,
+    paths: Sequence[str],
+    file: NDArray[np.int64],
+    offset: NDArray[np.int64],
+    length: NDArray[np.int64],
+    reads: ReadCount,
+) -> Ranges:
+    """Read ``length[i]`` bytes at ``offset[i]`` of ``paths[file[i]]`` for all i, each byte once.
+
+    All three arrays have the shape (n,), in any order; every length is positive. Ranges of one file that are at most
+    ``storage.merge_gap`` apart are read by one request. `reads` counts the requests and their bytes.
+    """
+    if len(file) == 0:
+        return Ranges(np.empty(0, np.uint8), np.empty(0, np.int64))
+    order = np.lexsort((offset, file))
+    files, starts = file[order], offset[order]
+    ends = starts + length[order]
+    # Lay the files end to end, with more than a gap between them, so that one running maximum serves all.
+    stride = int(ends.max()) + storage.merge_gap + 1
+    reach = np.maximum.accumulate(ends + files * stride)
+    begins = np.empty(len(order), bool)
+    begins[0] = True
+    begins[1:] = (starts[1:] + files[1:] * stride) > reach[:-1] + storage.merge_gap
+    begins[1:] |= files[1:] != files[:-1]
+    run = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    run_file, run_start = files[first], starts[first]
+    run_end = np.append(reach[first[1:] - 1], reach[-1]) - run_file * stride
+    run_at = np.concatenate(([0], np.cumsum(run_end - run_start)))
+    buffer = np.empty(run_at[-1], np.uint8)
+    _read_runs(storage, paths, run_file, run_start, run_at, buffer.data)
+    reads.requests += len(first)
+    reads.bytes += len(buffer)
+    result = np.empty(len(order), np.int64)
+    result[order] = run_at[run] + (starts - run_start[run])
+    return Ranges(buffer, result)
+
+
+def _read_runs(
+    storage: Storage,
+    paths: Sequence[str],
+    file: NDArray[np.int64],
+    start: NDArray[np.int64],
+    at: NDArray[np.int64],
+    view: memoryview,
+) -> None:
+    bounds = np.append(np.flatnonzero(np.diff(file, prepend=-1)), len(file)).tolist()
+    starts, views = start.tolist(), [view[i:j] for i, j in pairwise(at.tolist())]
+
+    def read_file(runs: tuple[int, int]) -> None:
+        first, last = runs
+        storage.read_into(paths[file[first]], starts[first:last], views[first:last])
+
+    for _ in in_threads(storage.threads, read_file, list(pairwise(bounds))):
+        pass
+
+
+def in_threads(threads: int, work: Any, jobs: Sequence[Any]) -> Iterator[Any]:
+    """``map(work, jobs)``, in order, by up to `threads` threads. Raises the first error."""
+    if threads == 1 or len(jobs) < 2:
+        yield from map(work, jobs)
+        return
+    with ThreadPoolExecutor(min(threads, len(jobs)), thread_name_prefix="bloomparquet") as pool:
+        yield from pool.map(work, jobs)
