@@ -206,7 +206,7 @@ def test_without_keys_encrypted_files_are_read_whole(kms: SparkSession, readers:
     assert ran.rows == texts([wanted])
     assert (ran.plan.total, ran.plan.skipped["statistics"]) == (GROUPS * len(plaintext), GROUPS * len(readable) - 1)
     assert ran.plan.errors == FILES - len(plaintext) + GROUPS * (len(plaintext) - len(readable))
-    with pytest.raises(Py4JJavaError, match="the footer key is not given; give it in keys"):
+    with pytest.raises(Py4JJavaError, match="the footer key is not given; pass it in keys"):
         readers.jar(str(lake), recursiveFileLookup="true", onFilterError="fail").where("id = 1").collect()
 
 
