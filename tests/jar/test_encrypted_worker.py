@@ -88,21 +88,21 @@ def test_the_provider_is_called_once_for_many_queries(planner: Planner, home: Pa
     assert (home / "providers.py.calls").read_text() == "1"
 
 
-LOCKED = {
+UNDECRYPTABLE = {
     None: "the footer key is not given; pass it in keys",
     "providers:column_alone": "the footer key is not given; pass it in keys",
     "providers:wrong": "the footer cannot be decrypted: the key is wrong, or its bytes were altered",
 }
 
 
-@pytest.mark.parametrize("provider", LOCKED)
+@pytest.mark.parametrize("provider", UNDECRYPTABLE)
 def test_undecryptable_files_are_kept_whole_and_counted(planner: Planner, home: Path, provider: str | None) -> None:
     plan = ask(planner, home, provider, 5)["plan"]
     assert (plan["numFilesNotUnderstood"], plan["numFilterErrors"], plan["rows"]) == (2, 2, -1)
     assert (plan["numRowGroupsTotal"], plan["numRowGroupsRead"]) == (0, 0)
     (warning,) = plan["warnings"]
     assert "0.parquet" in warning
-    assert LOCKED[provider] in warning
+    assert UNDECRYPTABLE[provider] in warning
 
 
 def test_row_groups_without_a_column_key_are_kept(planner: Planner, home: Path) -> None:

@@ -150,8 +150,8 @@ def test_now_is_the_time_of_the_load(jar_spark: SparkSession, source: str, path:
     [
         ("no_such = 1", "UNRESOLVED_COLUMN"),
         ("hour +", "PARSE_SYNTAX_ERROR"),
-        ("hour IN (SELECT 1)", "expected a condition that each row answers by itself"),
-        ("rand() < 1", "expected a condition that each row answers by itself"),
+        ("hour IN (SELECT 1)", "expected a condition on the columns of one row"),
+        ("rand() < 1", "expected a condition on the columns of one row"),
         ("no_such_function(hour)", "UNRESOLVED_ROUTINE"),
         ("hour", "DATATYPE_MISMATCH"),
     ],
@@ -185,7 +185,7 @@ def test_functions_defined_in_sql_are_refused(jar_spark: SparkSession, source: s
     jar_spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION plus_one(x INT) RETURNS INT RETURN x + 1")
     jar_spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION latest(x INT) RETURNS INT RETURN (SELECT max(id) FROM numbers)")
     try:
-        with pytest.raises(Exception, match="expected a condition that each row answers by itself"):
+        with pytest.raises(Exception, match="expected a condition on the columns of one row"):
             hours(jar_spark.read.format(source).option("where", where).load(path))
     finally:
         jar_spark.sql("DROP TEMPORARY FUNCTION plus_one")
