@@ -1,12 +1,12 @@
-# Everything runs in .venv, which `make setup` builds and every target keeps current.
+# Everything runs in .venv. `make setup` makes it, and every target updates it.
 PYTHON  ?= python3
 VENV    ?= .venv
 WORKERS ?= 2
 ARGS    ?=
 
-# The Sparks that make test-matrix runs on, besides the one of .venv that the jar is compiled against.
+# The Spark releases of `make test-matrix`. The jar is compiled against the one in .venv.
 MATRIX  ?= 4.1 4.2
-# What hangs on Spark's planning and catalog; the rest is about files. All of it: make test-matrix MATRIX_TESTS=tests/jar
+# The tests that depend on Spark's planning and catalog. All tests: make test-matrix MATRIX_TESTS=tests/jar
 MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,reuse joins tables overwrite writing metadata explain scenarios orc_queries orc_writing) tests/spark/test_reuse.py
 
 BIN    := $(VENV)/bin
@@ -21,7 +21,7 @@ BUILD_STAMP := $(VENV)/.build-stamp
 BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jar demo test test-matrix lint bench wheel verify-wheel clean java
+.PHONY: help setup jar demo test test-core test-all test-matrix lint bench wheel verify-wheel clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -50,29 +50,35 @@ java:
 		exit 1; \
 	fi
 
-jar: $(JAR) ## Compile the jar that gives Spark's own Parquet reader the planner
+jar: $(JAR) ## Compile the jar for Spark
 
 IF_POSSIBLE :=
-# With its directories, so that a source that was removed counts as well.
+# find also lists the directories, whose times change when a source is removed.
 $(JAR): $(BUILD_STAMP) jvm-shim/build.py $(shell find jvm-shim/src)
 	@$(BIN)/python jvm-shim/build.py $(IF_POSSIBLE)
 
-demo: IF_POSSIBLE := --optional # without a JDK there is the Python data source to show
-demo: $(STAMP) java $(JAR) ## Write event logs with Spark and with pyarrow, look things up, compare with spark.read.parquet
+demo: IF_POSSIBLE := --optional # without a JDK, the demo shows the Python data source
+demo: $(STAMP) java $(JAR) ## Look up rows in an event log by Spark and by pyarrow, and compare with spark.read.parquet
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(STAMP) java $(JAR) ## Run the tests; ARGS go to pytest: make test ARGS="-k timestamp"
+test: $(STAMP) java $(JAR) ## Run the tests that are not slow; ARGS go to pytest: make test ARGS="-k timestamp"
+	@$(BIN)/python $(PYTEST) -m "not slow" $(ARGS)
+
+test-core: $(STAMP) ## Run the tests that need no Java
+	@$(BIN)/python $(PYTEST) -m "not spark and not jar" $(ARGS)
+
+test-all: $(STAMP) java $(JAR) ## Run all tests
 	@$(BIN)/python $(PYTEST) $(ARGS)
 
 test-matrix: $(MATRIX:%=test-on-%) ## Run the tests of the jar, unchanged, on PySpark 4.1 and 4.2
 
-# The sources must compile against each Spark as well, but what runs on it is the one jar that there is for all.
+# The sources must compile against each Spark, but the tests run the one jar, which is compiled against .venv's.
 .PHONY: $(MATRIX:%=test-on-%)
 $(MATRIX:%=test-on-%): test-on-%: $(VENV)-%/.stamp java $(JAR)
 	@$(VENV)-$*/bin/python jvm-shim/build.py --check
 	@$(VENV)-$*/bin/python $(PYTEST) $(MATRIX_TESTS) $(ARGS)
 
-# PySpark of its own; all else comes from .venv, which a .pth file puts behind it on the path.
+# This venv has only PySpark. A .pth file appends the packages of .venv to its path.
 PACKAGES := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 $(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
 	@echo "installing PySpark $* into $(VENV)-$*"
@@ -81,25 +87,25 @@ $(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
 	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-$*/bin/python $(PACKAGES))/venv.pth"
 	@touch $@
 
-lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint, without which there is no jar
+lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint when the jar is compiled
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python jvm-shim/build.py
 
-bench: $(STAMP) java $(JAR) ## Measure: checks, hashes, plans, lookups against other engines
+bench: $(STAMP) java $(JAR) ## Run the benchmarks: checks, hashes, plans, lookups against other engines
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 wheel: $(BUILD_STAMP) $(JAR) ## Build the wheel, with the jar in it, into dist/
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build -t wheel
 
-verify-wheel: wheel java ## Install the wheel into a fresh venv, and use it: import, command line, Spark, the jar
+verify-wheel: wheel java ## Install the wheel into a fresh venv and use it: import, command line, Spark, jar
 	@rm -rf build/wheel-venv
 	@$(PYTHON) -m venv build/wheel-venv
 	@build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[spark]"
 	@cd build && wheel-venv/bin/python -I ../tests/support/verify_wheel.py
 
-clean: ## Remove what the other targets made
+clean: ## Remove the files that the other targets make
 	rm -rf $(VENV) $(VENV)-[0-9]* $(dir $(JAR)) build dist .demo .bench
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache metastore_db spark-warehouse derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,10 +1,9 @@
-"""`make demo`: the same event log from two writers, five lookups on each, and what Spark had to read for them.
+"""`make demo`: one event log by two writers, five lookups in each, and how much Spark reads for them.
 
-Every lookup runs by format("bloomparquet") with the jar, by the Python data source that serves the name without it, and
-by spark.read.parquet; all rows, columns and types are compared. The counts come from `bloomparquet.plan` for the same
-predicate, which is the planner of both; the seconds are medians of three runs in turns, from the load to the last row.
-Ends with 1 when an answer differs, when no row group was skipped by a Bloom filter, or when the jar read more than was
-planned.
+Every lookup runs with format("bloomparquet") and the jar, with the Python data source, and with spark.read.parquet; all
+rows, columns and types are compared. The counts come from `bloomparquet.plan`, which is the planner of both. The
+seconds are medians of three runs, from the load to the last row. The exit code is 1 if an answer differs, if no Bloom
+filter skips a row group, or if the jar reads more than was planned.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ JAR, PYTHON, SPARK = "bloomparquet", "bloomparquet_python", "parquet"
 
 
 class PythonSource(DefaultSource):
-    """The Python data source under a name of its own: ``bloomparquet`` is the jar's where there is one."""
+    """The Python data source under another name: with the jar, ``bloomparquet`` is the jar's source."""
 
     @classmethod
     def name(cls) -> str:
@@ -48,7 +47,7 @@ class PythonSource(DefaultSource):
 
 @dataclass(frozen=True)
 class Lookup:
-    """One question: `frame(spark, source, path)` is the whole query, `where` the same predicate for the planner."""
+    """One lookup: `frame(spark, source, path)` is the query, `where` its predicate for the planner."""
 
     name: str
     where: str
@@ -80,7 +79,7 @@ def lookups(values: dict[str, object]) -> list[Lookup]:
 
 
 def _load(spark: SparkSession, source: str, path: str) -> DataFrame:
-    # Without the jar, one query per load is what pushFilters=on asks for.
+    # Without the jar, pushFilters=on needs one load for each query.
     options = {"pushFilters": "on"} if source == PYTHON else {}
     return spark.read.format(source).options(**options).load(path)
 
@@ -135,7 +134,7 @@ def main() -> int:
 
 
 def prepare(spark: SparkSession, root: Path, *, fresh: bool) -> tuple[Path, Path]:
-    """Write both data sets, unless the very same ones were written before."""
+    """Write both data sets, unless this version of the program has written them before."""
     by_pyarrow, by_spark, done = root / "pyarrow", root / "spark", root / "complete"
     made_by = hashlib.sha256((HERE / "event_log.py").read_bytes()).hexdigest()
     if not fresh and done.exists() and done.read_text() == made_by:
@@ -161,7 +160,7 @@ def run(spark: SparkSession, sources: list[str], writer: str, path: Path, values
         f"\n[bold]Written by {writer}[/bold]: {len(files)} files, {everything.total} row groups, {rows:,} rows, "
         f"{size / 2**20:.0f} MiB"
     )
-    # The first query of a session pays for starting Python workers and compiling code.
+    # The first query of a session starts Python workers and compiles code, so it is not measured.
     for source in sources:
         _plain("", "user_id = 1").frame(spark, source, str(path)).collect()
 
@@ -182,7 +181,7 @@ def run(spark: SparkSession, sources: list[str], writer: str, path: Path, values
         expected = runs[SPARK][0].answer
         equal = all(run.answer == expected for taken in runs.values() for run in taken)
         by_statistics, by_bloom = plan.skipped["statistics"], plan.skipped["bloom"]
-        # A file that its day excludes is never opened, and counts as one in a plan; here it counts as its row groups.
+        # A plan counts a file that its day excludes as one, without opening it; here it counts as its row groups.
         by_day = everything.total - by_statistics - by_bloom - plan.kept
         skipped_by_bloom += by_bloom
         kept = {last_plan(run.frame)[0].kept for run in runs.get(JAR, ())}
@@ -203,7 +202,7 @@ def run(spark: SparkSession, sources: list[str], writer: str, path: Path, values
 
 
 def timed(query: Callable[[], DataFrame]) -> Run:
-    """Types and all rows, columns by name and rows in an order of their own; and how long planning and reading took."""
+    """Run a query: its types and sorted rows, and the seconds for planning and reading."""
     start = time.perf_counter()
     frame = query()
     rows = frame.collect()

@@ -1,11 +1,11 @@
-"""A believable event log: what a shop's web servers would write in eight days, as two data sets with the same rows.
+"""A realistic event log: eight days of a shop's web servers, as two data sets with equal rows.
 
-8 days × 8 files × 4 row groups × 8,192 rows, hive-partitioned by day. The columns behave as such columns do:
+8 days × 8 files × 4 row groups × 8,192 rows, hive-partitioned by day. The columns:
 
-* `user_id` is a counter: who registered later has a higher number, and most events come from people who registered long
-  ago. Min/max therefore excludes the days before somebody registered, and says nothing about the days after.
-* `session` is a random UUID, a few events each, close together in time. Min/max is useless for it.
-* `ip` follows the user; `url` repeats, is dictionary encoded and has no Bloom filter.
+* `user_id` is a counter. New users have higher numbers, and most events come from old users. So min/max skips the days
+  before a user registered, and none after.
+* `session` is a random UUID with a few events, close together in time. Min/max skips nothing.
+* `ip` depends on the user. `url` repeats, is dictionary encoded and has no Bloom filter.
 * `amount` is null unless something was bought.
 """
 
@@ -37,14 +37,14 @@ _OCTETS = pa.array([str(i) for i in range(256)])
 
 
 def files() -> Iterator[tuple[str, pa.Table]]:
-    """Every file of the log: its path below the root, and its rows in the order of time. The same on every machine."""
+    """Every file of the log: its path below the root, and its rows ordered by time. Equal on every machine."""
     for day, date in enumerate(DAYS):
         for part in range(FILES_PER_DAY):
             yield f"day={date.isoformat()}/part-{part}.parquet", _events(day, part)
 
 
 def write_with_pyarrow(root: Path) -> None:
-    """The log, with a Bloom filter on each of BLOOM_COLUMNS, sized for one row group."""
+    """Write the log, with a Bloom filter for each of BLOOM_COLUMNS, sized for one row group."""
     for name, table in files():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,8 +58,8 @@ def write_with_pyarrow(root: Path) -> None:
 
 
 def write_with_spark(spark: SparkSession, source: Path, root: Path) -> None:
-    """The rows below `source` once more, by Spark's own Parquet writer, in as many files and row groups."""
-    # With this opening cost every file is a task of its own, and so becomes a file again.
+    """Copy the rows below `source` with Spark's own Parquet writer, to as many files and row groups."""
+    # With this cost of opening a file, every file is one task, and so is written as one file.
     spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))
     writer = spark.read.parquet(str(source)).write.mode("overwrite").partitionBy("day")
     writer = writer.option("parquet.block.row.count.limit", str(ROWS_PER_GROUP))
@@ -67,7 +67,7 @@ def write_with_spark(spark: SparkSession, source: Path, root: Path) -> None:
         writer = (
             writer.option(f"parquet.bloom.filter.enabled#{column}", "true")
             .option(f"parquet.bloom.filter.expected.ndv#{column}", str(ROWS_PER_GROUP))
-            # parquet-java leaves the filter out of a column chunk whose pages are all dictionary encoded.
+            # parquet-java writes no filter for a column chunk with dictionary pages only.
             .option(f"parquet.enable.dictionary#{column}", "false")
         )
     writer.parquet(str(root))
@@ -75,7 +75,7 @@ def write_with_spark(spark: SparkSession, source: Path, root: Path) -> None:
 
 
 def samples(root: Path) -> dict[str, Any]:
-    """Values to look for, from the log that pyarrow wrote below `root`: users of the sixth day, and what they did."""
+    """Values to look up, from the log below `root`: users of the sixth day, a session, an amount."""
     group = pq.ParquetFile(root / f"day={DAYS[5].isoformat()}" / "part-3.parquet").read_row_group(2)
     users = np.unique(group["user_id"].to_numpy())
     bought = group.filter(pc.is_valid(group["amount"])).sort_by([("amount", "descending")])
@@ -92,7 +92,7 @@ def _events(day: int, part: int) -> pa.Table:
     n, n_sessions = ROWS_PER_FILE, ROWS_PER_FILE // 4
     seconds_per_file = 86_400 / FILES_PER_DAY
 
-    # Sessions: one in six is somebody who registered during these hours, the others are any earlier user.
+    # One session in six is of a user who registered in these hours; the others are of any earlier user.
     earlier = _USERS_BEFORE + _NEW_USERS_PER_FILE * (day * FILES_PER_DAY + part)
     start = np.sort(rng.uniform(0, seconds_per_file, n_sessions))
     arrived = earlier + (start / seconds_per_file * _NEW_USERS_PER_FILE).astype(np.int64)
@@ -131,14 +131,14 @@ def _uuids(rng: np.random.Generator, n: int) -> pa.Array:
 
 
 def _addresses(user: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
-    # An odd multiplier modulo 2^24 gives every user of the log an address of its own, in 10.0.0.0/8.
+    # An odd multiplier modulo 2^24 gives every user an address of their own, in 10.0.0.0/8.
     scattered = (user * 0x9E3779B1) & 0xFFFFFF
     octets = [_OCTETS.take(pa.array((scattered >> shift) & 255)) for shift in (16, 8, 0)]
     return pc.binary_join_element_wise(pa.scalar("10"), *octets, ".")
 
 
 def _money(cents: np.ndarray[Any, np.dtype[np.int64]], bought: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
-    # Arrow has no cast that moves the point, so the 16 bytes of each decimal are laid out here.
+    # Arrow has no cast from unscaled integers to decimals, so this writes the 16 bytes of each decimal.
     unscaled = np.zeros((len(cents), 2), np.int64)
     unscaled[:, 0] = cents
     validity = pa.array(cents, mask=~bought).buffers()[0]

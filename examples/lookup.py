@@ -1,4 +1,4 @@
-"""The README's first example: Spark writes the Bloom filters, bloomparquet reads by them. Writes ./events."""
+"""The README's first example: Spark writes a table with Bloom filters and looks up one user. Writes ./events."""
 
 from pyspark.sql import SparkSession
 

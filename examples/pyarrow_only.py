@@ -1,4 +1,4 @@
-"""The core without Spark: pyarrow writes Bloom filters but never reads them; here they decide. Writes ./users."""
+"""Without Spark: pyarrow writes Bloom filters, and bloomparquet reads by them. Writes ./users."""
 
 from pathlib import Path
 
@@ -20,6 +20,6 @@ someone = int(user_id[0])
 print(bp.plan("users", f"user_id = {someone}"))
 print(bp.read_table("users", f"user_id = {someone}"))
 
-# Predicates as pyarrow writes them, and rows batch by batch.
+# A predicate in pyarrow's notation, and rows in batches.
 for batch in bp.scan_batches("users", [("user_id", "in", [someone, -1]), ("score", ">=", 0.0)], columns=["score"]):
     print(batch.num_rows, "rows")

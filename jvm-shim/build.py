@@ -1,7 +1,7 @@
 """Compile the jar, as ``make jar`` does: ``.venv/bin/python jvm-shim/build.py``.
 
-The sources need javac and the jars of the PySpark that this interpreter has: no build tool, no download. The same
-sources and compiler make the same bytes: names are sorted, and all files have one date.
+Needs javac and the jars of this interpreter's PySpark, but no build tool and no download. The same sources and compiler
+make the same bytes: names are sorted, and all files have one date.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 JAR = ROOT / "python" / "pyspark_bloomparquet" / "jars" / "bloomparquet.jar"
-JAVA = 17  # the oldest that Spark 4 runs on; what is compiled for it runs on every later one
+JAVA = 17  # the oldest version that Spark 4 supports
 HOW = f"Debian and Ubuntu: apt-get install openjdk-{JAVA}-jdk-headless; or set JAVA_HOME to a JDK you have"
 
 
 class BuildError(Exception):
-    """What stands in the way, in the words that the user is told."""
+    """The jar cannot be built. The message is for the user."""
 
 
 class NoCompilerError(BuildError):
-    """There is no javac, or only one that is too old."""
+    """There is no javac, or it is too old."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--output", type=Path, default=JAR, help="the jar to write; by default the package's")
+    parser.add_argument("--output", type=Path, default=JAR, help="the jar to write (default: the package's)")
     parser.add_argument("--check", action="store_true", help="compile only, write nothing")
-    parser.add_argument("--optional", action="store_true", help="without a javac, do without the jar")
-    given = parser.parse_args()
+    parser.add_argument("--optional", action="store_true", help="without a javac, print a note and make no jar")
+    arguments = parser.parse_args()
     try:
         compiler = find_compiler()
         with tempfile.TemporaryDirectory() as folder:
             classes = Path(folder)
             compile_to(classes, compiler)
-            if given.check:
+            if arguments.check:
                 print(f"the sources of the jar compile against PySpark {version('pyspark')}")
             else:
-                pack(classes, given.output)
-                print(f"built {_shown(given.output)} against PySpark {version('pyspark')}")
+                pack(classes, arguments.output)
+                print(f"built {_shown(arguments.output)} against PySpark {version('pyspark')}")
     except NoCompilerError as error:
-        if not given.optional:
+        if not arguments.optional:
             print(f"error: the jar cannot be built: {error}. {HOW}.", file=sys.stderr)
             return 1
-        # A jar of other sources is worse than none: it would be taken for the one of these.
-        given.output.unlink(missing_ok=True)
+        # an old jar would be taken for the jar of these sources
+        arguments.output.unlink(missing_ok=True)
         print(f"note: {error}, so the jar is left out and Spark reads through the Python data source. {HOW}.")
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -63,15 +63,15 @@ def main() -> int:
 
 
 def find_compiler() -> str:
-    """JAVA_HOME's javac, or else the PATH's: JAVA_HOME may well be a runtime without one."""
+    """The javac of JAVA_HOME, or of the PATH if JAVA_HOME is a runtime without one."""
     home = os.environ.get("JAVA_HOME")
-    found = [os.path.join(home, "bin", "javac")] if home else []
+    candidates = [os.path.join(home, "bin", "javac")] if home else []
     too_old = ""
-    for javac in filter(shutil.which, [*found, "javac"]):
-        told = subprocess.run([javac, "-version"], capture_output=True, text=True, check=False)
-        # macOS has a javac that only says that there is none, and Java 8 says its version on stderr.
-        major = re.search(r"javac (?:1\.)?(\d+)", told.stdout + told.stderr)
-        if told.returncode == 0 and major:
+    for javac in filter(shutil.which, [*candidates, "javac"]):
+        version_output = subprocess.run([javac, "-version"], capture_output=True, text=True, check=False)
+        # macOS has a javac that only prints that there is none. Java 8 prints its version on stderr.
+        major = re.search(r"javac (?:1\.)?(\d+)", version_output.stdout + version_output.stderr)
+        if version_output.returncode == 0 and major:
             if int(major[1]) >= JAVA:
                 return javac
             too_old = f", only one of Java {major[1]}"
@@ -81,14 +81,14 @@ def find_compiler() -> str:
 def compile_to(classes: Path, compiler: str) -> None:
     spark = find_spec("pyspark")
     if spark is None or not spark.submodule_search_locations:
-        raise BuildError(f"{sys.executable} has no PySpark, whose jars the sources are compiled against")
+        raise BuildError(f"{sys.executable} has no PySpark; the sources are compiled against its jars")
     jars = Path(spark.submodule_search_locations[0]) / "jars"
     options = [
         "--release", str(JAVA),
-        "-encoding", "UTF-8",  # javac would take the locale's
+        "-encoding", "UTF-8",  # the default is the locale's
         "-proc:none",
         "-Xlint:all", "-Werror",
-        "-Xlint:-path",  # the manifests of Spark's own jars name jars that it does not have
+        "-Xlint:-path",  # manifests of Spark's jars name missing jars
     ]  # fmt: skip
     sources = sorted(str(source) for source in HERE.glob("src/main/java/**/*.java"))
     command = [compiler, *options, "-classpath", str(jars / "*"), "-d", str(classes), *sources]
@@ -97,17 +97,17 @@ def compile_to(classes: Path, compiler: str) -> None:
 
 
 def pack(classes: Path, output: Path) -> None:
-    """Write the jar beside where it belongs, then put it there: a running JVM keeps the file that it has opened."""
+    """Write the jar, and replace the old one atomically: a running JVM keeps the file that it has opened."""
     resources = HERE / "src" / "main" / "resources"
     contents = {"META-INF/MANIFEST.MF": manifest(), "META-INF/LICENSE": (ROOT / "LICENSE").read_bytes()}
     for folder in (resources, classes):
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             contents[file.relative_to(folder).as_posix()] = file.read_bytes()
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".build-") as beside:
-        made = Path(beside) / output.name
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".build-") as directory:
+        made = Path(directory) / output.name
         with zipfile.ZipFile(made, "w") as jar:
-            for name, content in contents.items():  # the manifest first, where the tools look for it
+            for name, content in contents.items():  # the manifest first, as tools expect
                 entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
                 entry.external_attr = 0o644 << 16
                 jar.writestr(entry, content, zipfile.ZIP_DEFLATED)
@@ -115,10 +115,10 @@ def pack(classes: Path, output: Path) -> None:
 
 
 def manifest() -> bytes:
-    found = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
-    if found is None:
-        raise BuildError("pyproject.toml names no version")
-    lines = ["Manifest-Version: 1.0", "Implementation-Title: bloomparquet", f"Implementation-Version: {found[1]}"]
+    declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    if declared is None:
+        raise BuildError("pyproject.toml has no version")
+    lines = ["Manifest-Version: 1.0", "Implementation-Title: bloomparquet", f"Implementation-Version: {declared[1]}"]
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
 
 

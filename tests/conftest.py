@@ -1,4 +1,4 @@
-"""What every test may ask for: one Spark session, the files of other implementations, hypothesis profiles."""
+"""Fixtures for all tests: one Spark session, files of other implementations, hypothesis profiles."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# No deadline: the first example pays for the JVM, and a shared machine is slow now and then.
+# No deadline: the first example starts the JVM, and a shared machine may be slow.
 _health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 _common = {"deadline": None, "suppress_health_check": _health, "print_blob": True}
-settings.register_profile("ci", max_examples=100, derandomize=True, **_common)  # the same cases in every run
-settings.register_profile("long", max_examples=5_000, **_common)  # others in every run
+settings.register_profile("ci", max_examples=100, derandomize=True, **_common)  # the cases of every run are equal
+settings.register_profile("long", max_examples=5_000, **_common)  # each run has new cases
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One local session for the whole run. A test that changes its configuration does so by `support.spark.conf`."""
+    """One local session for the whole run. Tests change its configuration with `support.spark.conf` only."""
     from tests.support.spark import start
 
     session = start(tmp_path_factory.mktemp("spark"))
@@ -39,14 +39,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def parquet_testing_dir() -> Path:
-    """The checkout of apache/parquet-testing, read where it lies."""
-    return _files_of_others("PARQUET_TESTING_DIR", "parquet-testing")
+    """A checkout of apache/parquet-testing."""
+    return _external_files("PARQUET_TESTING_DIR", "parquet-testing")
 
 
 @pytest.fixture(scope="session")
 def orc_examples_dir() -> Path:
-    """The examples/ folder of apache/orc, read where it lies."""
-    return _files_of_others("ORC_EXAMPLES_DIR", "orc-examples")
+    """The folder examples/ of apache/orc."""
+    return _external_files("ORC_EXAMPLES_DIR", "orc-examples")
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The time by which what a key server gave is kept."""
+    """The clock of the cache of keys from a key server."""
     from bloomparquet.parquet.encryption.keys import ttl_cache
     from tests.support.kms_files import Clock
 
@@ -81,7 +81,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def memory() -> Iterator[Any]:
-    """fsspec's file system in memory, emptied afterwards."""
+    """fsspec's in-memory file system; it is emptied after the test."""
     import fsspec
 
     filesystem = fsspec.filesystem("memory")
@@ -90,19 +90,25 @@ def memory() -> Iterator[Any]:
     filesystem.pseudo_dirs[:] = [""]
 
 
-def _files_of_others(variable: str, name: str) -> Path:
-    found = Path(os.environ.get(variable) or ROOT.parent / "shared" / "data" / name)
-    if not found.is_dir():
-        pytest.skip(f"no {name} at {found}; set {variable} to a copy of it")
-    return found
+def _external_files(variable: str, name: str) -> Path:
+    folder = Path(os.environ.get(variable) or ROOT.parent / "shared" / "data" / name)
+    if not folder.is_dir():
+        pytest.skip(f"no {name} at {folder}; set {variable} to a copy of it")
+    return folder
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Spark's Python workers must be the interpreter that runs the tests, whatever python3 is on the PATH.
+    # Spark's Python workers use the interpreter of the tests, not the python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # A process that has the jar keeps it: what is tested without comes before (and pytest must not reorder modules).
+    # A process cannot detach the jar, so tests without it run first, and pytest must not reorder modules.
     items.sort(key=lambda item: "tests/jar/" in item.path.as_posix())
+    for item in items:
+        room = item.path.relative_to(ROOT / "tests").parts[0]
+        if room == "jar" or item.path.name == "test_build.py":
+            item.add_marker("jar")
+        elif room in ("spark", "docs") or "spark" in getattr(item, "fixturenames", ()) or "[of_spark" in item.name:
+            item.add_marker("spark")

@@ -1,8 +1,8 @@
 """bloomparquet: read only the Parquet row groups that can hold the rows you asked for.
 
-The core knows no Spark. :func:`plan` says which row groups a predicate leaves to read and why the others cannot
-match, by partition values, statistics and the split-block Bloom filters stored in the files; :func:`read_table` and
-:func:`scan_batches` read them; :func:`inspect` and :func:`probe` look at the filters themselves.
+:func:`plan` skips the row groups that cannot match a predicate, by partition values, statistics and the Bloom filters
+in the files. :func:`read_table` and :func:`scan_batches` read the others. :func:`inspect` and :func:`probe` show the
+filters; :func:`write_table`, :func:`add_filters` and :func:`shrink_filters` write them. Nothing here needs Spark.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,8 @@
-"""The Spark face of bloomparquet: the Python data source, :func:`attach` for the jar that makes it fast, and
-:func:`add_filters` and :func:`shrink_filters` for the files of a whole table.
+"""bloomparquet for Spark: the data source, :func:`attach` for the jar, and :func:`add_filters` and
+:func:`shrink_filters` for all files of a table.
 
-Every Spark session imports this to see which data sources there are, and the jar's planner process imports it without
-Spark, so nothing is imported before it is used.
+Every Spark session imports this package to look for data sources, and the jar's planner process imports it without
+Spark. So each name is imported when it is first used.
 """
 
 from __future__ import annotations

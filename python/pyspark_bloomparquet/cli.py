@@ -1,6 +1,6 @@
-"""The command ``bloomparquet`` as it is installed: the core's commands, and ``jar``.
+"""The command ``bloomparquet`` as it is installed: the commands of the core, and ``jar``.
 
-The core may not import this package, so it is this package that completes the command line.
+The core must not import this package, so this package adds its command to the core's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["cli", "main"]
 @cli.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def jar(as_json: bool) -> None:
-    """Print where the jar for Spark is: spark-submit --jars "$(bloomparquet jar)"."""
+    """Print the path of the jar for Spark: spark-submit --jars "$(bloomparquet jar)"."""
     from pyspark_bloomparquet.jar.session import SUPPORTED, jar_path
 
     path = str(jar_path())

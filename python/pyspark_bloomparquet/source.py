@@ -1,6 +1,6 @@
-"""The Python data source that Spark finds under the name ``bloomparquet`` where the jar is not attached. It reads.
+"""The Python data source ``bloomparquet``, which Spark uses where the jar is not attached. It only reads.
 
-Every Spark session that looks for data sources imports this, so the modules that read files are imported lazily.
+Every Spark session that looks for data sources imports this module, so it imports the modules that read files lazily.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class DefaultSource(DataSource):
         return PARQUET
 
     def schema(self) -> StructType:
-        """The schema that Spark's own reader would infer. Spark calls this only if the user gives no schema."""
+        """The schema that Spark's own reader infers. Spark calls this only if the user gives no schema."""
         from pyspark_bloomparquet.options.load import Options
-        from pyspark_bloomparquet.read.listing import Table
+        from pyspark_bloomparquet.read.listing import Listing
 
-        return Table(Options.parse(self.options)).schema()
+        return Listing(Options.parse(self.options)).schema()
 
     def reader(self, schema: StructType) -> BloomParquetReader:
-        """The reader of exactly the columns of `schema`."""
+        """A reader of the columns of `schema`."""
         from pyspark_bloomparquet.options.load import Options
         from pyspark_bloomparquet.read.reader import make_reader
 
@@ -55,7 +55,7 @@ class DefaultSource(DataSource):
 
 
 def needs_jar(source: Source, action: str) -> UnsupportedError:
-    """The error for a use of `source` that the Python data source does not have. `action` says what: "reads files"."""
+    """The error for an action, such as "reads files", that `source` supports with the jar only."""
     name = {PARQUET: "parquet", ORC: "orc"}[source]
     return UnsupportedError(
         f'format("{source}") {action} with the jar only; call pyspark_bloomparquet.attach(spark) first, or start Spark '

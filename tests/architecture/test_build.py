@@ -1,4 +1,4 @@
-"""`jvm-shim/build.py`: what is in the jar, and what is said where it cannot be made."""
+"""`jvm-shim/build.py`: the contents of the jar, and the errors if it cannot be built."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def build(*arguments: object, **environment: str) -> subprocess.CompletedProcess
 
 
 def without_javac(folder: Path) -> dict[str, str]:
-    """The environment of a machine with a Java runtime: JAVA_HOME is one, and no other is on the PATH."""
+    """The environment of a machine with a Java runtime in JAVA_HOME, and no JDK."""
     (folder / "jre" / "bin").mkdir(parents=True)
     return {"JAVA_HOME": str(folder / "jre"), "PATH": str(folder / "jre" / "bin")}
 
@@ -37,14 +37,14 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-def test_the_same_sources_are_the_same_bytes(jar: Path, tmp_path: Path) -> None:
+def test_the_jar_is_reproducible(jar: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.jar"
     done = build("--output", again, TZ="Asia/Kathmandu", LC_ALL="C", SOURCE_DATE_EPOCH="1")
     assert done.returncode == 0, done.stderr
     assert again.read_bytes() == jar.read_bytes()
 
 
-def test_the_jar_says_what_it_is_and_holds_the_classes_it_names(jar: Path) -> None:
+def test_the_jar_has_a_manifest_and_its_services(jar: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "version"]
     version = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     with zipfile.ZipFile(jar) as content:
@@ -61,11 +61,11 @@ def test_the_jar_says_what_it_is_and_holds_the_classes_it_names(jar: Path) -> No
         providers = content.read(service).decode().split()
     assert providers
     assert {f"{provider.replace('.', '/')}.class" for provider in providers} <= set(names)
-    # What is one of Spark's or anybody's beside it would be loaded instead of theirs.
+    # Only our own packages: a class of another package would replace the one of Spark.
     assert all(name.startswith("io/bloomparquet/spark/") for name in names if name.endswith(".class"))
 
 
-def test_without_a_jdk_is_one_line_that_says_what_to_install(tmp_path: Path) -> None:
+def test_without_a_jdk_the_error_says_what_to_install(tmp_path: Path) -> None:
     done = build("--output", tmp_path / "bloomparquet.jar", **without_javac(tmp_path))
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
@@ -84,7 +84,7 @@ def test_a_javac_that_is_too_old_is_not_used(tmp_path: Path) -> None:
     assert f"{NO_JAVAC}, only one of Java 8" in done.stderr
 
 
-def test_what_is_done_without_a_jdk_leaves_no_jar_of_other_sources(tmp_path: Path) -> None:
+def test_optional_without_a_jdk_removes_a_stale_jar(tmp_path: Path) -> None:
     stale = tmp_path / "bloomparquet.jar"
     stale.write_bytes(b"of last week")
     done = build("--optional", "--output", stale, **without_javac(tmp_path))
@@ -95,7 +95,7 @@ def test_what_is_done_without_a_jdk_leaves_no_jar_of_other_sources(tmp_path: Pat
     assert not stale.exists()
 
 
-def test_a_jdk_that_javas_home_has_not_is_found_on_the_path(tmp_path: Path) -> None:
+def test_a_jdk_on_the_path_is_found(tmp_path: Path) -> None:
     done = build("--check", JAVA_HOME=without_javac(tmp_path)["JAVA_HOME"])
     assert done.returncode == 0, done.stderr
     assert "compile against PySpark" in done.stdout

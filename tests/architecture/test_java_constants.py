@@ -23,17 +23,15 @@ def default(name: str) -> object:
 
 
 CONSTANTS = {
-    "NEARLY": TOLERANCE,
-    "USELESS": ShrinkFilters().drop_above,
-    "LEAST_BYTES": BYTES_PER_BLOCK,
-    "MOST_BYTES": MAX_BLOCKS * BYTES_PER_BLOCK,
+    "FPP_TOLERANCE": TOLERANCE,
+    "USELESS_FPP": ShrinkFilters().drop_above,
+    "MIN_BYTES": BYTES_PER_BLOCK,
+    "MAX_BYTES": MAX_BLOCKS * BYTES_PER_BLOCK,
     "DEFAULT_FPP": default("bloomFpp"),
     "DEFAULT_MAX_BYTES": default("bloomMaxBytes"),
     "DEFAULT_CACHE_MAX_BYTES": default("cacheMaxBytes"),
-    "DEFAULT_TIMEOUT": default("planningTimeout"),
-    "DEFAULT_MAX_FILES": int(str(default("maxFilesPlannedOnDriver"))),
     "VERSION": planner_worker.VERSION,
-    "LARGEST_FRAME": protocol._LARGEST,
+    "MAX_FRAME_BYTES": protocol._MAX_FRAME_BYTES,
 }
 
 
@@ -41,3 +39,8 @@ CONSTANTS = {
 def test_java_and_python_agree_on(name: str) -> None:
     values = re.findall(rf"static final \w+ {name} = (\S.*);", TEXT)
     assert CONSTANTS[name] in [eval(value) for value in values]  # numbers and texts are written alike in both
+
+
+@pytest.mark.parametrize("name", ["planningTimeout", "maxFilesPlannedOnDriver"])
+def test_options_have_one_default(name: str) -> None:
+    assert re.findall(rf'\(options, "{name}", "(.*)"\)', TEXT) == [default(name)]

@@ -67,7 +67,7 @@ def test_batches_come_as_a_reader_with_a_schema(numbers: str) -> None:
     assert sum(batch.num_rows for batch in bp.scan_batches(numbers, "id < 7", ["id"])) == 7
 
 
-def test_errors_while_batches_are_read_stay_what_they_are(numbers: str) -> None:
+def test_errors_of_reading_batches_are_not_wrapped(numbers: str) -> None:
     reader = bp.scan_batches(numbers)
     Path(numbers).unlink()
     with pytest.raises(FileNotFoundError):
@@ -135,7 +135,7 @@ def test_plans_by_an_opened_file_system_are_equal(numbers: str) -> None:
     assert plans[0] == plans[1]
 
 
-def test_versions_are_those_of_the_project() -> None:
+def test_versions_equal_the_projects() -> None:
     import pyspark_bloomparquet
 
     (version,) = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""``python -m tests.bench``: measure, and say how the figures stand to the aims."""
+"""``python -m tests.bench``: measure, and compare the results with the aims."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.bench import bits, encrypted, lookups, plans, rowgroups, spark, writi
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
-# Filters of 8 and of 16 KiB: large enough that a lookup is better off with one block of each. 2.2 GB together.
+# Filters of 8 and 16 KiB: large enough that reading single blocks is faster. 2.2 GB of data.
 _SMALLER = Shape(files=1_000, row_groups=4, rows=5_000)
 _LARGER = Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
 _ENCRYPTED = Shape(files=100, row_groups=4, rows=5_000)
@@ -30,16 +30,16 @@ _NOTES = {
     "checks": "on one core",
     "inserts": "on one core",
     "hashes": "on one core",
-    "plan": "cold: bloomparquet has forgotten everything; warm: it has planned another lookup before; "
-    "the operating system holds the files in its cache either way",
-    "lookup": "all columns of the rows with one value, the directory listed in every query; bloomparquet is warm "
-    "unless it says cold; the operating system holds the files in its cache",
-    "spark": "all columns of the rows, in one session on two threads, files listed before; first query: of a new "
-    "session, from the load to the rows",
-    "orc": "as for spark; a stripe for each file",
-    "writing": "filters on two of ten columns, random integers and URLs; all but Spark flush what they write",
-    "encrypted": "ids that are absent; cold and warm as for plans, so that a cold one opens every footer and filter",
-    "row groups": "spark.read.parquet throughout, a value that is not there, of random integers",
+    "plan": "cold: nothing is cached; warm: another lookup was planned before; the files are in the page cache",
+    "lookup": "all columns of the rows with one value; every query lists the directory; bloomparquet is warm unless it "
+    "says cold; the files are in the page cache",
+    "spark": "all columns of the rows, in one session on two threads, with files listed before; first query: of a new "
+    "session, from load to rows",
+    "orc": "as for spark; each file is one stripe",
+    "writing": "filters on two of ten columns, random integers and URLs; all but Spark flush to disk",
+    "encrypted": "absent ids; cold: nothing is cached, so every footer and filter is decrypted; warm: another "
+    "lookup was planned before",
+    "row groups": "spark.read.parquet throughout; an absent value of random integers",
 }
 _PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars", "pyspark")
 
@@ -65,10 +65,10 @@ def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     names = list(_groups(True, 1))
-    parser.add_argument("--quick", action="store_true", help="a tenth of the data, few rounds: does it all still run?")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data and few rounds")
     parser.add_argument("--only", action="append", metavar="NAME", choices=names, help=f"one of {', '.join(names)}")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
-    parser.add_argument("--rounds", type=int, help="rounds of every measurement")
+    parser.add_argument("--rounds", type=int, help="rounds of each measurement")
     given = parser.parse_args()
     about = _about()
     console = Console(stderr=given.json, width=None if sys.stdout.isatty() else 190)
@@ -114,7 +114,7 @@ def _table(name: str, rows: list[Row]) -> Table:
     table.add_column("cpu", justify="right", no_wrap=True, style="dim")
     table.add_column("speed against")
     table.add_column("aim")
-    table.add_column("found by", style="dim")
+    table.add_column("reads", style="dim")
     for at, row in enumerate(rows):
         first = at == 0 or rows[at - 1].case != row.case
         if first and at:
@@ -126,7 +126,7 @@ def _table(name: str, rows: list[Row]) -> Table:
             f"{_number(row.low)} - {_number(row.high)}",
             f"{_number(row.cpu_ms)} ms",
             "\n".join(f"{other} {_number(ratio)}x" for other, ratio in row.ratios.items()),
-            "\n".join(f"[{'green' if aim.met else 'red'}]{aim.told}[/]" for aim in row.aims),
+            "\n".join(f"[{'green' if aim.met else 'red'}]{aim.text}[/]" for aim in row.aims),
             _notes(row),
         )
     return table

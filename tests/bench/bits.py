@@ -1,4 +1,4 @@
-"""Filters and hashes in memory: how many a second, on one core."""
+"""Filters and hashes in memory: operations per second on one core."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISSES_PER_SECOND = 25e6
 
 
 def checks(rounds: int, size: int) -> Iterator[Row]:
-    """Hashes that were inserted, and hashes that were not, against a filter in a core's cache and one beyond it."""
+    """Check present and absent hashes, in a filter that fits in the processor cache and in a larger one."""
     random = np.random.default_rng(1)
     for ndv in (100_000, 1_000_000):
         inserted = random.integers(0, 2**64, ndv, dtype=np.uint64)
@@ -42,7 +42,7 @@ def checks(rounds: int, size: int) -> Iterator[Row]:
 
 
 def inserts(rounds: int, size: int) -> Iterator[Row]:
-    """Hashes into a filter that was sized for them."""
+    """Insert hashes into a filter that is sized for them."""
     random = np.random.default_rng(2)
     for ndv in (100_000, size):
         hashes = random.integers(0, 2**64, ndv, dtype=np.uint64)
@@ -58,7 +58,7 @@ def inserts(rounds: int, size: int) -> Iterator[Row]:
 
 
 def hashes(rounds: int, size: int) -> Iterator[Row]:
-    """Arrays at once, against one call of xxhash for each value."""
+    """Hash whole arrays, compared with one call of xxhash for each value."""
     random = np.random.default_rng(3)
     longs = random.integers(-(2**63), 2**63, size)
     integers = longs.astype(np.int32)

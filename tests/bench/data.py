@@ -1,8 +1,8 @@
-"""The data sets that are measured: made once, into a directory that later runs use again.
+"""The data sets that are measured. They are written once; later runs use them again.
 
-Every number in them is a function of its row, so a lookup knows its answer without reading: ``scatter`` is a bijection
-that spreads neighbouring rows over the whole range, which makes min and max useless, and rows that do not exist give
-values that are absent from every file and yet within the bounds of all.
+Every value is a function of its row number, so a lookup knows its answer without reading. ``scatter`` is a bijection
+that spreads adjacent rows over the whole range, so that min and max are useless. Rows past the last one give absent
+values that lie within the bounds of all files.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ DEFAULT = Path(__file__).resolve().parents[2] / ".bench"
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _KEY_DIGITS = 16
 _NON_NEGATIVE = np.uint64(2**63 - 1)
-_FORMAT = 1  # part of a data set's directory name: a change of what is written makes new files
+_FORMAT = 1  # part of the directory names: increase it when the data changes
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How many files, row groups in each, and rows in each of those. `fpp` sizes the filters. A file of ORC is one
-    stripe."""
+    """The number of files, of row groups in each file, and of rows in each row group; `fpp` sizes the filters. An ORC
+    file is one stripe."""
 
     files: int
     row_groups: int
@@ -70,7 +70,7 @@ def keys(rows: NDArray[np.int64]) -> pa.StringArray:
 
 
 def table(rows: NDArray[np.int64], *, strings: bool = True) -> pa.Table:
-    """The rows of those numbers."""
+    """The rows with these numbers."""
     columns = {"id": pa.array(scatter(rows)), "amount": pa.array((rows % 97) / 100)}
     if strings:
         columns["key"] = keys(rows)
@@ -78,7 +78,7 @@ def table(rows: NDArray[np.int64], *, strings: bool = True) -> pa.Table:
 
 
 def data_set(shape: Shape) -> Path:
-    """The directory that holds `shape`, made if it is not there; a directory of this name is always complete."""
+    """The directory with the data of `shape`, which is written if it does not exist. It is always complete."""
     base = Path(os.environ.get("BENCH_DATA_DIR") or DEFAULT)
     prefix = "" if shape.format == "parquet" else f"{shape.format}-"
     name = f"{prefix}v{_FORMAT}-{shape.files}x{shape.row_groups}x{shape.rows}-{shape.fpp:g}" + (
@@ -97,7 +97,7 @@ def data_set(shape: Shape) -> Path:
         try:
             unfinished.rename(root)
         except OSError:
-            if not root.is_dir():  # another run was first, and its files are the same
+            if not root.is_dir():  # another run was faster; its files are equal
                 raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -105,7 +105,7 @@ def data_set(shape: Shape) -> Path:
 
 
 def file_of(root: Path, shape: Shape, row: int) -> str:
-    """The path of the file that holds that row."""
+    """The path of the file that holds `row`."""
     return str(root / _name(shape, row // (shape.row_groups * shape.rows)))
 
 

@@ -1,8 +1,7 @@
-"""What encryption costs a plan: lookups over encrypted row groups beside their plain twins, and beside Spark's reader.
+"""The cost of encryption for planning: lookups in encrypted files, compared with plain copies and with Spark's reader.
 
-The values are absent, so that a query is its planning: Spark opens every file and parquet-java every filter, and no row
-is read. Keys are of the key tools (a KMS that is a function, so that no network is measured); the column that is asked
-about has a key of its own.
+The values are absent, so that only planning is measured: Spark opens every file and every filter, and reads no row.
+Keys come from a KMS client without a network. The column in the predicate has its own key.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _PLAIN, _SECRET = "plain", "encrypted"
 
 
 def plans(rounds: int, shape: Shape) -> Iterator[Row]:
-    """Lookups of absent ids in both versions of one data set, in the core and then in Spark."""
+    """Lookups of absent ids in both versions of a data set, in Python and then in Spark."""
     home = Path(tempfile.mkdtemp(prefix="bench-encrypted-", dir=os.environ.get("BENCH_DATA_DIR")))
     try:
         paths = {_PLAIN: home / _PLAIN, _SECRET: home / _SECRET}

@@ -1,4 +1,4 @@
-"""An event log in one file: two columns that people look things up by, and eight that they do not."""
+"""An event log in one file: two columns for lookups, and eight others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROW_GROUP = 250_000
 
 
 def events(rows: int) -> pa.Table:
-    """`rows` rows: random ids, the URLs that they have, and eight columns more."""
+    """`rows` rows with random ids, their URLs, and eight more columns."""
     random = np.random.default_rng(7)
     ids = random.integers(0, 1 << 48, rows)
     columns: dict[str, Any] = {
@@ -30,7 +30,7 @@ def events(rows: int) -> pa.Table:
 
 
 def pyarrow_rewrite(source: str, target: str) -> None:
-    """Write a file again with filters, by pyarrow, row group by row group, and flush it to the disk."""
+    """Rewrite a file with filters by pyarrow, one row group at a time, and flush it to disk."""
     filters = {name: {"ndv": ROW_GROUP, "fpp": 0.01} for name in LOOKED_UP}
     with open(target, "wb") as sink, pq.ParquetFile(source) as file:
         with pq.ParquetWriter(sink, file.schema_arrow, bloom_filter_options=filters) as writer:

@@ -1,7 +1,7 @@
-"""Reading the rows of one value out of many files: bloomparquet beside the engines that people would use.
+"""Reading the rows with one value from many files: bloomparquet compared with other engines.
 
-All contenders list the directory in every query and are given the same predicate; what each keeps between queries is in
-its name. The operating system's cache holds the files for all of them.
+All contenders list the directory in every query and get the same predicate. Their names say what they cache between
+queries. The files are in the page cache of the operating system.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ARROW_RATIO = 10
 
 
 def lookups(rounds: int, shape: Shape) -> Iterator[Row]:
-    """One value of the long column and of the string column, present and absent, all columns of its row."""
+    """One value of the long column and of the string column, present and absent; all columns of its row."""
     looked_up = Lookups(shape)
     for column, value in (("id", looked_up.id), ("key", looked_up.key)):
         for hit in (True, False):
@@ -38,14 +38,13 @@ def lookups(rounds: int, shape: Shape) -> Iterator[Row]:
             def agree(number: int, result: pa.Table, hit: bool = hit) -> None:
                 row = looked_up.row(number, hit=hit)
                 expected = table(pa.array([row] if hit else [], pa.int64()).to_numpy()).to_pylist()
-                found = result.to_pylist()
-                if found != expected:
-                    raise AssertionError(f"expected the rows {expected}, found {found}")
+                if result.to_pylist() != expected:
+                    raise AssertionError(f"expected the rows {expected}, found {result.to_pylist()}")
 
             timings = take_turns(list(_contenders(str(looked_up.root), column, value_of)), rounds, agree)
             case = f"{'long' if column == 'id' else 'string'} {'hit' if hit else 'miss'}"
             for timing in timings.values():
-                yield _told(case, timing, timings, judged=hit)
+                yield _row(case, timing, timings, with_aims=hit)
 
 
 def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator[Contender]:
@@ -77,13 +76,13 @@ def _ask_duckdb(connection: duckdb.DuckDBPyConnection, root: str, column: str, v
     return connection.sql(query, params=[value]).to_arrow_table()
 
 
-def _told(case: str, timing: Timing, timings: dict[str, Timing], *, judged: bool) -> Row:
+def _row(case: str, timing: Timing, timings: dict[str, Timing], *, with_aims: bool) -> Row:
     ours, cached, arrow = timings[_OURS], timings[_DUCKDB_CACHED], timings[_ARROW]
     aims: tuple[Aim, ...] = ()
     if timing is not ours:
         return milliseconds("lookup", case, timing, ratios={_OURS: timing.times_faster_than(ours)})
     over_duckdb, over_arrow = ours.times_faster_than(cached), ours.times_faster_than(arrow)
-    if judged:
+    if with_aims:
         aims = (
             Aim(f"faster than {cached.name}", over_duckdb > 1),
             Aim(f">= {_ARROW_RATIO}x faster than {arrow.name}", over_arrow >= _ARROW_RATIO),

@@ -1,8 +1,7 @@
-"""Fair timing on a machine that others use too: contenders take turns, and are compared within a turn.
+"""Fair timing on a shared machine: contenders take turns, and are compared within each round.
 
-The order rotates from round to round, a ratio is the median of the ratios of the single rounds, and garbage is
-collected between the runs, not in them. pytest-benchmark is not used: it runs each contender to its end before the
-next.
+The order rotates between rounds, a ratio is the median of the ratios of all rounds, and garbage is collected between
+runs. pytest-benchmark is not used because it finishes one contender before it begins the next.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Contender:
-    """`run` is timed; it is given the number of the round, as is `before`, which is not timed."""
+    """`run` is timed, `before` is not. Both take the number of the round."""
 
     name: str
     run: Callable[[int], Any]
@@ -26,7 +25,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Timing:
-    """The seconds of each round, on the clock and of all cores together, and what the last run returned."""
+    """The seconds of each round, elapsed and of all cores together, and the result of the last run."""
 
     name: str
     seconds: tuple[float, ...]
@@ -44,9 +43,9 @@ class Timing:
 def take_turns(
     contenders: Sequence[Contender], rounds: int, agree: Callable[[int, Any], Any] | None = None
 ) -> dict[str, Timing]:
-    """Every contender once for warming up, then `rounds` rounds; timings by name.
+    """Run each contender once to warm up, then in `rounds` rounds. Returns timings by name.
 
-    ``agree(round, result)`` raises when a result is wrong; it sees every result, outside of the measured time.
+    ``agree(round, result)`` raises if a result is wrong. It checks every result, and is not timed.
     """
     seconds: dict[str, list[tuple[float, float]]] = {contender.name: [] for contender in contenders}
     results: dict[str, Any] = {}
@@ -70,15 +69,15 @@ def take_turns(
 
 @dataclass(frozen=True)
 class Aim:
-    """What a figure should reach."""
+    """What a measurement should reach, and whether it does."""
 
-    told: str
+    text: str
     met: bool
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the report: `figure` is told in `unit`; `ratios` compare with others of the same rounds."""
+    """One line of the report: `figure` is in `unit`, and `ratios` compare with contenders of the same rounds."""
 
     group: str
     case: str
@@ -104,7 +103,7 @@ def milliseconds(group: str, case: str, timing: Timing, **more: Any) -> Row:
 
 
 def millions_per_second(group: str, case: str, timing: Timing, items: int, **more: Any) -> Row:
-    """Of one core: what others take of it meanwhile does not count."""
+    """Items per second of processor time."""
     speeds = [items / second / 1e6 for second in timing.cpu_seconds]
     return Row(
         group,

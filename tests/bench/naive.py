@@ -1,6 +1,6 @@
-"""The program that one would write first, a Python loop over row groups: what planning is measured against.
+"""A naive planner to compare with: a Python loop over row groups.
 
-It knows only what these data sets need: one INT64 column, filters by xxhash with a length in the footer, no damage.
+It handles only these data sets: one INT64 column, filters with a length in the footer, and no damage.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEADER_BYTES = 64
 
 @dataclass
 class NaivePlanner:
-    """Keeps what it has read between calls, as the planner's cache does; a new one is cold."""
+    """Caches what it reads, as the planner does. A new one is cold."""
 
     metadata: dict[tuple[str, int, int], pq.FileMetaData] = field(default_factory=dict)
     bitsets: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class NaivePlanner:
     bytes_read: int = 0
 
     def plan(self, directory: str, column: int, value: int) -> list[tuple[str, int]]:
-        """The (path, row group) pairs that might hold `value`, an INT64, in the leaf column of that number."""
+        """The pairs of path and row group that might hold the INT64 `value` in leaf column number `column`."""
         self.requests = self.bytes_read = 0
         kept = []
         digest = xxhash.xxh64_intdigest(struct.pack("<q", value))

@@ -1,7 +1,7 @@
-"""Planning: which row groups a lookup must read, from nothing (cold) and from the process's cache (warm).
+"""Planning lookups, with an empty cache (cold) and with the process's cache (warm).
 
-Cold means that this process has forgotten what it knew; the pages of the files stay in the operating system's cache.
-Each round looks another value up, so that no contender can have kept an answer.
+The files stay in the page cache of the operating system in both cases. Each round looks up another value, so that no
+contender can cache the answer.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ WARM_SECONDS = 0.015
 COLD_SECONDS = 0.200
 _AIMED_AT = 4_000  # row groups
 _LARGER = 10
-_ID = 0  # the place of the column in the files
+_ID = 0  # index of the leaf column
 _MANY = 10_000
 
 
 class Lookups:
-    """The values that the rounds look up in one data set: rows spread over its files, or rows past its last one."""
+    """The values that are looked up in one data set: of rows in all files (hit), or of rows past the last (miss)."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -49,7 +49,7 @@ class Lookups:
 
 
 def plans(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
-    """A lookup by id in both data sets, hit and miss, beside the naive loop; and other predicates on the smaller."""
+    """A lookup by id in both data sets, compared with the naive loop; and other predicates on the smaller one."""
     cold: dict[bool, Timing] = {}
     for shape in (smaller, larger):
         lookups = Lookups(shape)
@@ -59,7 +59,7 @@ def plans(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
             case = f"{'hit' if hit else 'miss'}, {shape.total_row_groups:,} row groups"
             if shape is smaller:
                 cold[hit] = timings["cold"]
-            yield from _told(case, timings, shape, cold[hit] if shape is larger else None)
+            yield from _rows(case, timings, shape, cold[hit] if shape is larger else None)
     lookups = Lookups(smaller)
     for name, case in _others(lookups).items():
         timings = _ours(lookups, case, rounds)
@@ -135,7 +135,7 @@ def _others(lookups: Lookups) -> dict[str, Any]:
     }
 
 
-def _told(case: str, timings: dict[str, Timing], shape: Shape, smaller: Timing | None) -> Iterator[Row]:
+def _rows(case: str, timings: dict[str, Timing], shape: Shape, smaller: Timing | None) -> Iterator[Row]:
     for timing in timings.values():
         ratios, aims = {}, []
         if not timing.name.startswith("naive"):

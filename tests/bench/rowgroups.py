@@ -1,8 +1,8 @@
-"""What filters are worth in ``spark.read.parquet`` by the size of row groups, as Spark's own BloomFilterBenchmark asks
-it: one column of random integers, and a lookup of a value that is not there.
+"""The benefit of filters for ``spark.read.parquet`` by the size of row groups, as in Spark's BloomFilterBenchmark: one
+column of random integers, and a lookup of an absent value.
 
-Spark's writer makes filters of 1 MiB at most, which the values of a large row group fill up. The files with our filters
-are its files without, and `bloomparquet add`.
+Spark's writer makes filters of at most 1 MiB, which are too small for large row groups. Our filters are added to the
+files that Spark wrote without filters.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tests.support.spark import start
 _MEGABYTES = (2, 8, 32, 128)
 _NONE, _NATIVE, _OURS = "no filters", "Spark's own filters", "bloomparquet add"
 _GAINS_FROM = 32
-_FPP = 0.05  # Spark's reader reads a filter whole, so that here a small one is worth more than a good one
+_FPP = 0.05  # Spark reads filters whole, so small filters are better here than precise ones
 
 
 def lookups(rounds: int, values: int) -> Iterator[Row]:
-    """One lookup for each size of row groups, on three versions of one table of `values` integers."""
+    """One lookup for each row group size, on three versions of a table of `values` integers."""
     home = Path(tempfile.mkdtemp(prefix="bench-row-groups-", dir=os.environ.get("BENCH_DATA_DIR")))
     try:
         spark = start(home, **{"spark.driver.memory": "8g"})

@@ -1,10 +1,9 @@
-"""Lookups, joins and scans in Spark: the jar beside ``spark.read.parquet``, with its own Bloom filtering on; and
-lookups in ORC files beside ``spark.read.orc``, with its predicate pushdown.
+"""Lookups, joins and scans in Spark with the jar, compared with ``spark.read.parquet`` and its own Bloom filters; and
+lookups in ORC files, compared with ``spark.read.orc`` and its predicate pushdown.
 
-Beside them an *oracle*: ``spark.read.parquet`` of the one file that holds the key, which is what a reader could do that
-knew the answer. All are asked in one session, of DataFrames that are loaded before, so that no contender lists files;
-each round asks for another value. The first query of a session is measured in processes of their own, from the load to
-the rows.
+The *oracle* is ``spark.read.parquet`` of the one file that holds the key: the best that any reader could do. All run in
+one session, on DataFrames that are loaded before, so that no contender lists files. Each round looks up another value.
+First queries are measured from load to rows, in processes of their own.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from tests.bench.plans import Lookups
 from tests.support.spark import start
 
 _ORACLE = "oracle: its one file"
-_SMALLER, _LARGER = 1_000, 10_000  # files, that aims are set for
+_SMALLER, _LARGER = 1_000, 10_000  # numbers of files that have aims
 _KEYS = (10, 1_000, 10_000)
 _JOINED = 10
 _FIRST_RUNS = 3
 
 
 def lookups(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
-    """Everything in one warm session; then first queries of new ones."""
+    """All queries in one warm session, then the first queries of new sessions."""
     home = Path(tempfile.mkdtemp(prefix="bench-spark-"))
     try:
         spark = attach(_start(home))
@@ -53,7 +52,7 @@ def lookups(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
 
 
 def orc_lookups(rounds: int, shape: Shape) -> Iterator[Row]:
-    """Points and IN over ORC files, in one warm session."""
+    """Lookups of one value and of IN lists in ORC files, in one warm session."""
     home = Path(tempfile.mkdtemp(prefix="bench-spark-"))
     try:
         spark = attach(_start(home))
@@ -64,7 +63,7 @@ def orc_lookups(rounds: int, shape: Shape) -> Iterator[Row]:
 
 
 def _names(shape: Shape) -> tuple[str, str]:
-    """Our contender and Spark's own."""
+    """The names of our contender and of Spark's."""
     return f"bloom{shape.format}", f"spark.read.{shape.format}"
 
 
@@ -83,7 +82,7 @@ class _Session:
             self._sparks: spark.read.format(shape.format).load(root),
         }
 
-        # A table of its own, for Spark prunes by the keys of what it can tell to be small.
+        # In a table of its own: Spark prunes by join keys only if it knows that they are few.
         keys = spark.createDataFrame(enumerate(self._ids(1_000, 0)), "n long, id long")
         keys.coalesce(1).write.parquet(str(home / f"keys-{shape.files}"))
         self._dimension = spark.read.parquet(str(home / f"keys-{shape.files}"))
@@ -122,7 +121,7 @@ class _Session:
 
         timings = take_turns(contenders, self._rounds, agree)
         name = f"{'long' if column == 'id' else 'string'} {'hit' if hit else 'miss'}"
-        yield from self._told(name, timings, hit=hit)
+        yield from self._rows(name, timings, hit=hit)
 
     def _within(self, count: int) -> Callable[[DataFrame, int], int]:
         def ask(frame: DataFrame, number: int) -> int:
@@ -136,7 +135,7 @@ class _Session:
         return len(frame.join(some, "id").collect())
 
     def _ids(self, count: int, number: int) -> list[int]:
-        """Of rows all over the data set."""
+        """The ids of `count` rows spread over the data set."""
         step = self._shape.total_rows // count
         ids: list[int] = scatter(np.arange(count, dtype=np.int64) * step + (7919 * (number + 2)) % step).tolist()
         return ids
@@ -152,9 +151,9 @@ class _Session:
                 raise AssertionError(f"{name}: expected {wanted}, found {result}")
 
         contenders = [Contender(contender, _asking(ask, frame)) for contender, frame in self._frames.items()]
-        yield from self._told(name, take_turns(contenders, self._rounds, agree), join=join, scan=expected is None)
+        yield from self._rows(name, take_turns(contenders, self._rounds, agree), join=join, scan=expected is None)
 
-    def _told(
+    def _rows(
         self, name: str, timings: dict[str, Timing], *, hit: bool = False, join: bool = False, scan: bool = False
     ) -> Iterator[Row]:
         ours = timings[self._ours]
@@ -192,7 +191,7 @@ def _sums(frame: DataFrame, number: int) -> Any:
 
 
 def _first_queries(shape: Shape, home: Path) -> Iterator[Row]:
-    """Of sessions that begin: with nothing remembered, with what an earlier session left on disk, and Spark's own."""
+    """The first query of a session: with an empty disk cache, with that of an earlier session, and by Spark alone."""
     cache = home / f"first-{shape.files}"
     ours, sparks = _names(shape)
     seconds: dict[str, list[float]] = {}
@@ -200,7 +199,7 @@ def _first_queries(shape: Shape, home: Path) -> Iterator[Row]:
         shutil.rmtree(cache, ignore_errors=True)
         for name, source in (
             (sparks, shape.format),
-            (f"{ours}, nothing remembered", ours),
+            (f"{ours}, empty cache", ours),
             (f"{ours}, second session", ours),
         ):
             seconds.setdefault(name, []).append(_first_query(shape, source, number, home / "session", cache))
@@ -237,17 +236,17 @@ def _measure_first(arguments: dict[str, Any]) -> float:
     spark = start(Path(arguments["home"]), **settings)
     if arguments["source"] == "bloomparquet":
         attach(spark)
-    spark.range(10).selectExpr("sum(id)").collect()  # what every session pays, whatever it reads
+    spark.range(10).selectExpr("sum(id)").collect()  # the start of the session is not measured
     began = time.perf_counter()
-    found = (
+    frame = (
         spark.read.format(arguments["source"])
         .load(root)
         .where(col("id") == looked_up.id(arguments["number"], hit=True))
     )
-    rows = found.collect()
+    rows = frame.collect()
     took = time.perf_counter() - began
     assert len(rows) == 1
-    time.sleep(1)  # the planner writes down what it learnt when the query has its answer
+    time.sleep(1)  # the planner writes its cache after the answer
     spark.stop()
     return took
 

@@ -1,8 +1,7 @@
-"""Filters added, shrunk and written, beside what else gives the same file: to write it again, with pyarrow or with
-Spark.
+"""Adding, shrinking and writing filters, compared with rewriting the file with pyarrow or Spark.
 
-Files are in the operating system's cache, and what is written is flushed to the disk. Peak memory is that of a process
-of its own, beyond what importing takes.
+Files are in the page cache of the operating system, and output is flushed to disk. Peak memory is measured in a
+separate process, without imports.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ _REWRITE, _SPARK = "rewrite with pyarrow", "rewrite with Spark"
 
 
 def writing(rounds: int, rows: int) -> Iterator[Row]:
-    """Adding, shrinking and writing."""
+    """Add filters, shrink filters, and write files with filters."""
     home = Path(tempfile.mkdtemp(prefix="bench-writing-", dir=os.environ.get("BENCH_DATA_DIR")))
     try:
         spark = attach(start(home, **{"spark.driver.memory": "4g"}))
         table = events(rows)
         plain, large = str(home / "plain.parquet"), str(home / "large.parquet")
         pq.write_table(table, plain, row_group_size=ROW_GROUP)
-        # Room for a million values, where there are a quarter of that.
+        # Filters for four times the values that there are.
         oversized = {name: {"ndv": 4 * ROW_GROUP, "fpp": 1e-8} for name in LOOKED_UP}
         pq.write_table(table, large, row_group_size=ROW_GROUP, bloom_filter_options=oversized)
         yield from _adding(rounds, plain, spark, home)
@@ -172,7 +171,7 @@ def _example(spark: SparkSession) -> Any:
 
 
 def write_example(frame: Any, native: bool, ours: bool, to: Path) -> None:
-    """Six columns of few rows, where Spark's filters of 1 MiB are most of the file."""
+    """Write six columns of few rows: Spark's filters of 1 MiB are most of such a file."""
     writer = frame.write.mode("overwrite")
     if native:
         writer = writer.option("parquet.bloom.filter.enabled", "true")
@@ -202,7 +201,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 
 def _peak(statement: str) -> int:
-    """Megabytes that a statement takes in a process of its own, beyond what importing takes. Of Linux alone."""
+    """The peak memory of a statement in a separate process, in megabytes, without imports. Linux only."""
     sizes = []
     for body in ("pass", statement):
         code = _MEASURED.format(statement=body)

@@ -134,7 +134,10 @@ def test_without_a_provider_the_message_says_what_to_do(run: Run, file: str) -> 
     result = run("read", file, "--json")
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"error: {file}: ")
-    assert "the footer key is not given; give it in keys (in Spark keyProvider, in a shell --key-prov" in result.err
+    assert (
+        "the footer key is not given; pass it in keys (in Spark keyProvider, on the command line --key-prov"
+        in result.err
+    )
     for command in (["inspect"], ["probe", "--column=id", "--value=1"], ["advise"], ["add"], ["shrink"]):
         result = run(*command, file)
         assert result.code == 1
@@ -166,7 +169,7 @@ def test_a_column_that_the_service_refuses_is_neither_shown_nor_skipped(
         assert (plan["kept"], plan["total"]) == (4, 4)
         result = run("read", file, *keys)
         assert (result.code, result.out) == (1, "")
-        assert "the key of column id could not be retrieved: the KMS did not unwrap a key by master key" in result.err
+        assert "the key of column id could not be retrieved: the KMS did not unwrap a key with master key" in result.err
         assert not reveals(result.err, *KMS.master_keys.values())
         assert run("read", file, "--columns", "open,name", *keys, "--json").out.count("\n") == 2000
     finally:

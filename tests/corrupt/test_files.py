@@ -1,4 +1,4 @@
-"""Files that are not what they should be: each gives one clear error that names the file, and nothing else."""
+"""Files that are not Parquet files: every function raises one error that names the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import bloomparquet as bp
 from tests.support.files import write
 
-LOOKS: dict[str, Callable[[Any], Any]] = {
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "plan": lambda path: bp.plan(path, "x = 1"),
     "plan all": bp.plan,
     "read_table": lambda path: bp.read_table(path, "x = 1"),
@@ -23,13 +23,13 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.fixture(params=LOOKS, ids=LOOKS)
-def look(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
-    return LOOKS[request.param]
+@pytest.fixture(params=FUNCTIONS, ids=FUNCTIONS)
+def function(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    return FUNCTIONS[request.param]
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "empty"),
         (b"PAR1", "4 bytes are too few"),
@@ -42,24 +42,24 @@ def look(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
     ],
     ids=["empty", "magic only", "text", "no end", "huge footer", "no footer", "no schema", "noise"],
 )
-def test_what_is_no_parquet_file_is_told_so(
-    content: bytes, told: str, look: Callable[[Any], Any], tmp_path: Path
+def test_a_file_that_is_not_parquet_is_an_error(
+    content: bytes, message: str, function: Callable[[Any], Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.parquet"
     path.write_bytes(content)
-    with pytest.raises(bp.FormatError, match=rf"bad\.parquet: .*{told}"):
-        look(path)
+    with pytest.raises(bp.FormatError, match=rf"bad\.parquet: .*{message}"):
+        function(path)
 
 
-def test_a_file_cut_short_is_told_so(look: Callable[[Any], Any], tmp_path: Path) -> None:
+def test_a_truncated_file_is_an_error(function: Callable[[Any], Any], tmp_path: Path) -> None:
     whole = Path(write(tmp_path / "x.parquet", {"x": list(range(1000))}, ["x"])).read_bytes()
     for kept in (len(whole) - 1, len(whole) - 20, len(whole) // 2, 100):
         (tmp_path / "cut.parquet").write_bytes(whole[:kept])
         with pytest.raises(bp.FormatError, match=r"cut\.parquet: .*cut short"):
-            look(tmp_path / "cut.parquet")
+            function(tmp_path / "cut.parquet")
 
 
-def test_a_file_whose_beginning_is_gone_is_told_so(tmp_path: Path) -> None:
+def test_a_file_without_its_beginning_is_an_error(tmp_path: Path) -> None:
     whole = Path(write(tmp_path / "x.parquet", {"x": list(range(1000))}, ["x"])).read_bytes()
     (tmp_path / "tail.parquet").write_bytes(whole[-500:])
     with pytest.raises(bp.BloomParquetError, match=r"tail\.parquet"):
@@ -67,28 +67,26 @@ def test_a_file_whose_beginning_is_gone_is_told_so(tmp_path: Path) -> None:
     assert bp.plan(tmp_path / "tail.parquet", "x = 5").kept == 1
 
 
-def test_one_bad_file_among_good_ones_is_named(look: Callable[[Any], Any], tmp_path: Path) -> None:
+def test_one_bad_file_among_good_ones_is_named(function: Callable[[Any], Any], tmp_path: Path) -> None:
     for i in range(3):
         write(tmp_path / f"{i}.parquet", {"x": [1]}, ["x"])
     (tmp_path / "1.parquet").write_bytes(b"nothing like a Parquet file")
     with pytest.raises(bp.FormatError, match=r"1\.parquet"):
-        look(tmp_path)
+        function(tmp_path)
 
 
-def test_a_missing_path_and_a_directory_without_data_are_told_so(look: Callable[[Any], Any], tmp_path: Path) -> None:
+def test_a_missing_path_and_an_empty_directory_are_errors(function: Callable[[Any], Any], tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="gone"):
-        look(tmp_path / "gone.parquet")
+        function(tmp_path / "gone.parquet")
     (tmp_path / "empty").mkdir()
     with pytest.raises(bp.PlanError, match="no data files"):
-        look(tmp_path / "empty")
+        function(tmp_path / "empty")
 
 
 @pytest.mark.parametrize(
     "name", ["uniform_encryption", "encrypt_columns_and_footer_bloom_filter", "encrypt_columns_plaintext_footer"]
 )
-def test_a_file_without_its_keys_is_an_error_and_not_the_end_of_the_process(
-    name: str, parquet_testing_dir: Path
-) -> None:
+def test_an_encrypted_file_without_keys_is_an_error(name: str, parquet_testing_dir: Path) -> None:
     path = parquet_testing_dir / f"{name}.parquet.encrypted"
     code = f"""
 import bloomparquet as bp
@@ -96,9 +94,9 @@ def lookup(path): return bp.plan(path, "double_field = 1.5D", on_filter_error="f
 def probe(path): return bp.probe(path, column="double_field", value=1.5)
 plan = bp.plan({str(path)!r}, "double_field = 1.5D")
 assert (plan.total, plan.kept, len(plan.errors)) == (1, 1, 1), plan
-for look in (lookup, bp.inspect, bp.read_table, probe):
+for function in (lookup, bp.inspect, bp.read_table, probe):
     try:
-        look({str(path)!r})
+        function({str(path)!r})
     except bp.EncryptionError as error:
         assert {path.name!r} in str(error) and "encrypted" in str(error), error
     else:
@@ -111,7 +109,7 @@ print("survived")
     assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr
 
 
-def test_errors_are_ours(tmp_path: Path) -> None:
+def test_errors_have_our_base_class(tmp_path: Path) -> None:
     for kind in (bp.FormatError, bp.UnsupportedError, bp.LimitError, bp.EncryptionError, bp.PlanError, bp.OptionError):
         assert issubclass(kind, bp.BloomParquetError)
     assert issubclass(bp.OptionError, ValueError)

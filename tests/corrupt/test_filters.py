@@ -1,4 +1,4 @@
-"""Filters that cannot be used: their row group is read, they are counted, and a warning names file and place."""
+"""Unusable filters: their row groups are kept, their errors are counted, and a warning names the column chunk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.files import filter_offset, patch, write
 EVEN = list(range(0, 200, 2))
 
 
-def fresh(folder: Path) -> str:
+def write_file(folder: Path) -> str:
     return write(folder / "x.parquet", {"x": EVEN, "y": EVEN}, ["x", "y"])
 
 
@@ -77,24 +77,22 @@ DAMAGE: dict[str, tuple[Callable[[str], str], type[bp.BloomParquetError], str]] 
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_filter_that_cannot_be_used_keeps_its_row_group(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    damage, error, told = DAMAGE[name]
-    path = damage(fresh(tmp_path))
+def test_an_unusable_filter_keeps_its_row_group(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    damage, error, message = DAMAGE[name]
+    path = damage(write_file(tmp_path))
     with caplog.at_level(logging.WARNING, "bloomparquet"):
         plan = bp.plan(path, "x = 31")
     assert (plan.kept, len(plan.errors)) == (1, 1)
     assert isinstance(plan.errors[0], error)
-    place = r"x\.parquet: row group 0, column x: its Bloom filter cannot be used: "
+    where = r"x\.parquet: row group 0, column x: its Bloom filter cannot be used: "
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    with pytest.raises(error, match=f"{place}.*{told}"):
+    with pytest.raises(error, match=f"{where}.*{message}"):
         raise plan.errors[0]
-    with pytest.raises(error, match=f"{place}.*{told}"):
+    with pytest.raises(error, match=f"{where}.*{message}"):
         bp.plan(path, "x = 31", on_filter_error="fail")
-    with pytest.raises(error, match=place):
+    with pytest.raises(error, match=where):
         bp.inspect(path)
-    assert bp.plan(path, "y = 31").kept == 0, "the other column's filter is as good as before"
+    assert bp.plan(path, "y = 31").kept == 0, "the other column's filter still works"
     assert bp.plan(path, "x = 30").kept == 1
     assert bp.plan(path, "x = 500").skipped == {"statistics": 1}
     assert bp.read_table(path, "x = 30").num_rows == 1
@@ -118,8 +116,8 @@ def test_a_damaged_filter_does_not_spoil_the_others(
 
 
 def test_a_header_that_claims_two_gibibytes_allocates_nothing(tmp_path: Path) -> None:
-    path = DAMAGE["two gibibytes"][0](fresh(tmp_path))
-    bp.plan(fresh(tmp_path / "warm"), "x = 31")
+    path = DAMAGE["two gibibytes"][0](write_file(tmp_path))
+    bp.plan(write_file(tmp_path / "warm"), "x = 31")
     tracemalloc.start()
     assert bp.plan(path, "x = 31").kept == 1
     peak = tracemalloc.get_traced_memory()[1]
@@ -127,19 +125,19 @@ def test_a_header_that_claims_two_gibibytes_allocates_nothing(tmp_path: Path) ->
     assert peak < 2_000_000
 
 
-def test_a_header_that_claims_nearly_all_of_the_file_ends_before_the_footer(tmp_path: Path) -> None:
-    path = without_length(fresh(tmp_path))
+def test_a_bitset_that_reaches_into_the_footer_keeps(tmp_path: Path) -> None:
+    path = without_length(write_file(tmp_path))
     offset, _ = filter_offset(path)
     footer_at = Path(path).stat().st_size - 8 - int.from_bytes(Path(path).read_bytes()[-8:-4], "little")
     room = (footer_at - offset - 16) // 32 * 32
     assert bp.plan(with_header(path, header(room)), "x = 31").errors == ()
-    path = without_length(fresh(tmp_path / "more"))
+    path = without_length(write_file(tmp_path / "more"))
     assert len(bp.plan(with_header(path, header(room + 64)), "x = 31").errors) == 1
 
 
-def test_the_murmur3_layout_is_refused_by_name(tmp_path: Path, parquet_testing_dir: Path) -> None:
+def test_the_murmur3_layout_keeps(tmp_path: Path, parquet_testing_dir: Path) -> None:
     old = (parquet_testing_dir / "bloom_filter.bin").read_bytes()
-    path = without_length(fresh(tmp_path))
+    path = without_length(write_file(tmp_path))
     data = Path(path).read_bytes()
     footer = data[-8 - int.from_bytes(data[-8:-4], "little") :]
     Path(path).write_bytes(data[: -len(footer)] + old + footer)
@@ -150,9 +148,7 @@ def test_the_murmur3_layout_is_refused_by_name(tmp_path: Path, parquet_testing_d
         raise plan.errors[0]
 
 
-def test_many_damaged_filters_are_told_once_per_file_and_quickly(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_filters_warn_once_per_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "x.parquet", {"x": list(range(0, 40_000, 2))}, ["x"], rows_per_group=20)
 
     def misplace(metadata: dict) -> None:  # type: ignore[type-arg]

@@ -1,4 +1,4 @@
-"""Footers and filter headers with bytes changed at random: an error of ours or a plan, and nothing else."""
+"""Footers and filter headers with random changes give a plan or an error of ours."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write(tmp_path_factory.mktemp("made") / "x.parquet", TABLE, ["x", "s", "f", "d"], rows_per_group=10)
 
 
-def look(folder: Path, data: bytes) -> bp.ScanPlan | None:
-    """Plan over a file of these bytes; None when it is refused by an error of ours that names it."""
+def plan_bytes(folder: Path, data: bytes) -> bp.ScanPlan | None:
+    """A plan for a file of these bytes. None after an error of ours, which must name the file."""
     number = next(_number)
     path = folder / f"{number}.parquet"
     path.write_bytes(data)
@@ -54,8 +54,8 @@ def look(folder: Path, data: bytes) -> bp.ScanPlan | None:
         for where in (WHERES[number % 8], WHERES[(number + 3) % 8], "x IN (4, 31)"):
             plan = plan_with(path, where, strict=False)
             assert plan.total == plan.kept + plan.skipped.total() == len(list(plan.row_groups))
-    except bp.BloomParquetError as found:
-        plan, error = None, found
+    except bp.BloomParquetError as raised:
+        plan, error = None, raised
     finally:
         path.unlink()
     assert error is None or path.name in str(error)
@@ -64,7 +64,7 @@ def look(folder: Path, data: bytes) -> bp.ScanPlan | None:
 
 @settings(max_examples=250)
 @given(data=st.data())
-def test_changed_bytes_of_a_footer_are_an_error_or_a_plan(
+def test_changed_footer_bytes_give_an_error_or_a_plan(
     data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content = bytearray(Path(made).read_bytes())
@@ -72,18 +72,18 @@ def test_changed_bytes_of_a_footer_are_an_error_or_a_plan(
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(len(content) - 8 - size, len(content) - 1))
         content[at] = data.draw(st.integers(0, 255) | st.sampled_from([0, 0x7F, 0x80, 0xFF]))
-    look(tmp_path_factory.getbasetemp(), bytes(content))
+    plan_bytes(tmp_path_factory.getbasetemp(), bytes(content))
 
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_bytes_put_into_or_taken_from_a_footer_are_an_error_or_a_plan(
+def test_added_or_removed_bytes_give_an_error_or_a_plan(
     data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content, footer = Path(made).read_bytes(), read_footer(made)
     at = data.draw(st.integers(0, len(footer)))
     changed = footer[:at] + data.draw(st.binary(max_size=12)) + footer[at + data.draw(st.integers(0, 30)) :]
-    look(
+    plan_bytes(
         tmp_path_factory.getbasetemp(),
         content[: -8 - len(footer)] + changed + len(changed).to_bytes(4, "little") + b"PAR1",
     )
@@ -91,22 +91,22 @@ def test_bytes_put_into_or_taken_from_a_footer_are_an_error_or_a_plan(
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_changed_bytes_of_a_filters_header_hide_nothing_unless_they_make_another_header(
+def test_changed_bytes_of_a_filter_header_keep(
     data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The size of a bitset is confirmed by the footer's length, so that no changed header is taken for a good one."""
+    """The footer's filter length confirms the size in the header, so no changed header is accepted."""
     content = bytearray(Path(made).read_bytes())
     offset, _ = filter_offset(made)
     for _ in range(data.draw(st.integers(1, 3))):
         content[offset + data.draw(st.integers(0, 14))] = data.draw(st.integers(0, 255))
-    plan = look(tmp_path_factory.getbasetemp(), bytes(content))
+    plan = plan_bytes(tmp_path_factory.getbasetemp(), bytes(content))
     assert plan is not None, "the footer is whole"
     assert plan.row_groups[0].kept
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**69, -(2**63), -1])
 @pytest.mark.parametrize("field", ["num_values", "null_count", "offset", "length", "rows"])
-def test_numbers_beyond_their_type_are_an_error_or_keep(field: str, number: int, tmp_path: Path) -> None:
+def test_numbers_out_of_range_are_an_error_or_keep(field: str, number: int, tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", TABLE, ["x"])
 
     def spoil(metadata: dict[int, Field]) -> None:
@@ -119,12 +119,12 @@ def test_numbers_beyond_their_type_are_an_error_or_keep(field: str, number: int,
             chunk[{"num_values": 5, "offset": 14, "length": 15}[field]] = Field(6, number)
 
     edit_footer(path, spoil)
-    plan = look(tmp_path, Path(path).read_bytes())
+    plan = plan_bytes(tmp_path, Path(path).read_bytes())
     assert plan is None or plan.kept == 1
 
 
 @pytest.mark.parametrize("low", [b"", b"\x01", b"\0" * 9, b"\xff" * 8])
-def test_bounds_of_a_wrong_width_keep(low: bytes, tmp_path: Path) -> None:
+def test_bounds_of_a_wrong_width_are_not_used(low: bytes, tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", TABLE)
 
     def spoil(metadata: dict[int, Field]) -> None:
@@ -140,7 +140,7 @@ def test_bounds_of_a_wrong_width_keep(low: bytes, tmp_path: Path) -> None:
 
 
 def test_bounds_without_a_defined_order_are_not_used(tmp_path: Path) -> None:
-    """Older files: bounds without column_orders, and the deprecated min and max of unsigned columns and of text."""
+    """Older files have no column_orders, and deprecated bounds of unsigned numbers and text in signed byte order."""
     table = pa.table({"s": ["a", "ä"], "u": pa.array([1, 2**31], pa.uint32()), "x": [1, 5]})
     path = write(tmp_path / "x.parquet", table)
 
@@ -158,7 +158,7 @@ def test_bounds_without_a_defined_order_are_not_used(tmp_path: Path) -> None:
         assert bp.plan(path, where).kept == 1, where
 
 
-def test_bounds_in_an_order_of_the_writers_own_are_not_used(tmp_path: Path) -> None:
+def test_bounds_in_a_custom_order_are_not_used(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"s": ["a", "B", "c"]})
 
     def reorder(metadata: dict[int, Field]) -> None:
@@ -185,7 +185,7 @@ def test_deprecated_bounds_of_signed_numbers_are_used(tmp_path: Path) -> None:
     assert [bp.plan(path, where).kept for where in ("x = 3", "x = -1", "x = 6", "x < -1")] == [1, 1, 0, 0]
 
 
-def test_fields_that_nobody_knows_change_nothing(tmp_path: Path) -> None:
+def test_unknown_fields_change_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", TABLE, ["x"], rows_per_group=10)
 
     def add(metadata: dict[int, Field]) -> None:
@@ -199,8 +199,8 @@ def test_fields_that_nobody_knows_change_nothing(tmp_path: Path) -> None:
     assert [bp.plan(path, where).kept for where in WHERES] == before
 
 
-def test_a_footer_is_walked_alike_whatever_was_walked_before(made: str) -> None:
-    """Chunks are recognised by templates that earlier files left behind."""
+def test_earlier_templates_do_not_change_what_is_read(made: str) -> None:
+    """Templates of earlier files match the chunks of later ones."""
     footer = read_footer(made)
     again = encode(decode(footer))
     first, second = parse_footer(footer), parse_footer(again)

@@ -1,4 +1,4 @@
-"""Footers that were made to take long: the work is bounded by limits that errors name, and no row is lost to them."""
+"""Hostile footers: limits bound the work, errors name the limits, and no row is lost."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ def path(tmp_path: Path) -> str:
 
 
 def varint(number: int) -> bytes:
-    found = b""
+    encoded = b""
     while number >= 0x80:
-        found += bytes([number & 0x7F | 0x80])
+        encoded += bytes([number & 0x7F | 0x80])
         number >>= 7
-    return found + bytes([number])
+    return encoded + bytes([number])
 
 
-def at_end(value: bytes) -> Callable[[bytes], bytes]:
-    """A footer with a field 15 more, whose type and value these are."""
+def with_field_15(value: bytes) -> Callable[[bytes], bytes]:
+    """Adds a field 15 to a footer; `value` begins with its type."""
     return lambda footer: footer[:-1] + value[:1] + b"\x1e" + value[1:] + b"\x00"
 
 
-def many(kind: int, element: bytes) -> bytes:
-    """A list of very many elements, and its type."""
+def long_list(kind: int, element: bytes) -> bytes:
+    """A list of `MANY` elements, with its type before it."""
     return bytes([LIST, 0xF0 | kind]) + varint(MANY) + element * MANY
 
 
 HOSTILE = {
-    "structs": at_end(many(STRUCT, b"\x00")),
-    "texts": at_end(many(BINARY, b"\x00")),
-    "numbers": at_end(many(5, b"\x02")),
-    "booleans": at_end(many(TRUE, b"\x01")),
-    "lists": at_end(many(LIST, b"\x0c")),
-    "maps": at_end(many(11, b"\x00")),
-    "a map": at_end(bytes([11]) + varint(MANY) + b"\x55" + b"\x02\x02" * MANY),
-    "fields": at_end(bytes([STRUCT]) + b"\x11" * MANY + b"\x00"),
+    "structs": with_field_15(long_list(STRUCT, b"\x00")),
+    "texts": with_field_15(long_list(BINARY, b"\x00")),
+    "numbers": with_field_15(long_list(5, b"\x02")),
+    "booleans": with_field_15(long_list(TRUE, b"\x01")),
+    "lists": with_field_15(long_list(LIST, b"\x0c")),
+    "maps": with_field_15(long_list(11, b"\x00")),
+    "a map": with_field_15(bytes([11]) + varint(MANY) + b"\x55" + b"\x02\x02" * MANY),
+    "fields": with_field_15(bytes([STRUCT]) + b"\x11" * MANY + b"\x00"),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_footer_of_very_many_values_is_kept_whole(name: str, path: str) -> None:
+def test_a_footer_of_too_many_values_keeps_its_file(name: str, path: str) -> None:
     write(Path(path).with_name("y.parquet"), VALUES, ["id"], rows_per_group=100)
     replace_footer(path, HOSTILE[name](read_footer(path)))
     for skip_corrupt in (False, True):
@@ -69,7 +69,7 @@ def test_a_footer_of_very_many_values_is_kept_whole(name: str, path: str) -> Non
         assert isinstance(error, bp.LimitError)
         assert "x.parquet" in str(error)
         assert "more than 65,540 values" in str(error)
-        # The file that nothing is known of is kept whole, and the other one is pruned.
+        # The file with the unreadable footer is kept whole; the other one is pruned.
         assert [(Path(group.path).name, group.index) for group in plan.kept_row_groups()] == [
             ("y.parquet", VALUES["id"].index(7) // 100),
             ("x.parquet", None),
@@ -80,7 +80,7 @@ def test_a_footer_of_very_many_values_is_kept_whole(name: str, path: str) -> Non
         bp.plan(path, "id = 7", on_filter_error="fail")
 
 
-def test_as_many_pairs_of_metadata_as_real_files_have_are_read(path: str) -> None:
+def test_realistic_amounts_of_key_value_metadata_are_read(path: str) -> None:
     pairs = {f"key {i}": "value" * 20 for i in range(5_000)}
     table = pa.table(VALUES).replace_schema_metadata(pairs)
     write(Path(path), table, ["id"], rows_per_group=100)
@@ -88,7 +88,7 @@ def test_as_many_pairs_of_metadata_as_real_files_have_are_read(path: str) -> Non
     assert parse_footer(read_footer(path)).key_values["key 4999"] == "value" * 20
 
 
-def test_a_schema_of_very_many_columns_is_beyond_a_limit(path: str) -> None:
+def test_a_schema_of_too_many_columns_is_an_error(path: str) -> None:
     element = b"\x15\x02\x25\x02\x18\x00" + b"\xa5\x02" * 6 + b"\x00"
     elements = b"\x48\x00\x15" + varint(2 * MANY) + b"\x00" + element * MANY
     replace_footer(path, b"\x15\x02\x19\xfc" + varint(MANY + 1) + elements + b"\x16\x02\x19\x0c\x00")
@@ -108,7 +108,7 @@ def footer_of(path: str) -> Footer:
 
 
 def with_form(path: str, number: int) -> bytes:
-    """The footer of a file whose chunks' metadata have unknown fields, other ones for each number."""
+    """The footer of a file whose column metadata has unknown fields of a form that depends on `number`."""
 
     def edit(metadata: dict[int, Field]) -> None:
         for group in metadata[4].value[1]:
@@ -120,7 +120,7 @@ def with_form(path: str, number: int) -> bytes:
     return read_footer(path)
 
 
-def test_chunks_of_many_forms_are_read_as_others(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_many_forms_are_read(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_MAX_LEARNED", 3)
     monkeypatch.setattr(chunks, "_CHUNKS_PER_TEMPLATE", 5)
     expected = [footer_of(path).read_chunk(group, 0) for group in range(11)]
@@ -130,19 +130,19 @@ def test_chunks_of_many_forms_are_read_as_others(path: str, monkeypatch: pytest.
         assert bp.plan(path, "id = 7").kept == 1
 
 
-def test_step_by_step_and_by_templates_the_same_is_found(path: str) -> None:
-    raw, starts = read_footer(path), [places[0] for places in footer_of(path).chunks]
+def test_templates_and_full_decoding_agree(path: str) -> None:
+    raw, starts = read_footer(path), [offsets[0] for offsets in footer_of(path).chunks]
     templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
     for start in starts:
-        stepwise: list[object] = [None] * len(UNKNOWN_FIELDS)
-        end = chunks._decode(raw, start, stepwise)
+        decoded: list[object] = [None] * len(UNKNOWN_FIELDS)
+        end = chunks._decode(raw, start, decoded)
         assert end == templates.skip(raw, start, StepAllowance(1))
-        by_template: list[object] = [None] * len(UNKNOWN_FIELDS)
-        assert templates._match(raw, start, by_template) == end
-        assert stepwise == by_template
+        matched: list[object] = [None] * len(UNKNOWN_FIELDS)
+        assert templates._match(raw, start, matched) == end
+        assert decoded == matched
 
 
-def test_very_many_chunks_of_forms_of_their_own_are_beyond_a_limit(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_chunks_of_distinct_forms_are_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("_MAX_LEARNED", 0), ("_MAX_STEPWISE", 4), ("_STEPWISE_PER_COLUMN", 1)):
         monkeypatch.setattr(chunks, name, value)
     monkeypatch.setattr(chunks, "_CHUNKS_PER_TEMPLATE", sys.maxsize)
@@ -155,14 +155,14 @@ def test_very_many_chunks_of_forms_of_their_own_are_beyond_a_limit(path: str, mo
 
 
 @pytest.mark.parametrize("kind", [TRUE, 5, BINARY])
-def test_a_chunk_of_very_many_fields_is_beyond_a_limit(kind: int, path: str) -> None:
+def test_a_chunk_of_too_many_fields_is_an_error(kind: int, path: str) -> None:
     one = {TRUE: b"\x11", 5: b"\x15\x00", BINARY: b"\x18\x00"}[kind]
     raw = b"\x26\x08\x1c\x15\x02" + one * 100_000 + b"\x00\x00"
     with pytest.raises(bp.LimitError, match="more than 8,192 values"):
         ChunkTemplates(TemplatePool(fixed_width=True), ("id",)).read(raw, 0)
 
 
-def test_a_long_chunk_is_read_and_leaves_no_template() -> None:
+def test_a_long_chunk_makes_no_template() -> None:
     raw = b"\x26\x08\x1c\x15\x02\x19\xf5" + varint(2_000) + b"\x00" * 2_000 + b"\x36\x0e\x00\x00"
     templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
     for _ in range(3):
@@ -170,7 +170,7 @@ def test_a_long_chunk_is_read_and_leaves_no_template() -> None:
     assert templates._known == ()
 
 
-def test_a_tree_that_is_written_again_has_no_limit() -> None:
+def test_structs_to_rewrite_have_no_limit() -> None:
     raw = bytes([0x19, 0xF5]) + varint(MANY) + b"\x02" * MANY + b"\x00"
     assert write_struct(read_struct(raw, ThriftStruct)[0]) == raw
     with pytest.raises(bp.LimitError):

@@ -1,7 +1,7 @@
-"""ORC files that are damaged, or made to do harm: a plan keeps and counts what it cannot prove, `inspect` says it.
+"""Damaged and malicious ORC files: a plan keeps and counts what it cannot prove, and `inspect` raises.
 
-ORC has no checksums: damage that reads as something else cannot be told from it. So what is asserted of damage is that
-nothing but a BloomParquetError comes of it, and of what does not decode that it excludes nothing.
+ORC has no checksums, so damage that decodes to other values cannot be noticed. The tests assert that damage raises only
+a BloomParquetError, and that data which does not decode excludes nothing.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Damage = Callable[[bytes], bytes]
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Two stripes of three row groups, which only their filters tell apart; 301 is in none of them."""
-    found = write(tmp_path / "x.orc", pa.table({"x": EVEN, "y": [str(i) for i in EVEN]}), bloom_filter_fpp=1e-6)
-    return drop_statistics(found)
+    """Two stripes of three row groups, which only their filters distinguish. 301 is in none of them."""
+    table = pa.table({"x": EVEN, "y": [str(i) for i in EVEN]})
+    return drop_statistics(write(tmp_path / "x.orc", table, bloom_filter_fpp=1e-6))
 
 
 def damage(path: str, kind: int, how: Damage) -> str:
-    """Change that stream of column 1 in the first stripe."""
+    """Change a stream of column 1 in the first stripe."""
     changed = []
 
     def stream(each: int, column: int, data: bytes) -> bytes:
@@ -52,51 +52,50 @@ def damage(path: str, kind: int, how: Damage) -> str:
     return rewrite(path, stream=stream)
 
 
-def of_filters(edit: Callable[[Any], None]) -> Damage:
-    def how(data: bytes) -> bytes:
-        found = messages.BloomFilterIndex.FromString(data)
-        edit(found)
-        return bytes(found.SerializeToString())
+def edit(message_type: Any, change: Callable[[Any], None]) -> Damage:
+    def damaged(data: bytes) -> bytes:
+        message = message_type.FromString(data)
+        change(message)
+        return bytes(message.SerializeToString())
 
-    return how
-
-
-def of_entries(edit: Callable[[Any], None]) -> Damage:
-    def how(data: bytes) -> bytes:
-        found = messages.RowIndex.FromString(data)
-        edit(found)
-        return bytes(found.SerializeToString())
-
-    return how
+    return damaged
 
 
-def zero_k(found: Any) -> None:
-    found.bloom_filter[1].num_hash_functions = 0
+def of_filters(change: Callable[[Any], None]) -> Damage:
+    return edit(messages.BloomFilterIndex, change)
 
 
-def zero_m(found: Any) -> None:
-    found.bloom_filter[1].utf8bitset = b""
+def of_entries(change: Callable[[Any], None]) -> Damage:
+    return edit(messages.RowIndex, change)
 
 
-def odd_m(found: Any) -> None:
-    found.bloom_filter[2].utf8bitset = b"abc"
+def zero_k(message: Any) -> None:
+    message.bloom_filter[1].num_hash_functions = 0
 
 
-def no_k(found: Any) -> None:
-    found.bloom_filter[0].ClearField("num_hash_functions")
+def zero_m(message: Any) -> None:
+    message.bloom_filter[1].utf8bitset = b""
 
 
-def absurd_k(found: Any) -> None:
-    found.bloom_filter[0].num_hash_functions = 2**31
+def odd_m(message: Any) -> None:
+    message.bloom_filter[2].utf8bitset = b"abc"
 
 
-def both(found: Any) -> None:
-    found.bloom_filter[0].bitset.append(1)
+def no_k(message: Any) -> None:
+    message.bloom_filter[0].ClearField("num_hash_functions")
+
+
+def absurd_k(message: Any) -> None:
+    message.bloom_filter[0].num_hash_functions = 2**31
+
+
+def both(message: Any) -> None:
+    message.bloom_filter[0].bitset.append(1)
 
 
 FILTERS: dict[str, Damage] = {
-    "a filter too few": of_filters(lambda found: found.bloom_filter.pop()),
-    "a filter too many": of_filters(lambda found: found.bloom_filter.add().CopyFrom(found.bloom_filter[0])),
+    "a filter too few": of_filters(lambda message: message.bloom_filter.pop()),
+    "a filter too many": of_filters(lambda message: message.bloom_filter.add().CopyFrom(message.bloom_filter[0])),
     "no filter": lambda data: b"",
     "k = 0": of_filters(zero_k),
     "m = 0": of_filters(zero_m),
@@ -104,8 +103,8 @@ FILTERS: dict[str, Damage] = {
     "k = 2**31": of_filters(absurd_k),
     "bits that are no words": of_filters(odd_m),
     "bits in both fields": of_filters(both),
-    "cut short": lambda data: data[: len(data) // 2],
-    "cut short by a byte": lambda data: data[:-1],
+    "truncated": lambda data: data[: len(data) // 2],
+    "truncated by a byte": lambda data: data[:-1],
     "bytes behind": lambda data: data + b"\x0a",
     "garbage": lambda data: bytes(len(data)),
     "a length beyond the end": lambda data: b"\x0a\xff\xff\xff\xff\x0f" + data,
@@ -114,9 +113,9 @@ FILTERS: dict[str, Damage] = {
 
 
 @pytest.mark.parametrize("name", list(FILTERS))
-def test_filters_that_cannot_be_used_keep_their_stripe_and_are_counted(path: str, name: str) -> None:
+def test_unusable_filters_keep_their_stripe_and_are_counted(path: str, name: str) -> None:
     damage(path, BLOOM_FILTER_UTF8, FILTERS[name])
-    for _ in range(2):  # the second plan remembers what the first has found
+    for _ in range(2):  # the second plan uses what the first has cached
         plan = bp.plan(path, "x = 301")
         assert kept_indexes(plan) == {0}
         assert plan.row_group_counts == (6, 3, 0, 3)
@@ -124,7 +123,7 @@ def test_filters_that_cannot_be_used_keep_their_stripe_and_are_counted(path: str
         assert path in str(error)
         assert "stripe 0" in str(error)
     assert kept_indexes(bp.plan(path, "x = 898")) == {0, 1}
-    assert bp.plan(path, "y = '301'").kept == 0  # of the other column nothing is wrong
+    assert bp.plan(path, "y = '301'").kept == 0  # the other column is not damaged
     with pytest.raises(BloomParquetError, match="stripe 0"):
         bp.plan(path, "x = 301", on_filter_error="fail")
     with pytest.raises(BloomParquetError):
@@ -133,30 +132,30 @@ def test_filters_that_cannot_be_used_keep_their_stripe_and_are_counted(path: str
         bp.probe(path, column="x", value=301)
 
 
-def wrong_statistics(found: Any) -> None:
-    found.entry[0].statistics = b"\xff" * 9
+def wrong_statistics(row_index: Any) -> None:
+    row_index.entry[0].statistics = b"\xff" * 9
 
 
-def two_kinds(found: Any) -> None:
+def two_kinds(row_index: Any) -> None:
     statistics = messages.ColumnStatistics()
     statistics.int_statistics.minimum = 1
     statistics.string_statistics.minimum = b"a"
-    found.entry[0].statistics = statistics.SerializeToString()
+    row_index.entry[0].statistics = statistics.SerializeToString()
 
 
 ENTRIES: dict[str, Damage] = {
-    "an entry too few": of_entries(lambda found: found.entry.pop()),
-    "an entry too many": of_entries(lambda found: found.entry.add()),
-    "statistics that are none": of_entries(wrong_statistics),
+    "an entry too few": of_entries(lambda row_index: row_index.entry.pop()),
+    "an entry too many": of_entries(lambda row_index: row_index.entry.add()),
+    "impossible statistics": of_entries(wrong_statistics),
     "statistics of two types": of_entries(two_kinds),
-    "cut short": lambda data: data[:-1],
+    "truncated": lambda data: data[:-1],
     "garbage": lambda data: b"\xff" * len(data),
     "nothing": lambda data: b"",
 }
 
 
 @pytest.mark.parametrize("name", list(ENTRIES))
-def test_a_row_index_that_cannot_be_read_is_counted_and_filters_still_serve(path: str, name: str) -> None:
+def test_filters_work_without_a_readable_row_index(path: str, name: str) -> None:
     damage(path, ROW_INDEX, ENTRIES[name])
     plan = bp.plan(path, "x = 301")
     assert (plan.kept, plan.skipped, len(plan.errors)) == (0, {"bloom": 2}, 1)
@@ -176,7 +175,7 @@ def test_a_row_index_that_cannot_be_read_is_counted_and_filters_still_serve(path
     ],
     ids=["two streams of one kind", "a stream beyond the stripe", "a stream beyond everything", "too many columns"],
 )
-def test_stripe_footers_that_contradict_themselves_keep_their_stripe(path: str, how: Callable[[Any], None]) -> None:
+def test_contradictory_stripe_footers_keep_their_stripe(path: str, how: Callable[[Any], None]) -> None:
     done = []
 
     def once(footer: Any) -> None:
@@ -203,9 +202,9 @@ def test_stripe_footers_that_contradict_themselves_keep_their_stripe(path: str, 
             stripe_stats=[messages.StripeStatistics(col_stats=[messages.ColumnStatistics()] * 9)] * 2
         ).SerializeToString(),
     ],
-    ids=["garbage", "cut short", "of three stripes", "of nine columns"],
+    ids=["garbage", "truncated", "of three stripes", "of nine columns"],
 )
-def test_damaged_statistics_of_stripes_are_counted_and_row_groups_still_serve(path: str, statistics: bytes) -> None:
+def test_row_groups_work_without_readable_stripe_statistics(path: str, statistics: bytes) -> None:
     rewrite(path, statistics=lambda _: statistics)
     plan = bp.plan(path, "x = 301")
     assert (plan.kept, plan.skipped, len(plan.errors)) == (0, {"bloom": 2}, 1)
@@ -235,8 +234,8 @@ def test_streams_of_a_file_without_row_groups_exclude_nothing(path: str) -> None
 
 
 @pytest.mark.parametrize(("how", "kept"), [(absurd_rows, 0), (many_groups, 1)])
-def test_absurd_numbers_of_rows_are_errors_and_take_no_memory(path: str, how: Callable[[Any], None], kept: int) -> None:
-    """What is damaged may be passed over; what is beyond a limit is kept whole."""
+def test_absurd_row_counts_are_errors_and_take_no_memory(path: str, how: Callable[[Any], None], kept: int) -> None:
+    """A damaged file may be skipped; a file beyond a limit is kept whole."""
     rewrite(path, footer=how)
     tracemalloc.start()
     try:
@@ -259,8 +258,8 @@ def zlib_file(postscript: Any) -> None:
     postscript.compression, postscript.compression_block_size = 1, 8_000_000
 
 
-def test_bombs_are_bounded(tmp_path: Path) -> None:
-    """Filters of a few hundred KiB that would be gigabytes."""
+def test_decompression_bombs_are_bounded(tmp_path: Path) -> None:
+    """Filters of a few hundred KiB that decompress to gigabytes."""
     block = chunk(bytes(8_000_000))
     for number, (kind, count) in enumerate(((BLOOM_FILTER_UTF8, 60), (ROW_INDEX, 60), (BLOOM_FILTER_UTF8, 9))):
         path = tmp_path / f"{number}.orc"
@@ -275,10 +274,10 @@ def test_bombs_are_bounded(tmp_path: Path) -> None:
             tracemalloc.stop()
 
 
-def test_a_filter_of_the_largest_size_takes_no_more_than_itself_a_few_times(tmp_path: Path) -> None:
-    found = messages.BloomFilterIndex()
-    found.bloom_filter.add(num_hash_functions=3, utf8bitset=b"\xff" * 8_000_000)
-    path = forge(tmp_path / "x.orc", {(BLOOM_FILTER_UTF8, 1): found.SerializeToString()})
+def test_the_largest_filter_takes_a_few_times_its_size(tmp_path: Path) -> None:
+    message = messages.BloomFilterIndex()
+    message.bloom_filter.add(num_hash_functions=3, utf8bitset=b"\xff" * 8_000_000)
+    path = forge(tmp_path / "x.orc", {(BLOOM_FILTER_UTF8, 1): message.SerializeToString()})
     tracemalloc.start()
     try:
         assert bp.plan(path, "c0 = 1").kept == 1
@@ -289,7 +288,7 @@ def test_a_filter_of_the_largest_size_takes_no_more_than_itself_a_few_times(tmp_
 
 
 def _compressed(path: Path, streams: dict[tuple[int, int], bytes]) -> None:
-    """As forge, with zlib: all sections in chunks."""
+    """A forged file whose sections are compressed with zlib."""
     forge(path, streams)
     file = OrcFile.open(path)
     data = path.read_bytes()
@@ -320,15 +319,12 @@ def test_a_bound_of_a_million_digits_takes_no_time(tmp_path: Path) -> None:
         assert (plan.kept == 0) == (digits.startswith(b"1.")) or plan.kept == 1
 
 
-# -- any byte ---------------------------------------------------------------------------------------------------------
-
-
-def test_no_flipped_byte_makes_more_than_an_error_of_ours(tmp_path: Path) -> None:
-    """One in twelve bytes of metadata and of indexes, one bit turned or all."""
+def test_a_flipped_byte_raises_only_our_errors(tmp_path: Path) -> None:
+    """Flip one bit or all bits of every twelfth byte of metadata and indexes."""
     table = pa.table({"x": EVEN[:30], "t": pa.array(EVEN[:30], pa.timestamp("us")), "s": list(map(str, EVEN[:30]))})
     path = write(tmp_path / "x.orc", table, stripe=20, stride=10, bloom_filter_fpp=0.3)
     whole, file = Path(path).read_bytes(), OrcFile.open(path)
-    places = [
+    offsets = [
         i
         for stripe in file.tail.stripes
         for i in [
@@ -337,13 +333,13 @@ def test_no_flipped_byte_makes_more_than_an_error_of_ours(tmp_path: Path) -> Non
         ]
     ] + list(range(len(whole) - file.tail.size, len(whole)))
     random = np.random.default_rng(7)
-    places = sorted(random.choice(places, len(places) // 12, replace=False).tolist())
+    offsets = sorted(random.choice(offsets, len(offsets) // 12, replace=False).tolist())
     where = bp.And(bp.In("x", (31, 2**40, 4)), bp.Or(bp.Eq("s", "4"), bp.GtEq("t", np.datetime64(5, "us"))))
     outcomes = {"plan": 0, "error": 0, "counted": 0}
-    for place in places:
-        for turned in (0xFF, 1 << int(random.integers(8))):
+    for offset in offsets:
+        for bits in (0xFF, 1 << int(random.integers(8))):
             data = bytearray(whole)
-            data[place] ^= turned
+            data[offset] ^= bits
             Path(path).write_bytes(data)
             cache.clear()
             try:
@@ -353,11 +349,11 @@ def test_no_flipped_byte_makes_more_than_an_error_of_ours(tmp_path: Path) -> Non
                 outcomes["error"] += 1
             with suppress(BloomParquetError):
                 bp.inspect(path)
-    assert all(count > len(places) / 20 for count in outcomes.values()), outcomes
+    assert all(count > len(offsets) / 20 for count in outcomes.values()), outcomes
 
 
-def test_a_file_that_is_cut_short_is_an_error_or_whole(tmp_path: Path) -> None:
-    """Whole it is where what is left of the postscript happens to be one."""
+def test_a_truncated_file_is_an_error_or_complete(tmp_path: Path) -> None:
+    """The file is complete if what is left of the postscript happens to be one."""
     path = write(tmp_path / "x.orc", pa.table({"x": EVEN[:30]}), stripe=20, stride=10)
     file = Path(path).read_bytes()
     errors = 0
@@ -371,7 +367,7 @@ def test_a_file_that_is_cut_short_is_an_error_or_whole(tmp_path: Path) -> None:
     assert errors > len(file) - 10
 
 
-def test_one_damaged_file_among_others_is_passed_over_only_when_asked(tmp_path: Path) -> None:
+def test_a_damaged_file_is_skipped_only_on_request(tmp_path: Path) -> None:
     for i in range(3):
         write(tmp_path / f"{i}.orc", pa.table({"x": EVEN}))
     broken = tmp_path / "1.orc"
@@ -379,11 +375,11 @@ def test_one_damaged_file_among_others_is_passed_over_only_when_asked(tmp_path: 
     with pytest.raises(FormatError, match=r"1\.orc"):
         bp.plan(tmp_path, "x = 0")
     plan = bp.plan(tmp_path, "x = 0", skip_corrupt=True)
-    assert {Path(found.path).name for found in plan.row_groups} == {"0.orc", "2.orc"}
+    assert {Path(stripe.path).name for stripe in plan.row_groups} == {"0.orc", "2.orc"}
 
 
-def test_filters_of_row_groups_that_hold_other_values_are_not_mixed_up(tmp_path: Path) -> None:
-    """Filters of several sizes in one stripe, as no writer makes them."""
+def test_filters_of_different_row_groups_are_not_mixed_up(tmp_path: Path) -> None:
+    """Filters of several sizes in one stripe, which no writer makes."""
     first = messages.BloomFilterIndex.FromString(index(hash_longs(np.array([5]))))
     second = messages.BloomFilterIndex(
         bloom_filter=[messages.BloomFilter(num_hash_functions=2, utf8bitset=b"\xff" * 8)]

@@ -1,6 +1,6 @@
-"""What a case is made of: the files of a data set as plain values, and random predicates over its columns.
+"""Test cases: the files of a data set as plain values, and random predicates over its columns.
 
-Everything is drawn by hypothesis, so that a failure shrinks and its example can be pasted into a test.
+hypothesis draws everything, so a failure shrinks and its example can be pasted into a test.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROW_ID = "rid"  # identifies a row over all files; no predicate names it
 
 @dataclass(frozen=True)
 class File:
-    """One file: its values by column path (a path that is not there is missing from the file), and its writing."""
+    """One file: its values by column path, and how it is written. The file lacks a column whose path is not there."""
 
     kinds: dict[Column, Kind]
     values: dict[Column, list[Any]]
@@ -56,7 +56,7 @@ class File:
 
 @dataclass(frozen=True)
 class Data:
-    """A data set: `columns` as readers see them (the widest kind of each), and the files."""
+    """A data set: its files, and `columns` as readers see them, each in its widest kind."""
 
     columns: dict[Column, Kind]
     files: tuple[File, ...]
@@ -65,12 +65,12 @@ class Data:
 
     def schema_kinds(self) -> dict[Column, Kind]:
         """Every column that a predicate may name, the partition column too."""
-        found = dict(self.columns)
+        columns = dict(self.columns)
         if self.partition:
-            found["p",] = {"integer": KINDS["int32"], "string": KINDS["string"], "date": KINDS["date32"]}[
+            columns["p",] = {"integer": KINDS["int32"], "string": KINDS["string"], "date": KINDS["date32"]}[
                 self.partition
             ]
-        return found
+        return columns
 
     def first_rid(self, file: int) -> int:
         return sum(f.rows for f in self.files[:file])
@@ -95,8 +95,10 @@ def data_sets(
     only: Sequence[str] | None = None,
     plain: bool = False,
 ) -> Data:
-    """Files of all kinds, or of those that Spark reads too (`spark`), or of those in `only`. `plain`: nothing missing,
-    nothing widened."""
+    """Data sets of all kinds, of the kinds that Spark reads (`spark`), or of the kinds `only`.
+
+    With `plain`, no file lacks a column or has a narrower one.
+    """
     names = [name for name, kind in KINDS.items() if (kind.spark or not spark) and (only is None or name in only)]
     paths = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True))
     columns = {path: KINDS[draw(st.sampled_from(names))] for path in sorted(paths)}
@@ -114,7 +116,7 @@ def data_sets(
         return draw(data_sets(spark=spark, max_files=max_files, max_rows=max_rows, only=only, plain=plain))
     columns = {path: kind for path, kind in columns.items() if any(path in file.kinds for file in files)}
     for path, kind in columns.items():
-        if not any(file.kinds.get(path) is kind for file in files):  # someone has to have the wide one
+        if not any(file.kinds.get(path) is kind for file in files):  # at least one file must have the wide kind
             first = next(i for i, file in enumerate(files) if path in file.kinds)
             files = (*files[:first], _widened(files[first], path, kind), *files[first + 1 :])
     if all(file.partition is None for file in files):
@@ -142,7 +144,7 @@ def _files(
 ) -> File:
     rows = draw(st.integers(0, max_rows))
     group_size = draw(st.integers(1, max(1, min(8, rows))))
-    found: dict[Column, Kind] = {}
+    kinds: dict[Column, Kind] = {}
     values: dict[Column, list[Any]] = {}
     bits = draw(st.integers(0, 511))
     null_bits = draw(st.sampled_from([0, 0, 1, 1, 2]))  # no nulls, some, only
@@ -158,7 +160,7 @@ def _files(
             pool = [draw(narrow.values)]
         pool = [narrowed(narrow, kind, v) for v in pool]
         picks = draw(st.binary(min_size=rows, max_size=rows))
-        found[path] = narrow
+        kinds[path] = narrow
         if null_bits == 2:
             values[path] = [None] * rows
         elif bits & 256:  # few values in each row group, and others in the next
@@ -167,7 +169,7 @@ def _files(
             limit = len(pool) + null_bits
             values[path] = [None if pick % limit == len(pool) else pool[pick % limit] for pick in picks]
     return File(
-        found,
+        kinds,
         values,
         rows,
         group_size=group_size,
@@ -202,7 +204,7 @@ def fits(kind: Kind, value: Any) -> bool:
 
 
 def narrowed(kind: Kind, wide: Kind, value: Any) -> Any:
-    """`value` as the file's own kind has it."""
+    """`value` in the file's own kind."""
     if kind is wide:
         return value
     if kind.family == "integer":
@@ -217,7 +219,7 @@ def narrowed(kind: Kind, wide: Kind, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """A predicate, and a number that decides how it is handed over (as an object, as SQL in some spelling)."""
+    """A predicate, and a number that picks its form: an object, or SQL in one of several spellings."""
 
     predicate: Predicate
     style: int = 0
@@ -228,26 +230,26 @@ class Case:
 
 def pools(data: Data) -> dict[Column, list[Any]]:
     """The distinct values of every column."""
-    found: dict[Column, list[Any]] = {path: [] for path in data.columns}
+    by_path: dict[Column, list[Any]] = {path: [] for path in data.columns}
     for file in data.files:
         for path, values in file.values.items():
-            found[path] += [value for value in values if value is not None]
-    return {path: list({repr(value): value for value in values}.values()) for path, values in found.items()}
+            by_path[path] += [value for value in values if value is not None]
+    return {path: list({repr(value): value for value in values}.values()) for path, values in by_path.items()}
 
 
 @st.composite
 def cases(draw: st.DrawFn, data: Data, *, spark: bool, number: int = 20) -> list[Case]:
     """Up to `number` random predicates for `data`; with `spark` only comparisons that Spark makes exactly."""
-    found = pools(data)
+    values_of = pools(data)
     columns = data.schema_kinds()
     names = list(columns)
     if data.partition:
-        found["p",] = [
+        values_of["p",] = [
             partition_value(data.partition, file.partition) for file in data.files if file.partition is not None
         ]
-    leaves = [_leaves(path, columns[path], found[path], spark) for path in names]
+    leaves = [_leaves(path, columns[path], values_of[path], spark) for path in names]
     leaf = st.one_of(leaves) if len(leaves) > 1 else leaves[0]
-    # Every tenth place stays empty: that is what a failing example shrinks to.
+    # Every tenth case is left out: a failing example shrinks to none.
     drawn = [Case(draw(_trees(leaf)), draw(st.integers(0, 63))) for _ in range(number) if draw(st.integers(0, 9))]
     return drawn or [Case(draw(_trees(leaf)))]
 
@@ -280,7 +282,7 @@ def _leaves(draw: st.DrawFn, path: Column, kind: Kind, pool: list[Any], spark: b
     literal = _literals(kind, pool, spark)
     leaf: Predicate
     if operator in (IsNull, IsNotNull):
-        # Of a struct's leaf sometimes the struct itself is asked.
+        # Sometimes the predicate is on the struct above the leaf.
         leaf = operator(path[: draw(st.integers(1, len(path)))])  # type: ignore[call-arg]
     elif operator in (In, NotIn):
         members = draw(st.lists(literal, max_size=5))

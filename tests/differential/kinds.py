@@ -1,6 +1,6 @@
-"""The kinds of columns that files are made of: their values, the literals worth comparing them with, and their order.
+"""The kinds of columns in test files: their values, literals near these values, and their order.
 
-A row's value is a plain Python value whose meaning owes nothing to Arrow or to the package under test: int, float,
+A row's value is a plain Python value, independent of Arrow and of the package under test: int, float,
 Decimal, str, bytes, bool, days since 1970 for dates, nanoseconds since 1970 (or midnight) for times.
 """
 
@@ -27,7 +27,7 @@ DAY_NS = 86_400 * 10**9
 
 @dataclass(frozen=True)
 class Kind:
-    """One column type. `near` gives values beside a value, in the form that rows have."""
+    """One column type. `near` gives the neighbours of a row's value."""
 
     name: str
     family: str  # integer float decimal string binary boolean date timestamp ntz time uuid
@@ -36,17 +36,17 @@ class Kind:
     near: Callable[[Any], Sequence[Any]] = field(compare=False, repr=False)
     spark: bool = True
     int96: bool = False
-    narrower: tuple[str, ...] = ()  # kinds that some files may have while the data set shows this one
+    narrower: tuple[str, ...] = ()  # kinds that single files of the data set may have
 
     def __repr__(self) -> str:
         return f"KINDS[{self.name!r}]"
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # hypothesis shows dataclasses field by field otherwise
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # hypothesis would print every field
         printer.text(repr(self))
 
 
 def to_arrow(kind: Kind, values: Sequence[Any]) -> pa.Array:
-    """The values as an Arrow array of exactly the kind's type, bit for bit."""
+    """The values as an Arrow array of the kind's type, bit for bit."""
     if kind.family == "integer" or kind.name in ("string", "binary", "boolean"):
         return pa.array(values, kind.arrow)
     if kind.family == "float":
@@ -73,7 +73,7 @@ def to_arrow(kind: Kind, values: Sequence[Any]) -> pa.Array:
 
 
 def number_key(value: float | Decimal | Fraction) -> tuple[int, Fraction]:
-    """Spark's order of numbers, exact over all types: NaN equals NaN and is the greatest, -0.0 equals 0.0."""
+    """Spark's order of numbers, exact across types: NaN equals NaN and is the greatest, -0.0 equals 0.0."""
     if isinstance(value, float):
         if math.isnan(value):
             return (2, Fraction(0))

@@ -1,6 +1,6 @@
-"""What a user would write to compare a column with: literals for the values of a row, and what each literal means.
+"""Literals that a user would compare a column with, and the meaning of each.
 
-The meaning is worked out here anew, in Python's exact numbers, and owes nothing to the package under test.
+The meaning is computed in Python's exact numbers, independent of the package under test.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.differential.kinds import DAY_NS, EPOCH, EPOCH_DAY, Kind, integer_ran
 
 
 def literal_key(kind: Kind, literal: Any, timezone: str) -> Any:
-    """A literal in the order of `row_key`. The one reading that is a choice: decimal against binary fractions."""
+    """The literal's key in the order of `row_key`."""
     if kind.family == "float" and isinstance(literal, Decimal):
         try:
             nearest = float(literal)
@@ -62,7 +62,7 @@ def _time(text: str) -> int:
 
 
 def as_literal(kind: Kind, value: Any) -> Any:
-    """A value of a row (or beside one) as a user would write it for this column; None when Python cannot."""
+    """A row's value as a user would write it for this column; None if Python has no such literal."""
     if kind.family == "date":
         ordinal = value + EPOCH_DAY
         return dt.date.fromordinal(ordinal) if 1 <= ordinal <= dt.date.max.toordinal() else None
@@ -87,7 +87,7 @@ def as_literal(kind: Kind, value: Any) -> Any:
 
 
 def other_forms(kind: Kind, literal: Any) -> list[Any]:
-    """The same or nearly the same value by literals of other types that the column can be compared with."""
+    """Literals of other types with an equal or nearly equal value."""
     if kind.family == "integer" and isinstance(literal, int):
         return [
             Decimal(literal),
@@ -126,7 +126,7 @@ def other_forms(kind: Kind, literal: Any) -> list[Any]:
 
 
 def foreign(kind: Kind) -> list[Any]:
-    """Literals that the column's type cannot hold, or only just."""
+    """Literals at and beyond the limits of the column's type."""
     if kind.family == "integer":
         return [
             2**31,
@@ -163,14 +163,14 @@ def _float(value: int) -> float:
 
 
 def spark_agrees(kind: Kind, literal: Any) -> bool:
-    """Whether Spark compares this column with this literal exactly, which it does not when it widens lossily."""
+    """Whether Spark compares this column with this literal exactly, without a lossy cast."""
     if literal is None:
         return True
     if kind.family == "integer":
         small = kind.name in ("int8", "int16", "int32", "uint8", "uint16", "uint32")
         if isinstance(literal, float):
             return small or not math.isfinite(literal)
-        # Spark 4.3 takes NULL <= 18446744073709551615 for true when the column is narrower than that DECIMAL.
+        # Spark 4.3 evaluates NULL <= 18446744073709551615 to true when the column is narrower than that DECIMAL.
         low, high = integer_range(kind)
         if isinstance(literal, int):
             return -(2**63) <= literal < 2**63 or kind.name == "uint64"
@@ -185,9 +185,9 @@ def spark_agrees(kind: Kind, literal: Any) -> bool:
         scale, whole = kind.arrow.scale, kind.arrow.precision - kind.arrow.scale
         if isinstance(literal, int):
             return max(whole, len(str(abs(literal))), 20) + scale <= 38
-        places = max(0, -int(literal.as_tuple().exponent))
+        literal_scale = max(0, -int(literal.as_tuple().exponent))
         ahead = max(0, literal.adjusted() + 1)
-        return max(whole, ahead) + max(scale, places) <= 38
+        return max(whole, ahead) + max(scale, literal_scale) <= 38
     if kind.family in ("timestamp", "ntz"):
         if isinstance(literal, str):
             return len(literal.partition(".")[2]) <= 6

@@ -1,7 +1,7 @@
-"""Which rows match, found row by row in plain Python under SQL's three-valued logic; and predicates as Spark's SQL.
+"""The oracle: evaluates predicates row by row in plain Python, in SQL's three-valued logic.
 
-Slow and obvious on purpose, and written apart from the package's own row filter: of the package it uses nothing but the
-classes that a predicate is made of.
+It also writes predicates as Spark's SQL. It is slow and obvious on purpose, and shares only the predicate classes with
+the package's row filter.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Row = dict[Column, Any]
 
 def rows_of(data: Data) -> list[Row]:
     """The values of every row by column path, in file order; None where missing. A struct is True or None."""
-    found = []
+    rows = []
     for number, file in enumerate(data.files):
         for at in range(file.rows):
             row: Row = {path: file.values[path][at] if path in file.values else None for path in data.columns}
@@ -51,8 +51,8 @@ def rows_of(data: Data) -> list[Row]:
                 row[group] = True if is_group_valid(file, group, at, data.first_rid(number) + at) else None
             if data.partition:
                 row["p",] = partition_value(data.partition, file.partition)
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def groups_of(paths: Any) -> list[Column]:
@@ -61,7 +61,7 @@ def groups_of(paths: Any) -> list[Column]:
 
 
 def is_group_valid(file: File, group: Column, at: int, rid: int) -> bool:
-    """A struct without any value in it is null in even rows, and a struct of nulls in odd ones."""
+    """A struct without values is null in even rows, and a struct of nulls in odd rows."""
     below = [values for path, values in file.values.items() if path[: len(group)] == group and len(path) > len(group)]
     return bool(below) and (
         any(values[at] is not None for values in below) or (rid % 2 == 1 and not file.required) or file.required
@@ -75,8 +75,8 @@ def truth(predicate: Predicate, row: Row, kinds: dict[Column, Kind], timezone: s
         return None if inner is None else not inner
     if isinstance(predicate, (And, Or)):
         decisive = isinstance(predicate, Or)
-        found = [truth(child, row, kinds, timezone) for child in predicate.children]
-        return decisive if decisive in found else None if None in found else not decisive
+        truths = [truth(child, row, kinds, timezone) for child in predicate.children]
+        return decisive if decisive in truths else None if None in truths else not decisive
     assert isinstance(predicate, (Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq, In, NotIn, IsNull, IsNotNull, StartsWith))
     value = row[predicate.column]
     if isinstance(predicate, IsNull):
@@ -111,14 +111,14 @@ def _compare(operator: type[Predicate], kind: Kind, value: Any, literal: Any, ti
 
 
 def expected_rows(data: Data) -> list[tuple[Any, ...]]:
-    """What reading everything gives, in the form of `comparable_rows`: row id, columns, partition column."""
+    """All rows in the form of `comparable_rows`: row id, columns, partition column."""
     tops = list(dict.fromkeys(path[0] for path in data.columns))
     kinds = data.schema_kinds()
-    found = []
+    rows = []
     for rid, row in enumerate(rows_of(data)):
         values = [_nested((name,), row, kinds) for name in tops]
-        found.append((rid, *values, row["p",]) if data.partition else (rid, *values))
-    return found
+        rows.append((rid, *values, row["p",]) if data.partition else (rid, *values))
+    return rows
 
 
 def column_names(data: Data) -> list[str]:
@@ -149,11 +149,11 @@ def comparable_rows(table: pa.Table, columns: list[str] | None = None) -> list[t
 
     A column that is not there is null, and so is a field of a struct.
     """
-    found = []
+    columns_of_values = []
     for name in columns or table.column_names:
         there = name in table.column_names
-        found.append(_comparable(table.column(name)) if there else [None] * table.num_rows)
-    return list(zip(*found))
+        columns_of_values.append(_comparable(table.column(name)) if there else [None] * table.num_rows)
+    return list(zip(*columns_of_values))
 
 
 def _comparable(array: pa.Array) -> list[Any]:
@@ -189,7 +189,7 @@ def _comparable(array: pa.Array) -> list[Any]:
 
 
 def spark_sql(predicate: Predicate, kinds: dict[Column, Kind], style: int = 0) -> str:
-    """The predicate for Spark's parser; `style` picks among spellings that mean the same."""
+    """The predicate for Spark's parser. `style` picks one of several equivalent spellings."""
     styles = _bits(style)
     return _sql(predicate, kinds, styles)
 

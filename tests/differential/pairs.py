@@ -1,7 +1,7 @@
-"""Pairs of queries: one through the jar, and the same through Spark's own reader, under the same random settings.
+"""Runs each query twice, through the jar and through Spark's own reader, under equal random settings.
 
-A pair has a name, ``seed:data set:number``, from which it can be made again: ``BLOOMPARQUET_PAIR=7:12:3`` runs that one
-alone. Spark's reader is told to push nothing down, which is what says which rows are right.
+The name of a pair, ``seed:data set:number``, reproduces it: ``BLOOMPARQUET_PAIR=7:12:3`` runs only that pair. Spark's
+reader pushes nothing down, so its rows are right.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ENTRIES = ("load", "load", "load", "using", "path", "table", "where", "sql view
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of a query as texts in an order of their own, or the kind of its error."""
+    """The sorted rows of a query as texts, or the kind of its error."""
 
     rows: tuple[str, ...] = ()
     error: str = ""
@@ -48,7 +48,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Pair:
-    """What is asked and how: `at_load` are the settings when the files are loaded, `settings` those of the query."""
+    """A query and its settings: `at_load` while the files are loaded, `settings` while the query runs."""
 
     name: str
     data: DataSet
@@ -71,14 +71,14 @@ class Pair:
 
 
 def data_set(spark: SparkSession, seed: str, number: int, home: Path) -> DataSet:
-    """Write the files of a data set anew: by Arrow and others, or by Spark's own writers."""
+    """Write the files of a data set: by Arrow and others, or by Spark's own writers."""
     random = Random(f"{seed}:{number}")
     format_ = random.choice(("parquet", "parquet", "orc"))
     by_spark = random.random() < (0.6 if format_ == "orc" else 0.25)
     root = home / f"{seed}-{number}"
     data = random_files.write(random, root / "t", "parquet" if by_spark else format_)
     if by_spark:
-        with contextlib.suppress(PySparkException, Py4JError):  # then there are the files that it would have read
+        with contextlib.suppress(PySparkException, Py4JError):  # the files that Spark would have read remain
             return _by_spark(spark, random, data, format_)
     return data
 
@@ -131,7 +131,7 @@ def pair(data: DataSet, seed: str, number: int, of_data: int) -> Pair:
     schema = None
     if chance < 0.55:
         schema = data.ddl()
-    elif chance < 0.6:  # other types than those of the files, most of them an error
+    elif chance < 0.6:  # other types than the files', most of them an error
         columns = [replace(c, type=random.choice(list(random_files.TYPES.values()))) for c in data.columns]
         schema = replace(data, columns=(*data.columns[1:], columns[0])).ddl()
     entry = random.choice(_ENTRIES)
@@ -140,10 +140,10 @@ def pair(data: DataSet, seed: str, number: int, of_data: int) -> Pair:
         schema = re.sub(r"(?<=` )STRING", kind, schema)
     name, statement = f"{seed}:{number}:{of_data}", random_sql.statement(random, data)
     if entry == "where" and "bloom" in settings.get("spark.sql.sources.useV1SourceList", ""):
-        entry = "load"  # the jar's readers refuse `where` when Spark is told not to ask them
+        entry = "load"  # without pushdown the jar's readers reject `where`
     reader = JAR[data.format]
     plain = entry in ("load", "where") and not options and not (schema and data.partitions)
-    if data.format == "parquet" and plain and random.random() < 0.15:  # what the Python data source promises
+    if data.format == "parquet" and plain and random.random() < 0.15:  # what the Python data source supports
         reader = PYTHON
         settings["spark.sql.python.filterPushdown.enabled"] = "true"
     return Pair(name, data, statement, entry, schema, options, settings, at_load, reader)
@@ -152,7 +152,7 @@ def pair(data: DataSet, seed: str, number: int, of_data: int) -> Pair:
 def run(
     spark: SparkSession, pair: Pair, format_: str, settings: Mapping[str, str] | None = None
 ) -> tuple[Outcome, list[Any]]:
-    """The pair's query by the reader of a name; and the plans of its scans, when that is the jar's."""
+    """Run the pair's query by a reader. Gives the outcome, and the plans of its scans if the reader is the jar's."""
     more = settings or {}
     try:
         with (
@@ -168,7 +168,7 @@ def run(
 
 
 def _rows(spark: SparkSession, frame: DataFrame) -> tuple[str, ...]:
-    """By the formatter of Spark's SQL shell: it knows all types and all years. 0.0 and -0.0 are equal in SQL."""
+    """Rows as Spark's SQL shell prints them: it supports all types and years. -0.0 becomes 0.0, as they are equal."""
     jvm: Any = spark._jvm
     result = jvm.org.apache.spark.sql.execution.HiveResult.hiveResultString(frame._jdf.queryExecution().executedPlan())
     text = result.mkString("\x01") if result.length() else None
@@ -184,7 +184,7 @@ def _kind(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _table(spark: SparkSession, pair: Pair, format_: str, more: Mapping[str, str]) -> Iterator[tuple[str, Statement]]:
-    """The name by which the statement finds the table, made as the pair's entry says."""
+    """Register the table as the pair's entry says. Gives its name and the statement."""
     root, statement = str(pair.data.root), pair.statement
     reader = spark.read.format(format_).options(**pair.options)
     if pair.schema is not None and pair.entry != "path":
@@ -208,7 +208,7 @@ def _table(spark: SparkSession, pair: Pair, format_: str, more: Mapping[str, str
                 spark.sql(f"CREATE TABLE pair_table {columns} USING {format_} OPTIONS ({given})")
                 listed = format_ != pair.data.format or "recursiveFileLookup" in pair.options
                 if pair.data.partitions and not listed:
-                    spark.sql("ALTER TABLE pair_table RECOVER PARTITIONS")  # the jar lists the files
+                    spark.sql("ALTER TABLE pair_table RECOVER PARTITIONS")  # so that the jar lists the files
                 name = "pair_table"
             elif pair.entry == "files":
                 files = sorted(str(p) for p in pair.data.root.rglob(f"*.{pair.data.format}"))
@@ -231,7 +231,7 @@ def _table(spark: SparkSession, pair: Pair, format_: str, more: Mapping[str, str
 
 
 def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
-    """None if both agree, or else what is different."""
+    """The difference between both outcomes; None if they agree."""
     ours, plans = run(spark, pair, pair.reader)
     right, _ = run(spark, pair, pair.data.format, UNPRUNED)
     tally["pairs"] += 1
@@ -246,8 +246,7 @@ def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
     if right.error:
         tally["rows for Spark's error"] += 1
         tally[f"rows for {right.error}"] += 1
-        # A row group that was skipped, or a predicate that Spark's reader applied, can hide the row that fails, and
-        # a file of which nothing is read can hide that it cannot be.
+        # Skipping a row group can hide a row that fails, and skipping a file can hide that it is damaged.
         hidden = right.error.startswith("FAILED_READ_FILE") and any(plan.skipped.total() for plan in plans)
         return None if hidden or right.error in _ROW_ERRORS else f"rows, and Spark fails: {right.message}"
     if ours.error:
@@ -273,18 +272,18 @@ _ROW_ERRORS = {
     "INVALID_ARRAY_INDEX",
     "BINARY_ARITHMETIC_OVERFLOW",
 }  # fmt: skip
-"""Errors of an expression over one row's values."""
+"""Errors in an expression on one row's values."""
 
 
 def _sort(difference: str | None) -> list[str]:
-    """Whether rows or an error are different, and which error."""
+    """What differs: the rows, or which error."""
     return (
         [] if difference is None else re.findall(r"^fails|^rows|lost|[A-Z_.]{6,}|\w+Exception|\w+Error", difference)[:2]
     )
 
 
 def minimised(spark: SparkSession, pair: Pair, difference: str) -> Pair:
-    """The pair without the settings, options and parts of the predicate that its difference does not need."""
+    """The smallest pair with this difference: fewer settings, options and parts of the predicate."""
     again, sort = True, _sort(difference)
     while again:
         again = False
@@ -318,7 +317,7 @@ def _smaller(pair: Pair) -> Iterator[Pair]:
 def attack(
     spark: SparkSession, seed: str, data_sets: range, home: Path, tally: Counter[str], only: int | None = None
 ) -> Iterator[str]:
-    """Run the pairs of some data sets, or the `only` one of each; every difference, with what reproduces it."""
+    """Run the pairs of some data sets, or only pair `only` of each. Gives every difference and how to reproduce it."""
     logging.getLogger("SQLQueryContextLogger").disabled = True  # PySpark's, which writes each error to stderr
     for number in data_sets:
         data = data_set(spark, seed, number, home)
@@ -333,7 +332,7 @@ def attack(
 
 
 def _others(spark: SparkSession, pair: Pair) -> str:
-    """Whether what Spark's own readers push down makes the same difference."""
+    """Says whether pushdown in Spark's own readers makes an equal difference."""
     right, _ = run(spark, pair, pair.data.format, UNPRUNED)
     ours, _ = run(spark, pair, pair.reader)
     v1, _ = run(spark, pair, pair.data.format, _V1)

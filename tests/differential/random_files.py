@@ -1,8 +1,7 @@
-"""Random data sets for whole SQL statements: files of several writers whose columns differ between files.
+"""Random data sets for SQL statements: files of several writers, with columns that differ between files.
 
-Unlike :mod:`tests.differential.cases`, whose values have a meaning that an oracle in Python knows, these need only be
-read by Spark. So they hold what that oracle cannot: lists, maps, INT96 beside other types, damaged files, names that
-differ in case only.
+Only Spark needs to read these files. So they have what the Python oracle of :mod:`tests.differential.cases` does not
+support: lists, maps, INT96 beside other types, damaged files, names that differ only in case.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def quoted(text: str) -> str:
-    """A SQL string literal. `text` has no backslash, whose meaning hangs on a setting."""
+    """A SQL string literal. `text` must have no backslash, whose meaning depends on a setting."""
     return "'" + text.replace("'", "\\'") + "'"
 
 
@@ -42,7 +41,7 @@ def _day(days: int) -> str:
 
 @dataclass(frozen=True)
 class Type:
-    """A column type: values as ``pa.array`` takes them, and their literals in Spark's SQL."""
+    """A column type: values for ``pa.array``, and their literals in Spark's SQL."""
 
     name: str
     arrow: pa.DataType = field(compare=False)
@@ -52,7 +51,7 @@ class Type:
     narrower: tuple[str, ...] = ()
 
     def literals(self, value: Any) -> list[str]:
-        """The ways to write one value; the first is of the column's own type."""
+        """The literals of one value. The first has the column's own type."""
         text = self.sql(value)
         if self.name.startswith(("int", "uint")):
             return [text, f"{value}L" if abs(value) < 2**63 else text, f"{value}.0BD", f"{value}.5D", f"'{value}'"]
@@ -233,7 +232,7 @@ class Column:
 
 @dataclass(frozen=True)
 class DataSet:
-    """Files below `root`, the columns that statements may name, and what Spark reads the files by."""
+    """Files below `root`, the columns that statements may name, and how Spark reads the files."""
 
     root: Path
     format: str
@@ -302,7 +301,7 @@ def _table(random: Random, columns: list[Column], rows: int, first: int, uniform
             type_ = TYPES[random.choice(type_.narrower)]
             pool = list(random.choices(type_.values, k=4))
         nulls = random.choice((0.0, 0.0, 0.2, 1.0) if random.random() < 0.5 else (0.1,))
-        runs = random.random() < 0.5  # values that follow one another are alike: statistics exclude row groups
+        runs = random.random() < 0.5  # neighbours have equal values, so that statistics skip row groups
         values = [pool[at * len(pool) // rows if runs else random.randrange(len(pool))] for at in range(rows)]
         arrays[column.name] = pa.array([None if random.random() < nulls else v for v in values], type_.arrow)
     return pa.table(list(arrays.values()), names=list(arrays))

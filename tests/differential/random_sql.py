@@ -1,7 +1,6 @@
 """Random SQL over a data set of :mod:`tests.differential.random_files`: predicates, aggregates, joins, subqueries.
 
-A statement names the table ``{t}``, so that the same text can be put to several readers. Nothing in it hangs on the
-order of rows.
+A statement names the table ``{t}``, so that several readers can run it. No result depends on the order of rows.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Predicate:
         return f" {self.operator} ".join(f"({child.sql()})" for child in self.children)
 
     def simpler(self) -> list[Predicate]:
-        """Trees with less in them; for making a failure small."""
+        """Smaller trees, to shrink a failure."""
         return [*self.children] + [
             replace(self, children=(*self.children[:i], smaller, *self.children[i + 1 :]))
             for i, child in enumerate(self.children)
@@ -43,7 +42,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Statement:
-    """`template` names the table ``{t}`` and the predicate ``{p}``, each any number of times."""
+    """A SQL text: `template` with ``{t}`` for the table and ``{p}`` for the predicate, each any number of times."""
 
     template: str
     predicate: Predicate
@@ -253,7 +252,7 @@ def _rows(random: Random, data: DataSet) -> str:
 
 
 def _plain(random: Random, data: DataSet) -> str:
-    """A column that can be compared, grouped and joined by, or else the row's own number."""
+    """A column that supports comparing, grouping and joining, or the row number if there is none."""
     columns = [c.sql for c in (*data.columns, *data.partitions) if c.type.name not in _NESTED]
     return random.choice(columns or ["rid"])
 

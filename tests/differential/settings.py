@@ -1,8 +1,8 @@
-"""Settings of a Spark session that change how files are read, planned or compared, with the values worth trying.
+"""Settings of a Spark session that change how files are read, planned or compared, with useful values.
 
-The list was chosen from all of ``SQLConf.getConfigEntries`` (827 in Spark 4.3): what readers of files, the analyser's
-coercions, pushdown, partition discovery, splits, adaptive execution and code generation look at. Left out are settings
-of writers, streams, Hive, Python and other sources, limits, messages, and static ones.
+They are chosen from all of ``SQLConf.getConfigEntries`` (827 in Spark 4.3): settings of file readers, type coercion,
+pushdown, partition discovery, splits, adaptive execution and code generation. Static settings and those of writers,
+streams, Hive, Python and other sources, limits and messages are left out.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ UNPRUNED = {
     f"spark.sql.{key}": "false"
     for key in ("parquet.filterPushdown", "orc.filterPushdown", "parquet.aggregatePushdown", "orc.aggregatePushdown")
 } | {"spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text"}
-"""What Spark's own reader must be told so that it reads everything and filters rows."""
+"""Settings that make Spark's own reader read everything and filter rows itself."""
 
 _OFTEN = [
     f"spark.sql.{key}"
@@ -203,11 +203,11 @@ _OFTEN = [
 
 
 def random_settings(random: Random) -> dict[str, str]:
-    """None, or up to a dozen settings."""
+    """Up to a dozen settings."""
     count = random.choice((0, 1, 2, 3, 4, 6, 8, 12))
     names = random.choices(_OFTEN, k=count // 3) + random.sample(sorted(SETTINGS), k=count - count // 3)
     chosen = {name: random.choice(SETTINGS[name]) for name in names}
-    # Most queries are small and new: interpreting them is faster than compiling.
+    # Most queries are small and run once: interpreting is faster than compiling.
     if random.random() < 0.75:
         chosen.setdefault("spark.sql.codegen.wholeStage", "false")
         chosen.setdefault("spark.sql.codegen.factoryMode", "NO_CODEGEN")

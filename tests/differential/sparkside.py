@@ -1,4 +1,4 @@
-"""Spark's part in the comparison: the truth of many predicates in one query, and the face driven without a JVM."""
+"""Spark's side of the comparison: evaluates many predicates in one query, and runs the Python face without a JVM."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def spark_type(kind: Kind) -> T.DataType:
 
 
 def spark_schema(data: Data) -> T.StructType:
-    """The schema of `data` with every column at its widest; the partition column last."""
+    """The schema of `data` with the widest kind of each column; the partition column is last."""
     kinds = data.schema_kinds()
 
     def group(path: Column) -> T.DataType:
@@ -55,12 +55,12 @@ def spark_schema(data: Data) -> T.StructType:
     return T.StructType([T.StructField(ROW_ID, T.LongType()), *inner.fields])
 
 
-_WIDTH = 16  # bytes of a fixed-width decimal here; pyarrow reads no more
+_WIDTH = 16  # bytes of a fixed-width decimal; the most that pyarrow reads
 
 
 @contextmanager
 def unpruned(spark: SparkSession, timezone: str) -> Iterator[None]:
-    """Spark without pruning of its own, and interpreted: every query is new and small, so compiling costs most."""
+    """Spark without its own pruning, and interpreted: compiling would take most of the time of each small query."""
     settings = {
         "spark.sql.session.timeZone": timezone,
         "spark.sql.parquet.filterPushdown": "false",
@@ -74,17 +74,17 @@ def unpruned(spark: SparkSession, timezone: str) -> Iterator[None]:
 
 
 def evaluate(frame: DataFrame, predicates: Sequence[str]) -> tuple[pa.Table, list[set[int]]]:
-    """All rows, and for each predicate the ids of the rows for which it is TRUE, by one query that filters nothing."""
+    """All rows, and for each predicate the ids of the rows where it is TRUE, by one query without a filter."""
     truths = [f"coalesce(({sql}), FALSE) AS `__{i}`" for i, sql in enumerate(predicates)]
-    found = frame.selectExpr("*", *truths).toArrow()
-    rids = found.column(ROW_ID).to_pylist()
-    columns = [found.column(f"__{i}").to_pylist() for i in range(len(predicates))]
-    rows = found.select([name for name in found.column_names if not name.startswith("__")])
+    table = frame.selectExpr("*", *truths).toArrow()
+    rids = table.column(ROW_ID).to_pylist()
+    columns = [table.column(f"__{i}").to_pylist() for i in range(len(predicates))]
+    rows = table.select([name for name in table.column_names if not name.startswith("__")])
     return rows, [{rid for rid, true in zip(rids, column) if true} for column in columns]
 
 
 def read_by_face(root: Path, schema: T.StructType | None, **options: str) -> pa.Table:
-    """What ``format("bloomparquet")`` gives to Spark: its classes called as Spark calls them, pickled on the way."""
+    """What ``format("bloomparquet")`` returns to Spark: its classes called and pickled as Spark does."""
     source = DefaultSource({"path": str(root), **{name.lower(): value for name, value in options.items()}})
     reader = pickle.loads(pickle.dumps(source.reader(schema or source.schema())))
     splits = [pickle.loads(pickle.dumps(split)) for split in reader.partitions()]
@@ -94,26 +94,26 @@ def read_by_face(root: Path, schema: T.StructType | None, **options: str) -> pa.
 
 def stripes(root: Path) -> dict[tuple[str, int], set[int]]:
     """The row ids of every stripe of every ORC file below `root`."""
-    found = {}
+    ids = {}
     for path in sorted(root.rglob("*.orc")):
         file = orc.ORCFile(path)
-        for place in range(file.nstripes):
-            found[str(path), place] = set(file.read_stripe(place, columns=[ROW_ID]).column(0).to_pylist())
-    return found
+        for i in range(file.nstripes):
+            ids[str(path), i] = set(file.read_stripe(i, columns=[ROW_ID]).column(0).to_pylist())
+    return ids
 
 
 def row_groups(root: Path) -> dict[tuple[str, int], set[int]]:
     """The row ids of every row group of every file below `root`."""
-    found = {}
+    ids = {}
     for path in sorted(root.rglob("*.parquet")):
         file = pq.ParquetFile(path)
-        for place in range(file.num_row_groups):
-            found[str(path), place] = set(file.read_row_group(place, columns=[ROW_ID]).column(0).to_pylist())
-    return found
+        for i in range(file.num_row_groups):
+            ids[str(path), i] = set(file.read_row_group(i, columns=[ROW_ID]).column(0).to_pylist())
+    return ids
 
 
 def write_decimals(spark: SparkSession, forms: dict[Column, str], data: Data, root: Path) -> list[Path]:
-    """Files of decimal columns in the physical types that `forms` says, by parquet-java itself."""
+    """Write files of decimal columns with parquet-java, in the physical types of `forms`."""
     jvm: Any = spark._jvm
     paths = writers.file_paths(data, root)
     for number, (file, path) in enumerate(zip(data.files, paths)):

@@ -1,7 +1,7 @@
-"""The package against a row-by-row oracle in plain Python: every type, and tens of predicates for each data set.
+"""Compares the package with a row-by-row oracle in plain Python: every type, and tens of predicates for each data set.
 
-Three things have to hold of every case: a row group with a matching row is kept (the law), `read_table` gives exactly
-the matching rows, and every filter could be used. With statistics left out of the files only the filters judge.
+For every case, a row group with a matching row is kept (the law), `read_table` gives exactly the matching rows, and
+every filter is usable. In files without statistics only the filters decide.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_TEXT = ("time", "uuid")  # families whose literals our own SQL has no spelli
 
 
 def examples(share: float) -> settings:
-    """A share of the profile's examples, so that HYPOTHESIS_PROFILE=long makes all of these tests long."""
+    """A share of the profile's number of examples. HYPOTHESIS_PROFILE=long makes all of these tests long."""
     return settings(max_examples=max(1, round(settings().max_examples * share)))
 
 
@@ -42,7 +42,7 @@ def check_cases(
     say: Callable[[str], None] = print,
     write: Callable[[Data, Path], list[Path]] = writers.write,
 ) -> None:
-    """The three properties for each of `chosen` over the files that `write` makes of `data`."""
+    """Check the three properties for each of `chosen`, on the files that `write` makes of `data`."""
     root = Path(tempfile.mkdtemp(prefix="bloomparquet-differential-"))
     try:
         files = [str(path) for path in write(data, root)]
@@ -61,11 +61,13 @@ def check_cases(
             wanted = {rid for rid, row in enumerate(rows) if oracle.truth(case.predicate, row, kinds, data.timezone)}
             plan = bp.plan(root, where, timezone=data.timezone)
             check_law(plan, data, files, wanted)
-            if all(file.statistics for file in data.files):  # else an empty filter could be that of a chunk of nulls
+            if all(
+                file.statistics for file in data.files
+            ):  # without null counts, the empty filter of a chunk of nulls is an error
                 assert not plan.errors
-            found = bp.read_table(root, where, merge_schema=True, timezone=data.timezone)
-            assert found.schema == everything.schema
-            assert oracle.comparable_rows(found, names) == [expected[rid] for rid in order if rid in wanted]
+            table = bp.read_table(root, where, merge_schema=True, timezone=data.timezone)
+            assert table.schema == everything.schema
+            assert oracle.comparable_rows(table, names) == [expected[rid] for rid in order if rid in wanted]
             tally["cases"] += 1
             tally["matching"] += bool(wanted)
             tally["row groups"] += plan.total
@@ -77,45 +79,45 @@ def check_cases(
 
 
 def check_law(plan: bp.ScanPlan, data: Data, files: Sequence[str], wanted: set[int]) -> None:
-    """A row group that holds a matching row is never skipped, and the plan speaks of every row group once."""
+    """A row group with a matching row is never skipped, and the plan lists every row group once."""
     groups = _groups(data, files)
-    told: set[tuple[str, int]] = set()
+    listed: set[tuple[str, int]] = set()
     for group in plan.row_groups:
         if group.index is None:
             assert not group.kept
             members = {key for key in groups if key[0] == group.path}
         else:
             members = {(group.path, group.index)}
-        assert not members & told
-        told |= members
+        assert not members & listed
+        listed |= members
         if not group.kept:
             for key in members:
                 assert not groups.get(key, set()) & wanted, (
                     f"{key} was skipped by {group.reason}, but rows {groups[key] & wanted} match"
                 )
-    assert {key for key, rids in groups.items() if rids} <= told
+    assert {key for key, rids in groups.items() if rids} <= listed
     assert plan.kept + plan.skipped.total() == plan.total
 
 
 def _groups(data: Data, files: Sequence[str]) -> dict[tuple[str, int], set[int]]:
-    """The row ids of every row group by file and place."""
-    found = {}
+    """The row ids of every row group, by file and index."""
+    ids = {}
     for number, file in enumerate(data.files):
         first = data.first_rid(number)
-        for place, start in enumerate(range(0, file.rows, file.group_size)):
-            found[files[number], place] = set(range(first + start, first + min(start + file.group_size, file.rows)))
-    return found
+        for index, start in enumerate(range(0, file.rows, file.group_size)):
+            ids[files[number], index] = set(range(first + start, first + min(start + file.group_size, file.rows)))
+    return ids
 
 
 def spelled(case: Case, kinds: dict[Any, Any]) -> Any:
-    """The predicate as one of the things that `where` may be: an object, the package's SQL, or other SQL."""
+    """The predicate in one of the forms of `where`: an object, the package's SQL, or other SQL."""
     from bloomparquet.query.predicate import columns
 
     style, predicate = case.style % 3, case.predicate
     if style == 0:
         return predicate
     families = {kinds[column].family for column in columns(predicate) if column in kinds}
-    if re.search(r"\d{39}", to_sql(predicate)):  # beyond every DECIMAL, which is what SQL takes such a number for
+    if re.search(r"\d{39}", to_sql(predicate)):  # too many digits for SQL's DECIMAL
         return predicate
     if style == 1:
         return to_sql(predicate)
@@ -123,7 +125,7 @@ def spelled(case: Case, kinds: dict[Any, Any]) -> Any:
 
 
 @pytest.mark.parametrize("statistics", [True, False], ids=["statistics", "filters only"])
-def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
+def test_read_table_gives_exactly_the_matching_rows(statistics: bool) -> None:
     tally: Counter[str] = Counter()
 
     @examples(0.9)
@@ -137,7 +139,7 @@ def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
     check()
     print(f"\n{dict(tally)}")
     assert tally["cases"] >= 12 * settings().max_examples
-    # The oracle agreed because it was asked something, and the evidence was used.
+    # Rows matched, and all evidence was used.
     assert tally["matching"] > tally["cases"] / 4
     assert tally["statistics"] > 0
     assert tally["bloom"] > tally["row groups"] / (400 if statistics else 60)
@@ -145,8 +147,8 @@ def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_every_type_is_judged_by_its_own_rules(kind: str) -> None:
-    """One column of one type, and small row groups."""
+def test_every_type(kind: str) -> None:
+    """One column of one type in small row groups."""
     tally: Counter[str] = Counter()
 
     @examples(0.04)
@@ -159,7 +161,7 @@ def test_every_type_is_judged_by_its_own_rules(kind: str) -> None:
     assert tally["cases"]
 
 
-# What each can write without changing it.
+# The kinds that each writer stores unchanged.
 _COMMON = [
     name for name, kind in KINDS.items() if kind.spark and not kind.int96 and name not in ("date64", "dictionary")
 ]
@@ -173,7 +175,7 @@ _WRITERS = {
 
 
 @pytest.mark.parametrize("writer", list(_WRITERS))
-def test_files_by_other_writers_are_judged_alike(writer: str) -> None:
+def test_files_by_other_writers(writer: str) -> None:
     pytest.importorskip(writer)
     write, names = _WRITERS[writer]
     tally: Counter[str] = Counter()
@@ -190,17 +192,17 @@ def test_files_by_other_writers_are_judged_alike(writer: str) -> None:
     check()
     print(f"\n{dict(tally)}")
     assert tally["cases"] >= 12 * examples(0.2).max_examples
-    assert tally["bloom"] > 0 or writer == "duckdb"  # which has filters for dictionaries only, and few rows here
+    assert tally["bloom"] > 0 or writer == "duckdb"  # it writes filters only for dictionaries
 
 
 def _single(kind: str, value: Any, *, file_kind: str | None = None, **how: Any) -> Data:
-    """One column `a` of `kind` in two files: one with `value` alone, of `file_kind`, and an empty one of `kind`."""
+    """One column `a` of `kind` in two files: one of `file_kind` with only `value`, and an empty one of `kind`."""
     stored = KINDS[file_kind or kind]
     some = File({("a",): stored}, {("a",): [value]}, rows=1, group_size=1, **how)
     return Data({("a",): KINDS[kind]}, (some, File({("a",): KINDS[kind]}, {("a",): []}, rows=0, group_size=1)))
 
 
-# What chance rarely meets: traps, and cases that gave wrong answers once.
+# Rare traps, and cases that once gave wrong results.
 _RARE = {
     "a filter that holds -0.0 alone is asked for 0.0": (
         _single("float64", -0.0, statistics=False),
@@ -229,6 +231,6 @@ _RARE = {
 
 
 @pytest.mark.parametrize("name", list(_RARE))
-def test_rare_cases_are_right(name: str) -> None:
+def test_rare_cases(name: str) -> None:
     data, predicate = _RARE[name]
     check_cases(data, [Case(predicate, style) for style in range(3)], Counter())

@@ -1,4 +1,4 @@
-"""ORC files by pyarrow against the row-by-row oracle: as those of Parquet in test_core, over stripes."""
+"""Random ORC files of pyarrow against the row-by-row oracle, as test_core does for Parquet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.differential.cases import Case, Data, File, cases, data_sets
 from tests.differential.kinds import KINDS, NAN
 from tests.differential.test_core import check_cases, examples
 
-# What ORC has, and pyarrow shows of it: nothing unsigned, and of timestamps those that nanoseconds reach.
+# Types that ORC has and pyarrow reads: no unsigned ones, and only timestamps in nanoseconds.
 NAMES = [
     name for name, kind in KINDS.items()
     if (kind.spark and kind.family not in ("timestamp", "ntz") and not name.startswith("uint"))
@@ -73,13 +73,13 @@ def _single(kind: str, *values: Any, **how: Any) -> Data:
 
 
 _RARE = {
-    "-0.0 is asked for 0.0": (_single("float64", -0.0, statistics=False), bp.Eq("a", 0.0)),
-    "and 0.0 for -0.0": (_single("float64", 0.0, statistics=False), bp.In("a", (-0.0, 1.0))),
+    "-0.0 matches 0.0": (_single("float64", -0.0, statistics=False), bp.Eq("a", 0.0)),
+    "0.0 matches -0.0": (_single("float64", 0.0, statistics=False), bp.In("a", (-0.0, 1.0))),
     "NaN equals a NaN of other bits": (_single("float64", NAN, statistics=False), bp.Eq("a", math.nan)),
-    "NaN in front of a number hides it from nothing": (_single("float64", 1.0, math.nan, 5.0), bp.GtEq("a", 5.0)),
-    "text after a NUL is no further than the bounds": (_single("string", "a\0b", "a\0z"), bp.Gt("a", "a\0c")),
+    "NaN before a number does not hide it": (_single("float64", 1.0, math.nan, 5.0), bp.GtEq("a", 5.0)),
+    "text after a NUL may exceed the bounds": (_single("string", "a\0b", "a\0z"), bp.Gt("a", "a\0c")),
     "a decimal has one text": (_single("decimal(38,10)", Decimal("1.5000000000")), bp.Eq("a", 1.5)),
-    "nothing is beside a digit that is not stored": (
+    "a literal may have more digits than the column": (
         _single("decimal(9,2)", Decimal("1.50")),
         bp.Lt("a", Decimal("1.501")),
     ),

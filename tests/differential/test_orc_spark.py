@@ -1,5 +1,4 @@
-"""Plans over ORC against ``spark.read.orc`` that has nothing pushed down: on files by ORC
-Java, through Spark, and by ORC C++, through pyarrow; as test_spark does it of Parquet."""
+"""Plans over ORC against ``spark.read.orc`` without pushdown, on files of ORC Java (Spark) and of ORC C++ (pyarrow)."""
 
 from __future__ import annotations
 
@@ -29,10 +28,10 @@ JAVA = [
     name for name, kind in KINDS.items()
     if kind.spark and not kind.int96 and name not in ("large_string", "dictionary", "date64")
 ]  # fmt: skip
-CPP = [name for name in NAMES if KINDS[name].family not in ("timestamp", "ntz")]  # whose fractions before 1970 fail it
+CPP = [name for name in NAMES if KINDS[name].family not in ("timestamp", "ntz")]  # fractions before 1970 change
 
 
-def test_stripes_with_rows_that_spark_finds_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_stripes_with_matching_rows_in_spark_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
 
     @examples(0.05)
@@ -61,7 +60,7 @@ def test_stripes_with_rows_that_spark_finds_are_kept(spark: SparkSession, tmp_pa
                     where = [sql, to_sql(case.predicate), case.predicate][case.style % 3]
                     note(f"where = {where!r}, which is {sql}")
                     plan = bp.plan(root, where, timezone=data.timezone)
-                    kept = {(found.path, found.index) for found in plan.row_groups if found.kept}
+                    kept = {(stripe.path, stripe.index) for stripe in plan.row_groups if stripe.kept}
                     for key, rids in held.items():
                         assert key in kept or not rids & wanted, f"{key} was skipped, but rows {rids & wanted} match"
                     assert not plan.errors or filters_only
@@ -82,21 +81,21 @@ def test_stripes_with_rows_that_spark_finds_are_kept(spark: SparkSession, tmp_pa
 
 
 def write(spark: SparkSession, data: Data, home: Path) -> Path:
-    """By Spark: stripes of a few rows, and filters on every column."""
+    """Write with Spark: stripes of a few rows, and filters on every column."""
     writers.write(data, home / "source")
     schema = sparkside.spark_schema(data)
     source = spark.read.schema(schema).parquet(str(home / "source"))
     rows = max(1, min(file.group_size for file in data.files))
     columns = ",".join(".".join(column) for column in data.columns if all("." not in part for part in column))
     options = {"orc.stripe.row.count": rows, "orc.bloom.filter.fpp": 0.01, "orc.bloom.filter.columns": columns}
-    options["compression"] = "none"  # so that statistics can be taken out
+    options["compression"] = "none"  # so that statistics can be removed
     with conf(spark, {"spark.sql.orc.columnarWriterBatchSize": str(rows)}):
         source.coalesce(1).write.options(**options).orc(str(home / "table"))
     return home / "table"
 
 
-def test_what_bounds_of_java_leave_out_is_kept(spark: SparkSession, tmp_path: Path) -> None:
-    """A row group that begins with NaN, and bytes that are no UTF-8, of which bounds are too narrow."""
+def test_values_outside_javas_bounds_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """Bounds are too narrow for a row group that begins with NaN, and for bytes that are not UTF-8."""
     with conf(spark, {"spark.sql.orc.filterPushdown": "false"}):
         frame = spark.range(0, 3000, 1, 1).selectExpr(
             "id AS rid",

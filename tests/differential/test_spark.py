@@ -1,10 +1,10 @@
-"""The package and its Spark face against ``spark.read.parquet`` with pruning off, on files by pyarrow and by Spark.
+"""Compares the package and its Spark face with ``spark.read.parquet`` without pruning, on files by pyarrow and Spark.
 
-One query evaluates some twenty predicates as boolean columns over all rows: it filters nothing, so it can prune
-nothing, and says for every row whether each predicate is TRUE. Most cases drive the face's own classes without a JVM;
-one of every data set goes all the way through Spark, by `where` and by a pushed filter.
+One query evaluates some twenty predicates as boolean columns over all rows. It filters nothing, so it prunes nothing.
+Most cases run the face's classes without a JVM. One case of every data set runs through Spark, by `where` and by a
+pushed filter.
 
-HYPOTHESIS_PROFILE=long makes these tests, and those of test_core, fifty times as long.
+HYPOTHESIS_PROFILE=long runs fifty times as many examples, here and in test_core.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_rows_equal_those_of_spark_on_files_by_pyarrow(spark: SparkSession) -> N
                 rows, truths = sparkside.evaluate(frame, sqls)
                 names = oracle.column_names(data)
                 by_spark = _by_rid(rows, names)
-                # Spark and the oracle in Python see the same, so each can be trusted where the other cannot be asked.
+                # Spark and the Python oracle agree, so each can be trusted where the other cannot run.
                 assert by_spark == {row[0]: row for row in oracle.expected_rows(data)}
                 kinds = data.schema_kinds()
                 for case, sql, wanted in zip(chosen, sqls, truths, strict=True):
@@ -68,11 +68,11 @@ def test_rows_equal_those_of_spark_on_files_by_pyarrow(spark: SparkSession) -> N
                 case, sql, wanted = chosen[through], sqls[through], truths[through]
                 note(f"through Spark: {sql}")
                 frames = [_load(spark, root, data, schema, where=sql)]
-                # PySpark itself fails to hand over a timestamp that is no year of Python's in UTC.
+                # PySpark fails on a timestamp whose year in UTC Python does not support.
                 if not re.search(r"'(0001|9999)-", sql):
                     frames.append(_load(spark, root, data, schema, pushFilters="on").where(sql))
-                for found in frames:
-                    assert _by_rid(found.toArrow(), names) == {rid: by_spark[rid] for rid in wanted}
+                for frame in frames:
+                    assert _by_rid(frame.toArrow(), names) == {rid: by_spark[rid] for rid in wanted}
                     tally["through Spark"] += 1
         finally:
             shutil.rmtree(root)
@@ -124,7 +124,7 @@ def test_rows_equal_those_of_spark_on_files_by_spark(spark: SparkSession, tmp_pa
 
 
 def test_decimals_in_every_physical_type_by_parquet_java(spark: SparkSession) -> None:
-    """BYTE_ARRAY, minimal and padded, and fixed widths beyond the needed: what neither Spark nor pyarrow writes."""
+    """Minimal and padded BYTE_ARRAY, and too wide fixed widths, which neither Spark nor pyarrow writes."""
     tally: Counter[str] = Counter()
     names = ["decimal(4,2)", "decimal(9,2)", "decimal(18,6)", "decimal(38,10)"]
 
@@ -164,7 +164,7 @@ def check_files(
     schema: Any,
     tally: Counter[str],
 ) -> None:
-    """The law, `read_table` and the face for every case; `truths` are the ids of its rows, `rows` all rows by id."""
+    """Check the law, `read_table` and the face for each case. `truths` are the ids of its rows; `rows` has all rows."""
     names = oracle.column_names(data)
     groups = sparkside.row_groups(root)
     for case, sql, wanted in zip(chosen, sqls, truths, strict=True):
@@ -176,8 +176,8 @@ def check_files(
         for key, rids in groups.items():
             assert key in kept or not rids & wanted, f"{key} was skipped, but rows {rids & wanted} match"
         expected = {rid: rows[rid] for rid in wanted}
-        found = bp.read_table(root, where, merge_schema=True, timezone=data.timezone)
-        assert _by_rid(found, names) == expected
+        table = bp.read_table(root, where, merge_schema=True, timezone=data.timezone)
+        assert _by_rid(table, names) == expected
         face = sparkside.read_by_face(root, schema, where=wheres[case.style % 2], timeZone=data.timezone)
         assert _by_rid(face, names) == expected
         tally["cases"] += 1
@@ -193,7 +193,7 @@ def _load(spark: SparkSession, root: Path, data: Data, schema: Any, **options: s
 
 
 def _file_schema(data: Data) -> Any:
-    """The schema without the partition column, whose type Spark is to infer."""
+    """The schema without the partition column, whose type Spark infers."""
     schema = sparkside.spark_schema(data)
     return type(schema)(schema.fields[:-1]) if data.partition else schema
 
@@ -202,9 +202,9 @@ def _by_rid(table: pa.Table, names: list[str]) -> Rows:
     if table.num_rows == 0:
         return {}
     rows = oracle.comparable_rows(table, names)
-    found = {row[0]: row for row in rows}
-    assert len(found) == len(rows), "a row was read twice"
-    return found
+    by_rid = {row[0]: row for row in rows}
+    assert len(by_rid) == len(rows), "a row was read twice"
+    return by_rid
 
 
 def _judge(tally: Counter[str], drawn: int) -> None:

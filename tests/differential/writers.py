@@ -14,12 +14,12 @@ from tests.differential.oracle import is_group_valid
 from tests.support import orc_rewriting
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-_ESCAPED = "\"#%'*/:=?\\\x7f{[]^"  # what Spark and Hive escape in the name of a partition's directory
+_ESCAPED = "\"#%'*/:=?\\\x7f{[]^"  # characters that Spark and Hive escape in the directory name of a partition
 
 
 def file_paths(data: Data, root: Path, suffix: str = "parquet") -> list[Path]:
-    """Where each file of `data` goes."""
-    found = []
+    """The path of each file of `data`."""
+    paths = []
     for number, file in enumerate(data.files):
         folder = root
         if data.partition:
@@ -29,12 +29,12 @@ def file_paths(data: Data, root: Path, suffix: str = "parquet") -> list[Path]:
                 else "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in file.partition)
             )
             folder = root / f"p={raw}"
-        found.append(folder / f"part-{number:03}.{suffix}")
-    return found
+        paths.append(folder / f"part-{number:03}.{suffix}")
+    return paths
 
 
 def write(data: Data, root: Path) -> list[Path]:
-    """Write every file with a filter on every column that can have one."""
+    """Write every file by pyarrow, with a filter on every column that can have one."""
     paths = file_paths(data, root)
     for number, (file, path) in enumerate(zip(data.files, paths)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def write(data: Data, root: Path) -> list[Path]:
 
 
 def write_orc(data: Data, root: Path) -> list[Path]:
-    """As ORC: a stripe for each row group of Parquet, of some row groups each, and filters on all columns."""
+    """Write every file as ORC with filters on all columns: a stripe for each Parquet row group."""
     paths = file_paths(data, root, "orc")
     for number, (file, path) in enumerate(zip(data.files, paths)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ def write_by_datafusion(data: Data, root: Path) -> list[Path]:
 
 
 def to_table(file: File, first_rid: int) -> pa.Table:
-    """The rows of a file as Arrow, the row id first."""
+    """The rows of a file as an Arrow table. The row id is first."""
     tree: dict[str, Any] = {}
     for path in file.kinds:
         node = tree

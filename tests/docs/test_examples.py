@@ -1,4 +1,4 @@
-"""The programs in examples/ run as a user runs them, and the demonstration can fail."""
+"""The programs in examples/ run as a user runs them, and the demo can fail."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def sources(demo: ModuleType, spark: SparkSession) -> Iterator[list[str]]:
-    """What a demonstration without the jar compares."""
-    cloudpickle.register_pickle_by_value(demo)  # which no worker could import
+    """The sources that the demo compares without the jar."""
+    cloudpickle.register_pickle_by_value(demo)  # workers cannot import it
     spark.dataSource.register(demo.PythonSource)
     with conf(spark, {"spark.sql.python.filterPushdown.enabled": "true"}):
         yield [demo.PYTHON, demo.SPARK]
@@ -45,7 +45,7 @@ def run(program: str, *arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-def test_lookup_finds_its_row_in_one_of_sixteen_row_groups(tmp_path: Path) -> None:
+def test_lookup_reads_one_of_sixteen_row_groups(tmp_path: Path) -> None:
     shown = run("lookup.py", cwd=tmp_path)
     assert "|42     |" in shown
     assert "1 of 16 row groups kept; 15 skipped by Bloom filter" in shown
@@ -64,9 +64,7 @@ def test_pyarrow_only_needs_no_spark(tmp_path: Path) -> None:
     assert "1 rows" in done.stdout
 
 
-def test_the_demonstration_ends_well_and_its_data_is_used_again(
-    demo: ModuleType, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_the_demo_succeeds_and_reuses_its_data(demo: ModuleType, spark: SparkSession, tmp_path: Path) -> None:
     shown = run("demo.py", "--data", str(tmp_path), cwd=tmp_path)
     assert shown.count("64 files, 256 row groups, 2,097,152 rows") == 2
     assert shown.count(" yes") == 10
@@ -77,7 +75,7 @@ def test_the_demonstration_ends_well_and_its_data_is_used_again(
     assert written == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
 
 
-def test_the_demonstration_fails_when_an_answer_differs(
+def test_the_demo_fails_when_an_answer_differs(
     demo: ModuleType, spark: SparkSession, sources: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _users(tmp_path, bloom=["user_id"])
@@ -90,7 +88,7 @@ def test_the_demonstration_fails_when_an_answer_differs(
     assert not demo.run(spark, sources, "pyarrow", path, {})
 
 
-def test_the_demonstration_fails_when_no_bloom_filter_skipped_anything(
+def test_the_demo_fails_when_no_filter_skips_anything(
     demo: ModuleType, spark: SparkSession, sources: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _users(tmp_path, bloom=[])

@@ -1,4 +1,4 @@
-"""A session with the jar, and the Python data source under a name of its own beside it."""
+"""Fixtures: a session with the jar, and the Python data source under another name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.scenarios")  # the mechanism asserts, too
+pytest.register_assert_rewrite("tests.support.scenarios")  # its helpers assert
 
 from tests.support.scenarios import PYTHON, Readers  # noqa: E402
 from tests.support.spark import application_conf  # noqa: E402
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def jar_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """For the rest of this process, ``bloomparquet`` is the jar's."""
+    """A session with the jar attached, which lasts for the rest of the process."""
     from pyspark_bloomparquet import DefaultSource, attach
 
     class PythonSource(DefaultSource):

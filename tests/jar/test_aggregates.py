@@ -1,4 +1,4 @@
-"""Aggregates are those of Spark's own reader, also where a setting lets a reader answer them from footers."""
+"""Aggregates equal those of Spark's own reader, also when a setting allows answers from footers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS = {"parquet": "bloomparquet", "orc": "bloomorc"}
 
 
 def write(root: Path, kind: str) -> None:
-    """Two partitions; of the files, one lacks a column, and one has NaN, which its writer leaves out of min and max."""
+    """Two partitions. One file lacks a column; one has NaN, which is not in its min and max."""
     nan = float("nan")
     tables = {
         "day=1/0": pa.table({"f": [1.0, nan, 999.0], "s": ["a", "b", "x" * 2000]}),
@@ -35,7 +35,7 @@ def write(root: Path, kind: str) -> None:
 @pytest.mark.parametrize("grouping", GROUPINGS)
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("vectorized", ["true", "false"])
-def test_aggregates_are_sparks_own(readers: Readers, tmp_path: Path, kind: str, grouping: str, vectorized: str) -> None:
+def test_aggregates_equal_sparks(readers: Readers, tmp_path: Path, kind: str, grouping: str, vectorized: str) -> None:
     write(tmp_path, kind)
     reader = f"spark.sql.{kind}.enableVectorizedReader"
     schema = "f DOUBLE, s STRING, late INT, day INT"
@@ -50,7 +50,7 @@ def test_aggregates_are_sparks_own(readers: Readers, tmp_path: Path, kind: str, 
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_aggregates_over_a_column_that_was_added_with_a_default(readers: Readers, tmp_path: Path, kind: str) -> None:
+def test_aggregates_over_a_column_with_a_default(readers: Readers, tmp_path: Path, kind: str) -> None:
     spark, rows = readers.spark, []
     write(tmp_path, kind)
     for source in (kind, FORMATS[kind]):
@@ -63,8 +63,8 @@ def test_aggregates_over_a_column_that_was_added_with_a_default(readers: Readers
                 if source == kind:
                     spark.sql(f"MSCK REPAIR TABLE grown_{source}")
                 spark.sql(f"ALTER TABLE grown_{source} ADD COLUMNS (late INT DEFAULT 42)")
-                found = spark.sql(f"SELECT max(late), min(late), count(late), count(*), max(f) FROM grown_{source}")
-                rows.append(texts(found.collect()))
+                frame = spark.sql(f"SELECT max(late), min(late), count(late), count(*), max(f) FROM grown_{source}")
+                rows.append(texts(frame.collect()))
             finally:
                 spark.sql(f"DROP TABLE grown_{source}")
     assert rows[0] == rows[1]

@@ -1,4 +1,4 @@
-"""``ALTER TABLE`` on tables of these sources does what it does on Spark's own tables of files, and refuses the same."""
+"""``ALTER TABLE`` on our tables does and refuses the same as on Spark's built-in file tables."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ REFUSED = [
     "ALTER TABLE {t} ADD CONSTRAINT c CHECK (a > 0)",
     "ALTER TABLE {t} SET TBLPROPERTIES ('location' = '/elsewhere')",
 ]
-# Spark's analyser says these in other words for tables of V2; it says them before the jar is asked.
+# For V2 tables, Spark's analyser has other messages for these. It checks them before the jar does.
 OTHER_WORDS = ("SET NOT NULL", "l.element", "TYPE ARRAY", "(a INT)", "(A INT)", "(p INT)")
 _numbers = itertools.count()
 
 
 def outcome(spark: SparkSession, source: str, statement: str) -> tuple[Any, ...]:
-    """A new table after a statement and one more row: the statement's error, the columns, all rows, and some."""
+    """Runs a statement on a new table and inserts a row: the error, the columns, all rows, and some rows."""
     table = f"altered_{next(_numbers)}"
     columns = "a INT, s STRING, v VARCHAR(10), st STRUCT<x: INT>, l ARRAY<STRING>, p INT"
     spark.sql(f"CREATE TABLE {table} ({columns}) USING {source} PARTITIONED BY (p)")
@@ -95,25 +95,25 @@ def outcome(spark: SparkSession, source: str, statement: str) -> tuple[Any, ...]
 
 @pytest.mark.parametrize(("plain", "source"), PAIRS)
 @pytest.mark.parametrize("statement", [*ALLOWED, *REFUSED])
-def test_a_statement_does_what_it_does_to_spark_tables(
+def test_statements_have_the_outcome_of_spark_tables(
     jar_spark: SparkSession, plain: str, source: str, statement: str
 ) -> None:
     if plain == "orc" and "COLLATE" in statement:
         pytest.skip("Spark cannot read ORC files under a schema with collations")
     with conf(jar_spark, {"spark.sql.defaultColumn.allowedProviders": "parquet,orc,bloomparquet,bloomorc"}):
         expected = outcome(jar_spark, plain, statement)
-        found = outcome(jar_spark, source, statement)
+        actual = outcome(jar_spark, source, statement)
     assert (expected[0] is None) == (statement in ALLOWED)
     if any(words in statement for words in OTHER_WORDS):
-        assert found[0][0] is expected[0][0]
+        assert actual[0][0] is expected[0][0]
     else:
-        assert found[0] == expected[0]
-    assert found[1:] == expected[1:]
-    assert len(found[2]) == 2
+        assert actual[0] == expected[0]
+    assert actual[1:] == expected[1:]
+    assert len(actual[2]) == 2
 
 
 @pytest.mark.parametrize("source", ["bloomparquet", "bloomorc"])
-def test_columns_are_added_where_they_are_wanted(jar_spark: SparkSession, source: str) -> None:
+def test_columns_are_added_at_the_given_position(jar_spark: SparkSession, source: str) -> None:
     """Spark's own tables ignore the position."""
     _, schema, after, _ = outcome(jar_spark, source, "ALTER TABLE {t} ADD COLUMNS (n INT FIRST, m INT AFTER a)")
     assert schema.startswith("struct<n:int,a:int,m:int,s:string")
@@ -124,7 +124,7 @@ def test_columns_are_added_where_they_are_wanted(jar_spark: SparkSession, source
 
 
 @pytest.mark.parametrize("source", ["bloomparquet", "bloomorc"])
-def test_an_unpartitioned_table_is_guarded_too(jar_spark: SparkSession, source: str) -> None:
+def test_unpartitioned_tables_refuse_the_same_changes(jar_spark: SparkSession, source: str) -> None:
     jar_spark.sql(f"CREATE TABLE unpartitioned (a INT, s STRING) USING {source}")
     try:
         jar_spark.sql("INSERT INTO unpartitioned VALUES (1, 'a')")

@@ -1,14 +1,11 @@
-"""Several queries at a time, in threads, sessions and processes: each has its own rows and its own plan."""
+"""Concurrent queries in threads, sessions and processes: each has its own rows and its own plan."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,7 @@ FILES = 8
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Eight files of two row groups; which of them has an id, only filters tell."""
+    """Eight files of two row groups. Only filters can tell which one has an id."""
     root = tmp_path_factory.mktemp("concurrency")
     for i in range(FILES):
         ids = [i + FILES * (row * 7 % 40) for row in range(40)]
@@ -33,81 +30,36 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(root)
 
 
-def asked(frame: Any, value: int) -> tuple[list[str], int]:
-    found = frame.where(f"id = {value}")
-    rows = texts(found.collect())
-    (plan,) = last_plan(found)
+def look_up(frame: Any, value: int) -> tuple[list[str], int]:
+    query = frame.where(f"id = {value}")
+    rows = texts(query.collect())
+    (plan,) = last_plan(query)
     return rows, plan.kept
 
 
 def test_one_dataframe_in_many_threads(readers: Readers, path: str) -> None:
     frame = readers.jar(path)
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda value: asked(frame, value), range(24)))
-    assert found == [([f"({value},)"], 1) for value in range(24)]
+        answers = list(threads.map(lambda value: look_up(frame, value), range(24)))
+    assert answers == [([f"({value},)"], 1) for value in range(24)]
 
 
-def test_many_threads_that_each_load_anew(readers: Readers, path: str) -> None:
-    """New threads of the JVM, which find the jar's class by class loaders of their own."""
+def test_many_threads_with_a_load_each(readers: Readers, path: str) -> None:
+    """Each new thread of the JVM has its own class loader, which must find the jar's classes."""
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda value: asked(readers.jar(path), value), range(16)))
-    assert found == [([f"({value},)"], 1) for value in range(16)]
+        answers = list(threads.map(lambda value: look_up(readers.jar(path), value), range(16)))
+    assert answers == [([f"({value},)"], 1) for value in range(16)]
 
 
-def test_two_sessions_with_settings_of_their_own(readers: Readers, path: str) -> None:
+def test_two_sessions_with_different_settings(readers: Readers, path: str) -> None:
     other = attach(readers.spark.newSession())
     other.conf.set("spark.datasource.bloomparquet.planning", "off")
     other.conf.set("spark.datasource.bloomparquet.cache", "false")
-    assert asked(readers.jar(path), 3) == (["(3,)"], 1)
+    assert look_up(readers.jar(path), 3) == (["(3,)"], 1)
     off = read(other, "bloomparquet", path).where("id = 3")
     assert texts(off.collect()) == ["(3,)"]
     assert [plan.reason for plan in last_plan(off)] == ["planning is off"]
-    assert asked(readers.jar(path), 3) == (["(3,)"], 1)
-
-
-class Interpreter:
-    """This Python under a name of its own, so that its planner serves one test alone; it notes its process ids."""
-
-    def __init__(self, folder: Path) -> None:
-        self.program, self._noted = folder / "python", folder / "started"
-        self.program.write_text(f'#!/bin/sh\necho $$ >> "{self._noted}"\nexec "{sys.executable}" "$@"\n')
-        self.program.chmod(0o755)
-
-    def started(self) -> list[int]:
-        return [int(line) for line in self._noted.read_text().splitlines()]
-
-
-@pytest.fixture
-def interpreter(readers: Readers, tmp_path: Path) -> Iterator[Interpreter]:
-    found = Interpreter(tmp_path)
-    with application_conf(readers.spark, {"spark.bloomparquet.python": str(found.program)}):
-        yield found
-
-
-def test_a_planner_that_is_killed_between_queries_is_started_anew(
-    readers: Readers, path: str, interpreter: Interpreter
-) -> None:
-    assert asked(readers.jar(path), 1) == (["(1,)"], 1)
-    (first,) = interpreter.started()
-    os.kill(first, signal.SIGKILL)
-    for _ in range(2):  # a query that finds it dead may go without a plan
-        assert texts(readers.jar(path).where("id = 2").collect()) == ["(2,)"]
-    assert asked(readers.jar(path), 3) == (["(3,)"], 1)
-    assert len(interpreter.started()) == 2
-
-
-def test_a_planner_that_is_killed_while_it_plans(readers: Readers, path: str, interpreter: Interpreter) -> None:
-    assert asked(readers.jar(path), 1) == (["(1,)"], 1)
-    (first,) = interpreter.started()
-    os.kill(first, signal.SIGSTOP)
-    with ThreadPoolExecutor(4) as threads:
-        queries = [threads.submit(lambda v: texts(readers.jar(path).where(f"id = {v}").collect()), v) for v in range(4)]
-        time.sleep(1)  # they wait for their plans
-        assert not any(query.done() for query in queries)
-        os.kill(first, signal.SIGKILL)
-        assert [query.result(60) for query in queries] == [[f"({v},)"] for v in range(4)]
-    assert asked(readers.jar(path), 5) == (["(5,)"], 1)
-    assert len(interpreter.started()) == 2
+    assert look_up(readers.jar(path), 3) == (["(3,)"], 1)
 
 
 QUERIES = """
@@ -129,13 +81,13 @@ spark.stop()
 """
 
 
-def test_two_processes_that_share_a_cache_on_disk(readers: Readers, path: str, tmp_path: Path) -> None:
+def test_two_processes_share_a_disk_cache(readers: Readers, path: str, tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "python")])}
     command = [sys.executable, "-c", QUERIES, path, str(tmp_path / "cache"), str(tmp_path / "home")]
     expected = [[[f"({value},)"], [[True, 1]]] for value in range(16)]
-    said = tmp_path / "said"
-    with said.open("w") as out, subprocess.Popen(command, env=where, stdout=out, stderr=out) as process:
+    log = tmp_path / "log"
+    with log.open("w") as out, subprocess.Popen(command, env=where, stdout=out, stderr=out) as process:
 
         def ask(value: int) -> list[Any]:
             frame = readers.jar(path).where(f"id = {value}")
@@ -145,7 +97,7 @@ def test_two_processes_that_share_a_cache_on_disk(readers: Readers, path: str, t
         with application_conf(readers.spark, shared), ThreadPoolExecutor(8) as threads:
             while process.poll() is None:
                 assert list(threads.map(ask, range(16))) == expected
-    assert process.returncode == 0, said.read_text()[-3000:]
-    (line,) = [line for line in said.read_text().splitlines() if line.startswith("FOUND ")]
+    assert process.returncode == 0, log.read_text()[-3000:]
+    (line,) = [line for line in log.read_text().splitlines() if line.startswith("FOUND ")]
     assert json.loads(line[6:]) == expected
     assert any((tmp_path / "cache").rglob("*")), "nothing was kept"

@@ -1,6 +1,6 @@
-"""What decides which code the driver runs, or which files it deletes, comes from the application's settings alone.
+"""Settings that decide which code the driver runs, or which files it deletes, come from the SparkConf only.
 
-`TABLE` says of each setting and each place that it may be given in whether it is taken.
+`TABLE` says for each setting and each way to give it whether it takes effect.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TAKEN, NOTHING = "taken", "no effect"
 
 SETTINGS = ("python", "pythonPath", "keyProviders", "cacheDirectory", "cacheMaxBytes")
 OPTIONS = ("planning", "cache", "onFilterError", "pushFilters", "keyProvider", "unnamed keyProvider")
-PLACES = ("option", "OPTIONS", "TBLPROPERTIES", "session", "SET", "spark.conf.set", "application")
+WAYS = ("option", "OPTIONS", "TBLPROPERTIES", "session", "SET", "spark.conf.set", "application")
 TABLE: dict[str, dict[str, str]] = {
     **{
         name: {
@@ -57,7 +57,7 @@ _names = itertools.count()
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Four files of one row group each; only filters tell them apart."""
+    """Four files of one row group each. Only filters can tell them apart."""
     root = tmp_path_factory.mktemp("driver")
     for i in range(4):
         files.write(root / f"{i}.parquet", {"id": [i + 4 * (row * 7 % 20) for row in range(20)]}, ["id"], fpp=1e-4)
@@ -66,7 +66,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def canary(tmp_path: Path) -> Path:
-    """A program that leaves a file behind when it is run."""
+    """A program that creates a file when it runs."""
     program = tmp_path / "canary"
     program.write_text(f'#!/bin/sh\ntouch "{tmp_path}/was-run"\nexec "{sys.executable}" "$@"\n')
     program.chmod(0o755)
@@ -74,7 +74,7 @@ def canary(tmp_path: Path) -> Path:
 
 
 def value_of(name: str, canary: Path) -> tuple[str, str]:
-    """The name that users give, and a value whose effect can be seen."""
+    """The name that users give, and a value with a visible effect."""
     values = {
         "python": str(canary),
         "pythonPath": str(canary.parent),
@@ -91,18 +91,18 @@ def value_of(name: str, canary: Path) -> tuple[str, str]:
     return name.removeprefix("unnamed "), values[name]
 
 
-def ask(readers: Readers, path: str, place: str, name: str, value: str) -> Any:
-    """Look for a row, with a setting given at a place."""
+def ask(readers: Readers, path: str, way: str, name: str, value: str) -> Any:
+    """Look for a row, with a setting given by `way`."""
     spark, table = readers.spark, f"driver_{next(_names)}"
-    if place == "option":
+    if way == "option":
         return run(readers.jar(path, **{name: value}).where("id = 6"))
-    if place in ("OPTIONS", "TBLPROPERTIES"):
-        spark.sql(f"CREATE TABLE {table} USING bloomparquet {place} ('{name}' = '{value}') LOCATION '{path}'")
+    if way in ("OPTIONS", "TBLPROPERTIES"):
+        spark.sql(f"CREATE TABLE {table} USING bloomparquet {way} ('{name}' = '{value}') LOCATION '{path}'")
         try:
             return run(spark.table(table).where("id = 6"))
         finally:
             spark.sql(f"DROP TABLE {table}")
-    if place == "SET":
+    if way == "SET":
         try:
             spark.sql(f"SET spark.bloomparquet.{name}={value}")
             return run(readers.jar(path).where("id = 6"))
@@ -113,7 +113,7 @@ def ask(readers: Readers, path: str, place: str, name: str, value: str) -> Any:
         "spark.conf.set": (conf, f"spark.bloomparquet.{name}"),
         "application": (application_conf, f"spark.bloomparquet.{name}"),
     }
-    given, key = settings[place]
+    given, key = settings[way]
     with given(spark, {key: value}):
         return run(readers.jar(path).where("id = 6"))
 
@@ -126,22 +126,22 @@ EFFECTS = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", TABLE)
-def test_what_is_taken_from_where(
-    readers: Readers, path: str, canary: Path, tmp_path: Path, name: str, place: str
+def test_driver_settings_come_from_the_application_only(
+    readers: Readers, path: str, canary: Path, tmp_path: Path, name: str, way: str
 ) -> None:
-    expected = TABLE[name][place]
+    expected = TABLE[name][way]
     key, value = value_of(name, canary)
     before = set(tmp_path.iterdir())
     if expected not in (TAKEN, NOTHING):
         with pytest.raises(Exception, match=expected):
-            ask(readers, path, place, key, value)
+            ask(readers, path, way, key, value)
     elif expected == TAKEN and name in EFFECTS:
         with pytest.raises(Exception, match=EFFECTS[name]):
-            ask(readers, path, place, key, value)
+            ask(readers, path, way, key, value)
     else:
-        ran = ask(readers, path, place, key, value)
+        ran = ask(readers, path, way, key, value)
         assert ran.rows == ["(6,)"]
         if expected == NOTHING:
             assert (ran.plan.planned, ran.plan.kept) == (True, 1)
@@ -156,7 +156,7 @@ def test_what_is_taken_from_where(
         assert left == set(), "no program was run, and nothing was written"
 
 
-def test_a_named_provider_is_called_and_another_is_not(readers: Readers, path: str) -> None:
+def test_only_a_named_key_provider_is_called(readers: Readers, path: str) -> None:
     ship(readers.spark)
     with application_conf(readers.spark, {"spark.bloomparquet.keyProviders": f" a:b , {MODULE}:every_key,"}):
         with pytest.raises(Exception, match=f"keyProvider is '{MODULE}:fails'; {UNNAMED} .found: a:b, {MODULE}:every"):
@@ -167,9 +167,7 @@ def test_a_named_provider_is_called_and_another_is_not(readers: Readers, path: s
     assert "0123456789abcdef" not in str(raised.value)
 
 
-def test_settings_of_spark_that_name_a_python_are_not_taken_from_sql(
-    readers: Readers, path: str, canary: Path, tmp_path: Path
-) -> None:
+def test_sql_cannot_set_the_planners_python(readers: Readers, path: str, canary: Path, tmp_path: Path) -> None:
     pythons = dict.fromkeys(("spark.pyspark.python", "spark.pyspark.driver.python"), str(canary))
     with (
         conf(readers.spark, {"spark.sql.legacy.setCommandRejectsSparkCoreConfs": "false"}),
@@ -195,9 +193,9 @@ spark.stop()
 """
 
 
-def test_files_that_sql_adds_are_no_modules_of_the_planner(path: str, tmp_path: Path) -> None:
-    """A planner that starts after ADD FILE imports no module from there. In a process of its own: Spark's own Python
-    workers do import them."""
+def test_files_added_by_sql_are_not_imported(path: str, tmp_path: Path) -> None:
+    """A planner that starts after ADD FILE imports no module from there. Runs in another process, because Spark's own
+    Python workers do import them."""
     modules = tmp_path / "modules"
     modules.mkdir()
     for module in ("xxhash", "numpy", "colorsys", "json"):
@@ -210,7 +208,7 @@ def test_files_that_sql_adds_are_no_modules_of_the_planner(path: str, tmp_path: 
     assert not (tmp_path / "imported").exists()
 
 
-def test_attach_names_its_python_by_a_call(jar_spark: SparkSession) -> None:
+def test_attach_sets_its_python_without_sql(jar_spark: SparkSession) -> None:
     settings: Any = jar_spark.sparkContext._jsc.sc().getConf()  # type: ignore[union-attr]
     assert settings.get("spark.bloomparquet.python") == sys.executable
     assert jar_spark.conf.get("spark.bloomparquet.python", None) is None

@@ -1,8 +1,8 @@
 """Encrypted files through the jar: the planner gets its keys by ``keyProvider``, Spark's own reader by its properties.
 
-parquet-java finds row groups by their middles. Where it cannot look into the first column, because that is encrypted
-with a key of its own, it goes by what the row group says of its place, which writers fill in differently; so there are
-files of several writers, and a value is asked for in each of their row groups.
+parquet-java assigns a row group to the task whose range holds its midpoint. If the first column has its own key, the
+midpoint depends on optional fields of the footer, which writers fill in differently. So there are files of several
+writers, and a lookup in each of their row groups.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ import bloomparquet as bp
 from bloomparquet.parquet.encryption.modules import Module, parse_file_crypto
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER
 from bloomparquet.parquet.metadata.footer import read_footers
-from bloomparquet.parquet.thrift import struct as thrift
 from bloomparquet.parquet.thrift.definitions import FileMetaData
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files, spark_kms
-from tests.support.kms import reveals, whole_text
+from tests.support.kms import full_text, reveals
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf, write
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, every_key
@@ -44,26 +43,26 @@ COLUMNS: dict[str, dict[str, list[str]]] = {
     "later": {"k2": ["key"]},
     "uniform": {},
 }
-"""Master keys of columns, by whether the first column has one of its own."""
+"""The master keys of columns. In "first" the first column has its own key."""
 LAYOUTS = [
     (writer, columns, plaintext)
     for writer in ("spark", "pyarrow", "bloomparquet")
     for columns in COLUMNS
     for plaintext in (False, True)
 ]
-PLACES: dict[str, Callable[[int, int], tuple[int | None, int]]] = {
-    "nowhere": lambda start, size: (None, size),
+OFFSETS: dict[str, Callable[[int, int], tuple[int | None, int]]] = {
+    "missing": lambda start, size: (None, size),
     "at zero": lambda start, size: (0, size),
     "too early": lambda start, size: (start // 2, size),
     "too late": lambda start, size: (start + 2 * size // 3, size),
     "too small": lambda start, size: (start, 10),
     "too large": lambda start, size: (start, size + 200),
 }
-"""What wrong footers say of where row groups begin, and how large they are."""
+"""Wrong offsets and sizes of row groups in footers."""
 
 
 def table_of(file: int) -> pa.Table:
-    """`id` tells the file and, by its order, the row group; `key` is mixed."""
+    """`id` ascends through files and row groups; `key` is mixed."""
     ids = [10_000 * file + row for row in range(GROUPS * ROWS)]
     return pa.table({"id": ids, "key": [key_of(i) for i in ids], "text": [f"t{i}" for i in ids]})
 
@@ -104,45 +103,43 @@ WRITERS = {"spark": by_spark, "pyarrow": by_pyarrow, "bloomparquet": by_us}
 
 @pytest.fixture(scope="module")
 def kms(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session with the key server, and told to read what is encrypted by its keys."""
+    """The session, configured to decrypt with the keys of the key server."""
     spark_kms.install(jar_spark, tmp_path_factory.mktemp("kms"))
     with conf(jar_spark, spark_kms.READING):
         yield jar_spark
 
 
-def misplace(path: Path, place: Callable[[int, int], tuple[int | None, int]]) -> None:
-    """Let the encrypted footer of the file say something else of the places of its row groups."""
+def edit_offsets(path: Path, edit: Callable[[int, int], tuple[int | None, int]]) -> None:
+    """Change the offsets and sizes of the row groups in an encrypted footer."""
     storage = LocalStorage()
     (footer,) = read_footers(storage, storage.list_files(str(path), recursive=False), ReadCount(), keys=every_key())
     assert footer is not None
     assert footer.crypto is not None
-    said, _ = read_struct(footer.raw, FileMetaData)
-    for group in said[4]:
-        start, size = place(group[5], group[6])
-        group.drop(5)
-        if start is not None:
-            group.put(5, thrift.I64, start)
-        group.put(6, thrift.I64, size)
+    metadata, _ = read_struct(footer.raw, FileMetaData)
+    for group in metadata.row_groups:
+        assert group.file_offset is not None
+        assert group.total_compressed_size is not None
+        group.file_offset, group.total_compressed_size = edit(group.file_offset, group.total_compressed_size)
     data = path.read_bytes()
     before, tail = data[: -footer.size], data[-footer.size : -TRAILER]
     *_, end = parse_file_crypto(tail)
-    tail = tail[:end] + footer.crypto.footer().encrypt(write_struct(said), Module.FOOTER)
+    tail = tail[:end] + footer.crypto.footer().encrypt(write_struct(metadata), Module.FOOTER)
     path.write_bytes(before + tail + len(tail).to_bytes(4, "little") + ENCRYPTED_MAGIC)
 
 
 @pytest.fixture(scope="module")
 def lake(kms: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with one file for each layout, and each wrong footer."""
+    """A directory with one file for each layout and for each wrong footer."""
     root = tmp_path_factory.mktemp("lake")
     for i, (writer, columns, plaintext) in enumerate(LAYOUTS):
         WRITERS[writer](kms, table_of(i), root / f"{i:02}", COLUMNS[columns], plaintext)
-    for i, place in enumerate(PLACES.values(), len(LAYOUTS)):
+    for i, edit in enumerate(OFFSETS.values(), len(LAYOUTS)):
         by_us(kms, table_of(i), root / f"{i:02}", COLUMNS["first"], False)
-        misplace(root / f"{i:02}" / "0.parquet", place)
+        edit_offsets(root / f"{i:02}" / "0.parquet", edit)
     return root
 
 
-FILES = len(LAYOUTS) + len(PLACES)
+FILES = len(LAYOUTS) + len(OFFSETS)
 OPTIONS = {"keyProvider": PROVIDER, "recursiveFileLookup": "true"}
 
 
@@ -152,7 +149,7 @@ def row(file: int, at: int) -> tuple[int, int, str]:
 
 
 def union(readers: Readers, lake: Path, wheres: list[str]) -> tuple[list[list[tuple[Any, ...]]], list[ScanSummary]]:
-    """The rows for each of `wheres`, all by one query, and the plans of its scans."""
+    """The rows for each of `wheres`, by one query, and the plans of its scans."""
     scans = [
         readers.jar(str(lake), **OPTIONS).where(where).select(F.lit(i), F.struct("*")) for i, where in enumerate(wheres)
     ]
@@ -163,21 +160,21 @@ def union(readers: Readers, lake: Path, wheres: list[str]) -> tuple[list[list[tu
     return [sorted(tuple(row[1]) for row in rows if row[0] == i) for i in range(len(wheres))], last_plan(frame)
 
 
-def test_a_value_is_found_in_whichever_row_group_it_is(kms: SparkSession, readers: Readers, lake: Path) -> None:
-    asked = [(group,) for group in range(GROUPS)] + [(0, GROUPS - 1), (1, 2)]  # of every file
-    expected = [sorted(row(file, ROWS * (g + 1) - 1) for file in range(FILES) for g in groups) for groups in asked]
+def test_values_are_found_in_every_row_group(kms: SparkSession, readers: Readers, lake: Path) -> None:
+    wanted = [(group,) for group in range(GROUPS)] + [(0, GROUPS - 1), (1, 2)]  # of every file
+    expected = [sorted(row(file, ROWS * (g + 1) - 1) for file in range(FILES) for g in groups) for groups in wanted]
     wheres = [f"id IN ({', '.join(str(i) for i, *_ in rows)})" for rows in expected]
-    found, plans = union(readers, lake, wheres)
-    assert found == expected
-    for groups, plan in zip(asked, plans, strict=True):
+    returned, plans = union(readers, lake, wheres)
+    assert returned == expected
+    for groups, plan in zip(wanted, plans, strict=True):
         assert (plan.total, plan.kept, plan.errors) == (GROUPS * FILES, FILES * len(groups), 0)
 
 
 def test_encrypted_filters_prune_and_lose_no_row(kms: SparkSession, readers: Readers, lake: Path) -> None:
     filtered = [i for i in range(FILES) if i >= len(LAYOUTS) or LAYOUTS[i][0] != "pyarrow"]
-    places = [(file, ROWS * (file % GROUPS) + 50) for file in filtered[:-1:4]] + [(filtered[-1], GROUPS * ROWS - 1)]
-    found, plans = union(readers, lake, [f"key = {row(*place)[1]}" for place in places])
-    assert found == [[row(*place)] for place in places]
+    positions = [(file, ROWS * (file % GROUPS) + 50) for file in filtered[:-1:4]] + [(filtered[-1], GROUPS * ROWS - 1)]
+    returned, plans = union(readers, lake, [f"key = {row(*position)[1]}" for position in positions])
+    assert returned == [[row(*position)] for position in positions]
     for plan in plans:
         assert plan.errors == 0
         assert plan.skipped["bloom"] > 0.8 * GROUPS * len(filtered)
@@ -185,7 +182,7 @@ def test_encrypted_filters_prune_and_lose_no_row(kms: SparkSession, readers: Rea
     assert sorted(map(tuple, readers.oracle(str(lake), recursiveFileLookup="true").collect())) == everything
 
 
-def test_what_a_join_brings_prunes_encrypted_files(
+def test_runtime_predicates_prune_encrypted_files(
     kms: SparkSession, readers: Readers, lake: Path, tmp_path: Path
 ) -> None:
     wanted = row(0, ROWS + 7)
@@ -196,22 +193,20 @@ def test_what_a_join_brings_prunes_encrypted_files(
     ):
         readers.jar(str(lake), recursiveFileLookup="true").createOrReplaceTempView("f")
         frame = kms.sql("SELECT f.id, f.key, f.text FROM f JOIN d ON f.key = d.k WHERE d.name = 'wanted'")
-        assert [tuple(found) for found in frame.collect()] == [wanted]
+        assert [tuple(row) for row in frame.collect()] == [wanted]
     (plan,) = last_plan(frame)
     assert plan.skipped["bloom"] > GROUPS * FILES // 2
 
 
-def test_without_keys_the_planner_leaves_to_spark_what_it_cannot_look_into(
-    kms: SparkSession, readers: Readers, lake: Path
-) -> None:
+def test_without_keys_encrypted_files_are_read_whole(kms: SparkSession, readers: Readers, lake: Path) -> None:
     plaintext = [int(file.parent.name) for file in lake.rglob("*.parquet") if file.read_bytes().endswith(MAGIC)]
-    told = [i for i in plaintext if LAYOUTS[i][1] == "later"]  # of these anyone sees the bounds of `id`
-    wanted = row(told[0], GROUPS * ROWS - 1)
+    readable = [i for i in plaintext if LAYOUTS[i][1] == "later"]  # the bounds of `id` are not encrypted
+    wanted = row(readable[0], GROUPS * ROWS - 1)
     ran = run(readers.jar(str(lake), recursiveFileLookup="true").where(f"id = {wanted[0]}"))
     assert ran.rows == texts([wanted])
-    assert (ran.plan.total, ran.plan.skipped["statistics"]) == (GROUPS * len(plaintext), GROUPS * len(told) - 1)
-    assert ran.plan.errors == FILES - len(plaintext) + GROUPS * (len(plaintext) - len(told))
-    with pytest.raises(Py4JJavaError, match="the footer key is not given; give it in keys"):
+    assert (ran.plan.total, ran.plan.skipped["statistics"]) == (GROUPS * len(plaintext), GROUPS * len(readable) - 1)
+    assert ran.plan.errors == FILES - len(plaintext) + GROUPS * (len(plaintext) - len(readable))
+    with pytest.raises(Py4JJavaError, match="the footer key is not given; pass it in keys"):
         readers.jar(str(lake), recursiveFileLookup="true", onFilterError="fail").where("id = 1").collect()
 
 
@@ -233,18 +228,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize("provider", WRONG)
-def test_a_wrong_provider_is_an_error_of_the_query(
-    kms: SparkSession, readers: Readers, lake: Path, provider: str
-) -> None:
+def test_a_wrong_provider_fails_the_query(kms: SparkSession, readers: Readers, lake: Path, provider: str) -> None:
     with pytest.raises(Py4JJavaError, match=WRONG[provider]) as raised:
         readers.jar(str(lake), **{**OPTIONS, "keyProvider": provider}).where("id = 1").collect()
     assert SECRET not in str(raised.value)
 
 
-def test_what_spark_has_no_key_for_is_sparks_error_and_the_rest_is_read(
-    kms: SparkSession, readers: Readers, lake: Path
-) -> None:
-    """Its reader and the planner each have their own access to keys."""
+def test_a_key_that_spark_lacks_is_sparks_error(kms: SparkSession, readers: Readers, lake: Path) -> None:
+    """Spark's reader and the planner get their keys separately."""
     later = str(lake / f"{LAYOUTS.index(('spark', 'later', False)):02}")
     at = 10_000 * int(Path(later).name)
     with conf(kms, {"parquet.encryption.key.access.token": "not k2"}):
@@ -257,33 +248,33 @@ def test_what_spark_has_no_key_for_is_sparks_error_and_the_rest_is_read(
 
 
 def data_keys(lake: Path) -> list[bytes]:
-    """The bytes of all keys that the files are encrypted with."""
-    storage, found = LocalStorage(), set()
+    """All keys that the files are encrypted with."""
+    storage, keys = LocalStorage(), set()
     for footer in read_footers(storage, storage.list_files(str(lake), recursive=True), ReadCount(), keys=every_key()):
         assert footer is not None
         assert footer.crypto is not None
         chunks = [footer.chunk_cipher(0, leaf) for leaf in range(3)]
-        found |= {cipher._key for cipher in (footer.crypto.footer(), *(chunk.cipher for chunk in chunks if chunk))}
-    return sorted(found)
+        keys |= {cipher._key for cipher in (footer.crypto.footer(), *(chunk.cipher for chunk in chunks if chunk))}
+    return sorted(keys)
 
 
-def test_nothing_that_spark_tells_of_a_query_has_a_key_in_it(
+def test_no_key_appears_in_plans_logs_and_metrics(
     kms: SparkSession, readers: Readers, lake: Path, tmp_path: Path
 ) -> None:
     keys = data_keys(lake)
     assert len(keys) >= 2 * FILES - 6
-    told = []
+    outputs = []
     with recorded(kms, tmp_path):
         for provider in (PROVIDER, f"{MODULE}:footer_key", f"{MODULE}:wrong_key", f"{MODULE}:fails", "no_such:thing"):
             frame = readers.jar(str(lake), **{**OPTIONS, "keyProvider": provider}).where(f"key = {key_of(7)}")
             try:
                 run(frame)
-                told.append(explained(frame))
+                outputs.append(explained(frame))
             except (Py4JJavaError, PySparkException) as error:
-                told.append(whole_text(error))
-    text = text_below(tmp_path) + "".join(told)
+                outputs.append(full_text(error))
+    text = text_below(tmp_path) + "".join(outputs)
     assert "PlannedBy" in text
     assert "numRowGroupsSkippedByBloomFilter" in text or "row groups skipped by Bloom filter" in text
-    assert "What is encrypted: " in text, "what did not open was warned of"
+    assert "Encrypted data: " in text, "a warning says what could not be decrypted"
     assert reveals(text, *keys, spark_kms.WRONG_KEY, SECRET.encode()) == []
-    assert reveals(f"{keys[0].hex()} {keys[1]!r}", *keys[:2]), "the search finds what there is"
+    assert reveals(f"{keys[0].hex()} {keys[1]!r}", *keys[:2]), "the search finds keys that are there"

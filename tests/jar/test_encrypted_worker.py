@@ -1,4 +1,4 @@
-"""The planner process over encrypted files, without Spark: who gives it keys, how often, what it tells and keeps."""
+"""The planner process over encrypted files, without Spark: key providers, errors, and secrecy."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def planner(home: Path) -> Iterator[Planner]:
     patch = pytest.MonkeyPatch()
     patch.syspath_prepend(str(home))
     patch.setenv("PYTHONPATH", str(home), prepend=":")
-    with patch.context(), (home / "stderr").open("wb") as stderr, started(home / "cache", stderr=stderr) as found:
-        yield found
+    with patch.context(), (home / "stderr").open("wb") as stderr, started(home / "cache", stderr=stderr) as process:
+        yield process
     patch.undo()
 
 
@@ -78,7 +78,7 @@ def ask(planner: Planner, home: Path, provider: str | None, value: int, *names: 
     return planner.ask([home / name for name in names or ("0.parquet", "1.parquet")], equals(value), options=given)
 
 
-def test_the_provider_is_asked_once_for_many_queries(planner: Planner, home: Path) -> None:
+def test_the_provider_is_called_once_for_many_queries(planner: Planner, home: Path) -> None:
     answers = [ask(planner, home, "providers:counted", value) for value in (*IDS[::57], 5)]
     plans = [answer["plan"] for answer in answers]
     assert [plan["numRowGroupsTotal"] for plan in plans] == [4] * len(plans)
@@ -89,14 +89,14 @@ def test_the_provider_is_asked_once_for_many_queries(planner: Planner, home: Pat
 
 
 LOCKED = {
-    None: "the footer key is not given; give it in keys",
-    "providers:column_alone": "the footer key is not given; give it in keys",
-    "providers:wrong": "the footer does not open: the key is wrong, or its bytes were altered",
+    None: "the footer key is not given; pass it in keys",
+    "providers:column_alone": "the footer key is not given; pass it in keys",
+    "providers:wrong": "the footer cannot be decrypted: the key is wrong, or its bytes were altered",
 }
 
 
 @pytest.mark.parametrize("provider", LOCKED)
-def test_files_that_do_not_open_are_kept_whole_and_counted(planner: Planner, home: Path, provider: str | None) -> None:
+def test_undecryptable_files_are_kept_whole_and_counted(planner: Planner, home: Path, provider: str | None) -> None:
     plan = ask(planner, home, provider, 5)["plan"]
     assert (plan["numFilesNotUnderstood"], plan["numFilterErrors"], plan["rows"]) == (2, 2, -1)
     assert (plan["numRowGroupsTotal"], plan["numRowGroupsRead"]) == (0, 0)
@@ -105,7 +105,7 @@ def test_files_that_do_not_open_are_kept_whole_and_counted(planner: Planner, hom
     assert LOCKED[provider] in warning
 
 
-def test_row_groups_of_a_column_without_its_key_are_kept_and_counted(planner: Planner, home: Path) -> None:
+def test_row_groups_without_a_column_key_are_kept(planner: Planner, home: Path) -> None:
     plan = ask(planner, home, "providers:footer_alone", 5)["plan"]
     assert (plan["numFilesNotUnderstood"], plan["numFilterErrors"], plan["rows"]) == (0, 4, 400)
     assert (plan["numRowGroupsTotal"], plan["numRowGroupsRead"]) == (4, 4)
@@ -116,31 +116,31 @@ def test_row_groups_of_a_column_without_its_key_are_kept_and_counted(planner: Pl
 def test_a_wrong_provider_fails_the_query(planner: Planner, home: Path, provider: str) -> None:
     answer = ask(planner, home, provider, 5)
     assert answer["fatal"] is True
-    told = "key provider: expected module:function" if " " in provider else f"key provider '{provider}'"
-    assert told in answer["error"]
+    message = "key provider: expected module:function" if " " in provider else f"key provider '{provider}'"
+    assert message in answer["error"]
 
 
-def test_neither_answers_nor_what_it_prints_nor_the_cache_have_keys_or_values(planner: Planner, home: Path) -> None:
+def test_no_key_or_value_in_answers_output_and_cache(planner: Planner, home: Path) -> None:
     providers = ("providers:counted", "providers:wrong", "providers:fails", None)
-    told = [
+    answers = [
         str(ask(planner, home, provider, IDS[0], onFilterError=how))
         for provider in providers
         for how in ("keep", "fail")
     ]
     plain = str(home / "plain.parquet")
     assert ask(planner, home, None, IDS[0], "plain.parquet")["plan"]["numRowGroupsTotal"] == 4
-    until = time.monotonic() + 60  # it is written after the answer; what came before is then written, too
+    until = time.monotonic() + 60  # the cache is written after the answer
     while not (stored := list((home / "cache").rglob("*.columns"))) and time.monotonic() < until:
         time.sleep(0.05)
     cached = b"".join(path.read_bytes() for path in stored)
     assert plain.encode() in cached
     assert b"0.parquet" not in cached
-    text = " ".join(told) + (home / "stderr").read_text()
+    text = " ".join(answers) + (home / "stderr").read_text()
     assert reveals(text, FOOTER_KEY, COLUMN_KEY, WRONG_KEY, SECRET.encode()) == []
 
 
 def test_a_provider_may_exit_read_and_print(planner: Planner, home: Path) -> None:
-    """Requests come on the process's standard input and answers go to its output: neither is the provider's."""
+    """Frames use the process's standard input and output, which a provider must not touch."""
     answer = ask(planner, home, "providers:exits", 5)
     assert (answer["error"], answer["fatal"]) == (
         "key provider 'providers:exits' raised SystemExit; call it in Python to see why",

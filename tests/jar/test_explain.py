@@ -1,4 +1,4 @@
-"""What EXPLAIN, the SQL metrics and the statistics of a scan tell."""
+"""EXPLAIN, SQL metrics and statistics of a scan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES = 8
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Eight files of one row group; four have ids below a thousand, so that statistics exclude the others."""
+    """Eight files of one row group. Four have ids below 1000, so statistics exclude the others."""
     root = tmp_path_factory.mktemp("explain")
     for i in range(FILES):
         ids = [(i >= 4) * 1000 + i % 4 + 4 * (row * 7 % 100) for row in range(100)]
@@ -38,12 +38,12 @@ MODES = ("simple", "extended", "formatted", "cost")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_explain_names_the_predicate_and_what_was_planned(readers: Readers, path: str, mode: str) -> None:
+def test_explain_shows_the_predicate_and_the_plan(readers: Readers, path: str, mode: str) -> None:
     frame = readers.jar(path).where("id = 6 OR (id = 7 AND upper(s) = 'X')").select("id")
     assert run(frame).plan.kept == 2
     with conf(readers.spark, {"spark.sql.maxMetadataStringLength": "2000"}):
         text = explained(frame, mode)
-    assert "id = 6 OR id = 7" in text  # what the planner does not know is left out
+    assert "id = 6 OR id = 7" in text  # a part that cannot be translated is dropped
     assert "2 of 8 row groups (4 skipped by statistics, 2 by Bloom filter)" in text
 
 
@@ -88,7 +88,7 @@ def value(node: Any, name: str) -> int:
     return int(node.metrics().apply(name).value())
 
 
-def test_metrics_say_what_they_count(readers: Readers, path: str) -> None:
+def test_metrics_have_descriptions(readers: Readers, path: str) -> None:
     frame = readers.jar(path).where("id = 6")
     frame.collect()
     (node,) = _scans(frame._jdf.queryExecution().executedPlan())
@@ -97,12 +97,12 @@ def test_metrics_say_what_they_count(readers: Readers, path: str) -> None:
 
 
 def size_and_rows(frame: DataFrame) -> tuple[int, int | None]:
-    found = frame._jdf.queryExecution().optimizedPlan().stats()
-    rows = found.rowCount()
-    return int(found.sizeInBytes()), int(rows.get()) if rows.isDefined() else None
+    statistics = frame._jdf.queryExecution().optimizedPlan().stats()
+    rows = statistics.rowCount()
+    return int(statistics.sizeInBytes()), int(rows.get()) if rows.isDefined() else None
 
 
-def test_statistics_are_of_what_is_kept(readers: Readers, path: str) -> None:
+def test_statistics_cover_the_kept_row_groups(readers: Readers, path: str) -> None:
     everything, _ = size_and_rows(readers.jar(path))
     with conf(readers.spark, {"spark.sql.cbo.enabled": "true"}):
         some, rows = size_and_rows(readers.jar(path).where("id = 6"))
@@ -110,7 +110,7 @@ def test_statistics_are_of_what_is_kept(readers: Readers, path: str) -> None:
     assert rows is None or 1 <= rows <= 100
 
 
-def test_a_lookup_is_small_enough_to_be_broadcast(readers: Readers, path: str) -> None:
+def test_a_pruned_side_is_broadcast(readers: Readers, path: str) -> None:
     big = readers.oracle(path)
     whole, _ = size_and_rows(big)
     with conf(

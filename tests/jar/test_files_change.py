@@ -1,4 +1,4 @@
-"""A file that changes after it was listed: with the jar, the rows of one version or an error; never fewer rows."""
+"""A file that changes after it was listed gives the rows of one version or an error, never fewer rows."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ERRORS = (Py4JJavaError, PySparkException)
 CHANGED = "changed after this query was planned"
 SOURCES = {"parquet": "bloomparquet", "orc": "bloomorc"}
 KEYS = (2500, 2999, 3000, 3500)
-"""What the small side of a join holds: ids of units 2 and 3."""
+"""The small side of a join: ids of units 2 and 3."""
 
 
 class Table:
-    """A table whose file `x` changes, beside one that does not."""
+    """A table of two files, of which `x` changes."""
 
     def __init__(self, spark: SparkSession, root: Path, kind: str) -> None:
         self.spark, self.path, self.source = spark, root / "t" / f"x.{kind}", SOURCES[kind]
@@ -56,7 +56,7 @@ CASES = [
     *(pytest.param(reader, KEPT, id=f"{reader}-kept") for reader in READERS),
     *(pytest.param(reader, SKIPPED, id=f"{reader}-skipped") for reader in ("static", "join", "where")),
 ]
-"""What a file that changes was to its plan: read in part, or skipped."""
+"""Whether the changing file was read in part or skipped by the plan."""
 
 
 @pytest.fixture(params=FORMATS)
@@ -66,7 +66,7 @@ def table(request: pytest.FixtureRequest, jar_spark: SparkSession, tmp_path: Pat
 
 
 def wanted(reader: str, rows: list[Row]) -> list[Row]:
-    """The rows of a version that a reader's query asks for; `other` adds those of unit 0 where it asks for all."""
+    """The rows of a version that a reader's query returns; `other` adds unit 0 if it returns all."""
     if reader == "none":
         return sorted(rows + changes.matching((0,), "a", BASE))
     return [row for row in rows if reader != "join" or row[0] in KEYS]
@@ -85,7 +85,7 @@ def outcome(frame: DataFrame, reader: str, kind: str, units: tuple[int, ...]) ->
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_change_between_load_and_action(table: Table, reader: str, kind: str) -> None:
-    """A local file is planned and read as it is when the query runs."""
+    """A local file is planned and read in its version at the time of the query."""
     changes.write(table.path, KEPT, "a")
     frame = READERS[reader](table)
     changes.change(table.path, kind, KEPT)
@@ -99,8 +99,8 @@ def test_change_between_plan_and_read(table: Table, reader: str, kind: str, unit
     frame = READERS[reader](table)
     frame._jdf.queryExecution().executedPlan().toString()
     changes.change(table.path, kind, units)
-    found = outcome(frame, reader, kind, units)
-    assert found in ("new rows", "named error")
+    actual = outcome(frame, reader, kind, units)
+    assert actual in ("new rows", "named error")
 
 
 @pytest.mark.parametrize(("reader", "units"), CASES)
@@ -138,7 +138,7 @@ def test_change_between_two_actions_over_a_shuffle(table: Table, kind: str) -> N
 
 @pytest.mark.parametrize("kind", CHANGES)
 def test_change_during_a_read(table: Table, kind: str, tmp_path: Path) -> None:
-    """Between two tasks over one file."""
+    """The file changes between two tasks that read it."""
     changes.write(table.path, KEPT, "a")
     path, done = str(table.path), str(tmp_path / "done")
 
@@ -153,12 +153,12 @@ def test_change_during_a_read(table: Table, kind: str, tmp_path: Path) -> None:
     small = {"spark.sql.files.maxPartitionBytes": "20000", "spark.sql.files.openCostInBytes": "1"}
     with conf(table.spark, small):
         frame = table.load().coalesce(1).select("id", "v").mapInArrow(change_once, "id BIGINT, v STRING")
-        found = outcome(frame, "none", kind, KEPT)
+        actual = outcome(frame, "none", kind, KEPT)
     assert Path(done).exists()
-    assert found in ("old rows", "named error")
+    assert actual in ("old rows", "named error")
 
 
-def test_skipped_files_are_checked_by_limits_and_iterators(table: Table) -> None:
+def test_limits_and_iterators_check_skipped_files(table: Table) -> None:
     changes.write(table.path, SKIPPED, "a")
     acts: list[Callable[[DataFrame], list[Any]]] = [DataFrame.collect, lambda frame: list(frame.toLocalIterator())]
     for act in acts:
@@ -171,8 +171,8 @@ def test_skipped_files_are_checked_by_limits_and_iterators(table: Table) -> None
         assert len(act(table.load().where(WHERE).limit(5))) == 5
 
 
-def test_plan_of_a_query_that_is_over_is_checked(table: Table, jar_spark: SparkSession) -> None:
-    """A query that failed before its tasks began leaves such a plan behind."""
+def test_the_plan_of_a_finished_query_is_checked(table: Table, jar_spark: SparkSession) -> None:
+    """A query that fails before its first task leaves such a plan."""
     changes.write(table.path, SKIPPED, "a")
     frame = table.load().where(WHERE)
     jar_spark.sparkContext.setLocalProperty("spark.sql.execution.id", "987654321")
@@ -185,7 +185,7 @@ def test_plan_of_a_query_that_is_over_is_checked(table: Table, jar_spark: SparkS
         frame.collect()
 
 
-def test_cached_frame_that_is_read_anew_is_checked(table: Table) -> None:
+def test_an_evicted_cache_is_checked(table: Table) -> None:
     changes.write(table.path, SKIPPED, "a")
     frame = table.load().where(WHERE).cache()
     try:
@@ -195,7 +195,7 @@ def test_cached_frame_that_is_read_anew_is_checked(table: Table) -> None:
         frame.unpersist()
 
 
-def test_options_of_spark_do_not_hide_a_change(table: Table) -> None:
+def test_sparks_ignore_options_do_not_hide_a_change(table: Table) -> None:
     changes.write(table.path, KEPT, "a")
     frame = table.load(ignoreCorruptFiles="true").where(WHERE)
     assert len(rows(frame)) == 500
@@ -212,13 +212,13 @@ def test_files_of_a_local_table_are_pruned_after_a_change(table: Table) -> None:
     changes.write(table.path, KEPT, "a")
     frame = table.load()
     changes.change(table.path, "grown", KEPT)
-    found = frame.where(WHERE)
-    assert rows(found) == changes.after("grown", KEPT)
-    (plan,) = last_plan(found)
+    query = frame.where(WHERE)
+    assert rows(query) == changes.after("grown", KEPT)
+    (plan,) = last_plan(query)
     assert (plan.planned, plan.total, plan.kept, plan.whole_files) == (True, 5, 2, 0)
 
 
-def test_rows_that_this_session_inserts_are_no_change(table: Table, jar_spark: SparkSession) -> None:
+def test_rows_inserted_by_this_session_are_read(table: Table, jar_spark: SparkSession) -> None:
     name = f"written_{table.source}"
     jar_spark.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING {table.source}")
     try:
@@ -231,8 +231,8 @@ def test_rows_that_this_session_inserts_are_no_change(table: Table, jar_spark: S
         jar_spark.sql(f"DROP TABLE {name}")
 
 
-def test_skipped_files_of_other_storages_are_listed_again(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """By Hadoop's file systems: one that is not local to the planner would leave the query without a plan."""
+def test_skipped_remote_files_are_listed_again(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Calls the check directly: the planner cannot plan files on viewfs, so no query would skip them."""
     jvm: Any = jar_spark._jvm
     package = "io.bloomparquet.spark."
     classes = jar_spark._jsparkSession.sharedState().jarClassLoader()
@@ -243,15 +243,15 @@ def test_skipped_files_of_other_storages_are_listed_again(jar_spark: SparkSessio
         return constructor.newInstance(array(*values))
 
     def array(*values: Any) -> Any:
-        found = jar_spark.sparkContext._gateway.new_array(jvm.java.lang.Object, len(values))  # type: ignore[union-attr]
+        objects = jar_spark.sparkContext._gateway.new_array(jvm.java.lang.Object, len(values))  # type: ignore[union-attr]
         for i, value in enumerate(values):
-            found[i] = value
-        return found
+            objects[i] = value
+        return objects
 
     def method(name: str, of: str) -> Any:
-        (found,) = (each for each in classes.loadClass(package + of).getDeclaredMethods() if each.getName() == name)
-        found.setAccessible(True)
-        return found
+        (declared,) = (each for each in classes.loadClass(package + of).getDeclaredMethods() if each.getName() == name)
+        declared.setAccessible(True)
+        return declared
 
     configuration = jar_spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
     settings = jvm.org.apache.hadoop.conf.Configuration(configuration)

@@ -1,7 +1,7 @@
-"""What one side of a join holds prunes the other side, while the query runs; and never a side that is preserved.
+"""The values of one side of a join prune the other side at run time, but never a preserved side.
 
-The facts are ten files of one row group each, with values of every key that no other file has. Statistics cannot tell
-the files apart: the keys are mixed. Dimensions are files, too, or rows of a query.
+The facts are ten files of one row group each, which share no key. The keys are mixed, so statistics cannot tell the
+files apart. Dimensions are files too, or rows of a query.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ def adaptive(request: pytest.FixtureRequest, jar_spark: SparkSession) -> Iterato
 
 
 def ask(readers: Readers, lake: Path, sql: str) -> Ran:
-    """Run `sql` over views `f` and `d`, by Spark's own reader and by the jar; the same rows and types."""
-    found = []
+    """Run `sql` over views `f` and `d`, by Spark's own reader and by the jar, and compare rows and types."""
+    runs = []
     for reader in (readers.oracle, readers.jar):
         reader(lake / "facts").createOrReplaceTempView("f")
         reader(lake / "dimension").createOrReplaceTempView("d")
         frame = readers.spark.sql(sql)
-        found.append((frame.schema, frame))
-    (schema, oracle), (ours, frame) = found
+        runs.append((frame.schema, frame))
+    (schema, oracle), (ours, frame) = runs
     assert ours == schema
     rows = texts(frame.collect())
     assert rows == texts(oracle.collect())
-    # Not by `run`: of a broadcast that is used twice, the plan without adaptive execution shows a copy that never ran.
+    # Not by `run`: without adaptive execution, the plan shows a copy of a reused broadcast that never ran.
     scanned = sum(_metric(node, "numOutputRows") for node in _scans(frame._jdf.queryExecution().executedPlan()))
     return Ran(rows, last_plan(frame), 0, scanned)
 
 
 def kept(ran: Ran, table: str = "facts") -> list[int | None]:
-    """How many row groups were read by each scan of `table`; None where nothing was planned."""
+    """The number of row groups that each scan of `table` kept; None for a scan that was not planned."""
     return [plan.kept if plan.planned else None for plan in ran.plans if plan.paths[0].endswith(table)]
 
 
@@ -95,7 +95,7 @@ PRUNED = {
     "IN of a subquery": ("SELECT payload, id FROM f WHERE id IN (SELECT k FROM d WHERE name = 'n44')", 1),
     "EXISTS": ("SELECT id FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.id AND d.name = 'n44')", 1),
     "two keys": ("SELECT f.id FROM f JOIN d ON f.id = d.k AND f.other = d.o WHERE d.name = 'n44'", 1),
-    "two keys of which no row has both": (
+    "two keys that no row has together": (
         "SELECT f.id FROM f JOIN d ON f.id = d.k AND f.s = d.name WHERE d.name = 'n44'",
         0,
     ),
@@ -116,15 +116,15 @@ PRUNED = {
 @pytest.mark.parametrize("case", PRUNED)
 def test_one_side_prunes_the_other(readers: Readers, lake: Path, adaptive: None, case: str) -> None:
     sql, expected = PRUNED[case]
-    # The order in which Spark would rather have the sides must not decide here.
+    # Join reordering must not affect the result.
     ran = ask(readers, lake, sql)
-    assert kept(ran) in ([expected], [])  # none: adaptive execution saw an empty side and has dropped the scan
+    assert kept(ran) in ([expected], [])  # []: adaptive execution dropped the scan, because a side is empty
     if kept(ran) == []:
         assert ran.rows == []
 
 
 NOT_PRUNED = {
-    # It could be pruned; but Spark broadcasts that very side, and has nothing to prune it by.
+    # Spark broadcasts this side, so it cannot prune it.
     "the nullable side of an outer join": (
         "SELECT d.name, f.payload FROM f RIGHT JOIN (SELECT * FROM d WHERE name = 'n44') d ON f.id = d.k"
     ),
@@ -144,24 +144,24 @@ NOT_PRUNED = {
 
 
 @pytest.mark.parametrize("case", NOT_PRUNED)
-def test_a_side_that_must_be_read_is_read(readers: Readers, lake: Path, adaptive: None, case: str) -> None:
+def test_a_preserved_side_is_not_pruned(readers: Readers, lake: Path, adaptive: None, case: str) -> None:
     ran = ask(readers, lake, NOT_PRUNED[case])
     assert kept(ran) in ([None], [FILES])
     assert ran.rows
 
 
-def test_not_in_a_null_is_no_row(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_not_in_with_a_null_returns_no_row(readers: Readers, lake: Path, adaptive: None) -> None:
     sql = "SELECT id FROM f WHERE id NOT IN (SELECT maybe FROM d WHERE name IN ('n0', 'n44'))"
     assert ask(readers, lake, sql).rows == []
 
 
-def test_a_key_of_floating_point_finds_both_zeros(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_float_key_matches_both_zeros(readers: Readers, lake: Path, adaptive: None) -> None:
     ran = ask(readers, lake, "SELECT f.s, f.x FROM f JOIN d ON f.x = d.x WHERE d.name IN ('n0', 'n44')")
     assert len(ran.rows) == 2
     assert any("-0.0" in row for row in ran.rows)
 
 
-def test_two_dimensions_of_a_star(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_star_join_with_two_dimensions(readers: Readers, lake: Path, adaptive: None) -> None:
     ran = ask(
         readers,
         lake,
@@ -172,7 +172,7 @@ def test_two_dimensions_of_a_star(readers: Readers, lake: Path, adaptive: None) 
     assert kept(ran) == [1]  # neither side alone: 44 is in file 4, 48 in 8, 52 in 2
 
 
-def test_a_partition_column_and_a_bloom_filter_in_one_join(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_join_on_a_partition_and_a_filtered_column(readers: Readers, lake: Path, adaptive: None) -> None:
     by_part = ask(readers, lake, "SELECT f.id FROM f JOIN d ON f.part = d.p WHERE d.name = 'n4'")
     assert len(by_part.rows) == FILES * ROWS // 2
     dimension = readers.oracle(lake / "dimension").count()
@@ -183,7 +183,7 @@ def test_a_partition_column_and_a_bloom_filter_in_one_join(readers: Readers, lak
     assert (plan.total, plan.kept) == (FILES // 2, 1)
 
 
-def test_one_scan_used_twice_with_filters_of_two_joins(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_one_scan_in_two_joins_with_other_keys(readers: Readers, lake: Path, adaptive: None) -> None:
     ran = ask(
         readers,
         lake,
@@ -195,14 +195,14 @@ def test_one_scan_used_twice_with_filters_of_two_joins(readers: Readers, lake: P
     assert kept(ran) == [1, 1, 1]
 
 
-def test_a_join_of_a_table_with_itself(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_self_join(readers: Readers, lake: Path, adaptive: None) -> None:
     ran = ask(readers, lake, "SELECT a.id, b.s FROM f a JOIN f b ON a.id = b.id WHERE a.s = 's044'")
     assert ran.rows == ["(44, 's044')"]
     assert kept(ran) == [1, 1]
 
 
 def test_a_dimension_that_changes_between_two_runs(readers: Readers, lake: Path, tmp_path: Path) -> None:
-    """What one run learnt of the dimension must not prune the next."""
+    """Runtime predicates of one run must not prune the next."""
     facts = readers.jar(lake / "facts")
 
     def joined() -> DataFrame:
@@ -216,7 +216,7 @@ def test_a_dimension_that_changes_between_two_runs(readers: Readers, lake: Path,
         assert kept(ran) == [1]
 
 
-def test_a_view_that_is_put_in_place_of_another(readers: Readers, lake: Path) -> None:
+def test_a_view_that_replaces_another(readers: Readers, lake: Path) -> None:
     readers.jar(lake / "facts").createOrReplaceTempView("f")
     frames: list[DataFrame] = []
     for wanted in ("n44", "n48"):
@@ -240,7 +240,7 @@ def test_a_cached_dimension(readers: Readers, lake: Path, adaptive: None) -> Non
         dimension.unpersist()
 
 
-def test_no_task_reads_facts_for_which_the_other_side_has_no_row(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_no_task_reads_facts_without_a_partner(readers: Readers, lake: Path, adaptive: None) -> None:
     ran = ask(readers, lake, "SELECT f.id FROM f JOIN d ON f.id = d.k WHERE d.name = 'n44' AND d.s = 's000'")
     assert ran.rows == []
     assert kept(ran) in ([0], [])
@@ -254,7 +254,7 @@ def test_join_filters_can_be_switched_off(readers: Readers, lake: Path) -> None:
     assert kept(ask(readers, lake, sql)) == [1]
 
 
-def test_a_join_filter_of_a_load_with_a_condition(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_join_over_a_load_with_where(readers: Readers, lake: Path, adaptive: None) -> None:
     facts = readers.jar(lake / "facts", where="s IN ('s044', 's045', 's149')")
     dimension = readers.oracle(lake / "dimension").where("name IN ('n44', 'n48')")
     joined = facts.join(dimension, facts.id == dimension.k).select("id", "payload")

@@ -1,5 +1,7 @@
-"""A row group that holds a matching row is read, however the files, the schema and the session make its values differ
-from what the files say: rows are those of ``spark.read.parquet``, for each of many predicates."""
+"""A row group that holds a matching row is never skipped, whatever schema and settings the files are read with.
+
+For each predicate the rows equal those of ``spark.read.parquet``.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ REFUSALS = (PySparkException, Py4JJavaError)
 
 
 def same(readers: Readers, path: Any, wheres: list[str], schema: Any = None, **options: Any) -> int:
-    """Each of `wheres` finds by the jar the rows for which Spark's own reader says that it is true.
+    """Assert that the jar returns, for each of `wheres`, the rows for which Spark computes TRUE.
 
     The oracle computes them as columns, so that it cannot skip anything, and the jar answers all in one query, each by
     a scan of its own. Gives how many row groups were skipped in all.
@@ -47,7 +49,7 @@ def same(readers: Readers, path: Any, wheres: list[str], schema: Any = None, **o
         try:
             rows = oracle.select(F.struct("*"), *map(F.expr, wheres)).collect()
         except REFUSALS:
-            # What is not read cannot fail; what is read fails alike.
+            # A query that skips all rows does not fail; any other must fail too.
             with pytest.raises(REFUSALS):
                 readers.jar(path, schema, **options).collect()
             for scan in scans:
@@ -55,21 +57,21 @@ def same(readers: Readers, path: Any, wheres: list[str], schema: Any = None, **o
                     assert scan.collect() == []
             return 0
         expected = [(i, row[0]) for row in rows for i in range(len(wheres)) if row[i + 1]]
-        found = [tuple(row) for row in ours.collect()]
-    lost = [(wheres[i], row) for i, row in expected if repr((i, row)) not in set(map(repr, found))]
+        returned = [tuple(row) for row in ours.collect()]
+    lost = [(wheres[i], row) for i, row in expected if repr((i, row)) not in set(map(repr, returned))]
     assert lost == []
-    assert texts(found) == texts(expected)
+    assert texts(returned) == texts(expected)
     return sum(plan.skipped.total() for plan in last_plan(ours))
 
 
 def groups(path: Path, name: str, values: list[Any], kind: pa.DataType, **options: Any) -> str:
-    """A file in which each value is alone in a row group, twice, with a filter."""
+    """A file with one row group for each value, with a filter."""
     table = pa.table({name: pa.array([value for value in values for _ in range(2)], kind)})
     return files.write(path / "t.parquet", table, [name], rows_per_group=2, **options)
 
 
-def test_columns_that_are_found_by_their_ids(readers: Readers, tmp_path: Path) -> None:
-    """The names `a` and `b` changed places since the file was written."""
+def test_columns_matched_by_field_id(readers: Readers, tmp_path: Path) -> None:
+    """The names `a` and `b` were swapped after the file was written."""
     fields = [
         pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "1"}),
         pa.field("b", pa.int64(), metadata={"PARQUET:field_id": "2"}),
@@ -91,7 +93,7 @@ def test_columns_that_are_found_by_their_ids(readers: Readers, tmp_path: Path) -
     assert same(readers, path, ["a = 2", "b = 20"]) == 6
 
 
-def test_a_column_that_was_added_with_a_default(readers: Readers, tmp_path: Path) -> None:
+def test_a_column_added_with_a_default(readers: Readers, tmp_path: Path) -> None:
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     path = files.write(tmp_path / "t.parquet", {"id": [1, 2, 3, 4]}, ["id"], rows_per_group=1)
@@ -106,8 +108,8 @@ def test_a_column_that_was_added_with_a_default(readers: Readers, tmp_path: Path
     assert len(readers.jar(path, schema).where("s = 'x'").collect()) == 4
 
 
-MOMENTS = [
-    dt.datetime(1, 1, 4, 12),  # nearer to the year 1, Python cannot show it in every zone
+TIMESTAMPS = [
+    dt.datetime(1, 1, 4, 12),  # an earlier time would leave Python's range in some zones
     dt.datetime(1500, 1, 1),
     dt.datetime(1582, 10, 10),
     dt.datetime(1899, 12, 31, 23),
@@ -121,10 +123,10 @@ MOMENTS = [
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Kathmandu"])
 @pytest.mark.parametrize("stored", ["ntz", "utc", "int96"])
 @pytest.mark.parametrize("read_as", ["inferred", "ltz inferred", "TIMESTAMP", "TIMESTAMP_NTZ"])
-def test_timestamps_of_every_kind_read_as_every_kind(
+def test_every_timestamp_type_read_as_every_other(
     readers: Readers, tmp_path: Path, zone: str, stored: str, read_as: str
 ) -> None:
-    values = MOMENTS[3:7] if stored == "int96" else MOMENTS
+    values = TIMESTAMPS[3:7] if stored == "int96" else TIMESTAMPS
     options = {"use_deprecated_int96_timestamps": True} if stored == "int96" else {}
     path = groups(tmp_path, "t", values, pa.timestamp("us", "UTC" if stored == "utc" else None), **options)
     schema = f"t {read_as}" if read_as.startswith("TIMESTAMP") else None
@@ -142,7 +144,7 @@ def test_timestamps_of_every_kind_read_as_every_kind(
 
 @pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED", "EXCEPTION"])
 @pytest.mark.parametrize("kind", ["date", "timestamp", "int96"])
-def test_dates_of_the_old_calendar(readers: Readers, tmp_path: Path, mode: str, kind: str) -> None:
+def test_dates_of_the_julian_calendar(readers: Readers, tmp_path: Path, mode: str, kind: str) -> None:
     spark = readers.spark
     written = {
         "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
@@ -229,7 +231,7 @@ def test_dates_of_the_old_calendar(readers: Readers, tmp_path: Path, mode: str, 
     ],
     ids=str,
 )
-def test_values_that_are_read_as_another_type(
+def test_values_read_as_another_type(
     readers: Readers, tmp_path: Path, kind: pa.DataType, values: list[Any], schema: str | None, literals: list[str]
 ) -> None:
     path = groups(tmp_path, "c", values, kind)
@@ -240,7 +242,7 @@ def test_values_that_are_read_as_another_type(
 
 
 @pytest.mark.parametrize("kind", ["CHAR(3)", "VARCHAR(3)"])
-def test_strings_of_a_table_that_pads_them(readers: Readers, tmp_path: Path, kind: str) -> None:
+def test_char_columns_that_spark_pads(readers: Readers, tmp_path: Path, kind: str) -> None:
     path = groups(tmp_path, "c", ["a", "a  ", "b", "b "], pa.string())
     for name in ("parquet", "bloomparquet"):
         readers.spark.sql(f"DROP TABLE IF EXISTS padded_{name}")
@@ -301,7 +303,7 @@ def test_nulls_within_nulls(readers: Readers, tmp_path: Path) -> None:
     assert same(readers, path, wheres) > 0
 
 
-def test_what_the_planner_does_not_know_within_what_it_knows(readers: Readers, tmp_path: Path) -> None:
+def test_unknown_functions_inside_known_predicates(readers: Readers, tmp_path: Path) -> None:
     ids = list(range(12))
     path = files.write(
         tmp_path / "t.parquet", {"id": ids, "s": [f"s{i % 5}" for i in ids]}, ["id", "s"], rows_per_group=2
@@ -327,7 +329,7 @@ def test_what_the_planner_does_not_know_within_what_it_knows(readers: Readers, t
     assert same(readers, path, wheres) > 0
 
 
-def test_a_very_long_list(readers: Readers, tmp_path: Path) -> None:
+def test_a_very_long_in_list(readers: Readers, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [i * 1000 for i in range(40)]}, ["id"], rows_per_group=4)
     among = [*range(1, 100_001, 2), 12_000, None, *range(-50_000, 0)]
     frame = readers.jar(path).where(F.col("id").isin(among[:1000]) | (F.col("id") == 5))
@@ -338,7 +340,7 @@ def test_a_very_long_list(readers: Readers, tmp_path: Path) -> None:
     assert ran.plan.planned
 
 
-def test_literals_that_no_python_date_can_hold(readers: Readers, tmp_path: Path) -> None:
+def test_dates_outside_of_pythons_range(readers: Readers, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     sql = "SELECT * FROM VALUES (1, DATE'-0044-03-15'), (2, DATE'+12026-01-01'), (3, DATE'2026-01-01') AS t(id, d)"
     written = {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}
@@ -355,7 +357,7 @@ def test_literals_that_no_python_date_can_hold(readers: Readers, tmp_path: Path)
         assert ours == theirs, where
 
 
-def test_a_file_that_is_replaced_is_seen_at_once(readers: Readers, tmp_path: Path) -> None:
+def test_a_replaced_file_is_planned_again(readers: Readers, tmp_path: Path) -> None:
     spark = readers.spark
     path = tmp_path / "t" / "a.parquet"
     files.write(path, {"id": [1, 2]}, ["id"], rows_per_group=1)
@@ -367,31 +369,6 @@ def test_a_file_that_is_replaced_is_seen_at_once(readers: Readers, tmp_path: Pat
         spark.sql("REFRESH TABLE replaced")
         assert texts(spark.sql(f"SELECT * FROM replaced WHERE id = {value}").collect()) == [f"({value},)"]
         assert texts(readers.jar(path.parent).where("id = 1").collect()) == []
-
-
-def test_a_plan_of_files_that_were_replaced_is_an_error_and_never_a_lack_of_rows(
-    readers: Readers, tmp_path: Path
-) -> None:
-    path = tmp_path / "t" / "a.parquet"
-    files.write(path, {"id": [*range(2_000)], "text": ["x" * 50] * 2_000}, ["id"], rows_per_group=100)
-    frame = readers.jar(path.parent).where("id = 1950")
-    assert len(frame.collect()) == 1  # Spark keeps its plan
-    # The same rows, each row group elsewhere.
-    files.write(path, {"text": ["x"] * 2_000, "id": [*range(2_000)]}, ["id"], rows_per_group=400)
-    for _ in range(2):
-        with pytest.raises(REFUSALS, match=r"a\.parquet changed after this query was planned"):
-            frame.collect()
-    assert len(readers.jar(path.parent).where("id = 1950").collect()) == 1
-
-
-def test_files_that_were_replaced_before_they_were_planned_are_read_as_they_are(
-    readers: Readers, tmp_path: Path
-) -> None:
-    for name in ("a", "b"):
-        files.write(tmp_path / "t" / f"{name}.parquet", {"id": [*range(2_000)]}, ["id"], rows_per_group=100)
-    listed = readers.jar(tmp_path / "t")
-    files.write(tmp_path / "t" / "a.parquet", {"id": [*range(1_000, 3_000)]}, ["id"], rows_per_group=100)
-    assert len(listed.where("id = 1950").collect()) == 2
 
 
 @pytest.mark.parametrize(
@@ -406,9 +383,7 @@ def test_files_that_were_replaced_before_they_were_planned_are_read_as_they_are(
     ],
     ids=lambda given: next(iter(given)).removeprefix("spark.sql."),
 )
-def test_settings_of_spark_change_no_answer(
-    readers: Readers, tmp_path: Path, settings_of_spark: dict[str, str]
-) -> None:
+def test_spark_settings_change_no_row(readers: Readers, tmp_path: Path, settings_of_spark: dict[str, str]) -> None:
     table = pa.table({"id": [*range(10)] * 2, "st": [{"x": i, "y": "a"} for i in range(20)]})
     files.write(tmp_path / "t" / "p=1" / "a.parquet", table, ["id", "st.x"], rows_per_group=5)
     files.write(tmp_path / "t" / "p=2" / "b.parquet", table.slice(0, 7), ["id", "st.x"], rows_per_group=5)
@@ -460,7 +435,7 @@ _predicate = st.recursive(
 
 @pytest.fixture(scope="module")
 def mixture(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """36 rows in row groups of two, in which equal values lie together."""
+    """36 rows in row groups of two; equal values are adjacent."""
     root = tmp_path_factory.mktemp("mixture")
     rows = [(NUMBERS[i % 7], TEXTS[i // 2 % 6], DOUBLES[i // 3 % 6], NUMBERS[i // 5 % 7]) for i in range(36)]
     table = pa.table(
@@ -482,7 +457,9 @@ def test_any_predicate_finds_what_spark_finds(readers: Readers, mixture: str) ->
     @given(predicate=st.deferred(lambda: _predicate))
     def holds(predicate: Column) -> None:
         nonlocal skipped
-        rows = readers.oracle(mixture).select("k", predicate.alias("true")).collect()  # nothing is filtered there
+        rows = (
+            readers.oracle(mixture).select("k", predicate.alias("true")).collect()
+        )  # computes the predicate as a column, so nothing is filtered
         expected = sorted(row["k"] for row in rows if row["true"])
         with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
             frame = readers.jar(mixture).where(predicate).select("k")

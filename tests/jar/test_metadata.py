@@ -1,4 +1,4 @@
-"""The hidden column ``_metadata`` is what it is in ``spark.read.parquet``."""
+"""The hidden column ``_metadata`` equals that of ``spark.read.parquet``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_bloomparquet import last_plan
 from tests.support.spark import conf, rows, write
 
-# Which part of a file a task was given is up to the reader.
+# these depend on how the reader splits files
 FIELDS = ["file_path", "file_name", "file_size", "file_modification_time", "row_index"]
 
 
@@ -25,7 +25,7 @@ def both(jar_spark: SparkSession, path: str) -> tuple[DataFrame, DataFrame]:
 
 
 @pytest.mark.parametrize("vectorized", ["true", "false"])
-def test_every_field_of_every_row_is_sparks(jar_spark: SparkSession, path: str, vectorized: str) -> None:
+def test_metadata_fields_equal_sparks(jar_spark: SparkSession, path: str, vectorized: str) -> None:
     columns = ["id", *(f"_metadata.{field}" for field in FIELDS), "p", "st.x"]
     with conf(jar_spark, {"spark.sql.parquet.enableVectorizedReader": vectorized}):
         ours, theirs = (frame.select(*columns) for frame in both(jar_spark, path))
@@ -41,7 +41,7 @@ def test_row_index_counts_the_rows_of_skipped_row_groups(jar_spark: SparkSession
     assert 1 <= scan.kept < scan.total == 12
 
 
-def test_it_filters_and_groups(jar_spark: SparkSession, path: str) -> None:
+def test_metadata_in_filters_and_groups(jar_spark: SparkSession, path: str) -> None:
     for ask in (
         lambda frame: frame.where("_metadata.file_name LIKE 'part-00001%'").select("id"),
         lambda frame: frame.groupBy("_metadata.file_name", "p").count(),
@@ -51,18 +51,18 @@ def test_it_filters_and_groups(jar_spark: SparkSession, path: str) -> None:
         assert rows(ours) == rows(theirs) != []
 
 
-def test_it_goes_with_a_bound_condition(jar_spark: SparkSession, path: str) -> None:
+def test_metadata_with_where_of_the_load(jar_spark: SparkSession, path: str) -> None:
     bound = jar_spark.read.format("bloomparquet").option("where", "k BETWEEN 400 AND 411").load(path)
     expected = jar_spark.read.parquet(path).where("k BETWEEN 400 AND 411")
     assert rows(bound.select("_metadata.row_index", "id")) == rows(expected.select("_metadata.row_index", "id"))
 
 
-def test_it_names_the_part_of_the_file_that_was_read(jar_spark: SparkSession, path: str) -> None:
-    (found,) = both(jar_spark, path)[0].where("k = 411").select("_metadata.*").collect()
-    assert 4 <= found.file_block_start < found.file_block_start + found.file_block_length <= found.file_size
+def test_metadata_has_the_byte_range_that_was_read(jar_spark: SparkSession, path: str) -> None:
+    (row,) = both(jar_spark, path)[0].where("k = 411").select("_metadata.*").collect()
+    assert 4 <= row.file_block_start < row.file_block_start + row.file_block_length <= row.file_size
 
 
-def test_a_column_of_that_name_in_the_files_hides_it(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_column_hides_metadata(jar_spark: SparkSession, tmp_path: Path) -> None:
     own = write(jar_spark.range(3).selectExpr("id", "id * 2 AS _metadata"), tmp_path / "own")
     ours, theirs = (frame.select("_metadata", "id") for frame in both(jar_spark, own))
     assert rows(ours) == rows(theirs) == [(0, 0), (2, 1), (4, 2)]

@@ -1,4 +1,4 @@
-"""A name that is no option is an error wherever it is given, and names of others pass."""
+"""An unknown option name is an error everywhere; names of other software pass."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def source(request: pytest.FixtureRequest, jar_spark: SparkSession) -> Source:
 
 @pytest.fixture(scope="module")
 def path(source: Source, jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Three rows, in one file."""
-    place = str(tmp_path_factory.mktemp("names") / "t")
-    jar_spark.range(0, 3, 1, 1).write.format(source).save(place)
-    return place
+    """Three rows in one file."""
+    directory = str(tmp_path_factory.mktemp("names") / "t")
+    jar_spark.range(0, 3, 1, 1).write.format(source).save(directory)
+    return directory
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def own_names(source: Source) -> set[str]:
     return {each.name for each in OPTIONS if "." not in each.name and each.source in (None, source)} | {"tableLog"}
 
 
-def test_the_jar_has_the_names_that_python_has(jar_spark: SparkSession, source: Source, path: str) -> None:
+def test_the_jar_has_the_same_options_as_python(jar_spark: SparkSession, source: Source, path: str) -> None:
     with pytest.raises(Exception, match="expected one of") as raised:
         jar_spark.read.format(source).option("zzzzzzzzzzzz", "1").load(path)
     match = re.search(r"has no option 'zzzzzzzzzzzz'; expected one of (.*), or an option of Spark's", str(raised.value))
@@ -98,7 +98,7 @@ def test_the_jar_has_the_names_that_python_has(jar_spark: SparkSession, source: 
         ("tablelogs", "tableLog"),
     ],
 )
-def test_a_misspelt_name_is_an_error_that_names_the_nearest(
+def test_a_misspelt_name_suggests_the_nearest(
     jar_spark: SparkSession, source: Source, path: str, name: str, nearest: str
 ) -> None:
     with pytest.raises(Exception, match=f"{source} has no option '{name}'; did you mean '{nearest}'") as raised:
@@ -118,7 +118,7 @@ def _stream(session: SparkSession, source: Source, path: str, to: str, option: t
         query.stop()
 
 
-PLACES: dict[str, Callable[[SparkSession, Source, str, str, str, tuple[str, str]], Any]] = {
+WAYS: dict[str, Callable[[SparkSession, Source, str, str, str, tuple[str, str]], Any]] = {
     "load": lambda s, source, path, table, to, o: s.read.format(source).option(*o).load(path),
     "load with a schema": lambda s, source, path, table, to, o: (
         s.read.schema("id BIGINT").format(source).option(*o).load(path)
@@ -147,7 +147,7 @@ PLACES: dict[str, Callable[[SparkSession, Source, str, str, str, tuple[str, str]
     },
     "saveAsTable": lambda s, source, path, table, to, o: s.range(3).write.format(source).option(*o).saveAsTable(table),
     "writeTo": lambda s, source, path, table, to, o: s.range(3).writeTo(table).using(source).option(*o).create(),
-    # Not df.write.insertInto(…): Spark drops the options of that.
+    # not df.write.insertInto(…): Spark drops its options
     "append to a table": lambda s, source, path, table, to, o: (
         s.sql(f"CREATE TABLE {table} (id BIGINT) USING {source}"),
         s.range(3).write.format(source).option(*o).mode("append").saveAsTable(table),
@@ -172,9 +172,9 @@ PLACES: dict[str, Callable[[SparkSession, Source, str, str, str, tuple[str, str]
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_misspelt_name_is_an_error_in_every_place(
-    jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path, place: str
+@pytest.mark.parametrize("way", WAYS)
+def test_a_misspelt_name_is_an_error_everywhere(
+    jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path, way: str
 ) -> None:
     to = str(tmp_path / "to")
     with pytest.raises(
@@ -182,17 +182,17 @@ def test_a_misspelt_name_is_an_error_in_every_place(
         match=r"has no option 'bloomcolums'; did you mean 'bloomColumns'\?|"
         r"has no option 'bloomColums'; did you mean 'bloomColumns'\?",
     ):
-        PLACES[place](jar_spark, source, path, table, to, ("bloomColums", "id"))
+        WAYS[way](jar_spark, source, path, table, to, ("bloomColums", "id"))
     assert not [file for file in Path(to).rglob("*") if file.suffix in (".parquet", ".orc")], "nothing was written"
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["parquet.some.setting", "orc.some.setting", "fs.some.setting", "mergeSchema"])
-def test_names_of_others_pass_in_every_place(
-    jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path, place: str, name: str
+def test_names_of_other_software_pass_everywhere(
+    jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path, way: str, name: str
 ) -> None:
-    option = (f"`{name}`" if "WITH" in place or place == "path query" else name, "true")
-    PLACES[place](jar_spark, source, path, table, str(tmp_path / "to"), option)
+    option = (f"`{name}`" if "WITH" in way or way == "path query" else name, "true")
+    WAYS[way](jar_spark, source, path, table, str(tmp_path / "to"), option)
 
 
 def test_a_misspelt_name_in_a_session_is_an_error(
@@ -251,7 +251,7 @@ def test_sparks_own_options_pass(
         jar_spark.range(3).write.format(source).option(name, value).mode("overwrite").save(str(tmp_path / "to"))
 
 
-def test_properties_of_a_table_may_have_any_name(
+def test_table_properties_may_have_any_name(
     jar_spark: SparkSession, source: Source, table: str, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "own")
@@ -276,7 +276,7 @@ def test_properties_of_a_table_may_have_any_name(
         ("where", "("),
     ],
 )
-def test_wrong_options_of_a_table_can_be_mended(
+def test_wrong_options_of_a_table_can_be_repaired(
     jar_spark: SparkSession, source: Source, table: str, tmp_path: Path, name: str, value: str
 ) -> None:
     path = str(tmp_path / "own")
@@ -292,9 +292,7 @@ def test_wrong_options_of_a_table_can_be_mended(
     assert not jar_spark.catalog.tableExists(table)
 
 
-def test_a_write_refuses_a_condition(
-    jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path
-) -> None:
+def test_a_write_refuses_where(jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path) -> None:
     for mode in ("append", "overwrite"):
         with pytest.raises(Exception, match="option where belongs to a load, and this is a write"):
             jar_spark.range(3).write.format(source).option("where", "id = 1").mode(mode).save(str(tmp_path / "to"))

@@ -1,4 +1,4 @@
-"""Random ORC files and predicates through the jar against ``spark.read.orc`` that has nothing pushed down."""
+"""Random ORC files and predicates through the jar, against ``spark.read.orc`` without pushdown."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_rows_equal_those_of_spark(jar_spark: SparkSession, tmp_path: Path) -> N
                 for case, sql, wanted in zip(chosen, sqls, truths, strict=True):
                     note(f"where = {sql!r}, which is {case.predicate!r}")
                     frame = jar_spark.read.format("bloomorc").schema(schema).load(str(root)).where(sql).select(ROW_ID)
-                    found = [row[0] for row in frame.collect()]
-                    assert sorted(found) == sorted(wanted)
+                    row_ids = [row[0] for row in frame.collect()]
+                    assert sorted(row_ids) == sorted(wanted)
                     for plan in last_plan(frame):
                         tally["stripes"] += plan.total
                         tally.update(plan.skipped)

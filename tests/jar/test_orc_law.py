@@ -1,5 +1,5 @@
-"""A stripe that holds a matching row is read, however the files, the schema and the session make its values differ from
-what the files say: rows are those of ``spark.read.orc`` that has nothing pushed down."""
+"""A stripe with a matching row is read, whatever files, schema and session make of its values: the rows equal those of
+``spark.read.orc`` without pushdown."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def readers(jar_spark: SparkSession) -> OrcReaders:
 
 
 def same(readers: OrcReaders, path: Any, wheres: list[str], schema: str | None = None, **options: Any) -> int:
-    """How many stripes were skipped in all, when the jar found the rows of each of `wheres`."""
+    """Assert that the jar returns the rows of each of `wheres`. Returns how many stripes it skipped in all."""
     with conf(readers.spark, UNPUSHED):
         return same_as_oracle(readers, path, wheres, schema, **options)
 
 
 @pytest.fixture(scope="module")
 def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Three files of 20 stripes of two rows; the values of `k` are in no order, those of `n` in that of the rows."""
+    """Three files of 20 stripes of two rows. `n` is in the order of the rows, `k` in no order."""
     frame = readers.spark.range(0, 120, 1, 3).selectExpr(
         "id AS n",
         "id * 7919 % 1009 AS k",
@@ -47,7 +47,7 @@ def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_points_lists_ranges_and_nulls_over_several_files(readers: OrcReaders, lake: str) -> None:
     wheres = [
-        f"k = {119 * 7919 % 1009}",  # in the last row of all
+        f"k = {119 * 7919 % 1009}",  # in the very last row
         "k = 77777 OR k <=> 856",
         "k IN (0, 7919 % 1009, NULL)",
         "n BETWEEN 39 AND 41 AND s IS NOT NULL",
@@ -69,7 +69,7 @@ def test_points_lists_ranges_and_nulls_over_several_files(readers: OrcReaders, l
         assert same(readers, lake, wheres[::5]) > 100
 
 
-def test_a_value_in_the_last_stripe_of_the_last_file_takes_one_stripe(readers: OrcReaders, lake: str) -> None:
+def test_a_value_in_the_last_stripe_keeps_one_stripe(readers: OrcReaders, lake: str) -> None:
     with conf(readers.spark, UNPUSHED):
         frame = readers.jar(lake).where(f"k = {119 * 7919 % 1009}").select("n")
         assert [row.n for row in frame.collect()] == [119]
@@ -114,8 +114,8 @@ def test_values_of_every_type(readers: OrcReaders, tmp_path: Path) -> None:
     assert same(readers, path, wheres) > len(wheres)
 
 
-def test_values_of_every_type_by_arrows_writer(readers: OrcReaders, tmp_path: Path) -> None:
-    moments = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2026, 7, 1, 0, 0, 0, 1000), None]
+def test_values_of_every_type_written_by_arrow(readers: OrcReaders, tmp_path: Path) -> None:
+    timestamps = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2026, 7, 1, 0, 0, 0, 1000), None]
     kinds: dict[str, tuple[pa.DataType, list[Any]]] = {
         "t": (pa.int8(), [5, -128, None]),
         "s": (pa.int16(), [300, -1, None]),
@@ -124,15 +124,15 @@ def test_values_of_every_type_by_arrows_writer(readers: OrcReaders, tmp_path: Pa
         "b": (pa.binary(), [b"\xff", b"", None]),
         "c": (pa.decimal128(10, 2), [Decimal("1.50"), Decimal(-7), None]),
         "day": (pa.date32(), [dt.date(1500, 3, 1), dt.date(2026, 1, 1), None]),
-        "at": (pa.timestamp("ms"), moments),
-        "instant": (pa.timestamp("ms", "UTC"), moments),
+        "at": (pa.timestamp("ms"), timestamps),
+        "instant": (pa.timestamp("ms", "UTC"), timestamps),
     }
     if readers.spark.version < "4.2":
-        del kinds["instant"]  # which such a Spark does not infer
+        del kinds["instant"]  # this Spark does not infer its type
     table = pa.table({name: pa.array(values * 3, kind) for name, (kind, values) in kinds.items()})
-    places: Any = list(range(1, len(kinds) + 1))
+    columns: Any = list(range(1, len(kinds) + 1))
     for i in range(3):
-        orc.write_table(table.slice(i, 1), tmp_path / f"{i}.orc", bloom_filter_columns=places, bloom_filter_fpp=0.001)
+        orc.write_table(table.slice(i, 1), tmp_path / f"{i}.orc", bloom_filter_columns=columns, bloom_filter_fpp=0.001)
     literals = {
         "t": ("5Y", "-128Y"), "s": ("300S", "-1S"), "f": ("FLOAT('0.1')", "0.0F"), "d": ("0.1D", "double('NaN')"),
         "b": ("X'FF'", "X''"), "c": ("1.5", "-7"), "day": ("DATE'1500-03-01'", "DATE'2026-01-01'"),
@@ -162,10 +162,10 @@ LITERALS = {
 
 @pytest.mark.parametrize("kind", CONVERSIONS)
 def test_values_that_the_reader_converts(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
-    values, shown = CONVERSIONS[kind]
+    values, reader_types = CONVERSIONS[kind]
     path = stripes_of(readers.spark, tmp_path / "t", kind, [*values, "null"])
     with conf(readers.spark, {"spark.sql.ansi.enabled": "false"}):
-        for name in shown:
+        for name in reader_types:
             literals = LITERALS.get(name, ["1", "44", "1.3"])
             wheres = [f"c = {literal}" for literal in literals]
             same(readers, path, [*wheres, f"NOT c <=> {literals[0]}", "c IS NULL"], f"c {name}")
@@ -187,8 +187,8 @@ def test_a_column_that_is_missing_or_has_a_default(readers: OrcReaders, tmp_path
     assert same(readers, path, ["s IS NULL", "s = 'y'"], mergeSchema="true") == 5
 
 
-def test_columns_that_are_found_by_their_places(readers: OrcReaders, tmp_path: Path) -> None:
-    """Old files of Hive, whose columns have no names; and all files, where ORC is told so."""
+def test_columns_that_are_found_by_position(readers: OrcReaders, tmp_path: Path) -> None:
+    """Old files of Hive without column names; and all files, if ORC's option says so."""
     spark = readers.spark
     frame = spark.range(0, 8, 1, 1).selectExpr("id AS _col0", "id * 10 AS _col1")
     path = write_stripes(frame, tmp_path / "t", "_col0,_col1")
@@ -206,7 +206,7 @@ def test_columns_that_are_found_by_their_places(readers: OrcReaders, tmp_path: P
 @pytest.mark.parametrize(
     "option", ["orc.include.columns=0", "hive.io.file.readcolumn.ids=0", "orc.max.file.length=1000000000"]
 )
-def test_settings_by_which_other_things_are_read_have_no_plan(readers: OrcReaders, lake: str, option: str) -> None:
+def test_settings_that_change_what_is_read_disable_planning(readers: OrcReaders, lake: str, option: str) -> None:
     key, value = option.split("=")
     (plan,) = last_plan(readers.jar(lake, **{key: value}).where("k = 5"))
     assert not plan.planned
@@ -226,7 +226,7 @@ def test_names_that_differ_by_case(readers: OrcReaders, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["CHAR(3)", "VARCHAR(3)"])
-def test_strings_of_a_table_that_pads_them(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
+def test_strings_of_a_table_that_pads_char_columns(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
     spark = readers.spark
     stripes_of(spark, tmp_path / "t", "STRING", ["'a'", "'a  '", "'b'", "'b '"])
     try:
@@ -244,25 +244,25 @@ def test_strings_of_a_table_that_pads_them(readers: OrcReaders, tmp_path: Path, 
             spark.sql(f"DROP TABLE IF EXISTS padded_{name}")
 
 
-MOMENTS = ["1500-01-01", "1582-10-10", "1899-12-31 23:00", "1970-01-01", "1969-12-31 23:59:59.5", "2026-03-29 02:30"]
-MOMENTS += ["2026-03-08 02:30", "2026-11-01 01:30", "2026-10-25 02:30", "2026-07-01 22:30:00.000001"]
+TIMESTAMPS = ["1500-01-01", "1582-10-10", "1899-12-31 23:00", "1970-01-01", "1969-12-31 23:59:59.5", "2026-03-29 02:30"]
+TIMESTAMPS += ["2026-03-08 02:30", "2026-11-01 01:30", "2026-10-25 02:30", "2026-07-01 22:30:00.000001"]
 
 
 @pytest.mark.parametrize(
-    ("written", "shown", "session"),
+    ("writer_zone", "reader_zone", "session"),
     [
         ("UTC", "PST", "Europe/Zurich"),
         ("Europe/Zurich", "Asia/Kathmandu", "UTC"),
     ],
 )
-def test_timestamps_are_the_readings_of_the_readers_clock(
-    readers: OrcReaders, tmp_path: Path, written: str, shown: str, session: str
+def test_timestamps_are_what_the_readers_clock_shows(
+    readers: OrcReaders, tmp_path: Path, writer_zone: str, reader_zone: str, session: str
 ) -> None:
     spark = readers.spark
-    with clock(spark, written):
-        values = [f"TIMESTAMP_NTZ'{moment}'" for moment in MOMENTS]
+    with clock(spark, writer_zone):
+        values = [f"TIMESTAMP_NTZ'{text}'" for text in TIMESTAMPS]
         path = stripes_of(spark, tmp_path / "t", "TIMESTAMP", values)
-    with clock(spark, shown), conf(spark, {"spark.sql.session.timeZone": session}):
+    with clock(spark, reader_zone), conf(spark, {"spark.sql.session.timeZone": session}):
         stored = readers.oracle(path).selectExpr("CAST(unix_micros(c) AS STRING) AS c").distinct().collect()
         wheres = [f"c = timestamp_micros({micros})" for (micros,) in stored]
         wheres += [f"c <= timestamp_micros({micros})" for (micros,) in stored[::4]]

@@ -1,4 +1,4 @@
-"""What queries over ORC files do through the jar: joins, partitions, metadata, streams, settings; and what is told."""
+"""Queries over ORC files through the jar: joins, partitions, metadata, streams, settings, metrics and messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def readers(jar_spark: SparkSession) -> OrcReaders:
 
 @pytest.fixture(scope="module")
 def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two partitions of three files with ten stripes of two rows; statistics say nothing of `k`."""
+    """Two partitions of three files with ten stripes of two rows. Statistics of `k` exclude nothing."""
     root = tmp_path_factory.mktemp("orc") / "a b%20c"
     for p in (1, 2):
         frame = readers.spark.range(p * 1000, p * 1000 + 60, 1, 3).selectExpr(
@@ -38,8 +38,8 @@ def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def key(readers: OrcReaders, n: int) -> int:
-    found: int = readers.spark.range(n, n + 1).selectExpr("xxhash64(id)").first()[0]  # type: ignore[index]
-    return found
+    hashed: int = readers.spark.range(n, n + 1).selectExpr("xxhash64(id)").first()[0]  # type: ignore[index]
+    return hashed
 
 
 def test_explain_metrics_and_summary_count_stripes(readers: OrcReaders, lake: str) -> None:
@@ -87,7 +87,7 @@ def test_a_load_serves_several_queries(readers: OrcReaders, lake: str) -> None:
     assert Counter(plan.kept for plan in last_plan(both)) == {1: 2, 0: 1}
 
 
-def test_a_condition_of_the_load(readers: OrcReaders, lake: str) -> None:
+def test_the_where_option_of_a_load(readers: OrcReaders, lake: str) -> None:
     where = f"k IN ({key(readers, 1001)}, {key(readers, 2002)})"
     bound = readers.jar(lake, where=where)
     assert rows(bound.select("n", "p")) == [(1001, 1), (2002, 2)]
@@ -97,7 +97,7 @@ def test_a_condition_of_the_load(readers: OrcReaders, lake: str) -> None:
     assert (plan.total, plan.kept) == (60, 2)
 
 
-def test_a_join_prunes_by_what_it_brings(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
+def test_a_join_prunes_by_its_runtime_values(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
     tags = readers.spark.range(1000, 2060, 1, 1).selectExpr(
         "xxhash64(id) AS k", "concat('t', id) AS tag", "CAST(id % 2 + 1 AS INT) AS p"
     )
@@ -162,11 +162,11 @@ def test_a_path_query_and_a_stream_read_plain_orc(readers: OrcReaders, lake: str
     query = stream.writeStream.format("bloomorc").option("bloomColumns", "k").partitionBy("p")
     query = query.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True)
     query.start(str(tmp_path / "out")).awaitTermination(60)
-    found = readers.jar(tmp_path / "out").where(f"k = {key(readers, 2001)}").select("n", "p")
-    assert rows(found) == [(2001, 2)]
-    (plan,) = last_plan(found)
+    frame = readers.jar(tmp_path / "out").where(f"k = {key(readers, 2001)}").select("n", "p")
+    assert rows(frame) == [(2001, 2)]
+    (plan,) = last_plan(frame)
     assert plan.skipped["bloom"] > 0
-    with pytest.raises(REFUSALS, match="where is not for streams and path queries, which are read as plain ORC"):
+    with pytest.raises(REFUSALS, match="where is not for streams and path queries"):
         spark.readStream.format("bloomorc").schema("n BIGINT").option("where", "n = 1").load(lake).writeStream.format(
             "noop"
         ).option("checkpointLocation", str(tmp_path / "c2")).start().processAllAvailable()
@@ -187,7 +187,7 @@ def test_a_plan_of_files_that_were_replaced_is_an_error(readers: OrcReaders, tmp
     assert rows(readers.jar(tmp_path / "t").where("id = 1950").select("id")) == [(1950,)]
 
 
-def test_files_that_are_not_understood_are_left_to_spark(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
+def test_unsupported_files_are_left_to_spark(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
     write_stripes(readers.spark.range(0, 8, 1, 1), tmp_path / "t", "id")
     (tmp_path / "t" / "no.orc").write_bytes(b"ORC" + b"no file of ORC" * 20)
     frame = readers.jar(tmp_path / "t", "id BIGINT", ignoreCorruptFiles="true").where("id = 5")
@@ -201,7 +201,7 @@ def test_files_that_are_not_understood_are_left_to_spark(readers: OrcReaders, la
     assert str(last_plan(frame)[0]) == "not planned: planning is off"
 
 
-def test_the_zone_of_executors_elsewhere_is_known_where_their_options_name_it(readers: OrcReaders) -> None:
+def test_the_zone_of_remote_executors_comes_from_their_options(readers: OrcReaders) -> None:
     jvm: Any = readers.spark._jvm
     loader = readers.spark._jsparkSession.sharedState().jarClassLoader()
     settings = jvm.org.apache.spark.SparkConf
@@ -216,8 +216,8 @@ def test_the_zone_of_executors_elsewhere_is_known_where_their_options_name_it(re
             given.set(f"spark.executor.{name}JavaOptions", value)
         values = readers.spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 1)  # type: ignore[union-attr]
         values[0] = given
-        found = method.invoke(None, values)
-        return None if found is None else found.getID()
+        executor_zone = method.invoke(None, values)
+        return None if executor_zone is None else executor_zone.getID()
 
     assert zone() is None
     assert zone(extra="-Xmx1g -Dmy.user.timezone=UTC") is None

@@ -1,4 +1,4 @@
-"""Writing ORC through the jar: the filters that were asked for, and no others; tables; overwriting without loss."""
+"""Writing ORC through the jar: exactly the wanted filters, tables, and overwriting without loss."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from bloomparquet.orc.schema import fields
 from bloomparquet.orc.stripe_indexes import read_filters
 from bloomparquet.storage.files import ReadCount
 from pyspark_bloomparquet import last_plan
-from tests.support.orc import OrcFile, result
+from tests.support.orc import OrcFile, columns_by_path, unless_error
 from tests.support.scenarios import _scans
 from tests.support.spark import conf, rows
 
@@ -46,26 +45,27 @@ def mixed(session: SparkSession) -> DataFrame:
     )
 
 
-def filtered(path: Path | str) -> set[str]:
-    """The columns with filters, in each file alike."""
+def columns_with_filters(path: Path | str) -> set[str]:
+    """The columns with filters; they must be the same in every file."""
     files = [OrcFile.open(file) for file in Path(path).rglob("*.orc")]
-    found = [
-        {".".join(name) for name, column in fields(file.tail.types) if _has_filters(file, column)} for file in files
+    columns = [
+        {".".join(path) for path, column in columns_by_path(file.tail.types).items() if _has_filters(file, column)}
+        for file in files
     ]
-    assert found
-    assert all(each == found[0] for each in found)
-    return found[0]
+    assert columns
+    assert all(each == columns[0] for each in columns)
+    return columns[0]
 
 
 def _has_filters(file: OrcFile, column: int) -> bool:
-    return result(read_filters(file.storage, [(file.stripes[0], column)], ReadCount())[0]) is not None
+    return unless_error(read_filters(file.storage, [(file.stripes[0], column)], ReadCount())[0]) is not None
 
 
 def test_named_columns_have_filters_that_prune(session: SparkSession, mixed: DataFrame, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     writer = mixed.repartition(3, "kind").write.format("bloomorc").option("bloomColumns", "userid, st.City,price")
     writer.option("bloomFpp", "0.001").option("orc.row.index.stride", "1000").save(path)
-    assert filtered(path) == {"UserId", "st.City", "price"}
+    assert columns_with_filters(path) == {"UserId", "st.City", "price"}
     assert rows(session.read.orc(path).selectExpr("count(*)", "sum(p)")) == [(3000, 3000 - 3000 // 3 + 1000)]
     frame = session.read.format("bloomorc").load(path).where("st.City = 'c1234'").select("kind")
     assert rows(frame) == [("k1234",)]
@@ -73,17 +73,17 @@ def test_named_columns_have_filters_that_prune(session: SparkSession, mixed: Dat
     assert (plan.total, plan.kept, plan.skipped["bloom"]) == (3, 1, 2)
 
 
-def test_a_star_stands_for_the_columns_that_are_looked_up(mixed: DataFrame, tmp_path: Path) -> None:
+def test_a_star_selects_the_columns_worth_a_filter(mixed: DataFrame, tmp_path: Path) -> None:
     mixed.limit(10).write.format("bloomorc").option("bloomColumns", "*").save(str(tmp_path / "t"))
-    assert filtered(tmp_path / "t") == {"UserId", "kind", "st.City", "amount", "day", "at", "p"}
+    assert columns_with_filters(tmp_path / "t") == {"UserId", "kind", "st.City", "amount", "day", "at", "p"}
 
 
-def test_orcs_own_options_pass_and_go_with_ours(mixed: DataFrame, tmp_path: Path) -> None:
+def test_orcs_own_options_combine_with_ours(mixed: DataFrame, tmp_path: Path) -> None:
     writer = mixed.limit(10).write.format("bloomorc").option("orc.bloom.filter.columns", "kind")
     writer.option("orc.bloom.filter.fpp", "0.2").save(str(tmp_path / "own"))
-    assert filtered(tmp_path / "own") == {"kind"}
+    assert columns_with_filters(tmp_path / "own") == {"kind"}
     writer.option("bloomColumns", "day,UserId").mode("append").save(str(tmp_path / "both"))
-    assert filtered(tmp_path / "both") == {"kind", "day", "UserId"}
+    assert columns_with_filters(tmp_path / "both") == {"kind", "day", "UserId"}
     sizes = []
     for fpp in ("0.2", "0.001"):
         path = tmp_path / fpp
@@ -94,20 +94,23 @@ def test_orcs_own_options_pass_and_go_with_ours(mixed: DataFrame, tmp_path: Path
 
 
 WRONG = {
-    "a name that is none": ({"bloomColumns": "UserIdd"}, "no such column in the files; did you mean 'UserId'?"),
+    "an unknown name": ({"bloomColumns": "UserIdd"}, "no such column in the files; did you mean 'UserId'?"),
     "a struct": ({"bloomColumns": "st"}, "is a struct; name its fields"),
     "a list": ({"bloomColumns": "tags"}, "is a list"),
     "a map": ({"bloomColumns": "props"}, "is a map"),
     "BOOLEAN": ({"bloomColumns": "kind,flag"}, "names 'flag', which is BOOLEAN"),
-    "a dot in a name": ({"bloomColumns": "x.y"}, "names 'x.y', which has a name that ORC's writer takes for another"),
-    "a dot in a field's name": ({"bloomColumns": "st.a.b"}, "ORC's writer takes for another"),
+    "a dot in a name": ({"bloomColumns": "x.y"}, "names 'x.y', which has a name that ORC's writer cannot find"),
+    "a dot in a field's name": ({"bloomColumns": "st.a.b"}, "ORC's writer cannot find"),
     "fpp": ({"bloomFpp": "1.5"}, "option bloomFpp is '1.5'; expected a number between 0 and 1"),
-    "fpp of one column": ({"bloomFpp#kind": "0.1"}, "bloomfpp#kind is not for filters of ORC; ORC has one share"),
+    "fpp of one column": (
+        {"bloomFpp#kind": "0.1"},
+        "bloomfpp#kind is not for filters of ORC; ORC has one false positive probability",
+    ),
     "bytes": (
         {"bloomMaxBytes": "1m"},
-        "bloommaxbytes is not for filters of ORC; ORC makes room for orc.row.index.stride",
+        "bloommaxbytes is not for filters of ORC; ORC sizes each filter for orc.row.index.stride",
     ),
-    "ndv": ({"bloomNdv": "100"}, "bloomndv is not for filters of ORC; ORC makes room for orc.row.index.stride"),
+    "ndv": ({"bloomNdv": "100"}, "bloomndv is not for filters of ORC; ORC sizes each filter for orc.row.index.stride"),
     "parquet-java's": ({"parquet.bloom.filter.enabled#kind": "true"}, "it is for Parquet"),
     "keys": ({"keyProvider": "company.keys:keys"}, "keyProvider is for encrypted Parquet"),
     "fpp twice": ({"bloomFpp": "0.1", "orc.bloom.filter.fpp": "0.2"}, "expected one of them"),
@@ -120,11 +123,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_done_is_told_before_anything_is_written(mixed: DataFrame, tmp_path: Path, case: str) -> None:
+def test_impossible_options_are_errors_before_writing(mixed: DataFrame, tmp_path: Path, case: str) -> None:
     options, message = WRONG[case]
-    with pytest.raises(IllegalArgumentException) as told:
+    with pytest.raises(IllegalArgumentException) as raised:
         mixed.write.format("bloomorc").options(**options).save(str(tmp_path / "t"))
-    assert message.lower() in str(told.value).lower()
+    assert message.lower() in str(raised.value).lower()
     assert not list(tmp_path.rglob("*.orc"))
 
 
@@ -142,9 +145,9 @@ def test_tables_of_the_catalog(session: SparkSession, database: str) -> None:
         f"CREATE TABLE {name} USING bloomorc OPTIONS (bloomColumns 'k') PARTITIONED BY (p) AS {select.format(0, 50)}"
     )
     session.sql(f"INSERT INTO {name} SELECT xxhash64(id), id, id % 2 FROM range(50, 100, 1, 1)")
-    found = session.sql(f"SELECT id, p FROM {name} WHERE k = xxhash64(77L)")
-    assert rows(found) == [(77, 1)]
-    assert [(plan.total, plan.kept) for plan in last_plan(found)] == [(4, 1)]
+    frame = session.sql(f"SELECT id, p FROM {name} WHERE k = xxhash64(77L)")
+    assert rows(frame) == [(77, 1)]
+    assert [(plan.total, plan.kept) for plan in last_plan(frame)] == [(4, 1)]
     session.sql(f"INSERT OVERWRITE {name} PARTITION (p = 1) SELECT xxhash64(id), id FROM range(200, 203)")
     assert rows(session.sql(f"SELECT p, count(*), max(id) FROM {name} GROUP BY p")) == [(0, 50, 98), (1, 3, 202)]
     with conf(session, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
@@ -167,7 +170,7 @@ def test_options_of_the_session_are_those_of_its_writes(
 ) -> None:
     with conf(session, {"spark.datasource.bloomorc.bloomColumns": "kind"}):
         mixed.limit(5).write.format("bloomorc").save(str(tmp_path / "t"))
-        assert filtered(tmp_path / "t") == {"kind"}
+        assert columns_with_filters(tmp_path / "t") == {"kind"}
         with conf(session, {"spark.datasource.bloomorc.planning": "off"}):
             frame = session.read.format("bloomorc").load(str(tmp_path / "t")).where("kind = 'k3'")
             assert (len(frame.collect()), last_plan(frame)[0].reason) == (1, "planning is off")

@@ -1,4 +1,4 @@
-"""No statement deletes the files that it reads. Spark sees to it where it reads files itself; here the jar must."""
+"""No statement overwrites the files that it reads. Spark checks that for its own relations only, so the jar must."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def files(path: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def lake(jar_spark: SparkSession, tmp_path: Path) -> Path:
-    """``lake/events`` in partitions by p, and ``lake/events2`` beside it."""
+    """``lake/events``, partitioned by p, and ``lake/events2``."""
     frame = jar_spark.range(12).selectExpr("id", "cast(id % 3 AS INT) AS p")
     frame.write.partitionBy("p").parquet(str(tmp_path / "lake" / "events"))
     frame.write.parquet(str(tmp_path / "lake" / "events2"))
@@ -38,7 +38,7 @@ ROUTES: dict[str, Callable[[SparkSession, Path], None]] = {
     "the same path": lambda spark, lake: (
         read(spark, lake / "events").write.format("bloomparquet").mode("overwrite").save(str(lake / "events"))
     ),
-    "the same path, spelt otherwise": lambda spark, lake: (
+    "the path in another spelling": lambda spark, lake: (
         read(spark, lake / "events").write.format("bloomparquet").mode("overwrite").save(f"file://{lake}/x/../events/")
     ),
     "read here, written as parquet": lambda spark, lake: (
@@ -48,7 +48,7 @@ ROUTES: dict[str, Callable[[SparkSession, Path], None]] = {
         read(spark, lake / "events").write.mode("overwrite").json(str(lake / "events"))
     ),
     "a directory above": lambda spark, lake: read(spark, lake / "events").write.mode("overwrite").parquet(str(lake)),
-    "a partition of what is read": lambda spark, lake: (
+    "a partition of the table being read": lambda spark, lake: (
         read(spark, lake / "events").where("id > 3").write.mode("overwrite").parquet(str(lake / "events" / "p=1"))
     ),
     "one of several paths": lambda spark, lake: (
@@ -60,7 +60,7 @@ ROUTES: dict[str, Callable[[SparkSession, Path], None]] = {
     "paths by a glob": lambda spark, lake: (
         read(spark, lake / "event*2").write.mode("overwrite").parquet(str(lake / "events2"))
     ),
-    "rows that are none": lambda spark, lake: (
+    "no rows": lambda spark, lake: (
         read(spark, lake / "events").where("p = 7").write.mode("overwrite").parquet(str(lake / "events"))
     ),
     "an aggregate": lambda spark, lake: (
@@ -87,13 +87,13 @@ ROUTES: dict[str, Callable[[SparkSession, Path], None]] = {
         .write.mode("overwrite")
         .parquet(str(lake / "events")),
     )[0],
-    "what is cached and not yet computed": lambda spark, lake: (
+    "a cached frame that is not computed yet": lambda spark, lake: (
         read(spark, lake / "events").cache().write.mode("overwrite").parquet(str(lake / "events"))
     ),
-    "a session of its own": lambda spark, lake: (
+    "another session": lambda spark, lake: (
         read(spark.newSession(), lake / "events").write.mode("overwrite").parquet(str(lake / "events"))
     ),
-    "an INSERT into several": lambda spark, lake: (
+    "an INSERT into several tables": lambda spark, lake: (
         read(spark, lake / "events2").createOrReplaceTempView("ev"),
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW target USING bloomparquet OPTIONS (path '{lake}/events2')"),
         spark.sql("FROM ev INSERT OVERWRITE target SELECT id, p INSERT INTO target SELECT id, p"),
@@ -102,7 +102,7 @@ ROUTES: dict[str, Callable[[SparkSession, Path], None]] = {
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_what_is_read_is_not_overwritten_and_no_file_is_lost(jar_spark: SparkSession, lake: Path, route: str) -> None:
+def test_files_being_read_are_not_overwritten(jar_spark: SparkSession, lake: Path, route: str) -> None:
     before = files(lake)
     with pytest.raises(AnalysisException, match=REFUSED):
         ROUTES[route](jar_spark, lake)
@@ -123,7 +123,7 @@ TABLES: dict[str, str] = {
 
 
 @pytest.mark.parametrize("statement", TABLES)
-def test_a_table_that_is_read_is_not_overwritten(jar_spark: SparkSession, statement: str) -> None:
+def test_a_table_being_read_is_not_overwritten(jar_spark: SparkSession, statement: str) -> None:
     jar_spark.range(9).selectExpr("id", "id % 3 p").write.format("bloomparquet").partitionBy("p").saveAsTable("guarded")
     try:
         path = directory(jar_spark, "guarded").parent
@@ -148,8 +148,8 @@ def test_a_table_is_not_saved_over_itself(jar_spark: SparkSession) -> None:
         jar_spark.sql("DROP TABLE itself")
 
 
-def test_a_table_of_parquet_that_is_read_by_its_path_is_not_replaced(jar_spark: SparkSession) -> None:
-    """Replacing a managed table deletes its files, whoever wrote them."""
+def test_a_parquet_table_read_by_path_is_not_replaced(jar_spark: SparkSession) -> None:
+    """Replacing a managed table deletes its files, also those of another source."""
     jar_spark.range(5).write.format("parquet").saveAsTable("plain")
     try:
         frame = read(jar_spark, directory(jar_spark, "plain"))
@@ -160,15 +160,15 @@ def test_a_table_of_parquet_that_is_read_by_its_path_is_not_replaced(jar_spark: 
         jar_spark.sql("DROP TABLE plain")
 
 
-def test_partitions_of_which_no_file_is_read_may_be_overwritten(jar_spark: SparkSession, lake: Path) -> None:
+def test_partitions_that_are_not_read_can_be_overwritten(jar_spark: SparkSession, lake: Path) -> None:
     for name in ("parquet", "bloomparquet"):
         frame = jar_spark.read.format(name).load(str(lake / "events")).where("p = 2").select("id")
         frame.write.mode("overwrite").parquet(str(lake / "events" / "p=1"))
         assert rows(jar_spark.read.parquet(str(lake / "events")).where("p = 1").select("id")) == rows(frame)
 
 
-def test_partitions_may_be_overwritten_by_what_they_hold(jar_spark: SparkSession, lake: Path) -> None:
-    """Spark allows it in dynamic mode, which deletes after it has read."""
+def test_dynamic_overwrite_may_read_its_partitions(jar_spark: SparkSession, lake: Path) -> None:
+    """Spark allows this in dynamic mode, which deletes after reading."""
     shutil.copytree(lake / "events", lake / "copy")
     results = []
     for name, path in (("parquet", lake / "copy"), ("bloomparquet", lake / "events")):
@@ -182,25 +182,25 @@ def test_partitions_may_be_overwritten_by_what_they_hold(jar_spark: SparkSession
 
 
 @pytest.mark.parametrize("mode", ["overwrite", "append"])
-def test_what_is_beside_the_files_that_are_read_may_be_written(jar_spark: SparkSession, lake: Path, mode: str) -> None:
-    """``events2`` begins with the name of ``events`` and is not in it."""
+def test_a_sibling_directory_can_be_overwritten(jar_spark: SparkSession, lake: Path, mode: str) -> None:
+    """``events2`` starts with the name ``events``, but is not inside it."""
     read(jar_spark, lake / "events").write.format("bloomparquet").mode(mode).save(str(lake / "events2"))
     read(jar_spark, lake / "events2").write.format("bloomparquet").mode(mode).save(str(lake / "event"))
     expected = [(i, i % 3) for i in range(12)] * (1 if mode == "overwrite" else 2)
     assert rows(jar_spark.read.parquet(str(lake / "event")).select("id", "p")) == sorted(expected, key=repr)
 
 
-def test_appending_to_what_is_read_is_allowed(jar_spark: SparkSession, lake: Path) -> None:
+def test_a_table_can_append_its_own_rows(jar_spark: SparkSession, lake: Path) -> None:
     read(jar_spark, lake / "events2").write.format("bloomparquet").mode("append").save(str(lake / "events2"))
     assert read(jar_spark, lake / "events2").count() == 24
 
 
 def directory(spark: SparkSession, table: str) -> Path:
-    """Where one of the table's files lies."""
+    """The directory of one of the table's files."""
     return Path(spark.table(table).inputFiles()[0].removeprefix("file:").replace("///", "/")).parent
 
 
-def test_a_session_that_got_the_table_by_a_global_view_is_guarded_too(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_session_with_a_global_view_is_guarded(jar_spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "shared")
     jar_spark.range(5).write.parquet(path)
     before = sorted(file.name for file in Path(path).iterdir())
@@ -215,7 +215,7 @@ def test_a_session_that_got_the_table_by_a_global_view_is_guarded_too(jar_spark:
 
 
 def link(lake: Path, name: str, target: str) -> Path:
-    """A symbolic link in the lake; `target` is relative to where the link lies."""
+    """A symbolic link in the lake; `target` is relative to its directory."""
     path = lake / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(target)
@@ -227,22 +227,22 @@ def a_file(lake: Path) -> str:
 
 
 def dots_after_a_link(lake: Path) -> Path:
-    """A link to ``x/../other``, which is beside what ``x`` leads to and not beside ``x``."""
+    """A link to ``x/../other``, where ``x`` is a link: ``..`` is the parent of its target."""
     (lake / "deep" / "inner").mkdir(parents=True)
     link(lake, "x", "deep/inner")
     link(lake, "deep/other", "../real")
     return link(lake, "link", "x/../other")
 
 
-# What is read, and what is written, after the links were made.
+# the path that is read, and the path that is written
 LINKS: dict[str, Callable[[Path], tuple[Path, Path]]] = {
     "a link is read": lambda lake: (link(lake, "link", "real"), lake / "real"),
     "a link is written": lambda lake: (lake / "real", link(lake, "link", "real")),
     "two links": lambda lake: (link(lake, "a", "real"), link(lake, "b", "real")),
     "a link to a link": lambda lake: (link(lake, "b", link(lake, "a", "real").name), lake / "real"),
     "the link itself": lambda lake: (link(lake, "link", "real"), lake / "link"),
-    "a link above what is read": lambda lake: (link(lake, "x/up", "..") / "real", lake / "real"),
-    "a link above what is written": lambda lake: (lake / "real", link(lake, "x/up", "..") / "real"),
+    "a link above the source": lambda lake: (link(lake, "x/up", "..") / "real", lake / "real"),
+    "a link above the target": lambda lake: (lake / "real", link(lake, "x/up", "..") / "real"),
     "a link to the parent is written": lambda lake: (lake / "real", link(lake.parent, "link", "lake")),
     "a link to a file": lambda lake: (
         link(lake, "one" + Path(a_file(lake)).suffix, f"real/{a_file(lake)}"),
@@ -269,7 +269,7 @@ LINKS: dict[str, Callable[[Path], tuple[Path, Path]]] = {
 
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize("case", LINKS)
-def test_links_to_what_is_read_are_not_overwritten(
+def test_links_to_files_being_read_are_not_overwritten(
     jar_spark: SparkSession, tmp_path: Path, source: str, case: str
 ) -> None:
     lake = tmp_path / "lake"
@@ -310,8 +310,8 @@ def test_a_table_at_a_link_is_not_overwritten(jar_spark: SparkSession, tmp_path:
             jar_spark.sql(f"DROP TABLE IF EXISTS at_{name}")
 
 
-def test_what_links_lead_elsewhere_may_be_overwritten(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """A link beside the files that are read, and one that was written to, harm nothing."""
+def test_links_that_lead_elsewhere_can_be_overwritten(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """A link next to the files, and a link that was written to before, do no harm."""
     jar_spark.range(5).write.parquet(str(tmp_path / "real"))
     (tmp_path / "other").mkdir()
     written = link(tmp_path, "link", "other")
@@ -321,7 +321,7 @@ def test_what_links_lead_elsewhere_may_be_overwritten(jar_spark: SparkSession, t
     read(jar_spark, tmp_path / "real").write.format("bloomparquet").mode("overwrite").save(str(tmp_path / "links"))
     assert rows(jar_spark.read.parquet(str(tmp_path / "other"))) == [
         (i,) for i in range(5)
-    ]  # the link went, not its target
+    ]  # only the link was deleted
     assert rows(jar_spark.read.parquet(str(tmp_path / "links"))) == [(i,) for i in range(5)]
 
 
@@ -341,7 +341,7 @@ def test_a_path_query_through_a_link_is_guarded(jar_spark: SparkSession, tmp_pat
 
 @pytest.mark.parametrize("source", FORMATS)
 def test_rows_that_spark_reads_by_a_link_are_not_lost(jar_spark: SparkSession, tmp_path: Path, source: str) -> None:
-    """Spark compares paths by name; here the old files are deleted when the new ones are there."""
+    """Spark compares paths by name only, but the old files are deleted after the new ones are written."""
     jar_spark.range(5).write.format(source).save(str(tmp_path / "real"))
     link(tmp_path, "link", "real")
     frame = jar_spark.read.format(source.removeprefix("bloom")).load(str(tmp_path / "link"))
@@ -354,7 +354,7 @@ def read_as(spark: SparkSession, source: str, path: Path) -> DataFrame:
 
 
 @pytest.mark.parametrize("name", ["a b", "a%20b", "a%2Fb", "a+b", "ä", "#x?y"])
-def test_names_that_urls_encode_are_guarded(jar_spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_names_with_url_escapes_are_guarded(jar_spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     jar_spark.range(5).write.parquet(str(path))
     link(tmp_path, "link", name)

@@ -1,4 +1,4 @@
-"""Frames and predicates as they travel between the jar and its planner; ranges; and a planner that knows no Spark."""
+"""The protocol between the jar and its planner: frames, predicates, listings, byte ranges."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,21 +21,23 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.errors import FormatError, LimitError, PlanError
+from bloomparquet.parquet.metadata.file_tail import MAGIC, TRAILER
+from bloomparquet.parquet.thrift.definitions import FileMetaData, RowGroup
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.planning import planner
 from bloomparquet.query import predicate as p
 from bloomparquet.storage.files import open_storage
 from pyspark_bloomparquet.jar import planner_worker
-from pyspark_bloomparquet.jar.planner_worker import parse_listing, present, ranges, summarize
+from pyspark_bloomparquet.jar.planner_worker import parse_listing, ranges, refresh, summarize
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_reader_types, write_frame
 from tests.support import files
-from tests.support.core import Field, edit_footer
 
-_I64 = 6
 UTC = dt.timezone.utc
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), st.binary())
-def test_a_frame_is_read_as_it_was_written(head: dict[str, Any], body: bytes) -> None:
+def test_a_frame_round_trips(head: dict[str, Any], body: bytes) -> None:
     stream = io.BytesIO()
     write_frame(stream, head, body)
     write_frame(stream, {}, b"")
@@ -44,7 +47,7 @@ def test_a_frame_is_read_as_it_was_written(head: dict[str, Any], body: bytes) ->
     assert read_frame(stream) is None
 
 
-def test_a_frame_that_ends_early_is_no_end() -> None:
+def test_a_truncated_frame_is_an_error() -> None:
     stream = io.BytesIO()
     write_frame(stream, {"id": 1}, b"data")
     whole = stream.getvalue()
@@ -53,7 +56,7 @@ def test_a_frame_that_ends_early_is_no_end() -> None:
             read_frame(io.BytesIO(whole[:size]))
 
 
-def test_a_frame_may_not_claim_more_than_a_gibibyte() -> None:
+def test_a_frame_above_one_gibibyte_is_an_error() -> None:
     with pytest.raises(LimitError, match="a frame of"):
         read_frame(io.BytesIO((1 << 30 | 1).to_bytes(4, "big") + b"{}"))
 
@@ -92,16 +95,16 @@ PATH = ("st", "a.b")
         ),
     ],
 )
-def test_every_form_of_the_grammar(node: dict[str, Any], expected: p.Predicate) -> None:
-    found = to_predicate(json.loads(json.dumps(node)))
-    assert found == expected
-    assert repr(found) == repr(expected)  # -0.0 is no 0.0, True no 1
+def test_every_predicate_form_is_parsed(node: dict[str, Any], expected: p.Predicate) -> None:
+    parsed = to_predicate(json.loads(json.dumps(node)))
+    assert parsed == expected
+    assert repr(parsed) == repr(expected)  # -0.0 is no 0.0, True no 1
 
 
-def test_a_float_that_is_no_number() -> None:
-    found = to_predicate(leaf("=", type="float", value="NaN"))
-    assert isinstance(found, p.Eq)
-    assert found.value != found.value
+def test_nan_is_parsed() -> None:
+    parsed = to_predicate(leaf("=", type="float", value="NaN"))
+    assert isinstance(parsed, p.Eq)
+    assert parsed.value != parsed.value
 
 
 @pytest.mark.parametrize(
@@ -114,13 +117,13 @@ def test_a_float_that_is_no_number() -> None:
         leaf("in", type="interval", values=[1]),
     ],
 )
-def test_what_the_grammar_does_not_have(node: dict[str, Any]) -> None:
+def test_unknown_predicate_forms_are_errors(node: dict[str, Any]) -> None:
     with pytest.raises(PlanError, match="does not know"):
         to_predicate(node)
 
 
 def listing_of(*paths: Path | str, uri: bool = True) -> bytes:
-    """As the jar writes it."""
+    """A listing as the jar encodes it."""
     stats = [Path(path).stat() for path in paths]
     numbers = [each.st_size for each in stats] + [each.st_mtime_ns // 1_000_000 for each in stats]
     names = "".join(f"{'file:' if uri else ''}{path}\0" for path in paths)
@@ -129,7 +132,7 @@ def listing_of(*paths: Path | str, uri: bool = True) -> bytes:
 
 @pytest.mark.parametrize("name", ["t.parquet", "with space.parquet", "50%20é.parquet", "a#b?c=d.pq", "*[x].pq"])
 @pytest.mark.parametrize("uri", [True, False])
-def test_a_listing_names_files_as_they_are(tmp_path: Path, name: str, uri: bool) -> None:
+def test_a_listing_round_trips(tmp_path: Path, name: str, uri: bool) -> None:
     paths = [
         files.write(tmp_path / name, {"id": [1]}, ["id"]),
         files.write(tmp_path / "z.parquet", {"id": [2]}, ["id"]),
@@ -139,7 +142,7 @@ def test_a_listing_names_files_as_they_are(tmp_path: Path, name: str, uri: bool)
     assert planner.plan(dataset, p.Eq("id", 1)).kept == 1
 
 
-def test_a_listing_of_another_length_is_refused(tmp_path: Path) -> None:
+def test_a_listing_of_a_wrong_length_is_refused(tmp_path: Path) -> None:
     listing = listing_of(files.write(tmp_path / "t.parquet", {"id": [1]}))
     with pytest.raises((PlanError, ValueError)):
         parse_listing(listing, 2)
@@ -147,7 +150,7 @@ def test_a_listing_of_another_length_is_refused(tmp_path: Path) -> None:
         parse_listing(listing + b"file:/x\0", 1)
 
 
-def test_a_listing_of_two_storages_is_refused(tmp_path: Path) -> None:
+def test_a_listing_of_two_file_systems_is_refused(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1]})
     listing = listing_of(path, path)[: 4 * 8] + f"file:{path}\0memory:/x\0".encode()
     with pytest.raises(PlanError, match="one storage"):
@@ -161,10 +164,10 @@ def plan_of(path: str, where: p.Predicate) -> bp.ScanPlan:
     return planner.plan_dataset(parse_listing(listing_of(path), 1), where, LENIENT)
 
 
-def read_by_spark(path: str, found: bp.ScanPlan) -> tuple[list[int], list[tuple[int, int]]]:
-    """The row groups of a file whose middle is in a range, as Spark's reader takes them; and the ranges."""
+def read_by_spark(path: str, plan: bp.ScanPlan) -> tuple[list[int], list[tuple[int, int]]]:
+    """The row groups whose midpoint is in a range, as Spark's reader selects them; and the ranges."""
     metadata = pq.read_metadata(path)
-    _, start, length = ranges(found)
+    _, start, length = ranges(plan)
     spans = [(int(a), int(a + b)) for a, b in zip(start, length, strict=True)]
     taken = []
     for i in range(metadata.num_row_groups):
@@ -177,44 +180,51 @@ def read_by_spark(path: str, found: bp.ScanPlan) -> tuple[list[int], list[tuple[
 
 
 @pytest.mark.parametrize("wanted", [[0], [3], [9], [0, 9], [4, 5], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], []])
-def test_ranges_hold_the_middles_of_what_is_kept_and_of_nothing_else(tmp_path: Path, wanted: list[int]) -> None:
+def test_ranges_hold_the_midpoints_of_kept_row_groups(tmp_path: Path, wanted: list[int]) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": range(100)}, ["id"], rows_per_group=10)
-    found = plan_of(path, p.In("id", [10 * i for i in wanted]))
-    taken, spans = read_by_spark(path, found)
+    plan = plan_of(path, p.In("id", [10 * i for i in wanted]))
+    taken, spans = read_by_spark(path, plan)
     assert taken == wanted
     assert spans == sorted(spans)
     assert all(0 <= a < b <= Path(path).stat().st_size for a, b in spans)
 
 
-def shift(path: str, group: int, offset: int | None = None, size: int | None = None) -> str:
-    """Let a footer say something else of where a row group begins, or of how long it is."""
+def edit_row_groups(path: Path, change: Callable[[int, RowGroup], None]) -> None:
+    """Rewrite the footer of a file, after `change` of each row group."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[-TRAILER:-4], "little") + TRAILER
+    footer, _ = read_struct(data[-size:-TRAILER], FileMetaData)
+    for i, group in enumerate(footer.row_groups):
+        change(i, group)
+    raw = write_struct(footer)
+    path.write_bytes(data[:-size] + raw + len(raw).to_bytes(4, "little") + MAGIC)
 
-    def edit(metadata: dict[int, Field]) -> None:
-        found = metadata[4].value.values[group]
-        chunk = found[1].value.values[0][3].value
-        if offset is not None:
-            chunk[9] = Field(_I64, offset)
-            chunk.pop(11, None)
-        if size is not None:
-            chunk[7] = Field(_I64, size)
-            found[6] = Field(_I64, size)
 
-    return edit_footer(path, edit)
+def shift(path: str, group: int, offset: int | None = None, size: int | None = None) -> None:
+    """Give a row group another start or another length."""
+
+    def change(i: int, row_group: RowGroup) -> None:
+        chunk = row_group.columns[0].meta_data
+        assert chunk is not None
+        if i == group and offset is not None:
+            chunk.data_page_offset, chunk.dictionary_page_offset = offset, None
+        if i == group and size is not None:
+            chunk.total_compressed_size = row_group.total_compressed_size = size
+
+    edit_row_groups(Path(path), change)
 
 
 @pytest.mark.parametrize(
     ("group", "offset", "size"),
     [(1, 4, None), (1, None, 0), (0, None, 10**6), (2, None, 10**12), (3, 0, 0), (2, 10**9, None)],
 )
-def test_a_footer_with_odd_extents_loses_no_row_group_that_spark_would_read(
-    tmp_path: Path, group: int, offset: int | None, size: int | None
-) -> None:
+def test_odd_footer_offsets_lose_no_row_group(tmp_path: Path, group: int, offset: int | None, size: int | None) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": range(40)}, rows_per_group=10, use_dictionary=False)
     shift(path, group, offset, size)
     for wanted in range(4):
-        found = plan_of(path, p.Eq("id", 10 * wanted))
-        answer, body = summarize(found, [])
-        assert answer["plan"]["numRowGroupsTotal"] == answer["plan"]["numRowGroupsRead"] + 3 or found.kept > 1
+        plan = plan_of(path, p.Eq("id", 10 * wanted))
+        answer, body = summarize(plan)
+        assert answer["plan"]["numRowGroupsTotal"] == answer["plan"]["numRowGroupsRead"] + 3 or plan.kept > 1
         if answer["plan"]["numFilesNotUnderstood"]:
             file, start, length = ranges_in(answer, body)
             assert (file, start, length) == (
@@ -223,30 +233,29 @@ def test_a_footer_with_odd_extents_loses_no_row_group_that_spark_would_read(
                 [Path(path).stat().st_size],
             )
             continue
-        taken, _ = read_by_spark(path, found)
+        taken, _ = read_by_spark(path, plan)
         assert wanted in taken
-        assert len(taken) == len(set(taken)), "a row group that is read twice"
+        assert len(taken) == len(set(taken)), "a row group is read twice"
 
 
 def ranges_in(answer: dict[str, Any], body: bytes) -> list[list[int]]:
-    """Files, starts and lengths; what follows are the versions of files."""
+    """Files, starts and lengths, without the file versions behind them."""
     numbers = np.frombuffer(body, ">i8")
-    found: list[list[int]] = numbers[: len(numbers) - 4 * answer["versions"]].reshape(3, -1).tolist()
-    return found
+    columns: list[list[int]] = numbers[: len(numbers) - 4 * answer["versions"]].reshape(3, -1).tolist()
+    return columns
 
 
-def test_a_file_that_is_not_understood_is_read_whole(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_read_whole(tmp_path: Path) -> None:
     good = files.write(tmp_path / "a.parquet", {"id": range(20)}, ["id"], rows_per_group=10)
     bad = tmp_path / "b.parquet"
     bad.write_bytes(b"PAR1" + b"\xff" * 50 + b"PAR1")
     dataset = parse_listing(listing_of(good, bad, tmp_path / "a.parquet"), 3)
-    answer, body = summarize(planner.plan_dataset(dataset, p.Eq("id", 3), LENIENT), ["beware"])
+    answer, body = summarize(planner.plan_dataset(dataset, p.Eq("id", 3), LENIENT))
     file, start, length = ranges_in(answer, body)
     assert file == [0, 1, 2]
     assert (start[1], length[1]) == (0, bad.stat().st_size)
     assert answer["plan"]["numFilesNotUnderstood"] == 1
     assert answer["plan"]["rows"] == -1, "nobody knows how many rows such a file has"
-    assert "beware" in answer["plan"]["warnings"]
 
 
 def test_the_planner_starts_without_spark() -> None:
@@ -271,7 +280,7 @@ print(json.dumps(read_frame(answers)[0]))
     assert "protocol" in json.loads(done.stdout)["error"]
 
 
-def test_columns_travel_with_the_types_that_they_are_shown_as() -> None:
+def test_requests_carry_the_readers_types() -> None:
     pairs = json.loads('[[["a", "b.c"], "decimal(10,2)"], [["n"], "bigint"]]')
     assert to_reader_types(pairs) == {("a", "b.c"): "decimal(10,2)", ("n",): "bigint"}
     assert to_reader_types([]) == {}
@@ -287,7 +296,7 @@ def test_columns_travel_with_the_types_that_they_are_shown_as() -> None:
         ("memory://box", "/box", "/box"),
     ],
 )
-def test_paths_of_other_storages_are_taken_as_they_are_written(
+def test_remote_paths_are_not_decoded(
     monkeypatch: pytest.MonkeyPatch, root: str, called: str, inner: str, name: str
 ) -> None:
     opened = {root: (open_storage("memory://")[0], called)}
@@ -296,12 +305,12 @@ def test_paths_of_other_storages_are_taken_as_they_are_written(
     assert parse_listing(listing, 1).files[0].path == f"{inner}/{name}/x.parquet"
 
 
-def test_files_are_planned_as_they_are_and_not_as_they_were_listed(tmp_path: Path) -> None:
+def test_files_are_planned_in_their_present_version(tmp_path: Path) -> None:
     paths = [files.write(tmp_path / name, {"id": [1, 2, 3]}, ["id"]) for name in ("a.parquet", "b.parquet")]
     listed = parse_listing(listing_of(*paths), 2)
-    assert planner.plan(present(listed), p.Eq("id", 9)).kept == 0
+    assert planner.plan(refresh(listed), p.Eq("id", 9)).kept == 0
     files.write(tmp_path / "b.parquet", {"id": [9, 10, 11, 12]}, ["id"])
-    answer, body = summarize(planner.plan(present(listed), p.Eq("id", 9)), [])
+    answer, body = summarize(planner.plan(refresh(listed), p.Eq("id", 9)))
     file, _, _ = ranges_in(answer, body)
     assert (file, answer["plan"]["numFilesNotUnderstood"], answer["plan"]["rows"]) == ([1], 0, 4)
     assert answer["versions"] == 2
@@ -314,4 +323,4 @@ def test_files_are_planned_as_they_are_and_not_as_they_were_listed(tmp_path: Pat
     ]
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.parquet"):
-        present(listed)
+        refresh(listed)

@@ -1,4 +1,4 @@
-"""Queries of every kind: rows, order, types and nullability are those of ``spark.read.parquet``."""
+"""Queries of many kinds: rows, order, types and nullability equal those of ``spark.read.parquet``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.spark import conf
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two days of two files of orders, four row groups each; and customers, some without an order or a name."""
+    """Orders of two days, two files each, four row groups per file. Some customers have no order or no name."""
     root = tmp_path_factory.mktemp("queries")
     for day in (1, 2):
         for part in (0, 1):
@@ -164,8 +164,8 @@ QUERIES = {
 
 @pytest.mark.parametrize("adaptive", ["true", "false"], ids=["adaptive", "not-adaptive"])
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_query_is_answered_as_by_spark(readers: Readers, lake: Path, name: str, adaptive: str) -> None:
-    found = []
+def test_a_query_returns_sparks_rows(readers: Readers, lake: Path, name: str, adaptive: str) -> None:
+    outcomes = []
     codegen = "FALLBACK" if adaptive == "true" else "NO_CODEGEN"
     settings = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": adaptive}
     with conf(readers.spark, {**settings, "spark.sql.codegen.factoryMode": codegen}):
@@ -173,15 +173,15 @@ def test_a_query_is_answered_as_by_spark(readers: Readers, lake: Path, name: str
             read(lake / "orders").createOrReplaceTempView("o")
             read(lake / "customers").createOrReplaceTempView("c")
             frame = readers.spark.sql(QUERIES[name])
-            found.append((frame.schema, [tuple(row) for row in frame.collect()]))
-    oracle, ours = found
+            outcomes.append((frame.schema, [tuple(row) for row in frame.collect()]))
+    oracle, ours = outcomes
     assert ours[0] == oracle[0]
-    assert ours[1] == oracle[1]  # in the same order: every query that has several rows says which
+    assert ours[1] == oracle[1]  # every query with several rows has an ORDER BY
     assert ours[1] or name in ("NOT IN with nulls", "NOT IN with a literal null")
 
 
-def test_a_sample_is_of_the_rows_that_match(readers: Readers, lake: Path) -> None:
-    """Which rows a sample holds depends on how Spark splits the files; so a sample of all, and one of none."""
+def test_a_sample_is_of_the_matching_rows(readers: Readers, lake: Path) -> None:
+    """A real sample depends on how Spark splits files, so one of all rows, and one of none."""
     for percent, expected in (("100", 4), ("0", 0)):
         readers.jar(lake / "orders").createOrReplaceTempView("o")
         query = f"SELECT id FROM o TABLESAMPLE ({percent} PERCENT) WHERE id IN (81, 99, 140, 161)"

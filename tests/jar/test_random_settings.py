@@ -1,4 +1,4 @@
-"""Random SQL under random settings of Spark: the jar gives the rows that Spark's own readers give.
+"""Random SQL under random Spark settings: rows equal those of Spark's own readers.
 
 `BLOOMPARQUET_PAIRS` is how many pairs to run, `BLOOMPARQUET_SEED` chooses others, `BLOOMPARQUET_PAIR` runs one again.
 """
@@ -16,7 +16,7 @@ from tests.differential.pairs import PER_DATA_SET, attack
 PAIRS = int(os.environ.get("BLOOMPARQUET_PAIRS", "48"))
 
 
-def test_rows_are_those_of_spark_under_any_settings(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_equal_sparks_under_random_settings(jar_spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
     again = os.environ.get("BLOOMPARQUET_PAIR")
     if again:

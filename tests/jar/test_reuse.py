@@ -1,4 +1,4 @@
-"""One load, several queries: each scan is planned by its own predicate, and no query sees another's plan."""
+"""Several queries over one load: each scan is planned by its own predicate only."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_filtered_then_unfiltered(frame: DataFrame) -> None:
     assert not last_plan(frame)[0].planned
 
 
-def test_each_side_of_a_union_is_planned_by_its_own_predicate(frame: DataFrame) -> None:
+def test_each_side_of_a_union_has_its_own_plan(frame: DataFrame) -> None:
     both = frame.where("id = 1").union(frame.where("id IN (3, 4)")).union(frame.where("name = 'n9'"))
     ran = run(both)
     assert ran.rows == ["(1, 'n1')", "(3, 'n3')", "(4, 'n4')"]
@@ -60,7 +60,7 @@ def test_each_side_of_a_union_is_planned_by_its_own_predicate(frame: DataFrame) 
     assert ids(frame.where("id = 2").union(frame)) == [1, 2, 2, 3, 4]
 
 
-def test_each_side_of_a_join_is_planned_by_its_own_predicate(frame: DataFrame) -> None:
+def test_each_side_of_a_join_has_its_own_plan(frame: DataFrame) -> None:
     left, right = frame.where("id >= 3").alias("l"), frame.where("id <= 3").alias("r")
     joined = left.join(right, "id").select("id", "r.name")
     assert run(joined).rows == ["(3, 'n3')"]
@@ -71,8 +71,8 @@ def test_each_side_of_a_join_is_planned_by_its_own_predicate(frame: DataFrame) -
 
 def test_a_view_used_twice(frame: DataFrame, jar_spark: SparkSession) -> None:
     frame.createOrReplaceTempView("reused")
-    found = jar_spark.sql("SELECT id FROM reused WHERE id = 1 UNION ALL SELECT id FROM reused WHERE id = 2")
-    assert (ids(found), kept(found)) == ([1, 2], [1, 1])
+    query = jar_spark.sql("SELECT id FROM reused WHERE id = 1 UNION ALL SELECT id FROM reused WHERE id = 2")
+    assert (ids(query), kept(query)) == ([1, 2], [1, 1])
     assert ids(jar_spark.sql("SELECT id FROM reused WHERE id IN (SELECT id + 1 FROM reused WHERE name = 'n2')")) == [3]
     assert ids(jar_spark.sql("SELECT id FROM reused WHERE id = (SELECT max(id) FROM reused WHERE id < 3)")) == [2]
     assert run(jar_spark.sql("SELECT count(*), sum(id) FROM reused")).rows == ["(4, 10)"]
@@ -89,7 +89,7 @@ def test_a_view_of_sql(jar_spark: SparkSession, data: str, adaptive: None) -> No
     assert jar_spark.sql("SELECT id FROM all_of_it").count() == 4
 
 
-def test_what_is_cached_is_not_pruned_by_what_is_asked_of_it(frame: DataFrame) -> None:
+def test_a_cached_frame_is_not_pruned_by_later_filters(frame: DataFrame) -> None:
     cached = frame.where("id > 1").cache()
     try:
         assert ids(cached.where("id = 3")) == [3]
@@ -100,7 +100,7 @@ def test_what_is_cached_is_not_pruned_by_what_is_asked_of_it(frame: DataFrame) -
         cached.unpersist()
 
 
-def test_queries_over_a_load_with_a_condition(readers: Readers, data: str, adaptive: None) -> None:
+def test_queries_over_a_load_with_where(readers: Readers, data: str, adaptive: None) -> None:
     bound = readers.jar(data, where="id IN (1, 2, 3)")
     one = bound.where("id = 1")
     assert (ids(one), kept(one)) == ([1], [1])
@@ -112,7 +112,7 @@ def test_queries_over_a_load_with_a_condition(readers: Readers, data: str, adapt
     assert ids(bound) == [1, 2, 3]
 
 
-def test_exchanges_of_different_predicates_are_not_taken_for_each_other(frame: DataFrame) -> None:
+def test_exchanges_of_other_predicates_are_not_reused(frame: DataFrame) -> None:
     left = frame.where("id IN (1, 2)").groupBy("name").count()
     right = frame.where("id IN (2, 3)").groupBy("name").count()
     assert run(left.union(right)).rows == ["('n1', 1)", "('n2', 1)", "('n2', 1)", "('n3', 1)"]
@@ -120,12 +120,12 @@ def test_exchanges_of_different_predicates_are_not_taken_for_each_other(frame: D
     assert run(twice).rows == ["('n1', 1)", "('n1', 1)", "('n2', 1)", "('n2', 1)"]
 
 
-def test_a_dataframe_that_is_run_again_has_the_same_rows_and_the_same_plan(frame: DataFrame) -> None:
-    found = frame.where("id IN (1, 2)")
-    assert [(ids(found), kept(found)) for _ in range(3)] == [([1, 2], [2])] * 3
+def test_a_repeated_query_has_the_same_rows_and_plan(frame: DataFrame) -> None:
+    query = frame.where("id IN (1, 2)")
+    assert [(ids(query), kept(query)) for _ in range(3)] == [([1, 2], [2])] * 3
 
 
-def test_two_sessions_share_neither_views_nor_predicates(readers: Readers, data: str) -> None:
+def test_two_sessions_share_no_views_and_predicates(readers: Readers, data: str) -> None:
     other = readers.spark.newSession()
     readers.jar(data, where="id = 1").createOrReplaceTempView("mine")
     Readers(other).jar(data, where="id = 2").createOrReplaceTempView("mine")

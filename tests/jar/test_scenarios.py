@@ -1,4 +1,4 @@
-"""What a query may ask: rows, types and nullability are those of ``spark.read.parquet``, and known row groups are read.
+"""Many kinds of predicates: rows, types and nullability equal Spark's, and only the expected row groups are read.
 
 80 rows lie in eight row groups of ten, four in each of two days. `k` counts them; the values of `id` are mixed, so that
 only Bloom filters can tell their row groups apart. The same predicate is asked by a query and by the option `where`.
@@ -18,7 +18,7 @@ from tests.support.spark import conf
 
 GROUP = 10
 ALL = 8
-EVERYTHING = None  # not planned: nothing by which a row group is likely to be excluded
+EVERYTHING = None  # not planned: the predicate cannot exclude a row group
 NAN = float("nan")
 
 
@@ -44,7 +44,7 @@ def rows_of_a_day(first: int) -> pa.Table:
             "old": pa.array([dt.date(1500, 2, 28) if k == 33 else dt.date(2020, 1, 1) for k in ks]),
             "moment": pa.array([1_700_000_000_000_000 + i for i in ids], pa.int64()).cast(pa.timestamp("us", "UTC")),
             "price": pa.array([i * 100 for i in ids], pa.int64()).cast(pa.decimal128(19, 0)).cast(pa.decimal128(21, 2)),
-            # A column and a field of one name, with nothing in common.
+            # a column and a field with equal names
             "a.b": pa.array(ids, pa.int64()),
             "a": pa.array([{"b": 1000 + i, "c": {"d": f"d{i:02}"}} for i in ids]),
             "maybe": pa.array([None if k % 2 else {"x": i} for k, i in zip(ks, ids, strict=True)]),
@@ -68,7 +68,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 WHERE: dict[str, int | None] = {
-    # equality, and what becomes of it
+    # equality, and forms of it
     "id = 77": 1,
     "77 = id": 1,
     "id <=> 77": 1,
@@ -133,7 +133,7 @@ WHERE: dict[str, int | None] = {
     "d = double('NaN')": ALL,
     "d IN (0.0D, 10.0D)": 3,
     "d <> 0.0D AND k < 20": 2,
-    # booleans and dates of the calendar before
+    # booleans, and dates of the Julian calendar
     "flag": 1,
     "NOT flag": 7,
     "flag = false AND id = 77": 1,
@@ -158,7 +158,7 @@ WHERE: dict[str, int | None] = {
     "map['k'] = 77": EVERYTHING,
     "structs[0].x = 77": EVERYTHING,
     "list[0] = 77 AND id = 77": 1,
-    # partitions: Spark leaves out whole directories before anything is planned
+    # partitions: Spark drops whole directories before planning
     "day = DATE'2026-01-02' AND id = 77": 1,
     "day IN (DATE'2026-01-01', NULL) AND id IN (3, 77)": 1,
     "day = DATE'2026-01-02' OR id = 3": EVERYTHING,
@@ -173,12 +173,12 @@ def answers(readers: Readers, path: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_rows_are_those_of_spark_and_only_these_row_groups_are_read(
+def test_rows_equal_sparks_and_only_these_are_read(
     readers: Readers, path: str, answers: dict[str, list[str]], where: str
 ) -> None:
     ran = readers.ask(path, where, expected=answers[where], rows_per_group=GROUP)
     assert (where, ran.plan.kept if ran.plan.planned else EVERYTHING) == (where, WHERE[where])
-    assert ran.plan.planned or ran.plan.reason == "no predicate that row groups can be excluded by"
+    assert ran.plan.planned or ran.plan.reason == "no predicate that can exclude row groups"
 
 
 def test_all_readers_see_the_same_columns(readers: Readers, path: str) -> None:
@@ -191,25 +191,25 @@ def test_all_readers_see_the_same_columns(readers: Readers, path: str) -> None:
         "id = 77",
         "s LIKE 's77'",
         "n IS NULL OR id = 70",
-        # Spark's reader, which is told of the filter here, knows no NaN and no -0.0, and mixes up `a.b` and a.b: the
-        # rows that it loses are lost for both.
+        # Spark's reader, which gets the filter here, ignores NaN and -0.0, and confuses `a.b` with a.b. It loses these
+        # rows for both.
         "d = 0.0D",
         "d > 1e300",
         "`a.b` = 77",
         "a.b = 1077",
     ],
 )
-def test_rows_are_those_of_spark_where_its_reader_filters_too(readers: Readers, path: str, where: str) -> None:
+def test_rows_equal_sparks_with_its_pushdown(readers: Readers, path: str, where: str) -> None:
     readers.ask(path, where, by_python="nothing", bind=False)
 
 
-def test_a_query_of_some_columns_reads_these(readers: Readers, path: str) -> None:
+def test_a_query_reads_only_its_columns(readers: Readers, path: str) -> None:
     for select in (("k",), ("s", "a.c.d"), ("day",), ("day", "id + 1 AS next", "a.b")):
         ran = readers.ask(path, "id IN (3, 77) AND s <> 's03'", select=select)
         assert ran.plan.kept == 2
 
 
-def test_a_condition_that_is_never_true_reads_nothing(readers: Readers, path: str) -> None:
+def test_a_false_predicate_reads_nothing(readers: Readers, path: str) -> None:
     for where in (
         "false",
         "CAST(NULL AS BOOLEAN)",
@@ -224,20 +224,18 @@ def test_a_condition_that_is_never_true_reads_nothing(readers: Readers, path: st
 
 
 @pytest.mark.parametrize("sensitive", [False, True])
-def test_names_that_differ_by_case_are_told_apart_only_where_case_counts(
-    readers: Readers, tmp_path: Path, sensitive: bool
-) -> None:
+def test_case_of_names_counts_if_the_session_says_so(readers: Readers, tmp_path: Path, sensitive: bool) -> None:
     path = files.write(tmp_path / "t.parquet", {"k": range(20), "Id": range(0, 40, 2)}, ["Id"], rows_per_group=5)
     with conf(readers.spark, {"spark.sql.caseSensitive": str(sensitive).lower()}):
         assert readers.ask(path, "Id = 18", rows_per_group=5).plan.kept == 1
         if not sensitive:
             assert readers.ask(path, "iD = 18", rows_per_group=5).plan.kept == 1
-        # A user's schema may name it otherwise; where case counts, the column is then in no file.
+        # If case counts, a user's schema with another case names a column that is in no file.
         ran = readers.ask(path, "id IS NULL", schema="k BIGINT, id BIGINT", caseSensitive=str(sensitive).lower())
         assert len(ran.rows) == (20 if sensitive else 0)
 
 
-def test_two_columns_of_one_name_but_for_case(readers: Readers, tmp_path: Path) -> None:
+def test_two_columns_that_differ_by_case(readers: Readers, tmp_path: Path) -> None:
     data = {"k": range(20), "a": range(0, 40, 2), "A": range(100, 140, 2)}
     path = files.write(tmp_path / "t.parquet", data, ["a", "A"], rows_per_group=5)
     with conf(readers.spark, {"spark.sql.caseSensitive": "true"}):
@@ -246,7 +244,7 @@ def test_two_columns_of_one_name_but_for_case(readers: Readers, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_timestamps_are_those_of_the_sessions_zone(readers: Readers, path: str, zone: str) -> None:
+def test_timestamps_follow_the_session_zone(readers: Readers, path: str, zone: str) -> None:
     clock = {"UTC": "22:13:20.000077", "America/New_York": "17:13:20.000077"}[zone]
     with conf(readers.spark, {"spark.sql.session.timeZone": zone}):
         for where in (f"moment = TIMESTAMP'2023-11-14 {clock}'", f"moment = '2023-11-14 {clock}'"):

@@ -1,4 +1,4 @@
-"""What a plan makes Spark do: which files are opened, how many tasks there are, and what they read."""
+"""The work of a planned query: which files are opened, how many tasks run, and which ranges they read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIN_TASKS = "spark.sql.files.minPartitionNum"
 
 
 def many_files(root: Path, count: int, rows_per_group: int = 10) -> str:
-    """Each file has three row groups; ids are even, and mixed over everything."""
+    """Files of three row groups each, with even ids in random order."""
     total = count * 3 * rows_per_group
     ids = np.random.default_rng(7).permutation(total) * 2
     for i, part in enumerate(np.split(ids, count)):
@@ -38,16 +38,16 @@ def id_of(path: str, file: int, row: int) -> int:
 
 
 def planned_ranges(frame: DataFrame) -> list[list[tuple[str, int, int]]]:
-    """For each task: the ranges of files that it will read."""
+    """The file ranges of each task."""
     leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
     parts = leaf.scan().toBatch().planInputPartitions()
     return [[(Path(f.urlEncodedPath()).name, f.start(), f.length()) for f in part.files()] for part in parts]
 
 
-def test_a_file_of_which_nothing_is_kept_is_never_opened(readers: Readers, tmp_path: Path) -> None:
+def test_a_skipped_file_is_never_opened(readers: Readers, tmp_path: Path) -> None:
     path = many_files(tmp_path / "t", 6)
     wanted = id_of(path, 5, 29)  # in the last row group of the last file
-    # A skipped file that is gone is a change of what was planned, unless files may be missing.
+    # Without the option, a deleted skipped file is an error: it changed after planning.
     by_query = readers.jar(path, ignoreMissingFiles="true").where(f"id = {wanted}")
     bound = readers.jar(path, where=f"id = {wanted}", ignoreMissingFiles="true")
     control = readers.jar(path).where(f"id IN ({wanted}, {id_of(path, 0, 0)})")
@@ -63,16 +63,16 @@ def test_a_file_of_which_nothing_is_kept_is_never_opened(readers: Readers, tmp_p
         run(control)
 
 
-def test_only_the_kept_row_groups_of_a_file_are_touched(readers: Readers, tmp_path: Path) -> None:
+def test_only_kept_row_groups_are_read(readers: Readers, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     path = many_files(tmp_path / "t", 1)
     file = next(Path(path).glob("*.parquet"))
     middle = pq.ParquetFile(file).metadata.row_group(1)
     frame = readers.jar(path).where(f"id = {id_of(path, 0, 15)}")
-    ((found,),) = planned_ranges(frame)
-    assert found == (file.name, middle.column(0).dictionary_page_offset, sum_of_columns(middle))
-    # The data of the others is destroyed: whoever reads it fails.
+    ((only,),) = planned_ranges(frame)
+    assert only == (file.name, middle.column(0).dictionary_page_offset, sum_of_columns(middle))
+    # destroy the data of the others, so that reading it fails
     for i in (0, 2):
         group = pq.ParquetFile(file).metadata.row_group(i)
         files.patch(file, group.column(0).dictionary_page_offset, b"\xff" * sum_of_columns(group))
@@ -99,7 +99,7 @@ def test_small_kept_row_groups_share_a_task(readers: Readers, tmp_path: Path) ->
     where = f"id IN ({wanted})"
     ran = readers.ask(path, where, by_python="nothing", rows_per_group=10)
     assert (ran.plan.total, ran.plan.kept) == (60, 20)
-    assert ran.tasks == 2  # two cores, and nothing to gain by more
+    assert ran.tasks == 2  # as many as cores
     with conf(readers.spark, {MIN_TASKS: "1", OPEN_COST: "0"}):
         assert run(readers.jar(path).where(where)).tasks == 1
     with conf(readers.spark, {MIN_TASKS: "5"}):
@@ -109,7 +109,7 @@ def test_small_kept_row_groups_share_a_task(readers: Readers, tmp_path: Path) ->
         assert (ran.tasks, ran.plan.kept, len(ran.rows)) == (20, 20, 20)
 
 
-def test_a_big_file_of_which_all_is_kept_is_split_between_row_groups(readers: Readers, tmp_path: Path) -> None:
+def test_a_big_kept_file_is_split_between_row_groups(readers: Readers, tmp_path: Path) -> None:
     groups = 12
     ids = np.arange(groups * 1000)
     path = files.write(
@@ -119,15 +119,15 @@ def test_a_big_file_of_which_all_is_kept_is_split_between_row_groups(readers: Re
         use_dictionary=False,
         compression="none",
     )
-    size = 16 * 1000 + 200  # of a row group
+    size = 16 * 1000 + 200  # bytes of a row group
     for most, tasks in ((1, 12), (2 * size, 6), (3 * size, 4), (100 * size, 1)):
         with conf(readers.spark, {MAX_BYTES: str(most), MIN_TASKS: "1", OPEN_COST: "0"}):
             frame = readers.jar(path).where("id >= 0")
-            found = planned_ranges(frame)
+            tasks_ranges = planned_ranges(frame)
             ran = run(frame)
         assert (most, ran.tasks, ran.plan.kept, len(ran.rows)) == (most, tasks, groups, len(ids))
-        assert len(found) == tasks
-        pieces = sorted(piece for task in found for piece in task)
+        assert len(tasks_ranges) == tasks
+        pieces = sorted(piece for task in tasks_ranges for piece in task)
         assert len(pieces) == tasks, "row groups that lie together are read together"
         ends = [start + length for _, start, length in pieces]
         assert ends[:-1] == [start for _, start, _ in pieces[1:]], "nothing twice, nothing left out"
@@ -141,7 +141,7 @@ def test_a_big_row_group_is_read_by_one_task(readers: Readers, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_nothing_kept_is_one_task_whatever_follows(readers: Readers, tmp_path: Path, adaptive: str) -> None:
+def test_an_empty_plan_is_one_task(readers: Readers, tmp_path: Path, adaptive: str) -> None:
     path = many_files(tmp_path / "t", 3)
     with conf(readers.spark, {"spark.sql.adaptive.enabled": adaptive}):
         nothing = readers.jar(path).where("id IN (1, 3, 77)")
@@ -154,10 +154,10 @@ def test_nothing_kept_is_one_task_whatever_follows(readers: Readers, tmp_path: P
         assert run(readers.jar(path).where("id = 1").union(readers.jar(path).where("k < 1"))).scanned <= 10
 
 
-def test_counts_and_extremes_are_those_of_the_rows_and_not_of_the_files(readers: Readers, tmp_path: Path) -> None:
+def test_counts_and_extremes_are_of_matching_rows(readers: Readers, tmp_path: Path) -> None:
     path = many_files(tmp_path / "t", 3)
     wanted = [id_of(path, i, 5) for i in range(3)]
-    for pushed in ("true", "false"):  # the answer of an aggregate may come from footers alone
+    for pushed in ("true", "false"):  # with "true", footers may answer an aggregate
         with conf(readers.spark, {"spark.sql.parquet.aggregatePushdown": pushed}):
             aggregates = ("count(*)", "min(id)", "max(id)", "count(k)")
             assert run(readers.jar(path).selectExpr(*aggregates)).rows == ["(90, 0, 178, 90)"]
@@ -167,7 +167,7 @@ def test_counts_and_extremes_are_those_of_the_rows_and_not_of_the_files(readers:
             assert run(readers.jar(path, where=where).selectExpr(*aggregates)).rows == expected
 
 
-def test_a_limit_is_of_the_rows_that_match(readers: Readers, tmp_path: Path) -> None:
+def test_a_limit_counts_matching_rows(readers: Readers, tmp_path: Path) -> None:
     path = many_files(tmp_path / "t", 3)
     wanted = id_of(path, 2, 29)
     for frame in (readers.jar(path).where(f"id = {wanted}"), readers.jar(path, where=f"id = {wanted}")):
@@ -176,7 +176,7 @@ def test_a_limit_is_of_the_rows_that_match(readers: Readers, tmp_path: Path) -> 
         assert frame.limit(0).collect() == []
 
 
-def test_filters_are_read_once_for_all_queries_of_a_session(readers: Readers, tmp_path: Path) -> None:
+def test_filters_are_read_once_for_many_queries(readers: Readers, tmp_path: Path) -> None:
     path = many_files(tmp_path / "t", 4)
     first, again = (run(readers.jar(path).where("id = 1")).plan for _ in range(2))
     assert first.bloom_bytes_read > 0
@@ -185,7 +185,7 @@ def test_filters_are_read_once_for_all_queries_of_a_session(readers: Readers, tm
     assert (again.kept, again.skipped) == (first.kept, first.skipped)
 
 
-def test_a_file_that_was_written_anew_is_planned_anew(readers: Readers, tmp_path: Path) -> None:
+def test_a_rewritten_file_is_planned_again(readers: Readers, tmp_path: Path) -> None:
     path = tmp_path / "t"
     for value in (1, 2, 3):
         files.write(path / "x.parquet", pa.table({"id": [value * 100, 0, 10_000]}), ["id"])

@@ -1,4 +1,4 @@
-"""What there may be of files: junk, damage, other schemas, partitions, and ways to name them. Rows, types and errors
+"""Files of many kinds: junk, damage, other schemas, partitions, ways to name them. Rows, types and errors
 are those of ``spark.read.parquet``.
 """
 
@@ -28,15 +28,15 @@ EVEN = list(range(0, 40, 2))
 
 
 def even(path: Path, add: int = 0, bloom: tuple[str, ...] = ("id",), **more: Any) -> str:
-    """Twenty even ids in mixed order, in four row groups of five."""
+    """Twenty even ids in random order, in four row groups of five."""
     ids = [EVEN[i * 7 % 20] + add for i in range(20)]
     return files.write(path, {"id": ids, **more}, bloom, rows_per_group=5, fpp=0.0001)
 
 
-# -- what else lies there ----------------------------------------------------------------------------------------------
+# -- other files -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_data_is_passed_over(readers: Readers, tmp_path: Path) -> None:
+def test_hidden_files_are_ignored(readers: Readers, tmp_path: Path) -> None:
     root = tmp_path / "t"
     even(root / "a.parquet")
     even(root / "_hidden.parquet", 100)
@@ -50,9 +50,7 @@ def test_what_is_no_data_is_passed_over(readers: Readers, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("content", [b"id\n1\n2\n3\n4\n5\n6\n", b"PAR1", b"PAR1" + b"\xff" * 40 + b"PAR1"])
-def test_a_file_that_is_no_parquet_is_the_same_error_or_ignored(
-    readers: Readers, tmp_path: Path, content: bytes
-) -> None:
+def test_a_file_that_is_no_parquet(readers: Readers, tmp_path: Path, content: bytes) -> None:
     even(tmp_path / "b.parquet")
     (tmp_path / "a.parquet").write_bytes(content)
     for source in (ORACLE, JAR):
@@ -63,7 +61,7 @@ def test_a_file_that_is_no_parquet_is_the_same_error_or_ignored(
     assert ran.plan.skipped.total() == 3
 
 
-def test_a_file_cut_short_is_the_same_error_or_ignored(readers: Readers, tmp_path: Path) -> None:
+def test_a_truncated_file(readers: Readers, tmp_path: Path) -> None:
     whole = Path(even(tmp_path / "a.parquet")).read_bytes()
     even(tmp_path / "b.parquet")
     (tmp_path / "a.parquet").write_bytes(whole[: len(whole) // 2])
@@ -76,7 +74,7 @@ def test_a_file_cut_short_is_the_same_error_or_ignored(readers: Readers, tmp_pat
 
 
 @pytest.mark.parametrize("missing", ["false", "true"])
-def test_a_file_that_is_gone_when_it_is_to_be_read(readers: Readers, tmp_path: Path, missing: str) -> None:
+def test_a_file_deleted_before_it_is_read(readers: Readers, tmp_path: Path, missing: str) -> None:
     for name in "ab":
         even(tmp_path / f"{name}.parquet")
     frame = readers.jar(tmp_path, ignoreMissingFiles=missing).where("id = 18")
@@ -89,23 +87,21 @@ def test_a_file_that_is_gone_when_it_is_to_be_read(readers: Readers, tmp_path: P
             frame.collect()
 
 
-def test_paths_that_are_not_there_and_directories_without_data_are_sparks_errors(
-    readers: Readers, tmp_path: Path
-) -> None:
+def test_missing_paths_are_sparks_errors(readers: Readers, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "gone", tmp_path / "empty", str(tmp_path / "no*such")):
-        told = []
+        messages = []
         for source in (ORACLE, JAR):
             with pytest.raises(Exception, match=r"\[[A-Z_]+") as caught:
                 read(readers.spark, source, path).collect()
-            told.append(str(caught.value).split("]", maxsplit=1)[0])
-        assert told[0] == told[1]
+            messages.append(str(caught.value).split("]", maxsplit=1)[0])
+        assert messages[0] == messages[1]
 
 
 # -- filters -----------------------------------------------------------------------------------------------------------
 
 
-def test_files_without_filters_are_read_beside_others(readers: Readers, tmp_path: Path) -> None:
+def test_files_without_filters_among_others(readers: Readers, tmp_path: Path) -> None:
     even(tmp_path / "1.parquet")
     even(tmp_path / "2.parquet", bloom=())
     even(tmp_path / "3.parquet")
@@ -117,12 +113,10 @@ def test_files_without_filters_are_read_beside_others(readers: Readers, tmp_path
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_filter_keeps_its_row_group_or_fails_the_query_if_so_wished(
-    readers: Readers, tmp_path: Path, name: str
-) -> None:
+def test_a_damaged_filter_keeps_or_fails_as_set(readers: Readers, tmp_path: Path, name: str) -> None:
     data = list(range(0, 200, 2))
     path = DAMAGE[name][0](files.write(tmp_path / "x.parquet", {"x": data, "y": data}, ["x", "y"]))
-    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):  # Spark would read the filter as well
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):  # Spark would read the filter too
         ran = run(readers.jar(path).where("x = 31"))
         assert (ran.rows, ran.plan.kept, ran.plan.errors) == ([], 1, 1)
         assert run(readers.jar(path).where("x = 30")).rows == ["(30, 30)"]
@@ -131,7 +125,7 @@ def test_a_damaged_filter_keeps_its_row_group_or_fails_the_query_if_so_wished(
             run(readers.jar(path, onFilterError="fail").where("x = 31"))
 
 
-def test_a_damaged_filter_does_not_spoil_the_others(readers: Readers, tmp_path: Path) -> None:
+def test_a_damaged_filter_does_not_affect_others(readers: Readers, tmp_path: Path) -> None:
     for i in range(4):
         path = files.write(tmp_path / f"{i}.parquet", {"x": list(range(0, 200, 2))}, ["x"])
         if i == 2:
@@ -141,7 +135,7 @@ def test_a_damaged_filter_does_not_spoil_the_others(readers: Readers, tmp_path: 
         assert (ran.plan.kept, ran.plan.skipped["bloom"], ran.plan.errors, ran.scanned) == (1, 3, 1, 100)
 
 
-def test_a_filter_without_a_bit_excludes_nothing(readers: Readers, tmp_path: Path) -> None:
+def test_an_all_zero_filter_excludes_nothing(readers: Readers, tmp_path: Path) -> None:
     path = empty_filters(even(tmp_path / "x.parquet"))
     with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
         assert run(readers.jar(path).where("id = 18")).rows == ["(18,)"]
@@ -150,7 +144,7 @@ def test_a_filter_without_a_bit_excludes_nothing(readers: Readers, tmp_path: Pat
 # -- no rows -----------------------------------------------------------------------------------------------------------
 
 
-def test_files_of_no_rows(readers: Readers, tmp_path: Path) -> None:
+def test_files_without_rows(readers: Readers, tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64())])
     pq.ParquetWriter(tmp_path / "a.parquet", schema).close()
     assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 0
@@ -163,12 +157,12 @@ def test_files_of_no_rows(readers: Readers, tmp_path: Path) -> None:
     assert readers.agree(tmp_path).count() == 20
 
 
-def test_row_groups_of_no_rows(readers: Readers, tmp_path: Path) -> None:
+def test_row_groups_without_rows(readers: Readers, tmp_path: Path) -> None:
     groups: list[dict[str, Any]] = [{"id": [2, 6]}, {"id": []}, {"id": [1, 9]}, {"id": []}]
     groups = [pa.table({"id": pa.array(each["id"], pa.int64())}) for each in groups]  # type: ignore[misc]
     path = files.write_groups(tmp_path / "t.parquet", groups, ["id"])
-    for where, found in (("id = 2", 1), ("id = 9", 1), ("id = 4", 0), ("id IS NULL", 0), ("id IS NOT NULL", 4)):
-        assert (where, len(readers.ask(path, where).rows)) == (where, found)
+    for where, count in (("id = 2", 1), ("id = 9", 1), ("id = 4", 0), ("id IS NULL", 0), ("id IS NOT NULL", 4)):
+        assert (where, len(readers.ask(path, where).rows)) == (where, count)
 
 
 # -- ways to name files ------------------------------------------------------------------------------------------------
@@ -176,7 +170,7 @@ def test_row_groups_of_no_rows(readers: Readers, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three files in two partitions, and one in a directory that is none."""
+    """Three files in two partitions, and one outside of any partition."""
     root = tmp_path_factory.mktemp("tree")
     for i, name in enumerate(("t/p=1/a.parquet", "t/p=1/b.pq", "t/p=2/c.parquet", "plain/d.parquet")):
         even(root / name, 100 * i)
@@ -205,7 +199,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["t"], {"modifiedBefore": "1970-01-20T00:00:00", "timeZone": "UTC"}, "id = 118", 8),
     ],
 )
-def test_the_files_are_those_that_spark_takes(
+def test_the_listed_files_are_sparks(
     readers: Readers, tree: Path, paths: list[str], options: dict[str, str], where: str, total: int
 ) -> None:
     given = [str(tree / path) for path in paths]
@@ -217,7 +211,7 @@ def test_the_files_are_those_that_spark_takes(
     assert (ran.plan.total, ran.plan.kept) == (total, len(ran.rows))
 
 
-def test_names_that_need_escapes(readers: Readers, tmp_path: Path) -> None:
+def test_file_names_that_need_escapes(readers: Readers, tmp_path: Path) -> None:
     path = even(tmp_path / "a b%20é+#?&=,'" / "ü 100%.parquet")
     for given in (Path(path).parent, path):
         ran = readers.ask(given, "id = 18", rows_per_group=5)
@@ -227,7 +221,7 @@ def test_names_that_need_escapes(readers: Readers, tmp_path: Path) -> None:
 # -- partitions --------------------------------------------------------------------------------------------------------
 
 
-def test_values_of_partitions_of_every_type(readers: Readers, tmp_path: Path) -> None:
+def test_partition_values_of_every_type(readers: Readers, tmp_path: Path) -> None:
     frame = readers.spark.sql(
         "SELECT id, CAST(id % 2 AS INT) AS p_int,"
         " CASE id % 3 WHEN 0 THEN 'a b/c%=é' WHEN 1 THEN NULL ELSE 'z' END AS p_text,"
@@ -249,22 +243,22 @@ def test_values_of_partitions_of_every_type(readers: Readers, tmp_path: Path) ->
     assert ran.rows == ["(datetime.date(2024, 1, 1), 8, 'z')"]
 
 
-def test_a_partition_column_that_the_files_have_too_is_the_directorys(readers: Readers, tmp_path: Path) -> None:
+def test_a_partition_column_overrides_a_file_column(readers: Readers, tmp_path: Path) -> None:
     for value in (1, 2):
         even(tmp_path / f"P={value}" / "x.parquet", 100 * value, bloom=("id", "p"), p=[value + 2] * 20)
     readers.agree(tmp_path)
-    for where, found in (("p = 2 AND id = 218", 1), ("p = 4 OR id = 1000", 0), ("p = 1 OR id = 218", 21), ("p > 2", 0)):
-        assert (where, len(readers.ask(tmp_path, where, bind=False).rows)) == (where, found)
-        assert (where, len(run(readers.jar(tmp_path, where=where)).rows)) == (where, found)
+    for where, count in (("p = 2 AND id = 218", 1), ("p = 4 OR id = 1000", 0), ("p = 1 OR id = 218", 21), ("p > 2", 0)):
+        assert (where, len(readers.ask(tmp_path, where, bind=False).rows)) == (where, count)
+        assert (where, len(run(readers.jar(tmp_path, where=where)).rows)) == (where, count)
 
 
 @pytest.mark.parametrize("kind", ["STRING", "BIGINT", "DOUBLE", "SMALLINT"])
-def test_a_partition_column_has_the_type_of_the_users_schema(readers: Readers, tmp_path: Path, kind: str) -> None:
+def test_partition_types_follow_the_users_schema(readers: Readers, tmp_path: Path, kind: str) -> None:
     for value in ("01", "2"):
         even(tmp_path / f"p={value}" / "x.parquet", 100 * int(value))
     for where in ("p = 1 AND id = 118", "p = '01' OR id = 218", "id = 218"):
         readers.ask(tmp_path, where, schema=f"id BIGINT, p {kind}")
-    # Spark puts partition columns last, wherever the schema has them; with a Python source it cannot.
+    # Spark moves partition columns to the end of the schema, except for a Python source.
     readers.ask(tmp_path, "p = 1 AND id = 118", schema=f"p {kind}, id BIGINT", by_python="nothing")
 
 
@@ -280,7 +274,7 @@ def dec(value: float) -> Decimal:
 
 
 WIDER: dict[str, tuple[list[tuple[pa.DataType, list[Any]]], str, list[str]]] = {
-    # what some files have, the user's type, predicates
+    # the type in some files, the user's type, predicates
     "integers": (
         [(pa.int32(), EVEN), (pa.int64(), [2**40 + v for v in EVEN]), (pa.int16(), EVEN)],
         "BIGINT",
@@ -306,7 +300,7 @@ WIDER: dict[str, tuple[list[tuple[pa.DataType, list[Any]]], str, list[str]]] = {
         "TIMESTAMP_NTZ",
         ["c = TIMESTAMP_NTZ'2024-01-19 00:00:00'", "c = TIMESTAMP_NTZ'2024-01-20 00:00:00'"],
     ),
-    "moments": (
+    "timestamps": (
         [
             (pa.timestamp("ms", "UTC"), [dt.datetime(2024, 1, 1 + v // 2) for v in EVEN]),
             (pa.timestamp("us", "UTC"), [dt.datetime(2024, 1, 1 + v // 2, 0, 0, 0, 1) for v in EVEN]),
@@ -329,23 +323,21 @@ WIDER: dict[str, tuple[list[tuple[pa.DataType, list[Any]]], str, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", WIDER)
-def test_a_users_schema_of_other_types_reads_the_same_or_fails_the_same(
-    readers: Readers, tmp_path: Path, name: str
-) -> None:
+def test_a_users_schema_with_other_types(readers: Readers, tmp_path: Path, name: str) -> None:
     parts, kind, wheres = WIDER[name]
     for i, (arrow, values) in enumerate(parts):
         column(tmp_path / f"{i}.parquet", values, arrow)
     for where in wheres:
         expected = outcome(readers.oracle(tmp_path, f"c {kind}").where(where))
-        for found in (readers.jar(tmp_path, f"c {kind}").where(where), readers.jar(tmp_path, f"c {kind}", where=where)):
-            if isinstance(expected, str) and last_plan(found)[0].kept == 0:
-                assert (where, outcome(found)) == (where, [])  # what would be refused is not even read
+        for frame in (readers.jar(tmp_path, f"c {kind}").where(where), readers.jar(tmp_path, f"c {kind}", where=where)):
+            if isinstance(expected, str) and last_plan(frame)[0].kept == 0:
+                assert (where, outcome(frame)) == (where, [])  # everything is skipped, so nothing fails
             else:
-                assert (where, outcome(found)) == (where, expected)
+                assert (where, outcome(frame)) == (where, expected)
 
 
 def outcome(frame: DataFrame) -> list[str] | str:
-    """The rows; or the condition of the error that there is instead."""
+    """The rows, or the condition of the error."""
     try:
         return texts(frame.collect())
     except Exception as error:  # noqa: BLE001 - what Spark refuses is for Spark to say
@@ -371,7 +363,7 @@ def outcome(frame: DataFrame) -> list[str] | str:
         ("id BIGINT NOT NULL", "id = 18"),
     ],
 )
-def test_a_users_schema_is_the_projection(readers: Readers, tmp_path: Path, schema: str, where: str) -> None:
+def test_a_users_schema_selects_columns(readers: Readers, tmp_path: Path, schema: str, where: str) -> None:
     ids = [EVEN[i * 7 % 20] for i in range(20)]
     path = files.write(
         tmp_path / "t.parquet",
@@ -386,7 +378,7 @@ def test_a_users_schema_is_the_projection(readers: Readers, tmp_path: Path, sche
         rows_per_group=5,
         fpp=0.0001,
     )
-    # Spark takes all columns of files for nullable; with a Python source the schema is the user's.
+    # Spark makes all columns of files nullable, except for a Python source.
     by_python = "nothing" if "NOT NULL" in schema else "query"
     ran = readers.ask(path, where, schema=schema, rows_per_group=5, by_python=by_python)
     expected = {"missing = 1": 0, "missing <=> NULL AND id IN (18, 20)": 2}.get(where, 1)
@@ -429,7 +421,7 @@ def test_merged_schemas(readers: Readers, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("timestamps", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
 @pytest.mark.parametrize("legacy", ["false", "true"])
-def test_columns_of_every_type_by_spark(readers: Readers, tmp_path: Path, timestamps: str, legacy: str) -> None:
+def test_every_type_written_by_spark(readers: Readers, tmp_path: Path, timestamps: str, legacy: str) -> None:
     settings = {
         "spark.sql.parquet.outputTimestampType": timestamps,
         "spark.sql.parquet.writeLegacyFormat": legacy,
@@ -442,22 +434,22 @@ def test_columns_of_every_type_by_spark(readers: Readers, tmp_path: Path, timest
 
 
 @pytest.mark.parametrize("store_schema", [True, False])
-def test_columns_of_every_type_by_pyarrow(readers: Readers, tmp_path: Path, store_schema: bool) -> None:
+def test_every_type_written_by_pyarrow(readers: Readers, tmp_path: Path, store_schema: bool) -> None:
     files.write(tmp_path / "t.parquet", arrow_table(), rows_per_group=1, store_schema=store_schema)
     readers.agree(tmp_path, by_python=False)
     ran = readers.ask(tmp_path, "u64 = 18446744073709551615 AND view LIKE 'a longer%'", by_python="nothing")
     assert (len(ran.rows), ran.plan.kept) == (1, 1)
 
 
-# -- types that need a schema or a setting ---------------------------------------------------------------------------
+# -- types that need a schema or a setting -----------------------------------------------------------------------------
 
 
 def test_nanoseconds_as_numbers(readers: Readers, tmp_path: Path) -> None:
     path = column(tmp_path / "t.parquet", [v * 1001 for v in EVEN], pa.timestamp("ns"), k=pa.array(range(20)))
     with conf(readers.spark, {"spark.sql.legacy.parquet.nanosAsLong": "true"}):
-        for where, found in (("c = 18018", 1), ("c = 18", 0), ("c = 19019", 0), ("c IN (0, 38038)", 2)):
+        for where, count in (("c = 18018", 1), ("c = 18", 0), ("c = 19019", 0), ("c IN (0, 38038)", 2)):
             ran = readers.ask(path, where, by_python="nothing", rows_per_group=5)
-            assert (where, len(ran.rows)) == (where, found)
+            assert (where, len(ran.rows)) == (where, count)
 
 
 def test_a_uuid_as_binary(readers: Readers, tmp_path: Path) -> None:
@@ -467,7 +459,7 @@ def test_a_uuid_as_binary(readers: Readers, tmp_path: Path) -> None:
     assert (len(ran.rows), ran.plan.kept) == (1, 1)
 
 
-def test_intervals_and_times_are_read_whole_or_pruned_but_never_lost(readers: Readers, tmp_path: Path) -> None:
+def test_intervals_and_times_lose_no_row(readers: Readers, tmp_path: Path) -> None:
     frame = readers.spark.sql(
         "SELECT id, make_dt_interval(0, 0, 0, id) AS dt, make_ym_interval(0, CAST(id AS INT)) AS ym,"
         " id % 2 = 0 AS even, CAST(id AS STRING) COLLATE UTF8_LCASE AS lower FROM range(20)"
@@ -475,11 +467,11 @@ def test_intervals_and_times_are_read_whole_or_pruned_but_never_lost(readers: Re
     bloom = {f"parquet.bloom.filter.enabled#{name}": "true" for name in ("dt", "ym", "even", "lower")}
     frame.coalesce(1).write.options(**bloom).parquet(str(tmp_path / "t"))
     for where in ("dt = INTERVAL '7' SECOND", "ym = INTERVAL '7' MONTH", "even AND id = 8", "lower = '7'"):
-        # Python has no interval of months to show.
+        # Python has no interval of months
         assert readers.ask(tmp_path / "t", where, select=("id",), by_python="nothing").rows in (["(7,)"], ["(8,)"])
 
 
-def test_collations_find_what_is_equal_in_them(readers: Readers, tmp_path: Path) -> None:
+def test_collations_match_equal_strings(readers: Readers, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"s": ["a", "B", "c"], "id": [1, 2, 3]}, ["s", "id"])
     schema = "s STRING COLLATE UTF8_LCASE, id BIGINT"
     assert len(readers.ask(path, "s = 'A'", schema=schema, by_python="nothing").rows) == 1
@@ -487,8 +479,8 @@ def test_collations_find_what_is_equal_in_them(readers: Readers, tmp_path: Path)
     assert readers.ask(path, "s = 'A' AND id = 9", schema=schema, by_python="nothing").plan.kept == 0
 
 
-def test_files_of_others(readers: Readers, parquet_testing_dir: Path) -> None:
-    """What Spark reads of the format's own test files, the jar reads alike."""
+def test_files_of_other_writers(readers: Readers, parquet_testing_dir: Path) -> None:
+    """The jar reads the same of the format's test files as Spark."""
     compared = 0
     for path in sorted(parquet_testing_dir.rglob("*.parquet")):
         try:
@@ -496,25 +488,25 @@ def test_files_of_others(readers: Readers, parquet_testing_dir: Path) -> None:
             rows = texts(as_numbers(expected).collect())
         except Exception:  # noqa: BLE001 - a type, or data, that Spark cannot read
             continue
-        found = readers.jar(path)
-        assert (path.name, found.schema) == (path.name, expected.schema)
-        assert (path.name, texts(as_numbers(found).collect())) == (path.name, rows)
+        frame = readers.jar(path)
+        assert (path.name, frame.schema) == (path.name, expected.schema)
+        assert (path.name, texts(as_numbers(frame).collect())) == (path.name, rows)
         compared += 1
     assert compared >= 4
 
 
-def test_int96_of_pyarrow_is_found_and_never_pruned(readers: Readers, tmp_path: Path) -> None:
-    moments = pa.array([dt.datetime(2024, 1, 1, 0, 0, v) for v in EVEN], pa.timestamp("us"))
+def test_pyarrows_int96_is_never_pruned(readers: Readers, tmp_path: Path) -> None:
+    timestamps = pa.array([dt.datetime(2024, 1, 1, 0, 0, v) for v in EVEN], pa.timestamp("us"))
     path = files.write(
-        tmp_path / "t.parquet", pa.table({"c": moments}), rows_per_group=5, use_deprecated_int96_timestamps=True
+        tmp_path / "t.parquet", pa.table({"c": timestamps}), rows_per_group=5, use_deprecated_int96_timestamps=True
     )
-    for second, found in ((18, 1), (19, 0)):
+    for second, count in ((18, 1), (19, 0)):
         ran = readers.ask(path, f"c = TIMESTAMP'2024-01-01 00:00:{second}'", rows_per_group=5)
-        assert (len(ran.rows), ran.plan.kept) == (found, 4)
+        assert (len(ran.rows), ran.plan.kept) == (count, 4)
 
 
 @pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED"])
-def test_days_and_moments_of_the_calendar_before(readers: Readers, tmp_path: Path, mode: str) -> None:
+def test_dates_and_timestamps_of_the_julian_calendar(readers: Readers, tmp_path: Path, mode: str) -> None:
     settings = {
         "spark.sql.parquet.datetimeRebaseModeInWrite": mode,
         "spark.sql.parquet.int96RebaseModeInWrite": mode,

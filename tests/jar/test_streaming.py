@@ -1,4 +1,4 @@
-"""Streams in and out are Spark's own for Parquet; what a stream wrote is read by its log, and planned."""
+"""Streams read and write by Spark's own Parquet code. The output of a stream is read by its log, and planned."""
 
 from __future__ import annotations
 
@@ -29,23 +29,19 @@ def source(jar_spark: SparkSession, tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
-def test_a_stream_goes_through_as_by_parquet_and_each_start_takes_what_is_new(
-    jar_spark: SparkSession, source: Path, tmp_path: Path
-) -> None:
+def test_each_start_of_a_stream_reads_the_new_files(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
     for turn in (1, 2):
         for name in ("parquet", "bloomparquet"):
             run(jar_spark.readStream.format(name).schema(SCHEMA).load(str(source)), name, tmp_path / name)
-        found = jar_spark.read.format("bloomparquet").load(str(tmp_path / "bloomparquet"))
-        assert found.count() == 40 * turn
-        assert rows(found) == rows(jar_spark.read.parquet(str(tmp_path / "parquet")))
+        frame = jar_spark.read.format("bloomparquet").load(str(tmp_path / "bloomparquet"))
+        assert frame.count() == 40 * turn
+        assert rows(frame) == rows(jar_spark.read.parquet(str(tmp_path / "parquet")))
         jar_spark.range(100, 140).selectExpr("id", "'new' AS s", "id % 2 AS p").write.mode("append").parquet(
             str(source)
         )
 
 
-def test_files_that_a_stream_has_not_committed_are_not_read(
-    jar_spark: SparkSession, source: Path, tmp_path: Path
-) -> None:
+def test_uncommitted_files_of_a_stream_are_not_read(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     stream = jar_spark.readStream.format("bloomparquet").schema(SCHEMA).load(str(source))
     run(stream, "bloomparquet", out, bloomColumns="id")
@@ -54,17 +50,17 @@ def test_files_that_a_stream_has_not_committed_are_not_read(
 
     for schema in (None, SCHEMA):
         reader = jar_spark.read.format("bloomparquet")
-        found = (reader.schema(schema) if schema else reader).load(str(out))
-        assert rows(found) == rows(jar_spark.read.parquet(str(out)).select(*found.columns))
-        one = found.where("id = 7")
+        frame = (reader.schema(schema) if schema else reader).load(str(out))
+        assert rows(frame) == rows(jar_spark.read.parquet(str(out)).select(*frame.columns))
+        one = frame.where("id = 7")
         (plan,) = last_plan(one)
         assert (plan.total, plan.kept) == (len(list(out.rglob("*.parquet"))) - 1, 1)
         assert [row.s for row in one.collect()] == ["s7"]
-        (plan,) = last_plan(found.where("id = 8 AND s = 'no'"))
+        (plan,) = last_plan(frame.where("id = 8 AND s = 'no'"))
         assert plan.skipped["statistics"] + plan.skipped["bloom"] == plan.total
 
 
-def test_errors_of_streams_are_those_of_parquet(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
+def test_stream_errors_equal_parquets(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
     messages = []
     for name in ("parquet", "bloomparquet"):
         with pytest.raises(IllegalArgumentException, match="Schema must be specified") as caught:
@@ -73,7 +69,7 @@ def test_errors_of_streams_are_those_of_parquet(jar_spark: SparkSession, source:
     assert messages[0] == messages[1]
 
 
-def test_a_table_takes_no_part_in_streams_and_says_so(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
+def test_a_table_refuses_streams(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
     jar_spark.sql(f"CREATE TABLE streamed USING bloomparquet LOCATION '{source}'")
     try:
         stream = jar_spark.readStream.schema(SCHEMA).parquet(str(source))

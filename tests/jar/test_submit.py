@@ -1,4 +1,4 @@
-"""``spark-submit --jars "$(bloomparquet jar)"``: a job that says nothing but format("bloomparquet") is planned."""
+"""``spark-submit --jars "$(bloomparquet jar)"``: a job that only names the format is planned."""
 
 from __future__ import annotations
 

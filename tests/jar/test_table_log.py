@@ -1,4 +1,4 @@
-"""Tables with a log (Delta Lake, Iceberg, Hudi) are not read as plain files by the jar, and not written to."""
+"""The jar does not read Delta Lake, Iceberg and Hudi tables as plain files, and does not write to them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SOURCES_AND_KINDS = [*(("bloomparquet", kind) for kind in LOGS), ("bloomorc", "D
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bytes, str]]:
-    """By format, a file of one row group, and its suffix."""
+    """The bytes of a file with one row group, and its suffix, for each format."""
     root = tmp_path_factory.mktemp("data")
     pq.write_table(ROWS, root / "a.parquet")
     orc.write_table(ROWS, str(root / "a.orc"))
-    found = {source: ((root / f"a{suffix}").read_bytes(), suffix) for source, suffix in SUFFIXES.items()}
-    return {**found, PYTHON: found["bloomparquet"]}
+    files = {source: ((root / f"a{suffix}").read_bytes(), suffix) for source, suffix in SUFFIXES.items()}
+    return {**files, PYTHON: files["bloomparquet"]}
 
 
 SUFFIXES = {"bloomparquet": ".parquet", "bloomorc": ".orc"}
@@ -42,7 +42,7 @@ SUFFIXES = {"bloomparquet": ".parquet", "bloomorc": ".orc"}
 
 @pytest.fixture
 def session(jar_spark: SparkSession) -> Iterator[SparkSession]:
-    """A session that has no table left when the test is over."""
+    """A session whose tables are dropped after the test."""
     yield jar_spark
     for table in jar_spark.catalog.listTables():
         kind = "VIEW" if table.isTemporary or table.tableType == "VIEW" else "TABLE"
@@ -50,7 +50,7 @@ def session(jar_spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def contents(root: Path) -> dict[str, bytes | None]:
-    """Every file and directory below `root`, links not followed."""
+    """Every file and directory below `root`, without following links."""
     return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
 
 
@@ -138,7 +138,7 @@ def test_the_error_says_how_to_read_the_table(
     assert "tableLog=ignore" in str(error.value)
 
 
-def test_a_wrong_choice_is_an_error(
+def test_a_wrong_value_of_table_log_is_an_error(
     jar_spark: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]]
 ) -> None:
     path = table_logs.make(tmp_path, CASES["a plain directory"], *data["bloomparquet"])
@@ -147,7 +147,7 @@ def test_a_wrong_choice_is_an_error(
             jar_spark.read.format(source).option("tableLog", "ingore").load(path).collect()
 
 
-def test_a_refreshed_view_sees_that_its_files_became_a_table(
+def test_a_refreshed_view_notices_a_new_log(
     session: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]]
 ) -> None:
     path = table_logs.make(tmp_path, CASES["a plain directory"], *data["bloomparquet"])
@@ -160,7 +160,7 @@ def test_a_refreshed_view_sees_that_its_files_became_a_table(
 
 @pytest.mark.parametrize(("source", "mode"), [("bloomparquet", "append"), ("bloomorc", "overwrite")])
 @pytest.mark.parametrize("name", WRITABLE)
-def test_where_a_table_lies_nothing_is_written(
+def test_nothing_is_written_into_such_a_table(
     jar_spark: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str, mode: str, name: str
 ) -> None:
     case = CASES[name]
@@ -170,11 +170,11 @@ def test_where_a_table_lies_nothing_is_written(
     if case.may_append if mode == "append" else case.may_overwrite:
         kept = 100 if mode == "append" else 0
         writer.save(path)
-        found = (
+        frame = (
             jar_spark.read.format(source).option("recursiveFileLookup", True).option("tableLog", "ignore").load(path)
         )
-        assert found.count() >= kept + 3
-        if case.kind is not None:  # the table that is beside, or linked to, is as it was
+        assert frame.count() >= kept + 3
+        if case.kind is not None:  # the other table did not change
             assert {name for name in before if name.startswith("t/")} <= contents(tmp_path).keys()
     else:
         with pytest.raises(UnsupportedOperationException, match=r"is a table of .* Nothing was written"):
@@ -276,10 +276,10 @@ def test_every_way_to_write_refuses(
 
 
 @pytest.mark.parametrize("source", FORMATS)
-def test_a_table_in_a_partition_is_not_overwritten(
+def test_a_table_inside_a_partition_is_not_overwritten(
     session: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str
 ) -> None:
-    """Which partitions a dynamic overwrite replaces is known when its rows are written, and then nothing is lost."""
+    """A dynamic overwrite knows its partitions only after writing. It fails then, and loses nothing."""
     table_logs.make(tmp_path, Case("t", (f"t/p=1/{DELTA}", f"t/p=1/a{DATA}", f"t/p=2/a{DATA}")), *data[source])
     before = contents(tmp_path)
     frame = session.range(3).selectExpr("id AS v", "id % 3 AS p")
@@ -296,7 +296,7 @@ def test_a_table_in_a_partition_is_not_overwritten(
 
 @pytest.fixture
 def mounted(jar_spark: SparkSession, tmp_path: Path) -> Iterator[str]:
-    """`tmp_path` as another file system than the local one."""
+    """`tmp_path` as a remote file system."""
     cluster = f"c{abs(hash(tmp_path))}"
     hadoop = jar_spark.sparkContext._jsc.hadoopConfiguration()
     hadoop.set(f"fs.viewfs.mounttable.{cluster}.link./data", tmp_path.as_uri())
@@ -305,7 +305,7 @@ def mounted(jar_spark: SparkSession, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", LOGS)
-def test_tables_on_other_file_systems_are_found(
+def test_tables_on_remote_file_systems_are_found(
     jar_spark: SparkSession, tmp_path: Path, mounted: str, data: dict[str, tuple[bytes, str]], kind: str
 ) -> None:
     log = LOGS[kind]
@@ -340,7 +340,7 @@ def test_tables_on_other_file_systems_are_found(
     assert reader.load(f"{mounted}/v").count() == 3
 
 
-def test_a_mount_is_what_it_leads_to(
+def test_a_mount_is_resolved(
     jar_spark: SparkSession, tmp_path: Path, mounted: str, data: dict[str, tuple[bytes, str]]
 ) -> None:
     path = table_logs.make(tmp_path, CASES["a plain directory"], *data["bloomparquet"])

@@ -1,4 +1,4 @@
-"""Tables and views ``USING bloomparquet`` do what those of Parquet do, and are planned."""
+"""Tables and views ``USING bloomparquet`` behave like Parquet's, and are planned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 @pytest.fixture
 def session(jar_spark: SparkSession) -> Iterator[SparkSession]:
-    """A session that has no table left when the test is over."""
+    """A session whose tables are dropped after the test."""
     yield jar_spark
     for table in jar_spark.catalog.listTables():
         kind = "VIEW" if table.isTemporary or table.tableType == "VIEW" else "TABLE"
@@ -29,21 +29,21 @@ def session(jar_spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def events(jar_spark: SparkSession, tmp_path: Path) -> str:
-    """Four row groups of ten rows, in the order of id."""
+    """Four row groups of ten rows, sorted by id."""
     path = str(tmp_path / "events")
     jar_spark.range(0, 40, 1, 4).selectExpr("id", "concat('s', id) AS s", "id % 3 AS p").write.parquet(path)
     return path
 
 
 def both(session: SparkSession, *statements: str) -> dict[str, Any]:
-    """What each format has in table ``t_<format>`` after the statements: its rows, its schema and its directories."""
+    """The rows, schema and directories of table ``t_<format>`` after the statements, for each format."""
     outcome = {}
     for name in FORMATS:
         for statement in statements:
             session.sql(statement.format(t=f"t_{name}", fmt=name))
         table = session.table(f"t_{name}")
-        places = {Path(file).parent.name for file in table.inputFiles() if "=" in Path(file).parent.name}
-        outcome[name] = (rows(table), table.schema.simpleString(), sorted(places))
+        directories = {Path(file).parent.name for file in table.inputFiles() if "=" in Path(file).parent.name}
+        outcome[name] = (rows(table), table.schema.simpleString(), sorted(directories))
     return outcome
 
 
@@ -79,20 +79,20 @@ def test_a_table_and_a_view_are_planned(session: SparkSession, events: str, made
     assert assert_planned(session, "SELECT s FROM above WHERE id = 23") == [("s23",)]
 
 
-def test_a_query_of_a_path_is_plain_parquet(session: SparkSession, events: str) -> None:
+def test_a_path_query_is_plain_parquet(session: SparkSession, events: str) -> None:
     frame = session.sql(f"SELECT s FROM bloomparquet.`{events}` WHERE id = 23")
     assert rows(frame) == [("s23",)]
     assert last_plan(frame) == []
 
 
-def test_the_catalogs_own_api_makes_tables_that_are_planned(session: SparkSession, events: str) -> None:
+def test_tables_of_the_catalog_api_are_planned(session: SparkSession, events: str) -> None:
     session.catalog.createTable("e", path=events, source="bloomparquet")
     assert [column.name for column in session.catalog.listColumns("e")] == ["id", "s", "p"]
     assert assert_planned(session, "SELECT s FROM e WHERE id = 23") == [("s23",)]
 
 
-def test_rows_come_in_by_position_and_by_name(session: SparkSession) -> None:
-    found = assert_same(
+def test_inserts_by_position_and_by_name(session: SparkSession) -> None:
+    table_rows = assert_same(
         session,
         "CREATE TABLE {t} (id BIGINT, s STRING) USING {fmt}",
         "INSERT INTO {t} VALUES (1, 'a'), (2, 'b')",
@@ -100,13 +100,13 @@ def test_rows_come_in_by_position_and_by_name(session: SparkSession) -> None:
         "INSERT INTO {t} BY NAME SELECT 'd' AS s, 4L AS id",
         "INSERT INTO {t} (id) VALUES (5)",
     )
-    assert len(found) == 5
+    assert len(table_rows) == 5
     assert assert_same(session, "INSERT OVERWRITE {t} VALUES (9, 'z')") == [(9, "z")]
     assert assert_same(session, "INSERT OVERWRITE {t} SELECT 1L, 'x' WHERE false") == []
 
 
 @pytest.mark.parametrize("columns", ["id BIGINT, s STRING, p INT", "id BIGINT, p INT, s STRING"])
-def test_an_empty_partitioned_table_is_written_to_in_partitions(session: SparkSession, columns: str) -> None:
+def test_an_empty_partitioned_table_gets_partitions(session: SparkSession, columns: str) -> None:
     made = f"CREATE TABLE {{t}} ({columns}) USING {{fmt}} PARTITIONED BY (p)"
     assert assert_same(session, made) == []
     assert_same(session, "INSERT INTO {t} VALUES (1, 'a', 1), (2, 'b', 2)")
@@ -122,8 +122,8 @@ def test_an_empty_partitioned_table_is_written_to_in_partitions(session: SparkSe
     assert_same(session, "INSERT INTO {t} VALUES (1, 'a', 1)")
 
 
-def test_partition_columns_have_the_type_that_is_declared(session: SparkSession) -> None:
-    """Directories say ``p=01`` and ``c=x``; inferred, these would be an INT and no CHAR."""
+def test_partition_columns_have_their_declared_type(session: SparkSession) -> None:
+    """Types inferred from the directories ``p=01`` and ``c=x`` would be INT and STRING."""
     assert_same(
         session,
         "CREATE TABLE {t} (id BIGINT, p STRING, c CHAR(3) COMMENT 'three') USING {fmt} PARTITIONED BY (p, c)",
@@ -136,9 +136,9 @@ def test_partition_columns_have_the_type_that_is_declared(session: SparkSession)
         ("c IN ('yy', 'zzz')", 2),
         ("p IS NULL", 1),
     ):
-        found = [rows(session.table(f"t_{name}").where(condition)) for name in FORMATS]
-        assert found[0] == found[1]
-        assert len(found[1]) == count
+        both_rows = [rows(session.table(f"t_{name}").where(condition)) for name in FORMATS]
+        assert both_rows[0] == both_rows[1]
+        assert len(both_rows[1]) == count
     assert "three" in str(session.sql("DESCRIBE t_bloomparquet").collect())
 
 
@@ -157,41 +157,41 @@ def test_char_and_varchar_columns_are_padded_and_checked(session: SparkSession) 
 def test_partitions_of_a_directory_are_found(session: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "x")
     session.range(0, 12, 1, 1).selectExpr("id", "id % 3 AS p").write.partitionBy("p").parquet(path)
-    session.sql(f"CREATE TABLE found USING bloomparquet LOCATION '{path}'")
-    session.sql(f"CREATE TABLE said (id BIGINT, p STRING) USING bloomparquet PARTITIONED BY (p) LOCATION '{path}'")
-    session.sql(f"CREATE TABLE unsaid (id BIGINT, p STRING) USING bloomparquet LOCATION '{path}'")
-    assert session.table("found").schema.simpleString() == "struct<id:bigint,p:int>"
-    assert assert_planned(session, "SELECT id FROM found WHERE p = 1 AND id = 4", total=1) == [(4,)]
-    for name in ("said", "unsaid"):
+    session.sql(f"CREATE TABLE inferred USING bloomparquet LOCATION '{path}'")
+    session.sql(f"CREATE TABLE declared (id BIGINT, p STRING) USING bloomparquet PARTITIONED BY (p) LOCATION '{path}'")
+    session.sql(f"CREATE TABLE undeclared (id BIGINT, p STRING) USING bloomparquet LOCATION '{path}'")
+    assert session.table("inferred").schema.simpleString() == "struct<id:bigint,p:int>"
+    assert assert_planned(session, "SELECT id FROM inferred WHERE p = 1 AND id = 4", total=1) == [(4,)]
+    for name in ("declared", "undeclared"):
         assert assert_planned(session, f"SELECT p FROM {name} WHERE p = '1' AND id = 4", total=1) == [("1",)]
-    session.sql("INSERT INTO found VALUES (77, 5)")
+    session.sql("INSERT INTO inferred VALUES (77, 5)")
     assert (Path(path) / "p=5").is_dir()
-    assert rows(session.table("said")) == rows(session.table("unsaid"))
-    assert session.table("said").count() == 13
+    assert rows(session.table("declared")) == rows(session.table("undeclared"))
+    assert session.table("declared").count() == 13
 
     session.sql(f"CREATE TABLE wrong (p INT, id BIGINT) USING bloomparquet PARTITIONED BY (id) LOCATION '{path}'")
-    with pytest.raises(IllegalArgumentException, match="the table is partitioned by id, and its directories by p"):
+    with pytest.raises(IllegalArgumentException, match="the table is partitioned by id, but its directories by p"):
         session.table("wrong").collect()
 
 
-def test_ctas_puts_partition_columns_last_and_refuses_files_of_others(session: SparkSession, tmp_path: Path) -> None:
-    found = assert_same(
+def test_ctas_puts_partitions_last_and_needs_an_empty_path(session: SparkSession, tmp_path: Path) -> None:
+    table_rows = assert_same(
         session,
         f"CREATE TABLE {{t}} USING {{fmt}} PARTITIONED BY (p) LOCATION '{tmp_path}/{{fmt}}' "
         "AS SELECT id % 2 AS p, id FROM range(4)",
     )
-    assert found == [(0, 0), (1, 1), (2, 0), (3, 1)]
+    assert table_rows == [(0, 0), (1, 1), (2, 0), (3, 1)]
     for name in FORMATS:
         with pytest.raises(AnalysisException, match="non-empty directory"):
             session.sql(f"CREATE TABLE more USING {name} LOCATION '{tmp_path}/{name}' AS SELECT 1 AS id")
         with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
             session.sql(f"CREATE TABLE t_{name} USING {name} AS SELECT 1 AS id")
     again = "CREATE TABLE IF NOT EXISTS {t} USING {fmt} " + f"LOCATION '{tmp_path}/{{fmt}}' AS SELECT 1 AS id"
-    assert assert_same(session, again) == found
+    assert assert_same(session, again) == table_rows
 
 
-def test_a_replaced_table_has_the_new_rows_only(session: SparkSession, tmp_path: Path) -> None:
-    """Dropping a table that is not managed leaves its files, under the new table's."""
+def test_a_replaced_table_has_only_the_new_rows(session: SparkSession, tmp_path: Path) -> None:
+    """Dropping an external table leaves its files in the directory of the new table."""
     session.sql(f"CREATE TABLE r USING bloomparquet LOCATION '{tmp_path}/r' AS SELECT id, id % 2 AS p FROM range(4)")
     for mode in ({}, DYNAMIC):
         with conf(session, mode):
@@ -206,7 +206,7 @@ def test_a_replaced_table_has_the_new_rows_only(session: SparkSession, tmp_path:
 
 @pytest.mark.parametrize("there", [False, True], ids=["a new table", "a table that is there"])
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
-def test_save_as_table_does_what_it_does_for_parquet(session: SparkSession, mode: str, there: bool) -> None:
+def test_save_as_table_equals_parquets(session: SparkSession, mode: str, there: bool) -> None:
     outcomes = []
     for name in FORMATS:
         if there:
@@ -220,12 +220,12 @@ def test_save_as_table_does_what_it_does_for_parquet(session: SparkSession, mode
         except AnalysisException as error:
             outcome = error.getCondition()
         table = session.table(f"t_{name}")
-        places = {Path(file).parent.name for file in table.inputFiles()}
-        outcomes.append((outcome, table.schema.simpleString(), rows(table), sorted(places)))
+        directories = {Path(file).parent.name for file in table.inputFiles()}
+        outcomes.append((outcome, table.schema.simpleString(), rows(table), sorted(directories)))
     assert outcomes[0] == outcomes[1]
 
 
-def test_rows_are_inserted_by_the_writers_of_data_frames(session: SparkSession) -> None:
+def test_dataframe_writers_insert_rows(session: SparkSession) -> None:
     made = "CREATE TABLE {t} (id BIGINT, p BIGINT) USING {fmt} PARTITIONED BY (p)"
     both(session, made)
     frame = session.range(4).selectExpr("id AS x", "id % 2 AS y")
@@ -237,7 +237,7 @@ def test_rows_are_inserted_by_the_writers_of_data_frames(session: SparkSession) 
     assert rows(session.table("t_bloomparquet")) == [(0, 0), (11, 1), (13, 1), (2, 0)]
     assert rows(session.table("t_parquet")) == rows(session.table("t_bloomparquet"))
 
-    # Parquet tables of Spark's do not take these.
+    # Spark's Parquet tables refuse these
     named = frame.selectExpr("y AS p", "x AS id")
     named.writeTo("t_bloomparquet").append()
     assert session.table("t_bloomparquet").count() == 8
@@ -246,11 +246,11 @@ def test_rows_are_inserted_by_the_writers_of_data_frames(session: SparkSession) 
     with pytest.raises(AnalysisException, match="does not support dynamic overwrite"):
         named.writeTo("made").overwritePartitions()
     with conf(session, DYNAMIC), pytest.raises(AnalysisException, match="does not support dynamic overwrite"):
-        frame.write.format("bloomparquet").insertInto("made", overwrite=True)  # without format() it is done, as above
+        frame.write.format("bloomparquet").insertInto("made", overwrite=True)  # without format() it works, as above
     assert rows(session.table("made")) == rows(frame)
 
 
-def test_columns_are_added_before_those_of_partitions(session: SparkSession) -> None:
+def test_columns_are_added_before_partition_columns(session: SparkSession) -> None:
     assert_same(
         session,
         "CREATE TABLE {t} (id BIGINT, p INT) USING {fmt} PARTITIONED BY (p)",
@@ -263,12 +263,12 @@ def test_columns_are_added_before_those_of_partitions(session: SparkSession) -> 
         ours, theirs = (session.table(f"t_{name}").where(condition) for name in FORMATS)
         assert rows(ours) == rows(theirs)
         assert ours.count() == 1
-    for name in FORMATS:  # its values would be lost: files know columns by their names
+    for name in FORMATS:  # its values would be lost: files match columns by name
         with pytest.raises(AnalysisException, match="RENAME COLUMN"):
             session.sql(f"ALTER TABLE t_{name} RENAME COLUMN x TO z")
 
 
-def test_defaults_of_columns_hold_for_files_that_lack_them(session: SparkSession) -> None:
+def test_column_defaults_fill_older_files(session: SparkSession) -> None:
     with conf(session, {"spark.sql.defaultColumn.allowedProviders": "parquet,bloomparquet"}):
         assert_same(
             session,
@@ -283,7 +283,7 @@ def test_defaults_of_columns_hold_for_files_that_lack_them(session: SparkSession
     assert rows(session.sql("SELECT id FROM t_bloomparquet WHERE d = 42")) == [(1,)]
 
 
-def test_a_directory_that_is_missing_is_an_empty_table_and_no_load(session: SparkSession, tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_empty_table(session: SparkSession, tmp_path: Path) -> None:
     assert assert_same(session, f"CREATE TABLE {{t}} (id BIGINT) USING {{fmt}} LOCATION '{tmp_path}/{{fmt}}'") == []
     assert assert_same(session, "INSERT INTO {t} VALUES (1)") == [(1,)]
     for name in FORMATS:
@@ -307,7 +307,7 @@ def test_a_location_is_no_glob(session: SparkSession, tmp_path: Path) -> None:
         session.sql("DROP TABLE odd")
 
 
-def test_new_files_are_seen_and_caches_are_refreshed(session: SparkSession, events: str) -> None:
+def test_new_files_are_read_and_caches_refreshed(session: SparkSession, events: str) -> None:
     session.sql(f"CREATE TABLE e USING bloomparquet LOCATION '{events}'")
     session.sql("CACHE TABLE e")
     assert session.table("e").count() == 40
@@ -325,7 +325,7 @@ def test_new_files_are_seen_and_caches_are_refreshed(session: SparkSession, even
     assert session.read.format("bloomparquet").load(events).count() == 61
 
 
-def test_statements_that_need_more_than_files_are_refused(session: SparkSession) -> None:
+def test_statements_that_files_cannot_do_are_refused(session: SparkSession) -> None:
     session.range(4).selectExpr("id", "id % 2 AS p").write.format("bloomparquet").partitionBy("p").saveAsTable("t")
     for statement, message in {
         "SHOW PARTITIONS t": "PARTITION_MANAGEMENT_IS_UNSUPPORTED",

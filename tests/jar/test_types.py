@@ -1,4 +1,4 @@
-"""Every type, by Spark's writer and by pyarrow: a value that is only in the last row group of the last file is found
+"""Every type, by Spark's writer and by pyarrow: a value that is only in the last row group of the last file is runs
 there, and no other row group is read for it.
 
 48 rows lie in two files of three row groups. The values of a column grow with `v`, whose even values below 96 are so
@@ -52,20 +52,20 @@ def at(expression: str, v: Any) -> str:
     return expression.format(v=v)
 
 
-def looked_for(readers: Readers, path: str, column: str, expression: str) -> list[Ran]:
-    """A lookup by =, one by IN and one in vain, each by a query and bound to the load; the rows as the oracle says."""
+def look_up(readers: Readers, path: str, column: str, expression: str) -> list[Ran]:
+    """Look up by =, by IN and in vain, by a query and by the load's where, and check the rows."""
     last, first, nowhere = (at(expression, v) for v in (LAST, FIRST, NOWHERE))
-    found = [
+    runs = [
         run(readers.jar(path).where(f"{column} <=> {last}").select("k")),
         run(readers.jar(path, where=f"{column} IN ({first}, {last})").select("k")),
         run(readers.jar(path).where(f"{column} = {nowhere}").select("k")),
     ]
-    assert [ran.rows for ran in found] == [["(47,)"], ["(0,)", "(47,)"], []]
-    return found
+    assert [ran.rows for ran in runs] == [["(47,)"], ["(0,)", "(47,)"], []]
+    return runs
 
 
-def all_by_filter(found: list[Ran]) -> None:
-    assert [(ran.plan.total, ran.plan.kept, ran.plan.skipped["bloom"], ran.scanned > 0) for ran in found] == [
+def assert_pruned_by_filters(runs: list[Ran]) -> None:
+    assert [(ran.plan.total, ran.plan.kept, ran.plan.skipped["bloom"], ran.scanned > 0) for ran in runs] == [
         (6, 1, 5, True),
         (6, 2, 4, True),
         (6, 0, 6, False),
@@ -74,7 +74,7 @@ def all_by_filter(found: list[Ran]) -> None:
 
 @pytest.fixture(scope="module")
 def by_spark(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The data set as Spark writes it with its settings, with timestamps in another form, or as Hive once wanted it."""
+    """The data set as Spark writes it: by default, with other timestamp types, and in the legacy format."""
 
     @cache
     def written(how: str) -> str:
@@ -110,14 +110,14 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize(("how", "column"), WRITTEN)
-def test_a_value_of_spark_is_found_where_it_is(
+def test_values_written_by_spark_are_found(
     readers: Readers, by_spark: Callable[[str], str], how: str, column: str
 ) -> None:
-    all_by_filter(looked_for(readers, by_spark(how), column, BY_SPARK[column]))
+    assert_pruned_by_filters(look_up(readers, by_spark(how), column, BY_SPARK[column]))
 
 
 @pytest.mark.parametrize("how", sorted({how for how, _ in WRITTEN}))
-def test_all_readers_see_the_same_in_files_of_spark(readers: Readers, by_spark: Callable[[str], str], how: str) -> None:
+def test_all_readers_agree_on_sparks_files(readers: Readers, by_spark: Callable[[str], str], how: str) -> None:
     readers.agree(by_spark(how))
     readers.ask(by_spark(how), "k = 47 AND ts IS NOT NULL AND dec38 > 0", rows_per_group=GROUP)
 
@@ -125,7 +125,7 @@ def test_all_readers_see_the_same_in_files_of_spark(readers: Readers, by_spark: 
 # -- files of pyarrow --------------------------------------------------------------------------------------------------
 
 
-def moments(unit: str, zone: str | None = None, step: int = 1) -> pa.Array:
+def timestamps(unit: str, zone: str | None = None, step: int = 1) -> pa.Array:
     ticks = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}[unit]
     return pa.array([(1700000000 + v) * ticks * step for v in V], pa.int64()).cast(pa.timestamp(unit, zone))
 
@@ -170,10 +170,10 @@ BY_PYARROW: dict[str, tuple[Callable[[], pa.Array], str]] = {
         lambda: pa.array([19000 + v for v in V], pa.int32()).cast(pa.date32()).cast(pa.date64()),
         "date_from_unix_date(19000 + {v})",
     ),
-    "ts_ms": (lambda: moments("ms", "UTC"), SECONDS),
-    "ts_us": (lambda: moments("us", "Asia/Tokyo"), SECONDS),
-    "ntz_s": (lambda: moments("s"), f"CAST({SECONDS} AS TIMESTAMP_NTZ)"),
-    "ntz_us": (lambda: moments("us"), f"CAST({SECONDS} AS TIMESTAMP_NTZ)"),
+    "ts_ms": (lambda: timestamps("ms", "UTC"), SECONDS),
+    "ts_us": (lambda: timestamps("us", "Asia/Tokyo"), SECONDS),
+    "ntz_s": (lambda: timestamps("s"), f"CAST({SECONDS} AS TIMESTAMP_NTZ)"),
+    "ntz_us": (lambda: timestamps("us"), f"CAST({SECONDS} AS TIMESTAMP_NTZ)"),
     "dec9": (lambda: decimals(7, 2), "CAST(({v} - 50) / 100 AS DECIMAL(7, 2))"),
     "dec18": (lambda: decimals(18, 4), "CAST(({v} - 50) / 10000 AS DECIMAL(18, 4))"),
     "dec38": (lambda: decimals(38, 10), "CAST(({v} - 50) / 10000000000 AS DECIMAL(38, 10))"),
@@ -213,14 +213,14 @@ def by_pyarrow(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], str
     ("as_integers", "column"),
     [*((False, column) for column in BY_PYARROW), (True, "dec9"), (True, "dec18"), (True, "dec38")],
 )
-def test_a_value_of_pyarrow_is_found_where_it_is(
+def test_values_written_by_pyarrow_are_found(
     readers: Readers, by_pyarrow: Callable[[bool], str], as_integers: bool, column: str
 ) -> None:
-    all_by_filter(looked_for(readers, by_pyarrow(as_integers), column, BY_PYARROW[column][1]))
+    assert_pruned_by_filters(look_up(readers, by_pyarrow(as_integers), column, BY_PYARROW[column][1]))
 
 
 @pytest.mark.parametrize("as_integers", [False, True])
-def test_all_readers_see_the_same_in_files_of_pyarrow(
+def test_all_readers_agree_on_pyarrows_files(
     readers: Readers, by_pyarrow: Callable[[bool], str], as_integers: bool
 ) -> None:
     readers.agree(by_pyarrow(as_integers))

@@ -1,4 +1,4 @@
-"""The option ``where`` is resolved when the files are loaded: settings that change later do not change the rows."""
+"""The option ``where`` is resolved at the load: later settings do not change the rows."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def source(request: pytest.FixtureRequest, jar_spark: SparkSession) -> str:
 
 @pytest.fixture(scope="module")
 def path(source: str, jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One row for each hour of a day: `hour` is that of UTC. `text` is a number but once."""
-    place = str(tmp_path_factory.mktemp("where") / source)
+    """One row for each hour of a day in UTC. All values of `text` but one are numbers."""
+    directory = str(tmp_path_factory.mktemp("where") / source)
     with conf(jar_spark, UTC):
         rows = jar_spark.range(24).selectExpr(
             "CAST(id AS INT) hour",
             "make_timestamp(2026, 1, 31, CAST(id AS INT), 0, 0) at",
             "IF(id = 3, 'three', CAST(id AS STRING)) text",
         )
-        rows.coalesce(1).write.format(source).save(place)
-    return place
+        rows.coalesce(1).write.format(source).save(directory)
+    return directory
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_a_setting_between_load_and_action_changes_nothing(
         assert hours(frame) == hours(read(jar_spark, source, path).where(where)) == expected
 
 
-def test_ansi_at_load_is_an_error_whatever_comes_later(jar_spark: SparkSession, source: str, path: str) -> None:
+def test_an_ansi_error_at_load_stays_an_error(jar_spark: SparkSession, source: str, path: str) -> None:
     with conf(jar_spark, {ANSI: "true"}):
         frame = read(jar_spark, source, path, where="CAST(text AS INT) = 7")
     with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
@@ -83,7 +83,7 @@ def test_ansi_at_load_is_an_error_whatever_comes_later(jar_spark: SparkSession, 
 
 
 @pytest.mark.parametrize("store", ["cache", "CACHE TABLE"])
-def test_a_cache_never_serves_another_loads_rows(jar_spark: SparkSession, source: str, path: str, store: str) -> None:
+def test_a_cache_never_serves_another_load(jar_spark: SparkSession, source: str, path: str, store: str) -> None:
     first = read(jar_spark, source, path, where=NOON)
     if store == "cache":
         first.cache()
@@ -99,7 +99,7 @@ def test_a_cache_never_serves_another_loads_rows(jar_spark: SparkSession, source
     assert "InMemoryRelation" in again._jdf.queryExecution().executedPlan().toString(), "equal loads share a cache"
 
 
-def test_two_loads_of_one_text_in_one_query(jar_spark: SparkSession, source: str, path: str) -> None:
+def test_two_loads_with_one_text_in_one_query(jar_spark: SparkSession, source: str, path: str) -> None:
     first = read(jar_spark, source, path, where=NOON)
     with conf(jar_spark, NEW_YORK):
         second = read(jar_spark, source, path, where=NOON)
@@ -156,14 +156,14 @@ def test_now_is_the_time_of_the_load(jar_spark: SparkSession, source: str, path:
         ("hour", "DATATYPE_MISMATCH"),
     ],
 )
-def test_a_condition_that_does_not_resolve_fails_the_load(
+def test_an_unresolvable_where_fails_the_load(
     jar_spark: SparkSession, source: str, path: str, where: str, message: str
 ) -> None:
     with pytest.raises((PySparkException, Exception), match=message):
         read(jar_spark, source, path, where=where)
 
 
-def test_a_condition_beside_a_tables_name_is_refused(jar_spark: SparkSession, source: str, path: str) -> None:
+def test_where_on_a_table_name_is_refused(jar_spark: SparkSession, source: str, path: str) -> None:
     jar_spark.sql(f"CREATE TABLE hours_of_a_day USING {source} LOCATION '{path}'")
     try:
         with pytest.raises(Exception, match="option where belongs to a load"):
@@ -174,9 +174,7 @@ def test_a_condition_beside_a_tables_name_is_refused(jar_spark: SparkSession, so
         jar_spark.sql("DROP TABLE hours_of_a_day")
 
 
-def test_the_option_time_zone_is_the_zone_of_where(
-    jar_spark: SparkSession, source: str, path: str, tmp_path: Path
-) -> None:
+def test_time_zone_applies_to_where(jar_spark: SparkSession, source: str, path: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"where": NOON, "timeZone": "America/New_York"}
     assert hours(read(jar_spark, source, path, **options)) == [17]
 

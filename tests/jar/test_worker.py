@@ -1,4 +1,4 @@
-"""The planner process as the jar talks to it, without Spark: frames in, frames out, whatever is sent."""
+"""The planner process, driven by frames as the jar does, without Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAIN = "from pyspark_bloomparquet.jar.planner_worker import main; main()"
 
 
 class Planner:
-    """A running planner process, asked one thing after the other, or several at once."""
+    """A running planner process, for single and concurrent requests."""
 
     def __init__(self, process: subprocess.Popen[bytes], cache: Path) -> None:
         assert process.stdin is not None
@@ -83,27 +83,27 @@ def started(cache: Path, code: str = MAIN, stderr: int | IO[bytes] = subprocess.
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Five files, each with two row groups of ids that no other has; statistics cannot tell them apart."""
+    """Five files of two row groups each, which share no id. Statistics cannot tell them apart."""
     root = tmp_path_factory.mktemp("worker")
-    found = []
+    paths = []
     for i in range(5):
         ids = [i + 5 * (row * 7 % 40) for row in range(40)]
         path = files.write(root / f"{i}.parquet", {"id": ids}, {"id": {"ndv": 20, "fpp": 1e-4}}, rows_per_group=20)
-        found.append(Path(path))
-    return found
+        paths.append(Path(path))
+    return paths
 
 
 @pytest.fixture(scope="module")
 def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planner]:
-    with started(tmp_path_factory.mktemp("cache")) as found:
-        yield found
+    with started(tmp_path_factory.mktemp("cache")) as process:
+        yield process
 
 
 def equals(value: int) -> dict[str, Any]:
     return {"op": "=", "column": ["id"], "type": "int64", "value": value}
 
 
-def test_answers_name_the_row_groups_that_hold_the_value(planner: Planner, lake: list[Path]) -> None:
+def test_answers_hold_the_row_groups_of_the_value(planner: Planner, lake: list[Path]) -> None:
     planner.send(7, lake, equals(3))
     head, ranges = planner.receive()
     plan = head["plan"]
@@ -113,7 +113,7 @@ def test_answers_name_the_row_groups_that_hold_the_value(planner: Planner, lake:
     assert plan["rows"] == 20
 
 
-def test_requests_at_once_are_each_answered(planner: Planner, lake: list[Path]) -> None:
+def test_concurrent_requests_are_all_answered(planner: Planner, lake: list[Path]) -> None:
     for i in range(60):
         planner.send(i, lake[: 1 + i % 5], equals(i))
     for i, ranges in sorted((head["id"], ranges) for head, ranges in (planner.receive() for _ in range(60))):
@@ -123,8 +123,8 @@ def test_requests_at_once_are_each_answered(planner: Planner, lake: list[Path]) 
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"version": 1}, "speaks version 1"),
-        ({"version": None}, "speaks version None"),
+        ({"version": 1}, "has version 1"),
+        ({"version": None}, "has version None"),
         ({"predicate": None}, ""),
         ({"format": "csv"}, "format 'csv'"),
         ({"predicate": {"op": "like", "column": ["id"]}}, "does not know"),
@@ -133,7 +133,7 @@ def test_requests_at_once_are_each_answered(planner: Planner, lake: list[Path]) 
     ],
     ids=str,
 )
-def test_what_cannot_be_planned_is_an_answer_and_not_the_end(
+def test_a_bad_request_gets_an_error_answer(
     planner: Planner, lake: list[Path], change: dict[str, Any], error: str
 ) -> None:
     head = planner.ask(lake, **{"predicate": equals(1), **change})
@@ -142,15 +142,15 @@ def test_what_cannot_be_planned_is_an_answer_and_not_the_end(
     assert planner.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
 
 
-def test_a_file_that_was_written_anew_is_planned_anew(planner: Planner, tmp_path: Path) -> None:
+def test_a_rewritten_file_is_planned_again(planner: Planner, tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     for value in (1, 2, 3):
         files.write(path, {"id": [value] * value}, ["id"])
-        found = {i: planner.ask([path], equals(i))["plan"]["numRowGroupsRead"] for i in (1, 2, 3)}
-        assert found == {i: int(i == value) for i in (1, 2, 3)}
+        answers_by_id = {i: planner.ask([path], equals(i))["plan"]["numRowGroupsRead"] for i in (1, 2, 3)}
+        assert answers_by_id == {i: int(i == value) for i in (1, 2, 3)}
 
 
-def test_what_prints_does_not_end_up_between_the_frames(tmp_path: Path, lake: list[Path]) -> None:
+def test_printed_text_does_not_mix_with_frames(tmp_path: Path, lake: list[Path]) -> None:
     noisy = """
 import os
 from pyspark_bloomparquet.jar import planner_worker
@@ -171,12 +171,12 @@ def test_it_ends_with_its_input(tmp_path: Path, lake: list[Path]) -> None:
     with started(tmp_path) as planner:
         planner.send(1, lake, equals(1))
         planner.requests.close()
-        assert planner.receive()[0]["id"] == 1  # what was asked is still answered
+        assert planner.receive()[0]["id"] == 1  # the pending request is still answered
         assert read_frame(planner.answers) is None
         assert planner.process.wait(30) == 0
 
 
-def test_half_a_frame_ends_it_with_an_error(tmp_path: Path) -> None:
+def test_a_truncated_frame_ends_it_with_an_error(tmp_path: Path) -> None:
     with started(tmp_path, stderr=subprocess.PIPE) as planner:
         planner.requests.write(b"\0\0\0\x09{}")
         planner.requests.close()
@@ -185,16 +185,16 @@ def test_half_a_frame_ends_it_with_an_error(tmp_path: Path) -> None:
         assert planner.process.wait(30) != 0
 
 
-def test_processes_that_share_a_disk_cache_answer_alike(tmp_path: Path, lake: list[Path]) -> None:
+def test_processes_with_a_shared_disk_cache_agree(tmp_path: Path, lake: list[Path]) -> None:
     with started(tmp_path) as one, started(tmp_path) as other:
         for i in range(40):
             for planner in (one, other):
                 planner.send(i, lake, equals(i))
         for planner in (one, other):
             answers = [planner.receive() for _ in range(40)]
-            found = {head["id"]: [file for file, _, _ in ranges] for head, ranges in answers}
-            assert found == {i: [i % 5] for i in range(40)}
-    with started(tmp_path) as third:  # what the others left behind is enough
+            answers_by_id = {head["id"]: [file for file, _, _ in ranges] for head, ranges in answers}
+            assert answers_by_id == {i: [i % 5] for i in range(40)}
+    with started(tmp_path) as third:  # the disk cache of the others is enough
         assert third.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
 
 

@@ -1,4 +1,4 @@
-"""A write that fails or is killed leaves the rows that were there, and nothing half done."""
+"""A write that fails or is killed leaves the old rows and no partial output."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ KILLS = int(os.environ.get("BLOOMPARQUET_KILLS", "2"))
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def everything(path: Path) -> dict[str, bytes]:
-    """Every file below `path`, hidden ones too; without the mark of success and the check sums."""
-    found = (file for file in path.rglob("*") if file.is_file() and file.suffix != ".crc" and file.name != "_SUCCESS")
-    return {str(file.relative_to(path)): file.read_bytes() for file in found}
+def all_files(path: Path) -> dict[str, bytes]:
+    """Every file below `path`, also hidden ones, without _SUCCESS and checksums."""
+    files = (file for file in path.rglob("*") if file.is_file() and file.suffix != ".crc" and file.name != "_SUCCESS")
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
 def failing(spark: SparkSession) -> DataFrame:
-    """Some tasks finish their files; the last one raises after its first rows are written."""
+    """A frame of which some tasks succeed, and the last one raises after some rows."""
 
     @udf("long")
     def raising(value):  # type: ignore[no-untyped-def]
@@ -50,7 +50,7 @@ def failing(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def table(jar_spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
-    """Ten rows in three partitions, as a directory and as the table ``committed``."""
+    """Ten rows in three partitions: a directory, and the table ``committed`` over it."""
     path = tmp_path / "t"
     jar_spark.range(10).selectExpr("id", "id % 3 AS p").write.format("bloomparquet").partitionBy("p").save(str(path))
     jar_spark.sql(f"CREATE TABLE committed USING bloomparquet LOCATION '{path}'")
@@ -60,10 +60,8 @@ def table(jar_spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("mode", ["overwrite", "append"])
 @pytest.mark.parametrize("how", ["save", "partitions", "dynamic", "INSERT"])
-def test_a_failing_job_leaves_the_old_rows_and_no_other_file(
-    jar_spark: SparkSession, table: Path, mode: str, how: str
-) -> None:
-    before = everything(table)
+def test_a_failed_job_leaves_the_old_files_only(jar_spark: SparkSession, table: Path, mode: str, how: str) -> None:
+    before = all_files(table)
     bad = failing(jar_spark)
     bad.createOrReplaceTempView("bad")
     writer = bad.write.format("bloomparquet").mode(mode)
@@ -79,14 +77,14 @@ def test_a_failing_job_leaves_the_old_rows_and_no_other_file(
         pytest.raises(PythonException, match="this value is bad"),
     ):
         routes[how]()
-    assert everything(table) == before
+    assert all_files(table) == before
     assert rows(jar_spark.read.parquet(str(table))) == [(i, i % 3) for i in range(10)]
     jar_spark.sql("REFRESH TABLE committed")
     assert rows(jar_spark.table("committed")) == [(i, i % 3) for i in range(10)]
 
 
-def test_what_is_overwritten_is_gone_with_all_that_was_beside_it(jar_spark: SparkSession, table: Path) -> None:
-    """As by Spark, which deletes the directory: hidden files, other files, partitions that are no more."""
+def test_an_overwrite_deletes_everything_else(jar_spark: SparkSession, table: Path) -> None:
+    """Like Spark's overwrite: deletes hidden files, foreign files and old partitions."""
     for name in (
         "_metadata",
         ".hidden",
@@ -97,18 +95,18 @@ def test_what_is_overwritten_is_gone_with_all_that_was_beside_it(jar_spark: Spar
     ):
         (table / name).parent.mkdir(parents=True, exist_ok=True)
         (table / name).write_bytes(b"x")
-    old = everything(table)
+    old = all_files(table)
     jar_spark.range(3).selectExpr("id", "1L AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
         str(table)
     )
-    new = everything(table)
+    new = all_files(table)
     assert not new.keys() & old.keys()
     assert {Path(name).parent.as_posix() for name in new} == {"p=1"}
     assert sorted(each.name for each in table.iterdir() if each.suffix != ".crc") == ["_SUCCESS", "p=1"]
     assert rows(jar_spark.read.parquet(str(table))) == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_the_mark_of_success_is_the_new_jobs(jar_spark: SparkSession, table: Path) -> None:
+def test_the_success_file_is_the_new_jobs(jar_spark: SparkSession, table: Path) -> None:
     frame = jar_spark.range(3)
     assert (table / "_SUCCESS").exists()
     unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
@@ -118,14 +116,12 @@ def test_the_mark_of_success_is_the_new_jobs(jar_spark: SparkSession, table: Pat
     assert (table / "_SUCCESS").exists()
 
 
-def test_only_the_partitions_that_are_written_are_overwritten_in_dynamic_mode(
-    jar_spark: SparkSession, table: Path
-) -> None:
-    before = everything(table)
+def test_dynamic_mode_keeps_other_partitions(jar_spark: SparkSession, table: Path) -> None:
+    before = all_files(table)
     frame = jar_spark.sql("SELECT 100L AS id, 1L AS p UNION ALL SELECT 101L, 7L")
     with conf(jar_spark, DYNAMIC):
         frame.write.format("bloomparquet").mode("overwrite").partitionBy("p").save(str(table))
-    after = everything(table)
+    after = all_files(table)
     kept = {name for name in before if not name.startswith("p=1/")}
     assert kept <= after.keys()
     assert not (before.keys() - kept) & after.keys()
@@ -144,25 +140,23 @@ def test_partitions_of_any_name_are_overwritten(jar_spark: SparkSession, tmp_pat
                 assert rows(jar_spark.read.parquet(path)) == [(value, name)]
 
 
-def test_a_directory_of_partitions_that_no_row_is_written_to_keeps_its_rows(
-    jar_spark: SparkSession, table: Path
-) -> None:
-    before = everything(table)
+def test_a_partition_without_new_rows_keeps_its_rows(jar_spark: SparkSession, table: Path) -> None:
+    before = all_files(table)
     with conf(jar_spark, DYNAMIC):
         jar_spark.table("committed").limit(0).write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
             str(table)
         )
-    assert everything(table) == before
+    assert all_files(table) == before
 
 
-def test_a_file_in_the_place_of_a_directory_is_overwritten(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_at_the_output_path_is_overwritten(jar_spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"a file")
     jar_spark.range(3).write.format("bloomparquet").mode("overwrite").save(str(tmp_path / "x"))
     assert rows(jar_spark.read.parquet(str(tmp_path / "x"))) == [(0,), (1,), (2,)]
 
 
-def test_what_a_killed_job_had_not_committed_is_never_read(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """Its finished tasks lie where Hadoop would look for those of the next job. Nobody knows whether it is dead."""
+def test_uncommitted_files_of_a_killed_job_are_not_read(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Its finished tasks are where Hadoop's committer would look for those of the next job."""
     path = tmp_path / "t"
     jar_spark.range(3).write.format("bloomparquet").save(str(path))
     stale = path / "_temporary" / "0" / "task_202001010000000_0000_m_000000"
@@ -174,7 +168,7 @@ def test_what_a_killed_job_had_not_committed_is_never_read(jar_spark: SparkSessi
 
 
 @pytest.mark.parametrize(("first", "second"), [("append", "append"), ("append", "overwrite"), ("overwrite", "append")])
-def test_two_jobs_at_once_in_one_directory_do_not_take_each_others_rows(
+def test_two_concurrent_jobs_keep_their_rows_apart(
     jar_spark: SparkSession, tmp_path: Path, first: str, second: str
 ) -> None:
     path = tmp_path / "t"
@@ -194,34 +188,34 @@ def test_two_jobs_at_once_in_one_directory_do_not_take_each_others_rows(
     thread.start()
     while not [*path.glob("_temporary/*/task_*")]:
         time.sleep(0.01)
-    # This one commits when some tasks of the other are done, and some are not.
+    # commits while the other job has finished some of its tasks
     jar_spark.range(10_000, 10_010, 1, 1).write.format("bloomparquet").mode(first).save(str(path))
     thread.join()
-    found = {row[0] for row in jar_spark.read.parquet(str(path)).collect()}
-    assert set(range(2_000)) <= found, "rows of the longer job are missing"
-    assert (-1 in found) is ("overwrite" not in (first, second))
-    assert (10_000 in found) is True
+    returned = {row[0] for row in jar_spark.read.parquet(str(path)).collect()}
+    assert set(range(2_000)) <= returned, "rows of the longer job are missing"
+    assert (-1 in returned) is ("overwrite" not in (first, second))
+    assert (10_000 in returned) is True
     assert not (path / "_temporary").exists()
 
 
-def test_a_job_whose_files_another_writer_has_removed_fails(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_job_whose_files_were_removed_fails(jar_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     jar_spark.range(5).write.format("bloomparquet").save(str(path))
-    before = everything(path)
+    before = all_files(path)
 
     @udf("long")
     def removing(value):  # type: ignore[no-untyped-def]
-        if value == 1_999:  # as Spark's own jobs do when they commit
+        if value == 1_999:  # like a commit of one of Spark's own jobs
             shutil.rmtree(path / "_temporary")
         return value
 
     frame = jar_spark.range(0, 2_000, 1, 4).repartition(1).select(removing("id").alias("id"))
     with pytest.raises((Py4JJavaError, PySparkException), match="has removed the temporary files of this job"):
         frame.write.format("bloomparquet").mode("overwrite").save(str(path))
-    assert everything(path) == before
+    assert all_files(path) == before
 
 
-def test_a_null_partition_is_the_only_one_that_its_insert_overwrites(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_insert_into_a_null_partition_overwrites_only_it(jar_spark: SparkSession, tmp_path: Path) -> None:
     results = []
     for name in ("parquet", "bloomparquet"):
         path = tmp_path / name
@@ -239,18 +233,18 @@ def test_a_null_partition_is_the_only_one_that_its_insert_overwrites(jar_spark: 
     assert results[0] == results[1] == sorted([(1, "a", "x"), (3, None, "z")], key=repr)
 
 
-def test_links_go_and_what_they_lead_to_stays(jar_spark: SparkSession, table: Path, tmp_path: Path) -> None:
+def test_links_are_deleted_and_their_targets_stay(jar_spark: SparkSession, table: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     (table / "p=1").rename(outside)
     (table / "p=1").symlink_to(outside)
     linked = tmp_path / "linked.parquet"
     next((table / "p=2").glob("*.parquet")).rename(linked)
     (table / "p=2" / "link.parquet").symlink_to(linked)
-    before = everything(outside)
+    before = all_files(outside)
     jar_spark.range(3).selectExpr("id", "0 AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
         str(table)
     )
-    assert everything(outside) == before
+    assert all_files(outside) == before
     assert linked.exists()
     assert len(rows(jar_spark.read.parquet(str(table)))) == 3
 
@@ -265,24 +259,22 @@ def test_links_go_and_what_they_lead_to_stays(jar_spark: SparkSession, table: Pa
     ],
     ids=["protocol", "committer", "algorithm", "summary"],
 )
-def test_who_commits_is_the_users_choice(jar_spark: SparkSession, table: Path, chosen: dict[str, str]) -> None:
-    """Then overwriting is Spark's as well: what was there is deleted first."""
+def test_the_users_committer_is_used(jar_spark: SparkSession, table: Path, chosen: dict[str, str]) -> None:
+    """Then Spark overwrites, and deletes the old files first."""
     with conf(jar_spark, chosen):
         jar_spark.range(3).write.format("bloomparquet").mode("overwrite").save(str(table))
         assert rows(jar_spark.read.parquet(str(table))) == [(0,), (1,), (2,)]
-        before = everything(table)
+        before = all_files(table)
         with pytest.raises(PythonException):
             failing(jar_spark).write.format("bloomparquet").mode("overwrite").save(str(table))
-        # Tasks that were done have moved their files already, by the second algorithm of Hadoop's committer.
-        left = everything(table)
+        # algorithm 2 of Hadoop's committer moves the files of each finished task at once
+        left = all_files(table)
         assert bool(left) == ("2" in chosen.values())
         assert not left.keys() & before.keys()
 
 
-def test_what_a_user_sets_by_the_names_of_ours_deletes_nothing(
-    jar_spark: SparkSession, table: Path, tmp_path: Path
-) -> None:
-    before = everything(table)
+def test_internal_options_set_by_a_user_delete_nothing(jar_spark: SparkSession, table: Path, tmp_path: Path) -> None:
+    before = all_files(table)
     options = {
         "bloomparquet.overwritten": str(table),
         "bloomparquet.overwritten.path": str(table),
@@ -290,7 +282,7 @@ def test_what_a_user_sets_by_the_names_of_ours_deletes_nothing(
     }
     for mode in ("append", "overwrite"):
         jar_spark.range(3).write.format("bloomparquet").mode(mode).options(**options).save(str(tmp_path / "other"))
-    assert everything(table) == before
+    assert all_files(table) == before
 
 
 WRITER = """
@@ -311,7 +303,7 @@ while True:
 
 
 def test_a_killed_write_leaves_the_old_rows_or_the_new(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """Two sets of rows overwrite each other in a process of their own, until it is killed with all that it started.
+    """Two sets of rows overwrite each other in another process, until it and its children are killed.
 
     Only while files are moved and deleted, a few milliseconds, may parts of both be there: then none is lost.
     """
@@ -325,11 +317,11 @@ def test_a_killed_write_leaves_the_old_rows_or_the_new(jar_spark: SparkSession, 
         killed(tmp_path / f"home{kill}", path, chance)
         for file in path.glob("*.parquet"):
             pq.read_table(file)
-        found = [tuple(row) for row in jar_spark.read.parquet(str(path)).select("id", "written").collect()]
-        held = [value for value in both if both[value] <= set(found)]
+        returned = [tuple(row) for row in jar_spark.read.parquet(str(path)).select("id", "written").collect()]
+        held = [value for value in both if both[value] <= set(returned)]
         assert held, "rows are lost"
-        assert len(found) == len(set(found)), "rows are there twice"
-        mixed += len(found) != 40_000
+        assert len(returned) == len(set(returned)), "rows are there twice"
+        mixed += len(returned) != 40_000
         first.save(str(path))
         left = {each.name for each in path.iterdir() if each.suffix not in (".parquet", ".crc")}
         assert left == {"_SUCCESS"}
@@ -339,7 +331,7 @@ def test_a_killed_write_leaves_the_old_rows_or_the_new(jar_spark: SparkSession, 
 
 
 def killed(home: Path, table: Path, chance: random.Random) -> None:
-    """Runs WRITER over `table`, and kills it and its JVM at some moment of one of its first writes."""
+    """Runs WRITER over `table`, and kills it and its JVM during one of its first writes."""
     home.mkdir()
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'python'}"}
     writer = subprocess.Popen(
@@ -363,6 +355,6 @@ def killed(home: Path, table: Path, chance: random.Random) -> None:
         writer.wait()
         writer.stdout.close()
         with contextlib.suppress(ProcessLookupError):
-            while True:  # the JVM takes a moment to be gone
+            while True:  # wait for the JVM to exit
                 os.killpg(writer.pid, 0)
                 time.sleep(0.05)

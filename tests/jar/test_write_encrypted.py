@@ -1,4 +1,4 @@
-"""With encryption configured in Spark, files are written as Spark writes them, and their filters are encrypted too."""
+"""With encryption configured in Spark, files equal Spark's, and their filters are encrypted too."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ KEYS = {"parquet.encryption.column.keys": "k1:id", "parquet.encryption.footer.ke
 HOW = {
     "": KEYS,
     "plaintext footer": {**KEYS, "parquet.encryption.plaintext.footer": "true"},
-    "key material beside": {**KEYS, "parquet.encryption.key.material.store.internally": "false"},
+    "external key material": {**KEYS, "parquet.encryption.key.material.store.internally": "false"},
     "uniform": {"parquet.encryption.uniform.key": "k2", "parquet.encryption.algorithm": "AES_GCM_CTR_V1"},
 }
 
 
 @pytest.fixture(scope="module")
 def kms(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What to set for the key server."""
+    """The settings of the key server."""
     spark_kms.install(jar_spark, tmp_path_factory.mktemp("kms"))
     return spark_kms.READING
 
 
 def read_filter(spark: SparkSession, file: Path, column: str, values: list[int]) -> tuple[int, list[bool]]:
-    """The size of the filter of the first row group as parquet-java decrypts it, and which values check true in it."""
+    """The first row group's filter, decrypted by parquet-java: its size, and its answer for each value."""
     jvm: Any = spark._jvm
     hadoop = jvm.org.apache.parquet.hadoop
     settings = spark._jsparkSession.sessionState().newHadoopConf()  # type: ignore[attr-defined]
@@ -63,15 +63,15 @@ def test_filters_of_encrypted_columns_are_encrypted_and_found(
         (file,) = (tmp_path / "t").glob("*.parquet")
         (sparks,) = (tmp_path / "sparks").glob("*.parquet")
         assert file.read_bytes()[:4] == sparks.read_bytes()[:4] == (b"PAR1" if how == "plaintext footer" else b"PARE")
-        size, found = read_filter(jar_spark, file, "id", [*values, *range(1, 2_000, 2)])
+        size, answers = read_filter(jar_spark, file, "id", [*values, *range(1, 2_000, 2)])
         assert size == 2048
-        assert all(found[: len(values)])
-        assert sum(found[len(values) :]) < 40
+        assert all(answers[: len(values)])
+        assert sum(answers[len(values) :]) < 40
         for path in ("t", "sparks"):
             loaded = jar_spark.read.parquet(str(tmp_path / path))
             assert rows(loaded) == rows(frame)
             assert rows(loaded.where("id IN (0, 998, 1998, 999)")) == [(i, i + 1, True) for i in (0, 1998, 998)]
-        absent = next(i for i in range(1, 2_000, 2) if not found[len(values) + i // 2])
+        absent = next(i for i in range(1, 2_000, 2) if not answers[len(values) + i // 2])
         ran = run(readers.jar(tmp_path / "t", keyProvider=PROVIDER).where(f"id = {absent}"))
         assert (ran.rows, ran.plan.skipped["bloom"], ran.plan.errors) == ([], 1, 0)
         ran = run(readers.jar(tmp_path / "t", keyProvider=PROVIDER).where("id = 998"))
@@ -80,18 +80,16 @@ def test_filters_of_encrypted_columns_are_encrypted_and_found(
     given = every_key()
     assert bp.read_table(tmp_path / "t", keys=given)["id"].to_pylist() == values
     kept = [bp.plan(tmp_path / "t", f"id = {i}", keys=given).kept for i in range(2_000)]
-    assert kept == [int(found[i // 2 + i % 2 * len(values)]) for i in range(2_000)], "as parquet-java has it"
+    assert kept == [int(answers[i // 2 + i % 2 * len(values)]) for i in range(2_000)], "as parquet-java has it"
 
-    # The bits themselves are nowhere in the file in clear text.
+    # the bits are nowhere in plain text
     plain = bp.SplitBlockBloomFilter.empty(size // 32)
     plain.insert(xxh64_int64(np.array(values)))
     assert plain.to_bytes()[:64] not in file.read_bytes()
 
 
-def test_a_key_provider_of_a_write_is_refused_where_nothing_is_encrypted(
-    jar_spark: SparkSession, tmp_path: Path, kms: dict[str, str]
-) -> None:
-    """Who names one believes that it encrypts; of the session's, which is for its reads as well, it is not known."""
+def test_key_provider_on_a_plain_write_is_refused(jar_spark: SparkSession, tmp_path: Path, kms: dict[str, str]) -> None:
+    """A user who sets it expects encryption. The session's key provider may be meant for reads, so it is allowed."""
     frame = jar_spark.range(0, 20, 1, 1)
     path = str(tmp_path / "t")
     write = frame.write.format("bloomparquet").option("keyProvider", PROVIDER)

@@ -1,4 +1,4 @@
-"""The filters that ``bloomColumns`` makes hold every value, have the size that it takes, and say when they cannot."""
+"""The filters of ``bloomColumns`` hold every value and have the right size; a reached limit warns."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ ROWS_PER_GROUP = "parquet.block.row.count.limit"
 
 
 def save(frame: DataFrame, path: Path, **options: Any) -> str:
-    """`frame` as one file; a name with ``__`` stands for one with dots."""
+    """Write `frame` as one file. ``__`` in the name of an option stands for a dot."""
     given = {key.replace("__", "."): str(value) for key, value in options.items()}
     frame.coalesce(1).write.format("bloomparquet").mode("overwrite").options(**given).save(str(path))
     return str(path)
 
 
 def filters(path: Path | str) -> dict[tuple[int, str], bp.SplitBlockBloomFilter]:
-    """The filters of the one file in `path`, by row group and column."""
+    """The filters of the only file in `path`, by row group and column."""
     (file,) = Path(path).glob("*.parquet")
     data, metadata = file.read_bytes(), pq.read_metadata(file)
-    found = {}
+    blooms = {}
     sizes = {(row["row_group"], row["column"]): row["bytes"] for row in bp.inspect(str(path)).to_pylist()}
     for group in range(metadata.num_row_groups):
         for i in range(metadata.num_columns):
@@ -46,22 +46,22 @@ def filters(path: Path | str) -> dict[tuple[int, str], bp.SplitBlockBloomFilter]
             if chunk.bloom_filter_offset is not None:
                 end = chunk.bloom_filter_offset + chunk.bloom_filter_length
                 size = sizes[group, chunk.path_in_schema]
-                found[group, chunk.path_in_schema] = bp.SplitBlockBloomFilter.from_bytes(data[end - size : end])
-    return found
+                blooms[group, chunk.path_in_schema] = bp.SplitBlockBloomFilter.from_bytes(data[end - size : end])
+    return blooms
 
 
-def named(path: Path | str) -> set[str]:
-    """The columns that have a filter in every row group; those that have some in others fail."""
-    found = filters(path)
-    groups = {group for group, _ in found}
-    columns = {column for _, column in found}
-    assert found.keys() == {(group, column) for group in groups for column in columns}
+def filtered_columns(path: Path | str) -> set[str]:
+    """The columns with a filter. Asserts that each has one in every row group."""
+    blooms = filters(path)
+    groups = {group for group, _ in blooms}
+    columns = {column for _, column in blooms}
+    assert blooms.keys() == {(group, column) for group in groups for column in columns}
     return columns
 
 
 @contextmanager
 def log(spark: SparkSession) -> Iterator[list[str]]:
-    """What the jar warns of in the block, line by line."""
+    """The lines that the jar logs in the block."""
     jvm: Any = spark._jvm
     core, text = jvm.org.apache.logging.log4j.core, jvm.java.io.StringWriter()
     appender = core.appender.WriterAppender.createAppender(None, None, text, "bloomparquet-test", False, True)
@@ -81,15 +81,13 @@ def log(spark: SparkSession) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("fpp", [0.2, 0.01, 0.0001])
 @pytest.mark.parametrize("ndv", [1, 2, 30, 1_000, 20_000])
-def test_a_filter_is_the_smallest_that_keeps_to_the_share(
-    jar_spark: SparkSession, tmp_path: Path, ndv: int, fpp: float
-) -> None:
-    """With repetitions as without: 30,000 rows of `ndv` different strings and numbers."""
+def test_a_filter_is_the_smallest_within_the_fpp(jar_spark: SparkSession, tmp_path: Path, ndv: int, fpp: float) -> None:
+    """30,000 rows with `ndv` distinct strings and numbers."""
     frame = jar_spark.range(30_000).selectExpr(f"xxhash64(id % {ndv}) AS n", f"concat('v', id % {ndv}) AS s")
     path = save(frame, tmp_path / "t", bloomColumns="n,s", bloomFpp=fpp)
-    found = filters(path)
-    assert found.keys() == {(0, "n"), (0, "s")}
-    for bloom in found.values():
+    blooms = filters(path)
+    assert blooms.keys() == {(0, "n"), (0, "s")}
+    for bloom in blooms.values():
         assert bloom.estimated_fpp <= TOLERANCE * fpp
         assert bloom.n_blocks == 1 or bloom.fold().estimated_fpp > TOLERANCE * fpp
         assert bloom.n_blocks & (bloom.n_blocks - 1) == 0
@@ -98,10 +96,10 @@ def test_a_filter_is_the_smallest_that_keeps_to_the_share(
 
 
 @pytest.mark.parametrize(("rows_there", "ndv"), [(2_200_000, 2_200_000), (2_600_000, 50_000), (2_600_000, 3)])
-def test_more_values_than_are_kept_make_the_same_filter(
+def test_more_values_than_memory_make_the_same_filter(
     jar_spark: SparkSession, tmp_path: Path, rows_there: int, ndv: int
 ) -> None:
-    """Two million hashes are kept at the default of bloomMaxBytes, and half a million at 4 MiB."""
+    """By default two million hashes fit in memory; with bloomMaxBytes of 4 MiB, half a million."""
     frame = jar_spark.range(rows_there).selectExpr(f"id * 7919 % {ndv} AS n")
     hashes = xxh64_int64(np.arange(rows_there, dtype=np.int64) * 7919 % ndv)
     sizes = []
@@ -116,32 +114,32 @@ def test_more_values_than_are_kept_make_the_same_filter(
     assert sizes[0] == sizes[1]
 
 
-def test_each_row_group_has_the_filter_of_its_own_rows(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """Also where a row group takes the last rows of a file, and where the next one has far fewer values."""
+def test_each_row_group_has_its_own_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Also for the last row group of a file, and for a row group with far fewer values."""
     for total in (5_000, 5_001, 1_000):
         frame = jar_spark.range(total).selectExpr("id", "if(id div 1000 % 2 = 0, id, id div 1000) AS n")
         path = save(frame, tmp_path / "t", bloomColumns="n", **{ROWS_PER_GROUP: 1_000})
         (file,) = Path(path).glob("*.parquet")
         groups = pq.ParquetFile(file)
         assert groups.num_row_groups == math.ceil(total / 1_000)
-        found = filters(path)
-        assert len(found) == groups.num_row_groups
+        blooms = filters(path)
+        assert len(blooms) == groups.num_row_groups
         for group in range(groups.num_row_groups):
             values = np.unique(groups.read_row_group(group, ["n"])["n"].to_numpy())
-            expected = bp.SplitBlockBloomFilter.empty(found[group, "n"].n_blocks)
+            expected = bp.SplitBlockBloomFilter.empty(blooms[group, "n"].n_blocks)
             expected.insert(xxh64_int64(values))
-            assert np.array_equal(found[group, "n"].blocks, expected.blocks)
-            assert (found[group, "n"].n_blocks == 1) == (len(values) == 1)
+            assert np.array_equal(blooms[group, "n"].blocks, expected.blocks)
+            assert (blooms[group, "n"].n_blocks == 1) == (len(values) == 1)
 
 
-def test_a_dictionary_costs_no_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """parquet-java itself writes no filter for a chunk of dictionary pages only."""
+def test_dictionary_encoded_chunks_have_filters(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """parquet-java's own filters are left out for fully dictionary encoded chunks."""
     frame = jar_spark.range(10_000).selectExpr("concat('city-', id % 500) AS city")
     path = save(frame, tmp_path / "t", bloomColumns="city")
     (file,) = Path(path).glob("*.parquet")
     assert pq.read_metadata(file).row_group(0).column(0).has_dictionary_page
     assert file.stat().st_size < 30_000
-    assert named(path) == {"city"}
+    assert filtered_columns(path) == {"city"}
     loaded = jar_spark.read.format("bloomparquet").load(path).where("city = 'city-500'")
     assert [(plan.total, plan.kept) for plan in last_plan(loaded)] == [(1, 0)]
 
@@ -170,15 +168,15 @@ VALUES: dict[str, list[Any]] = {
 def test_no_value_is_missing_from_its_filter(
     jar_spark: SparkSession, tmp_path: Path, sql_type: str, legacy: bool
 ) -> None:
-    """At the top and in a struct, among nulls, each row group alone."""
+    """At the top level and in a struct, among nulls, one row group for each value."""
     values = [*VALUES[sql_type], None]
     frame = jar_spark.createDataFrame([(value,) for value in values], f"v {sql_type}").coalesce(1)
     frame = frame.selectExpr("v", "if(v IS NULL, NULL, named_struct('f', named_struct('v', v, 'n', 1))) AS s")
     with conf(jar_spark, {"spark.sql.parquet.writeLegacyFormat": str(legacy).lower()}):
         path = save(frame, tmp_path / "t", bloomColumns="v,s.f.v", **{ROWS_PER_GROUP: 1})
-    found = filters(path)
-    # The row group of the null has no value, and no filter.
-    assert found.keys() == {(i, column) for i in range(len(values) - 1) for column in ("v", "s.f.v")}
+    blooms = filters(path)
+    # the row group with only a null has no filter
+    assert blooms.keys() == {(i, column) for i in range(len(values) - 1) for column in ("v", "s.f.v")}
     for i, value in enumerate(values[:-1]):
         for column in (("v",), ("s", "f", "v")):
             answers = bp.probe(path, column=column, value=value)
@@ -192,13 +190,13 @@ def test_no_value_is_missing_from_its_filter(
 
 
 @pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
-def test_timestamps_are_found_however_they_are_stored(jar_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_timestamps_of_every_storage_are_found(jar_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     frame = jar_spark.sql(
         "SELECT timestamp'2026-01-02 03:04:05.678' AS t UNION ALL SELECT timestamp'1999-12-31 23:59:59'"
     )
     with conf(jar_spark, {"spark.sql.parquet.outputTimestampType": kind}):
         path = save(frame, tmp_path / "t", bloomColumns="t")
-    assert named(path) == {"t"}
+    assert filtered_columns(path) == {"t"}
     for value in ("2026-01-02 03:04:05.678", "1999-12-31 23:59:59"):
         for reader in ("parquet", "bloomparquet"):
             assert jar_spark.read.format(reader).load(path).where(f"t = timestamp'{value}'").count() == 1
@@ -209,7 +207,7 @@ ODD_NAN = {64: 0x7FF0000000000123, 32: 0x7F800123}
 
 @pytest.mark.parametrize("width", [64, 32])
 @pytest.mark.parametrize("value", ["0.0", "-0.0", "NaN", "an odd NaN"])
-def test_either_zero_and_every_nan_finds_the_other(
+def test_zeros_and_nans_are_found_by_each_other(
     jar_spark: SparkSession, tmp_path: Path, width: int, value: str
 ) -> None:
     sql_type = "DOUBLE" if width == 64 else "FLOAT"
@@ -230,7 +228,7 @@ def test_either_zero_and_every_nan_finds_the_other(
     assert not bloom.check(xxh64_int64(np.arange(100, dtype=np.int64))).all()
 
 
-def test_a_table_without_rows_or_without_values_has_no_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_no_rows_or_values_make_no_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
     for name, frame in (
         ("empty", jar_spark.range(0).selectExpr("id AS n")),
         ("nulls", jar_spark.range(10).selectExpr("CAST(NULL AS BIGINT) AS n")),
@@ -241,7 +239,7 @@ def test_a_table_without_rows_or_without_values_has_no_filter(jar_spark: SparkSe
 
 @pytest.fixture
 def mixed(jar_spark: SparkSession) -> DataFrame:
-    """Columns of all kinds, of which some can gain by a filter."""
+    """Columns of many kinds, of which some profit from a filter."""
     return jar_spark.range(4_000).selectExpr(
         "id",
         "xxhash64(id) AS user",
@@ -259,29 +257,27 @@ def mixed(jar_spark: SparkSession) -> DataFrame:
     )
 
 
-def test_a_star_stands_for_the_columns_that_gain_by_it(
-    jar_spark: SparkSession, mixed: DataFrame, tmp_path: Path
-) -> None:
-    """Not: dense numbers and dates, few values, fractions, lists, maps, strings that are equal in several spellings."""
-    assert named(save(mixed, tmp_path / "t", bloomColumns="*")) == {"user", "name", "st.code", "amount"}
+def test_a_star_selects_the_columns_that_profit(jar_spark: SparkSession, mixed: DataFrame, tmp_path: Path) -> None:
+    """Not selected: dense numbers and dates, few values, fractions, lists, maps, strings with a collation."""
+    assert filtered_columns(save(mixed, tmp_path / "t", bloomColumns="*")) == {"user", "name", "st.code", "amount"}
     with_named = save(mixed, tmp_path / "t", bloomColumns="*, price,kind")
-    assert named(with_named) == {"user", "name", "st.code", "amount", "price", "kind"}
+    assert filtered_columns(with_named) == {"user", "name", "st.code", "amount", "price", "kind"}
     without = save(mixed, tmp_path / "t", bloomColumns="*", **{"parquet.bloom.filter.enabled#name": "false"})
-    assert named(without) == {"user", "st.code", "amount"}
+    assert filtered_columns(without) == {"user", "st.code", "amount"}
     assert rows(jar_spark.read.parquet(without)) == rows(mixed)
 
 
-def test_a_star_without_any_column_that_gains_is_no_error(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_star_that_selects_no_column_is_no_error(jar_spark: SparkSession, tmp_path: Path) -> None:
     frame = jar_spark.range(10).selectExpr("id % 2 = 0 AS flag")
     assert filters(save(frame, tmp_path / "t", bloomColumns="*")) == {}
 
 
-def test_columns_of_one_path_have_no_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """``a.b`` in a struct, and a column that is named so: parquet-java would write the filter of one for both."""
+def test_columns_with_the_same_path_have_no_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """A field b of a struct a, and a column "a.b": parquet-java would write one filter for both."""
     frame = jar_spark.range(2_000).selectExpr(
         "named_struct('b', id * 2) AS a", "id * 2 + 1 AS `a.b`", "xxhash64(id) AS c"
     )
-    assert named(save(frame, tmp_path / "star", bloomColumns="*")) == {"c"}
+    assert filtered_columns(save(frame, tmp_path / "star", bloomColumns="*")) == {"c"}
     own = {"parquet.bloom.filter.enabled#a.b": "true", "parquet.enable.dictionary": "false"}
     assert filters(save(frame, tmp_path / "own", **own)) == {}
     assert filters(save(frame, tmp_path / "all", **{**own, "parquet.bloom.filter.enabled": "true"})).keys() == {
@@ -293,16 +289,16 @@ def test_columns_of_one_path_have_no_filter(jar_spark: SparkSession, tmp_path: P
         assert jar_spark.read.parquet(str(tmp_path / "own")).where(condition).count() == 1
 
 
-def test_a_limit_that_bites_is_told_once_for_each_file_and_column(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_reached_limit_warns_once_per_file_and_column(jar_spark: SparkSession, tmp_path: Path) -> None:
     frame = jar_spark.range(20_000).selectExpr("xxhash64(id) AS a", "concat('b', id) AS b", "id % 3 AS c")
     with log(jar_spark) as lines:
         path = save(frame, tmp_path / "t", bloomColumns="a,b,c", bloomMaxBytes="8k", **{ROWS_PER_GROUP: 10_000})
-    found = filters(path)
-    assert {bloom.num_bytes for (_, column), bloom in found.items() if column != "c"} == {8192}
+    blooms = filters(path)
+    assert {bloom.num_bytes for (_, column), bloom in blooms.items() if column != "c"} == {8192}
     (file,) = Path(path).glob("*.parquet")
     assert len(lines) == 2
     for column, line in zip("ab", sorted(lines, key=lambda each: "column b" in each)):
-        worst = max(bloom.estimated_fpp for (_, name), bloom in found.items() if name == column)
+        worst = max(bloom.estimated_fpp for (_, name), bloom in blooms.items() if name == column)
         assert file.name in line
         assert f"column {column} " in line
         assert "bloomMaxBytes" in line
@@ -312,9 +308,7 @@ def test_a_limit_that_bites_is_told_once_for_each_file_and_column(jar_spark: Spa
     assert lines == []
 
 
-def test_a_filter_that_would_let_nearly_all_through_is_left_out_and_told(
-    jar_spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_useless_filter_is_left_out_with_a_warning(jar_spark: SparkSession, tmp_path: Path) -> None:
     frame = jar_spark.range(20_000).selectExpr("xxhash64(id) AS a")
     with log(jar_spark) as lines:
         path = save(frame, tmp_path / "t", bloomColumns="a", bloomMaxBytes=32)
@@ -324,7 +318,7 @@ def test_a_filter_that_would_let_nearly_all_through_is_left_out_and_told(
 
 
 @pytest.mark.parametrize("given", ["31", "129m", "0", "-1", "much", "", "1.5m"])
-def test_a_limit_that_is_none_is_told(jar_spark: SparkSession, tmp_path: Path, given: str) -> None:
+def test_a_wrong_limit_is_an_error(jar_spark: SparkSession, tmp_path: Path, given: str) -> None:
     with pytest.raises(
         IllegalArgumentException, match=f"option bloomMaxBytes is '{given}'; expected a number of bytes"
     ):
@@ -333,14 +327,14 @@ def test_a_limit_that_is_none_is_told(jar_spark: SparkSession, tmp_path: Path, g
 
 
 @pytest.mark.parametrize("given", ["1000000", "1023k", " 512k "])
-def test_a_limit_is_a_limit_where_it_is_no_power_of_two(jar_spark: SparkSession, tmp_path: Path, given: str) -> None:
+def test_a_limit_is_rounded_down_to_a_power_of_two(jar_spark: SparkSession, tmp_path: Path, given: str) -> None:
     frame = jar_spark.range(500_000).selectExpr("xxhash64(id) AS a")
     (bloom,) = filters(save(frame, tmp_path / "t", bloomColumns="a", bloomMaxBytes=given, bloomFpp=0.0001)).values()
     assert bloom.num_bytes == 524_288
 
 
-def test_parquet_java_makes_the_filters_where_it_is_told_how(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """Its adaptive ones take 1 KiB at least; a column with a number of values to expect has that size."""
+def test_parquet_javas_options_make_its_own_filters(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """An adaptive filter has at least 1 KiB; expected.ndv sets the size."""
     frame = jar_spark.range(2_000).selectExpr("xxhash64(id) AS a", "concat('b', id % 3) AS b")
     key = "parquet.bloom.filter."
     adaptive = filters(save(frame, tmp_path / "t", bloomColumns="a,b", **{key + "adaptive.enabled": "true"}))
@@ -353,21 +347,21 @@ def test_parquet_java_makes_the_filters_where_it_is_told_how(jar_spark: SparkSes
     assert limited[0, "a"].num_bytes == 1024
 
 
-def test_a_variant_beside_the_column_costs_no_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """Spark writes these files by a writer of its own."""
+def test_a_variant_column_costs_no_other_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Spark has a special writer for such files."""
     frame = jar_spark.range(2_000).selectExpr("xxhash64(id) AS a", "parse_json(concat('{\"x\": ', id, '}')) AS v")
     path = save(frame, tmp_path / "t", bloomColumns="a")
-    assert named(path) == {"a"}
+    assert filtered_columns(path) == {"a"}
     assert jar_spark.read.parquet(path).where("variant_get(v, '$.x', 'INT') = 77").count() == 1
 
 
-def test_streams_and_many_open_files_have_their_filters(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_streams_and_many_open_files_have_filters(jar_spark: SparkSession, tmp_path: Path) -> None:
     jar_spark.range(600).selectExpr("id", "xxhash64(id) AS u", "id % 7 AS p").write.parquet(str(tmp_path / "in"))
     stream = jar_spark.readStream.schema("id BIGINT, u BIGINT, p BIGINT").parquet(str(tmp_path / "in")).writeStream
     stream = stream.format("bloomparquet").option("bloomColumns", "u").partitionBy("p").trigger(availableNow=True)
     stream.option("checkpointLocation", str(tmp_path / "check")).start(str(tmp_path / "out")).awaitTermination()
-    found = bp.inspect([str(file) for file in (tmp_path / "out").rglob("*.parquet")]).to_pylist()
-    assert {row["column"] for row in found} == {"u"}
-    assert len(found) == len(list((tmp_path / "out").rglob("*.parquet"))) >= 7
-    assert sum(row["estimated_ndv"] for row in found) == pytest.approx(600, rel=0.2)
+    blooms = bp.inspect([str(file) for file in (tmp_path / "out").rglob("*.parquet")]).to_pylist()
+    assert {row["column"] for row in blooms} == {"u"}
+    assert len(blooms) == len(list((tmp_path / "out").rglob("*.parquet"))) >= 7
+    assert sum(row["estimated_ndv"] for row in blooms) == pytest.approx(600, rel=0.2)
     assert jar_spark.read.format("bloomparquet").load(str(tmp_path / "out")).where("u = xxhash64(77L)").count() == 1

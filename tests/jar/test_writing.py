@@ -1,4 +1,4 @@
-"""Files by ``format("bloomparquet")`` are those of Spark's Parquet writer, with the filters that were asked for."""
+"""Files of ``format("bloomparquet")`` equal those of Spark's Parquet writer, and have the requested filters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS = ("parquet", "bloomparquet")
 
 @pytest.fixture
 def frame(jar_spark: SparkSession) -> DataFrame:
-    """A mixed-case column, one of few values, a struct, and what can have no useful filter."""
+    """A mixed-case column, one with few values, a struct, and columns that cannot have a useful filter."""
     return jar_spark.range(0, 3000, 1, 2).selectExpr(
         "id * 7919 % 30011 AS UserId",
         "concat('kind-', id % 3) AS kind",
@@ -32,8 +32,8 @@ def frame(jar_spark: SparkSession) -> DataFrame:
 
 
 def filters(path: Path | str) -> dict[str, set[int]]:
-    """The sizes of the filters of every column that has one in every row group."""
-    found: dict[str, set[int]] = {}
+    """The filter sizes of every column that has a filter in every row group."""
+    sizes: dict[str, set[int]] = {}
     groups = 0
     for file in sorted(Path(path).rglob("*.parquet")):
         metadata = pq.read_metadata(file)
@@ -43,23 +43,21 @@ def filters(path: Path | str) -> dict[str, set[int]]:
         chunks = [row for row in table if row["column"] == column]
         assert len(chunks) == groups
         assert all(row["bits_set"] > 0 for row in chunks)
-        found[column] = {row["bytes"] for row in chunks}
-    return found
+        sizes[column] = {row["bytes"] for row in chunks}
+    return sizes
 
 
 def codecs(path: Path) -> set[str]:
-    found = set()
+    codecs = set()
     for file in path.rglob("*.parquet"):
         metadata = pq.read_metadata(file)
-        found |= {metadata.row_group(i).column(0).compression for i in range(metadata.num_row_groups)}
-    return found
+        codecs |= {metadata.row_group(i).column(0).compression for i in range(metadata.num_row_groups)}
+    return codecs
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["a new path", "an existing path"])
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "errorifexists", "ignore"])
-def test_save_modes_do_what_they_do_for_parquet(
-    jar_spark: SparkSession, tmp_path: Path, mode: str, there: bool
-) -> None:
+def test_save_modes_equal_parquets(jar_spark: SparkSession, tmp_path: Path, mode: str, there: bool) -> None:
     outcomes = []
     for name in FORMATS:
         path = str(tmp_path / name)
@@ -74,7 +72,7 @@ def test_save_modes_do_what_they_do_for_parquet(
     assert outcomes[0] == outcomes[1]
 
 
-def test_partitions_and_compression_are_those_of_parquet(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_partitions_and_compression_equal_parquets(jar_spark: SparkSession, tmp_path: Path) -> None:
     layouts = []
     for name in FORMATS:
         path = tmp_path / name
@@ -104,7 +102,7 @@ def test_dynamic_partition_overwrite_keeps_other_partitions(
     assert results[0] == results[1] == sorted([(0, 0), (3, 0), (100, 1), (2, 2), (5, 2)], key=repr)
 
 
-def test_what_parquet_cannot_write_is_the_same_error(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_unsupported_types_are_parquets_error(jar_spark: SparkSession, tmp_path: Path) -> None:
     bad = {
         "bucketed": lambda name: jar_spark.range(1).write.format(name).bucketBy(2, "id").save(str(tmp_path / "x")),
         "no path": lambda name: jar_spark.range(1).write.format(name).save(),
@@ -121,10 +119,8 @@ def test_what_parquet_cannot_write_is_the_same_error(jar_spark: SparkSession, tm
     assert not (tmp_path / "x").exists()
 
 
-def test_bloom_columns_have_a_filter_of_their_size_in_every_row_group(
-    jar_spark: SparkSession, frame: DataFrame, tmp_path: Path
-) -> None:
-    """Also ``kind``, which has three values, and of which parquet-java leaves out the filter."""
+def test_every_row_group_has_right_sized_filters(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
+    """Also ``kind`` with three values, whose filter parquet-java would leave out."""
     frame.write.format("bloomparquet").option("bloomColumns", "userid, kind,st.City").save(str(tmp_path / "x"))
     sizes = filters(tmp_path / "x")
     assert sizes.keys() == {"UserId", "kind", "st.City"}
@@ -133,15 +129,13 @@ def test_bloom_columns_have_a_filter_of_their_size_in_every_row_group(
     assert rows(jar_spark.read.parquet(str(tmp_path / "x"))) == rows(frame)
 
     for condition, kept in (("UserId = 7919", 1), ("kind = 'kind-9'", 0), ("st.City = 'city-77'", 0)):
-        found = jar_spark.read.format("bloomparquet").load(str(tmp_path / "x")).where(condition)
-        (plan,) = last_plan(found)
+        frame_read = jar_spark.read.format("bloomparquet").load(str(tmp_path / "x")).where(condition)
+        (plan,) = last_plan(frame_read)
         assert (plan.total, plan.kept) == (2, kept)
-        assert rows(found) == rows(jar_spark.read.parquet(str(tmp_path / "x")).where(condition))
+        assert rows(frame_read) == rows(jar_spark.read.parquet(str(tmp_path / "x")).where(condition))
 
 
-def test_a_smaller_share_of_false_positives_takes_more_bytes(
-    jar_spark: SparkSession, frame: DataFrame, tmp_path: Path
-) -> None:
+def test_a_smaller_fpp_takes_more_bytes(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
     sizes = []
     for fpp in ("0.3", "0.0001"):
         path = tmp_path / fpp
@@ -151,9 +145,7 @@ def test_a_smaller_share_of_false_positives_takes_more_bytes(
     assert sizes[0] < sizes[1]
 
 
-def test_parquet_javas_own_options_name_columns_in_any_case_and_win(
-    jar_spark: SparkSession, frame: DataFrame, tmp_path: Path
-) -> None:
+def test_parquet_javas_options_win_in_any_case(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
     own = {"parquet.bloom.filter.enabled#UserId": "true", "parquet.bloom.filter.expected.ndv#UserId": "100000"}
     frame.write.format("bloomparquet").options(**own).save(str(tmp_path / "own"))
     ours = {**own, "bloomColumns": "UserId,kind", "parquet.bloom.filter.enabled#kind": "false"}
@@ -164,7 +156,7 @@ def test_parquet_javas_own_options_name_columns_in_any_case_and_win(
     most = {"bloomColumns": "kind", "parquet.enable.dictionary#kind": "true", "parquet.bloom.filter.max.bytes": "1024"}
     adaptive = {"parquet.bloom.filter.adaptive.enabled": "true"}
     frame.write.format("bloomparquet").options(**most, **adaptive).save(str(tmp_path / "dictionary"))
-    assert filters(tmp_path / "dictionary") == {}  # the dictionary was asked for, and costs parquet-java's filter
+    assert filters(tmp_path / "dictionary") == {}  # with a dictionary, parquet-java writes no filter
 
     most = {"parquet.bloom.filter.enabled#UserId": "true", "parquet.bloom.filter.max.bytes": "2048"}
     frame.write.format("bloomparquet").options(**most, bloomFpp="0.02").save(str(tmp_path / "max"))
@@ -178,7 +170,7 @@ def test_parquet_javas_own_options_name_columns_in_any_case_and_win(
 
 
 WRONG = {
-    "a name that is none": ("UserIdd", r"names 'UserIdd', and there is no such column in the files"),
+    "an unknown name": ("UserIdd", r"names 'UserIdd', and there is no such column in the files"),
     "nothing": ("", "names ''"),
     "nothing at the end": ("kind,", "names ''"),
     "a struct": ("st", "is a struct; name its fields"),
@@ -191,7 +183,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_column_that_can_have_no_filter_is_told_with_those_that_can(
+def test_an_unsuitable_column_is_an_error_with_choices(
     jar_spark: SparkSession, frame: DataFrame, tmp_path: Path, case: str
 ) -> None:
     columns, message = WRONG[case]
@@ -202,7 +194,7 @@ def test_a_column_that_can_have_no_filter_is_told_with_those_that_can(
     assert not (tmp_path / "x").exists()
 
 
-def test_wrong_options_are_told_before_anything_is_written_or_deleted(
+def test_wrong_options_fail_before_any_write_or_delete(
     jar_spark: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "x")
@@ -240,7 +232,7 @@ def test_wrong_options_are_told_before_anything_is_written_or_deleted(
 
 
 @pytest.mark.parametrize("fpp", ["0", "1", "-0.1", "one", "NaN"])
-def test_a_share_that_is_none_is_told(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path, fpp: str) -> None:
+def test_a_wrong_fpp_is_an_error(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path, fpp: str) -> None:
     with pytest.raises(
         IllegalArgumentException, match=f"option bloomFpp is '{fpp}'; expected a number between 0 and 1"
     ):
@@ -248,9 +240,7 @@ def test_a_share_that_is_none_is_told(jar_spark: SparkSession, frame: DataFrame,
     assert not (tmp_path / "x").exists()
 
 
-def test_options_of_the_session_hold_for_writes_and_those_of_the_write_win(
-    jar_spark: SparkSession, frame: DataFrame, tmp_path: Path
-) -> None:
+def test_write_options_override_session_options(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
     prefix = "spark.datasource.bloomparquet."
     with conf(jar_spark, {prefix + "bloomColumns": "UserId", prefix + "compression": "gzip"}):
         frame.write.format("bloomparquet").save(str(tmp_path / "session"))
@@ -262,8 +252,8 @@ def test_options_of_the_session_hold_for_writes_and_those_of_the_write_win(
     assert codecs(tmp_path / "session") == {"GZIP"}
 
 
-def test_options_of_a_table_hold_for_every_way_to_write_to_it(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """Spark itself hands a table's options to V1 tables only; and forgets those of tables of other providers."""
+def test_table_options_apply_to_every_write(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Spark passes a table's options to the write of V1 tables only, so the jar must."""
     path = tmp_path / "x"
     jar_spark.sql(
         f"CREATE TABLE optioned (UserId BIGINT, s STRING) USING bloomparquet "
@@ -283,8 +273,8 @@ def test_options_of_a_table_hold_for_every_way_to_write_to_it(jar_spark: SparkSe
             write()
             assert filters(path).keys() == {"UserId"}
             assert codecs(path) == {"GZIP"}
-            found = jar_spark.table("optioned").where("UserId = 1000")
-            assert [(plan.kept, plan.total > 0) for plan in last_plan(found)] == [(0, True)]
+            frame_read = jar_spark.table("optioned").where("UserId = 1000")
+            assert [(plan.kept, plan.total > 0) for plan in last_plan(frame_read)] == [(0, True)]
             assert rows(jar_spark.table("optioned")) == rows(values)
         jar_spark.sql("INSERT OVERWRITE optioned WITH (compression = 'zstd') SELECT * FROM vals")
         assert codecs(path) == {"ZSTD"}
@@ -292,7 +282,7 @@ def test_options_of_a_table_hold_for_every_way_to_write_to_it(jar_spark: SparkSe
         jar_spark.sql("DROP TABLE optioned")
 
 
-def test_what_is_read_here_can_be_written_elsewhere(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
+def test_rows_can_be_written_in_another_format(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
     frame.write.format("bloomparquet").save(str(tmp_path / "a"))
     loaded = jar_spark.read.format("bloomparquet").load(str(tmp_path / "a")).where("UserId < 9000")
     assert {Path(name).parent.name for name in loaded.inputFiles()} == {"a"}

@@ -1,4 +1,4 @@
-"""ORC's filter: the published vectors bit for bit, and what holds for every filter."""
+"""ORC's Bloom filter: published test vectors, and properties of every filter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomparquet.errors import FormatError, LimitError, OptionError, UnsupportedError
+from bloomparquet.errors import FormatError, LimitError, UnsupportedError
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import (
     MAX_HASH_FUNCTIONS,
@@ -17,9 +17,8 @@ from bloomparquet.orc.bloom_filter import (
     hash_bytes,
     hash_doubles,
     hash_longs,
-    optimal_size,
 )
-from tests.support.orc import bloom_message
+from tests.support.orc import bloom_message, filter_of
 
 TALE = (
     b"It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness, "
@@ -78,9 +77,7 @@ def test_bytes_hash_as_published() -> None:
     ],
 )
 def test_bits_are_as_published(hashes: np.ndarray, expected: list[int]) -> None:
-    bits, k = optimal_size(128, 0.05)
-    assert (bits, k) == (832, 5)
-    assert bit_positions(hashes, k, bits).tolist() == [expected]
+    assert bit_positions(hashes, 5, 832).tolist() == [expected]
 
 
 def test_floats_hash_as_the_doubles_they_are() -> None:
@@ -90,76 +87,53 @@ def test_floats_hash_as_the_doubles_they_are() -> None:
 
 
 @given(st.lists(st.binary(max_size=70), max_size=80))
-def test_many_byte_strings_hash_as_each_alone(values: list[bytes]) -> None:
+def test_many_byte_strings_hash_like_each_alone(values: list[bytes]) -> None:
     assert hash_bytes(values).tolist() == [int(hash_bytes([value])[0]) for value in values]
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=200), st.integers(1, 300), st.integers(1, 12))
-def test_what_was_inserted_is_never_denied(values: list[int], words: int, k: int) -> None:
-    made = OrcBloomFilter(k, np.zeros(words, np.uint64))
-    made.insert(longs(*values))
-    assert made.check(longs(*values)).all()
+def test_inserted_values_are_never_denied(values: list[int], words: int, k: int) -> None:
+    bloom = filter_of(longs(*values), k=k, words=words)
+    assert bloom.check(longs(*values)).all()
     for utf8 in (True, False):
-        message = messages.BloomFilter.FromString(bloom_message(made, utf8=utf8).SerializeToString())
-        again = OrcBloomFilter.from_message(message, utf8=utf8)
-        assert again.k == k
-        assert (again.words == made.words).all()
+        message = messages.BloomFilter.FromString(bloom_message(bloom, utf8=utf8).SerializeToString())
+        parsed = OrcBloomFilter.from_message(message, utf8=utf8)
+        assert parsed.k == k
+        assert (parsed.words == bloom.words).all()
 
 
 def test_32_bit_numbers_wrap_and_negative_ones_are_inverted() -> None:
     rng = np.random.default_rng(3)
     hashes = rng.integers(0, 2**64, 500, np.uint64)
-    for hashed, found in zip(hashes.tolist(), bit_positions(hashes, 40, 6400).tolist(), strict=True):
+    for hashed, positions in zip(hashes.tolist(), bit_positions(hashes, 40, 6400).tolist(), strict=True):
         lower, upper = hashed & 0xFFFFFFFF, hashed >> 32
-        for i, bit in enumerate(found, 1):
+        for i, bit in enumerate(positions, 1):
             combined = (lower + i * upper) & 0xFFFFFFFF
             signed = combined - 2**32 if combined >= 2**31 else combined
             assert bit == (~signed if signed < 0 else signed) % 6400
 
 
 def test_the_words_are_little_endian_bytes() -> None:
-    made = OrcBloomFilter(1, np.array([0x8040201008040201, 0x7FBFDFEFF7FBFDFE], np.uint64))
     stored = bytes([1, 2, 4, 8, 16, 32, 64, 128, 254, 253, 251, 247, 239, 223, 191, 127])
-    message = messages.BloomFilter(num_hash_functions=1, utf8bitset=stored)
-    assert (OrcBloomFilter.from_message(message, utf8=True).words == made.words).all()
+    bloom = OrcBloomFilter.from_message(messages.BloomFilter(num_hash_functions=1, utf8bitset=stored), utf8=True)
+    assert bloom.words.tolist() == [0x8040201008040201, 0x7FBFDFEFF7FBFDFE]
 
 
-def test_absent_values_are_mostly_denied_and_the_estimates_say_how_many() -> None:
-    made = OrcBloomFilter.for_ndv(10_000, 0.05)
-    assert (made.bits, made.k) == (62400, 4)
-    made.insert(longs(*range(10_000)))
-    wrong = made.check(longs(*range(10_000, 60_000))).mean()
+def test_estimates_match_the_false_positives() -> None:
+    bloom = filter_of(longs(*range(10_000)), k=4, words=975)
+    wrong = bloom.check(longs(*range(10_000, 60_000))).mean()
     assert wrong == pytest.approx(0.05, rel=0.15)
-    assert made.estimated_fpp == pytest.approx(wrong, rel=0.15)
-    assert made.estimated_ndv == pytest.approx(10_000, rel=0.03)
+    assert bloom.estimated_fpp == pytest.approx(wrong, rel=0.15)
+    assert bloom.estimated_ndv == pytest.approx(10_000, rel=0.03)
 
 
-@pytest.mark.parametrize(
-    ("ndv", "fpp", "expected"), [(0, 0.5, (64, 44)), (10_000, 0.01, (95872, 7)), (1, 0.9, (64, 44))]
-)
-def test_sizes_are_those_of_orc_java(ndv: int, fpp: float, expected: tuple[int, int]) -> None:
-    assert optimal_size(ndv, fpp) == expected
-
-
-@pytest.mark.parametrize("fpp", [0.0, 1.0, -1.0, float("nan")])
-def test_a_probability_that_is_none_is_an_option_error(fpp: float) -> None:
-    with pytest.raises(OptionError, match="fpp"):
-        optimal_size(10, fpp)
-
-
-def test_a_size_beyond_32_bits_is_a_limit_error() -> None:
-    with pytest.raises(LimitError, match="at most"):
-        optimal_size(10**12, 0.01)
-
-
-def test_many_filters_of_different_sizes_answer_as_each_alone() -> None:
-    filters = [OrcBloomFilter.for_ndv(50, fpp) for fpp in (0.01, 0.2, 0.01)]
-    for i, each in enumerate(filters):
-        each.insert(longs(*range(i * 50, i * 50 + 50)))
+def test_many_filters_answer_like_each_alone() -> None:
+    sizes = ((7, 8), (2, 3), (7, 8))
+    filters = [filter_of(longs(*range(i * 50, i * 50 + 50)), k=k, words=words) for i, (k, words) in enumerate(sizes)]
     hashes = longs(*range(150)).reshape(15, 10)
-    found = check_filters(filters, hashes)
-    assert found.shape == (3, 15, 10)
-    assert all((found[i] == each.check(hashes)).all() for i, each in enumerate(filters))
+    answers = check_filters(filters, hashes)
+    assert answers.shape == (3, 15, 10)
+    assert all((answers[i] == bloom.check(hashes)).all() for i, bloom in enumerate(filters))
     assert check_filters([], hashes).shape == (0, 15, 10)
 
 
@@ -174,21 +148,13 @@ def test_many_filters_of_different_sizes_answer_as_each_alone() -> None:
         (messages.BloomFilter(num_hash_functions=MAX_HASH_FUNCTIONS + 1, utf8bitset=bytes(8)), LimitError),
     ],
 )
-def test_a_filter_that_none_can_be_is_an_error(message: object, error: type[Exception]) -> None:
+def test_an_impossible_filter_is_an_error(message: object, error: type[Exception]) -> None:
     with pytest.raises(error):
         OrcBloomFilter.from_message(message, utf8=True)
 
 
-def test_a_filter_with_more_to_it_than_is_known_is_refused() -> None:
+def test_a_filter_with_unknown_fields_is_refused() -> None:
     # Before the first release: expected entries, fpp (which looks like a word of bits), and the bits as varints.
     raw = bytes.fromhex("08904e119a9999999999a93f188002")
     with pytest.raises(UnsupportedError, match="layout"):
         OrcBloomFilter.from_message(messages.BloomFilter.FromString(raw), utf8=False)
-
-
-def test_a_filter_that_was_read_can_be_added_to() -> None:
-    read = bytes(104)
-    made = OrcBloomFilter(5, np.frombuffer(read, np.uint64))
-    made.insert(longs(5))
-    assert made.check(longs(5)).all()
-    assert read == bytes(104)

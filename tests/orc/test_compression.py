@@ -1,4 +1,4 @@
-"""Compressed streams: every codec, original chunks, and that no stream makes more than it may."""
+"""Compressed streams: every codec, uncompressed chunks, and the limits of decompression."""
 
 from __future__ import annotations
 
@@ -36,26 +36,19 @@ def stream(codec: Codec, data: bytes, block: int = BLOCK) -> bytes:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_stream_of_several_chunks_comes_back(codec: Codec) -> None:
+def test_a_stream_of_several_chunks_is_restored(codec: Codec) -> None:
     compression = Compression(codec, BLOCK)
     assert compression.decompress(stream(codec, PLAIN), len(PLAIN)) == PLAIN
     assert compression.decompress(b"", 10) == b""
 
 
 @pytest.mark.parametrize("codec", [*CODECS, Codec.NONE])
-def test_original_chunks_stand_between_others_and_no_codec_has_no_headers(codec: Codec) -> None:
+def test_uncompressed_chunks_and_streams_are_read(codec: Codec) -> None:
     if codec == Codec.NONE:
         assert Compression(codec, BLOCK).decompress(PLAIN, len(PLAIN)) == PLAIN
         return
     mixed = chunk(b"one", original=True) + stream(codec, b"two" * 50) + chunk(b"three", original=True)
     assert Compression(codec, BLOCK).decompress(mixed, 1000) == b"one" + b"two" * 50 + b"three"
-
-
-def test_chunks_are_decompressed_when_they_are_asked_for() -> None:
-    chunks = Compression(Codec.ZLIB, BLOCK).chunks(stream(Codec.ZLIB, b"x" * BLOCK) + b"garbage", 10**6)
-    assert next(chunks) == b"x" * BLOCK
-    with pytest.raises(FormatError):
-        next(chunks)
 
 
 @pytest.mark.parametrize("codec", [*CODECS, Codec.NONE])
@@ -66,7 +59,7 @@ def test_more_than_the_limit_is_a_limit_error(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_chunk_larger_than_a_block_is_never_made(codec: Codec) -> None:
+def test_a_chunk_never_decompresses_beyond_a_block(codec: Codec) -> None:
     bomb = chunk(packed(codec, bytes(2**22)))
     assert len(bomb) < 2**18
     tracemalloc.start()
@@ -78,7 +71,7 @@ def test_a_chunk_larger_than_a_block_is_never_made(codec: Codec) -> None:
     assert pa.total_allocated_bytes() == allocated
 
 
-def test_a_chunk_of_more_than_a_block_as_it_is_stored_is_garbled() -> None:
+def test_a_stored_chunk_larger_than_a_block_is_an_error() -> None:
     with pytest.raises(FormatError, match="at most 1024"):
         Compression(Codec.ZLIB, BLOCK).decompress(chunk(bytes(1025), original=True), 10**6)
 
@@ -88,25 +81,25 @@ def test_too_many_chunks_are_a_limit_error() -> None:
         Compression(Codec.ZLIB, BLOCK).decompress(chunk(b"", original=True) * (MAX_CHUNKS + 1), 10**6)
 
 
-def test_lzo_is_said_to_be_unsupported() -> None:
+def test_lzo_is_an_unsupported_error() -> None:
     with pytest.raises(UnsupportedError, match="LZO"):
         Compression(Codec.LZO, BLOCK).decompress(chunk(b"abc"), 100)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_stream_cut_anywhere_is_an_error_or_a_prefix(codec: Codec) -> None:
+def test_a_truncated_stream_is_an_error_or_a_prefix(codec: Codec) -> None:
     raw = stream(codec, PLAIN)
     for cut in range(1, len(raw), 7):
         try:
-            found = Compression(codec, BLOCK).decompress(raw[:cut], 10**6)
+            plain = Compression(codec, BLOCK).decompress(raw[:cut], 10**6)
         except FormatError:
             continue
-        assert PLAIN.startswith(found)
-        assert len(found) % BLOCK == 0  # between two chunks a stream may end
+        assert PLAIN.startswith(plain)
+        assert len(plain) % BLOCK == 0  # a stream may end between two chunks
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_chunk_whose_own_data_is_cut_short_is_a_format_error(codec: Codec) -> None:
+def test_a_chunk_with_truncated_data_is_a_format_error(codec: Codec) -> None:
     data = packed(codec, PLAIN[:BLOCK])
     for cut in range(1, len(data), 11):
         with pytest.raises(FormatError):
@@ -114,7 +107,7 @@ def test_a_chunk_whose_own_data_is_cut_short_is_a_format_error(codec: Codec) -> 
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_garbled_streams_are_errors_of_this_package(codec: Codec) -> None:
+def test_damaged_streams_raise_only_our_errors(codec: Codec) -> None:
     raw = stream(codec, PLAIN)
     rng = random.Random(codec)
     for _ in range(300):
@@ -122,7 +115,7 @@ def test_garbled_streams_are_errors_of_this_package(codec: Codec) -> None:
         for _ in range(rng.randint(1, 4)):
             bad[rng.randrange(len(bad))] = rng.randrange(256)
         try:
-            found = Compression(codec, BLOCK).decompress(bytes(bad), 10**5)
+            plain = Compression(codec, BLOCK).decompress(bytes(bad), 10**5)
         except BloomParquetError:
             continue
-        assert len(found) <= 10**5
+        assert len(plain) <= 10**5

@@ -1,4 +1,4 @@
-"""Damaged ORC files: only errors of this package come out, little memory goes in, and it does not take long."""
+"""Damaged ORC files raise only errors of this package, and take little memory and time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.orc.file_tail import Tail, read_tails
 from bloomparquet.orc.stripe_indexes import (
-    Place,
     RowGroupFilters,
+    StripeId,
     StripeIndexes,
     read_filters,
     read_statistics,
-    read_stripes,
+    read_stripe_footers,
 )
 from bloomparquet.storage.files import ReadCount
-from tests.support.orc import listed
+from tests.support.orc import list_files
 
 CHANGES = 400  # for each codec
 MOST_MEMORY = 16 * 1024 * 1024
@@ -41,23 +41,23 @@ def written(path: Path, codec: str) -> bytes:
 
 
 def outcomes(path: Path) -> list[object]:
-    """Everything that can be read of the file, errors in their places."""
-    storage, files = listed(path)
+    """Everything that can be read from the file, including errors."""
+    storage, files = list_files(path)
     (tail,) = read_tails(storage, files, ReadCount())
     if not isinstance(tail, Tail):
         return [tail]
     columns = range(1, min(len(tail.types), 3))
-    found: list[object] = []
+    results: list[object] = []
     try:
         for stripe in range(min(len(tail.stripes), 4)):
-            found += tail.stripe_statistics(stripe, columns)
+            results += [tail.stripe_statistics(stripe, column) for column in columns]
     except BloomParquetError as error:
-        found.append(error)
-    places = [Place(0, stripe) for stripe in range(min(len(tail.stripes), 4))]
-    stripes = read_stripes(storage, [tail], places, ReadCount())
+        results.append(error)
+    ids = [StripeId(0, stripe) for stripe in range(min(len(tail.stripes), 4))]
+    stripes = read_stripe_footers(storage, [tail], ids, ReadCount())
     wanted = [(stripe, column) for stripe in stripes if isinstance(stripe, StripeIndexes) for column in columns]
     return [
-        *found,
+        *results,
         *stripes,
         *read_statistics(storage, wanted, ReadCount()),
         *read_filters(storage, wanted, ReadCount()),
@@ -65,17 +65,17 @@ def outcomes(path: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
-def test_changed_bytes_give_errors_of_this_package_or_another_reading(tmp_path: Path, codec: str) -> None:
+def test_changed_bytes_raise_only_our_errors(tmp_path: Path, codec: str) -> None:
     path = tmp_path / "f.orc"
     raw = written(path, codec)
     assert not any(isinstance(each, Exception) for each in outcomes(path))
     rng = random.Random(codec)
     errors = 0
-    if codec == "uncompressed":  # it makes everything several times slower
+    if codec == "uncompressed":  # tracing makes everything several times slower
         tracemalloc.start()
     for _ in range(CHANGES):
         bad = bytearray(raw)
-        # Most of a small file is filters; the tail is where lengths and counts are.
+        # Most bytes of a small file are filters; the lengths and counts are in the tail.
         low = rng.choice([3, len(raw) - 400, len(raw) - 60])
         for _ in range(rng.randint(1, 3)):
             bad[rng.randrange(low, len(raw))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
@@ -94,39 +94,39 @@ def test_changed_bytes_give_errors_of_this_package_or_another_reading(tmp_path: 
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib"])
-def test_a_file_cut_short_is_never_taken_for_a_whole_one(tmp_path: Path, codec: str) -> None:
+def test_a_truncated_file_is_never_taken_for_complete(tmp_path: Path, codec: str) -> None:
     path = tmp_path / "f.orc"
     raw = written(path, codec)
     for size in [*range(0, len(raw), 37), *range(len(raw) - 80, len(raw))]:
         path.write_bytes(raw[:size])
-        (found,) = outcomes(path)
-        assert isinstance(found, FormatError)
-        assert str(path) in str(found)
+        (error,) = outcomes(path)
+        assert isinstance(error, FormatError)
+        assert str(path) in str(error)
 
 
 def test_a_missing_beginning_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "f.orc"
     raw = written(path, "zlib")
     path.write_bytes(raw[500:])
-    (found,) = outcomes(path)
-    assert isinstance(found, FormatError)
+    (error,) = outcomes(path)
+    assert isinstance(error, FormatError)
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_a_format_error(tmp_path: Path) -> None:
     path = tmp_path / "f.orc"
     raw = written(path, "zlib")
-    storage, files = listed(path)
+    storage, files = list_files(path)
     path.write_bytes(raw[: len(raw) // 2])
-    with pytest.raises(FormatError, match="truncated or changed"):
+    with pytest.raises(FormatError, match="truncated, or changed"):
         read_tails(storage, files, ReadCount())
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_noise_is_no_orc_file(tmp_path: Path, seed: int) -> None:
+def test_random_bytes_are_no_orc_file(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     for i in range(200):
         (tmp_path / f"{i:03}").write_bytes(rng.randbytes(rng.randrange(600)))
-    storage, files = listed(tmp_path)
-    found = read_tails(storage, files, ReadCount())
-    assert len(found) == 200
-    assert all(isinstance(each, BloomParquetError) for each in found)
+    storage, files = list_files(tmp_path)
+    tails = read_tails(storage, files, ReadCount())
+    assert len(tails) == 200
+    assert all(isinstance(each, BloomParquetError) for each in tails)

@@ -1,4 +1,4 @@
-"""Files that ORC C++ wrote through pyarrow, and those of apache/orc: what is in them is found."""
+"""ORC files written by ORC C++ through pyarrow, and the example files of apache/orc."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from bloomparquet.errors import UnsupportedError
 from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.compression import Codec
 from bloomparquet.orc.file_tail import Writer, read_tails
-from bloomparquet.orc.schema import Kind, fields
+from bloomparquet.orc.schema import Kind, build_schema
 from bloomparquet.orc.statistics import StatisticsKind
 from bloomparquet.orc.stripe_indexes import (
     BLOOM_FILTER,
     BLOOM_FILTER_UTF8,
     ROW_INDEX,
-    Place,
+    StripeId,
     read_filters,
-    read_stripes,
+    read_stripe_footers,
 )
 from bloomparquet.orc.writer_quirks import (
     decimal_text,
@@ -34,7 +34,7 @@ from bloomparquet.orc.writer_quirks import (
     why_filters_unusable,
 )
 from bloomparquet.storage.files import ReadCount
-from tests.support.orc import OrcFile, listed, tally
+from tests.support.orc import OrcFile, count_held, list_files
 
 ROWS, STRIDE, FPP = 1500, 500, 0.05
 DAY = 86_400_000_000
@@ -82,12 +82,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> OrcFile:
 
 
 @pytest.mark.parametrize("name", TABLE.column_names)
-def test_every_written_value_is_held_and_absent_ones_are_mostly_denied(written: OrcFile, name: str) -> None:
+def test_written_values_are_held_and_absent_ones_denied(written: OrcFile, name: str) -> None:
     assert why_filters_unusable(written.tail, written.column(name), written.filters(name)) is None
-    held, values, taken, absent = tally(written, name)
+    held, values, taken, absent = count_held(written, name)
     assert (held, values) == (ROWS - TABLE[name].null_count, ROWS - TABLE[name].null_count)
     assert absent > ROWS
-    # Of a timestamp several hashes are asked for, and near 1970 other values have the same ones.
+    # A timestamp has several possible hashes, and near 1970 other values share them.
     assert name == "near" or taken <= absent * 0.1
 
 
@@ -95,9 +95,9 @@ def test_every_written_value_is_held_and_absent_ones_are_mostly_denied(written: 
 def test_bounds_and_null_counts_of_row_groups_fit_the_values(written: OrcFile, name: str) -> None:
     column = written.column(name)
     kind = written.tail.types[column].kind
-    found = written.statistics(name)
-    assert len(found) == ROWS // STRIDE == len(written.row_groups(name, 0))
-    for group, each in zip(written.row_groups(name, 0), found, strict=True):
+    statistics = written.statistics(name)
+    assert len(statistics) == ROWS // STRIDE == len(written.row_groups(name, 0))
+    for group, each in zip(written.row_groups(name, 0), statistics, strict=True):
         assert each is not None
         assert (each.values, each.has_null) == (len(group), True)
         minimum, maximum = usable_bounds(written.tail, column, each)
@@ -112,8 +112,8 @@ def test_bounds_and_null_counts_of_row_groups_fit_the_values(written: OrcFile, n
 
 
 def test_bounds_of_stripes_hold_those_of_row_groups(written: OrcFile) -> None:
-    columns = [written.column(name) for name in TABLE.column_names]
-    for name, each in zip(TABLE.column_names, written.tail.stripe_statistics(0, columns), strict=True):
+    for name in TABLE.column_names:
+        each = written.tail.stripe_statistics(0, written.column(name))
         groups = written.statistics(name)
         assert each is not None
         assert each.values == ROWS - TABLE[name].null_count
@@ -127,7 +127,7 @@ def test_every_compression_that_pyarrow_writes_is_read(tmp_path: Path, name: str
     file = write(tmp_path / name, TABLE.select(["i64", "text"]), compression=name, compression_block_size=64 * 1024)
     assert file.tail.compression.codec.name == ("NONE" if name == "uncompressed" else name.upper())
     for column in ("i64", "text"):
-        held, values, taken, absent = tally(file, column)
+        held, values, taken, absent = count_held(file, column)
         assert held == values
         assert taken <= absent * 0.1
 
@@ -138,14 +138,14 @@ def test_stripes_have_their_own_indexes(tmp_path: Path) -> None:
     file = write(tmp_path / "f.orc", table, stripe_size=2**20, compression="uncompressed", row_index_stride=1000)
     assert len(file.tail.stripes) > 1
     assert sum(stripe.rows for stripe in file.tail.stripes) == rows == file.tail.rows
-    assert tally(file, "a")[0] == rows
+    assert count_held(file, "a")[0] == rows
     first = [file.statistics("a", stripe)[0] for stripe in range(len(file.stripes))]
     assert [each.minimum for each in first if each] == np.cumsum([0, *(s.rows for s in file.tail.stripes)])[
         :-1
     ].tolist()
 
 
-def test_paths_are_those_of_columns_with_one_value_per_row(tmp_path: Path) -> None:
+def test_leaves_have_paths_and_column_numbers(tmp_path: Path) -> None:
     inner = pa.struct([("x", pa.int64()), ("dotted.name", pa.list_(pa.int64()))])
     table = pa.table(
         {
@@ -155,11 +155,13 @@ def test_paths_are_those_of_columns_with_one_value_per_row(tmp_path: Path) -> No
     )
     orc.write_table(table, tmp_path / "f.orc")
     tail = OrcFile.open(tmp_path / "f.orc").tail
-    assert dict(fields(tail.types)) == {("s",): 1, ("s", "x"): 2, ("s", "dotted.name"): 3, ("m",): 5}
+    schema, columns = build_schema(tail.types)
+    numbers = {leaf.path: column for leaf, column in zip(schema.leaves, columns, strict=True)}
+    assert numbers == {("s", "x"): 2, ("s", "dotted.name", "_elem"): 4, ("m", "_key"): 6, ("m", "_value"): 7}
     assert [tail.types[i].kind for i in (1, 2, 3, 4, 5)] == [Kind.STRUCT, Kind.LONG, Kind.LIST, Kind.LONG, Kind.MAP]
 
 
-def test_what_the_cpp_writer_does_not_hash_is_not_asked_for(tmp_path: Path) -> None:
+def test_columns_that_cpp_does_not_hash_are_not_asked(tmp_path: Path) -> None:
     tiny = pa.array([5 if i == 0 else 100 for i in range(1000)], pa.int8())
     file = write(
         tmp_path / "f.orc",
@@ -168,7 +170,7 @@ def test_what_the_cpp_writer_does_not_hash_is_not_asked_for(tmp_path: Path) -> N
     )
     filters = file.filters("tiny")
     assert filters is not None
-    assert not filters.filters[0].check(hash_longs(np.array([5]))).any()  # though row 0 holds it
+    assert not filters.filters[0].check(hash_longs(np.array([5]))).any()  # although row 0 holds it
     for name in ("tiny", "flag", "real"):
         assert why_filters_unusable(file.tail, file.column(name)) is not None
     assert file.statistics("tiny")[0].minimum == 5  # type: ignore[union-attr]
@@ -185,11 +187,11 @@ def test_nan_and_negative_zero_have_bits_of_their_own(tmp_path: Path) -> None:
         True,
         False,
     ]
-    (found,) = file.statistics("a")
-    assert found is not None
-    assert (found.minimum, found.maximum) == (None, None)
-    assert found.total is not None
-    assert np.isnan(found.total)
+    (statistics,) = file.statistics("a")
+    assert statistics is not None
+    assert (statistics.minimum, statistics.maximum) == (None, None)
+    assert statistics.total is not None
+    assert np.isnan(statistics.total)
 
 
 @pytest.mark.parametrize(
@@ -226,24 +228,24 @@ def test_a_timestamp_may_have_been_rounded_either_way(first: int, last: int, exp
     assert timestamp_millis(first, last) == expected
 
 
-def test_tails_come_by_one_request_each_and_the_footers_of_last_stripes_with_them(tmp_path: Path) -> None:
+def test_a_tail_and_its_last_stripe_footer_take_one_request(tmp_path: Path) -> None:
     for i in range(40):
         orc.write_table(pa.table({"a": [i, None]}), tmp_path / f"{i:02}.orc")
-    storage, files = listed(tmp_path)
+    storage, files = list_files(tmp_path)
     count = ReadCount()
     tails = read_tails(storage, files, count)
     assert count.requests == 40
-    assert [tail.stripe_statistics(0, [1])[0].minimum for tail in tails] == list(range(40))  # type: ignore[union-attr]
-    places = [Place(i, 0) for i in range(40)]
-    assert len(read_stripes(storage, tails, places, count)) == 40  # type: ignore[arg-type]
+    assert [tail.stripe_statistics(0, 1).minimum for tail in tails] == list(range(40))  # type: ignore[union-attr]
+    ids = [StripeId(i, 0) for i in range(40)]
+    assert len(read_stripe_footers(storage, tails, ids, count)) == 40  # type: ignore[arg-type]
     assert count.requests == 40
     for tail in tails:
         object.__setattr__(tail, "last_stripe_footer", None)
-    assert len(read_stripes(storage, tails, places, count)) == 40  # type: ignore[arg-type]
+    assert len(read_stripe_footers(storage, tails, ids, count)) == 40  # type: ignore[arg-type]
     assert count.requests == 80
 
 
-def test_neighbouring_streams_come_by_one_request(written: OrcFile) -> None:
+def test_neighbouring_streams_take_one_request(written: OrcFile) -> None:
     count = ReadCount()
     wanted = [(written.stripes[0], written.column(name)) for name in ("i16", "i32", "i64")]
     assert all(read_filters(written.storage, wanted, count))
@@ -259,7 +261,7 @@ def test_a_column_without_filters_has_none(tmp_path: Path) -> None:
     assert (ROW_INDEX, 1) in file.stripes[0].streams
 
 
-def test_filters_of_the_cpp_writers_that_shifted_wrongly_are_not_believed(orc_examples_dir: Path) -> None:
+def test_filters_of_cpp_with_wrong_bits_are_not_believed(orc_examples_dir: Path) -> None:
     file = OrcFile.open(orc_examples_dir / "bad_bloom_filter_1.6.0.orc")
     assert (file.tail.writer, file.tail.software_version) == (Writer.CPP, None)
     assert 18_000_000_000 in orc.read_table(file.path)["id"].to_pylist()
@@ -271,7 +273,7 @@ def test_filters_of_the_cpp_writers_that_shifted_wrongly_are_not_believed(orc_ex
     assert file.statistics("id")[0].maximum == 18_000_000_000  # type: ignore[union-attr]
 
 
-def test_filters_from_before_the_first_release_are_refused_and_statistics_read(orc_examples_dir: Path) -> None:
+def test_filters_before_the_first_release_are_refused(orc_examples_dir: Path) -> None:
     file = OrcFile.open(orc_examples_dir / "over1k_bloom.orc")
     assert (file.tail.writer, file.tail.writer_version, file.tail.compression.codec) == (Writer.JAVA, 1, Codec.ZLIB)
     for name in ("_col0", "_col3", "_col5", "_col7", "_col8"):
@@ -279,14 +281,14 @@ def test_filters_from_before_the_first_release_are_refused_and_statistics_read(o
         for stripe in file.stripes:
             assert stripe.filter_kind(column) == BLOOM_FILTER
             assert (BLOOM_FILTER_UTF8, column) not in stripe.streams
-            (found,) = read_filters(file.storage, [(stripe, column)], ReadCount())
-            assert isinstance(found, UnsupportedError)
-            assert file.path in str(found)
+            (error,) = read_filters(file.storage, [(stripe, column)], ReadCount())
+            assert isinstance(error, UnsupportedError)
+            assert file.path in str(error)
     for stripe in range(2):
         for name in ("_col0", "_col3", "_col5", "_col7"):
-            (group,), (found,) = file.row_groups(name, stripe), file.statistics(name, stripe)
-            assert found is not None
-            assert (found.values, found.minimum, found.maximum) == (
+            (group,), (statistics,) = file.row_groups(name, stripe), file.statistics(name, stripe)
+            assert statistics is not None
+            assert (statistics.values, statistics.minimum, statistics.maximum) == (
                 len(group),
                 min(group, default=None),
                 max(group, default=None),
@@ -296,14 +298,14 @@ def test_filters_from_before_the_first_release_are_refused_and_statistics_read(o
     assert file.statistics("_col8")[0].minimum is None  # type: ignore[union-attr]
 
 
-def test_timestamps_within_a_second_before_1970_are_never_out_of_bounds(tmp_path: Path) -> None:
+def test_timestamps_just_before_1970_are_within_the_bounds(tmp_path: Path) -> None:
     micros = [-1_500_001, -999_999, -500_500, -1]
     for value in micros:
         file = write(tmp_path / "f.orc", pa.table({"a": pa.array([value], pa.timestamp("us"))}), 1e-6)
-        (found,) = file.statistics("a")
-        assert found is not None
-        assert found.kind is StatisticsKind.TIMESTAMP
-        assert found.minimum <= value * 1000 <= found.maximum
-        if value > -1_000_000:  # what readers of other writers' files make of it
-            assert found.maximum >= (value + 1_000_000) * 1000
+        (statistics,) = file.statistics("a")
+        assert statistics is not None
+        assert statistics.kind is StatisticsKind.TIMESTAMP
+        assert statistics.minimum <= value * 1000 <= statistics.maximum
+        if value > -1_000_000:  # as it is read back from files of other writers
+            assert statistics.maximum >= (value + 1_000_000) * 1000
     assert orc.read_table(tmp_path / "f.orc")["a"].to_pylist() == [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)]

@@ -1,5 +1,4 @@
-"""Stripes read by pyarrow: the columns that were asked for, with the types that planning judges them by, and nothing
-that cannot be relied upon."""
+"""Rows of stripes read through pyarrow: the wanted columns, in the types by which planning judges them."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ import pyarrow.orc as orc
 import pytest
 
 from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError
-from bloomparquet.orc import rows as reading
+from bloomparquet.orc import rows as rows_module
 from bloomparquet.orc.file_tail import Tail, parse_tail, read_tails
 from bloomparquet.orc.rows import arrow_schema, coerce_all, read_stripes
 from bloomparquet.orc.schema import Kind
 from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage, open_storage
-from tests.support.orc import forge, listed, result
+from tests.support.orc import forge, list_files, unless_error
 
 UTC = dt.timezone.utc
 DAY, CLOCK = dt.date(2024, 5, 17), dt.datetime(2024, 5, 17, 10, 0, 0, 1)
@@ -36,19 +35,19 @@ def write(path: Path, table: pa.Table | dict[str, Any], **options: Any) -> Path:
     return path
 
 
-def opened(path: Path) -> tuple[Storage, Tail]:
-    storage, files = listed(path)
-    return storage, result(read_tails(storage, files, ReadCount())[0])
+def open_tail(path: Path) -> tuple[Storage, Tail]:
+    storage, files = list_files(path)
+    return storage, unless_error(read_tails(storage, files, ReadCount())[0])
 
 
 def read(path: Path, columns: list[str] | None = None, stripes: list[int] | None = None, **more: Any) -> pa.Table:
-    storage, tail = opened(path)
+    storage, tail = open_tail(path)
     batches = list(read_stripes(storage, tail, stripes or range(len(tail.stripes)), columns, **more))
     return pa.Table.from_batches(batches) if batches else arrow_schema(tail).empty_table()
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("given", "arrow_type"),
     [
         (pa.array([True, None]), pa.bool_()),
         (pa.array([-128, 127], pa.int8()), pa.int8()),
@@ -78,15 +77,15 @@ def read(path: Path, columns: list[str] | None = None, stripes: list[int] | None
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )
 def test_columns_have_the_types_and_values_that_were_written(
-    given: pa.Array, shown: pa.DataType | None, tmp_path: Path
+    given: pa.Array, arrow_type: pa.DataType | None, tmp_path: Path
 ) -> None:
-    found = read(write(tmp_path / "x.orc", {"x": given}))
-    assert found.schema.field("x").type == (shown or given.type)
-    expected = given.cast(shown) if shown is not None and not pa.types.is_nested(shown) else given
-    assert found["x"].to_pylist() == expected.to_pylist()
+    rows = read(write(tmp_path / "x.orc", {"x": given}))
+    assert rows.schema.field("x").type == (arrow_type or given.type)
+    expected = given.cast(arrow_type) if arrow_type is not None and not pa.types.is_nested(arrow_type) else given
+    assert rows["x"].to_pylist() == expected.to_pylist()
 
 
-def test_the_schema_is_known_before_anything_is_read(tmp_path: Path) -> None:
+def test_the_schema_needs_no_reading(tmp_path: Path) -> None:
     union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
     table = pa.table(
         {
@@ -97,21 +96,21 @@ def test_the_schema_is_known_before_anything_is_read(tmp_path: Path) -> None:
         }
     )  # fmt: skip
     path = write(tmp_path / "x.orc", table)
-    assert arrow_schema(opened(path)[1]).equals(orc.ORCFile(path).schema)
+    assert arrow_schema(open_tail(path)[1]).equals(orc.ORCFile(path).schema)
     assert read(path).schema.equals(orc.ORCFile(path).schema)
     assert read(path)["u"].to_pylist() == [1, "b"]
 
 
-def test_sparks_timestamps_without_a_zone_are_no_numbers(tmp_path: Path) -> None:
+def test_sparks_timestamp_ntz_is_a_timestamp(tmp_path: Path) -> None:
     micros = pa.array([1_715_940_000_000_001, -1, None])
     struct = pa.StructArray.from_arrays([micros], fields=[pa.field("t", pa.int64(), metadata=NTZ)])
     fields = [pa.field("t", pa.int64(), metadata=NTZ), pa.field("s", struct.type), pa.field("n", pa.int64())]
     path = write(tmp_path / "x.orc", pa.table([micros, struct, micros], schema=pa.schema(fields)))
-    found = read(path)
-    assert found.schema.types == [pa.timestamp("us"), pa.struct([("t", pa.timestamp("us"))]), pa.int64()]
-    assert found["t"].to_pylist() == [CLOCK, dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), None]
-    assert found["s"].to_pylist()[0] == {"t": CLOCK}
-    assert read(path, ["t"])["t"].to_pylist() == found["t"].to_pylist()
+    rows = read(path)
+    assert rows.schema.types == [pa.timestamp("us"), pa.struct([("t", pa.timestamp("us"))]), pa.int64()]
+    assert rows["t"].to_pylist() == [CLOCK, dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), None]
+    assert rows["s"].to_pylist()[0] == {"t": CLOCK}
+    assert read(path, ["t"])["t"].to_pylist() == rows["t"].to_pylist()
 
 
 NAMES: list[dict[str, Any]] = [
@@ -124,7 +123,7 @@ NAMES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("columns", NAMES, ids=",".join)
-def test_a_column_is_what_its_name_says_and_no_other_of_that_path(columns: dict[str, Any], tmp_path: Path) -> None:
+def test_a_name_selects_exactly_its_column(columns: dict[str, Any], tmp_path: Path) -> None:
     path = write(tmp_path / "x.orc", columns)
     everything = pa.table(columns)
     for name in columns:
@@ -135,7 +134,7 @@ def test_a_column_is_what_its_name_says_and_no_other_of_that_path(columns: dict[
             assert read(path, [right, left]).to_pydict() == everything.select(names).to_pydict()
 
 
-def test_columns_of_one_name_are_told_apart_by_their_places(tmp_path: Path) -> None:
+def test_columns_with_the_same_name_stay_distinct(tmp_path: Path) -> None:
     path = write(tmp_path / "x.orc", pa.table([[1], [2], [3]], names=["x", "y", "x"]))
     assert [column.to_pylist() for column in read(path, ["x"]).columns] == [[1], [3]]
     assert [column.to_pylist() for column in read(path).columns] == [[1], [2], [3]]
@@ -158,57 +157,57 @@ def striped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("orc") / "x.orc", columns, stripe_size=300_000, batch_size=1024)
 
 
-def test_only_the_stripes_that_are_asked_for_come_in_their_order(striped: Path) -> None:
-    _, tail = opened(striped)
+def test_only_the_wanted_stripes_are_read_in_order(striped: Path) -> None:
+    _, tail = open_tail(striped)
     assert len(tail.stripes) > 3
     firsts = [sum(stripe.rows for stripe in tail.stripes[:i]) for i in range(len(tail.stripes))]
-    found = read(striped, ["row"], [2, 0])["row"].to_pylist()
+    rows = read(striped, ["row"], [2, 0])["row"].to_pylist()
     expected = [row for i in (2, 0) for row in range(firsts[i], firsts[i] + tail.stripes[i].rows)]
-    assert found == expected
+    assert rows == expected
 
 
 def test_batches_are_bounded_and_make_up_the_stripe(striped: Path) -> None:
-    storage, tail = opened(striped)
+    storage, tail = open_tail(striped)
     batches = list(read_stripes(storage, tail, [1], ["row"], batch_rows=999))
     assert max(batch.num_rows for batch in batches) == 999
     assert sum(batch.num_rows for batch in batches) == tail.stripes[1].rows
 
 
-def test_stripes_come_from_any_file_system(striped: Path) -> None:
+def test_stripes_are_read_from_any_file_system(striped: Path) -> None:
     memory = pyarrow.fs._MockFileSystem()
     with memory.open_output_stream("x.orc") as out:
         out.write(striped.read_bytes())
     storage, inner = open_storage("x.orc", memory)
-    tail = result(read_tails(storage, storage.list_files(inner, recursive=True), ReadCount())[0])
+    tail = unless_error(read_tails(storage, storage.list_files(inner, recursive=True), ReadCount())[0])
     (first, *_) = read_stripes(storage, tail, [1], ["id"])
     assert first["id"].to_pylist()[:5] == read(striped, ["id"], [1])["id"].to_pylist()[:5]
 
 
-def test_a_damaged_stripe_is_an_error_that_names_the_file_and_never_less_rows(striped: Path, tmp_path: Path) -> None:
+def test_a_damaged_stripe_is_an_error_never_fewer_rows(striped: Path, tmp_path: Path) -> None:
     data = striped.read_bytes()
-    _, tail = opened(striped)
+    _, tail = open_tail(striped)
     rng = random.Random(1)
-    seen: list[bool] = []
+    names_stripe: list[bool] = []
     for i in range(40):
         stripe = rng.randrange(len(tail.stripes))
-        place = tail.stripes[stripe]
-        start = rng.choice([place.offset + place.index_length, place.footer_offset])
+        location = tail.stripes[stripe]
+        start = rng.choice([location.offset + location.index_length, location.footer_offset])
         damaged = bytearray(data)
         damaged[start : start + 200] = rng.randbytes(200)
         path = tmp_path / f"{i}.orc"
         path.write_bytes(damaged)
         try:
-            assert read(path, ["id", "text"], [stripe]).num_rows == place.rows
+            assert read(path, ["id", "text"], [stripe]).num_rows == location.rows
         except FormatError as error:
-            seen.append(f"{path}: stripe {stripe}" in str(error))
-    assert len(seen) > 20
-    assert all(seen)
+            names_stripe.append(f"{path}: stripe {stripe}" in str(error))
+    assert len(names_stripe) > 20
+    assert all(names_stripe)
 
 
-def test_a_file_that_was_replaced_or_cut_is_no_other_files_rows(striped: Path, tmp_path: Path) -> None:
+def test_a_replaced_or_truncated_file_is_an_error(striped: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.orc"
     path.write_bytes(striped.read_bytes())
-    storage, tail = opened(path)
+    storage, tail = open_tail(path)
     write(path, {"id": [1, 2, 3]})
     with pytest.raises(FormatError, match=r"x\.orc: the file was replaced"):
         list(read_stripes(storage, tail, [0], ["id"]))
@@ -220,8 +219,8 @@ def test_a_file_that_was_replaced_or_cut_is_no_other_files_rows(striped: Path, t
         list(read_stripes(storage, tail, [0], ["id"]))
 
 
-def test_a_stripe_of_other_rows_than_were_judged_is_an_error(striped: Path) -> None:
-    storage, tail = opened(striped)
+def test_a_stripe_with_another_row_count_is_an_error(striped: Path) -> None:
+    storage, tail = open_tail(striped)
     first, *others = tail.stripes
     fewer = replace(tail, stripes=(replace(first, rows=first.rows - 1), *others))
     with pytest.raises(FormatError, match=rf"stripe 0 has {first.rows} rows; expected {first.rows - 1}"):
@@ -229,8 +228,8 @@ def test_a_stripe_of_other_rows_than_were_judged_is_an_error(striped: Path) -> N
     assert sum(batch.num_rows for batch in read_stripes(storage, fewer, [1], ["id"])) == others[0].rows
 
 
-class _Watched(io.BytesIO):
-    """A file whose reads and bytes are counted, and of which one part cannot be read."""
+class _CountingFile(io.BytesIO):
+    """A file that counts reads and bytes, and fails to read one part."""
 
     reads = size = 0
     broken: tuple[int, int] = (0, 0)
@@ -238,36 +237,35 @@ class _Watched(io.BytesIO):
     def read(self, size: int | None = -1) -> bytes:
         at = self.tell()
         data = super().read(size)
-        _Watched.reads += 1
-        _Watched.size += len(data)
+        _CountingFile.reads += 1
+        _CountingFile.size += len(data)
         if at < self.broken[1] and at + len(data) > self.broken[0]:
             raise PermissionError(13, "not any more")
         return data
 
 
-def watched(path: Path, threads: int) -> tuple[Storage, Tail, list[tuple[int, int]]]:
-    """A file on a storage with so many `threads`, and the part of it that cannot be read, which is for the test to
-    say."""
+def counting_storage(path: Path, threads: int) -> tuple[Storage, Tail, list[tuple[int, int]]]:
+    """A file on a storage with so many `threads`, and a list whose element is the part that cannot be read."""
     data = path.read_bytes()
     broken: list[tuple[int, int]] = [(0, 0)]
 
     class Files:
         @staticmethod
         def open_input_file(_: str) -> pa.NativeFile:
-            file = _Watched(data)
+            file = _CountingFile(data)
             file.broken = broken[0]
             return pa.PythonFile(file, "r")
 
     files: Any = Files()
-    storage: Any = ArrowStorage(files, "watched")
+    storage: Any = ArrowStorage(files, "counting")
     storage.threads = threads
-    tail = parse_tail(FileInfo("x.orc", len(data), 0), data[-opened(path)[1].size :])
+    tail = parse_tail(FileInfo("x.orc", len(data), 0), data[-open_tail(path)[1].size :])
     return storage, tail, broken
 
 
 @pytest.mark.parametrize("threads", [1, 16])
-def test_what_the_storage_says_is_not_taken_for_damage(threads: int, striped: Path) -> None:
-    storage, tail, broken = watched(striped, threads)
+def test_errors_of_the_storage_are_not_taken_for_damage(threads: int, striped: Path) -> None:
+    storage, tail, broken = counting_storage(striped, threads)
     first, second = tail.stripes[:2]
     for part in ((second.offset, second.footer_offset), (second.footer_offset, second.footer_offset + 1)):
         broken[0] = part
@@ -281,31 +279,29 @@ def test_what_the_storage_says_is_not_taken_for_damage(threads: int, striped: Pa
     assert first.rows
 
 
-def test_where_requests_are_dear_a_stripe_takes_few(tmp_path: Path) -> None:
+def test_a_remote_stripe_takes_few_requests(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     columns = {f"c{i}": rng.integers(0, 2**60, 200_000) for i in range(5)}
     nested = pa.array([{"x": int(x), "l": [int(x)]} for x in columns["c0"][:200_000]])
     path = write(tmp_path / "x.orc", {**columns, "s": nested, "t": [f"{x:020d}" for x in columns["c1"]]})
-    near, near_tail, _ = watched(path, 1)
-    far, tail, _ = watched(path, 16)
+    near, near_tail, _ = counting_storage(path, 1)
+    far, tail, _ = counting_storage(path, 16)
     for names in (["c0"], ["c0", "c4", "s"], ["s", "t"], None):
-        _Watched.reads = _Watched.size = 0
+        _CountingFile.reads = _CountingFile.size = 0
         expected = pa.Table.from_batches(read_stripes(near, near_tail, [0], names))
-        before, size = _Watched.reads, _Watched.size
-        _Watched.reads = _Watched.size = 0
+        before, size = _CountingFile.reads, _CountingFile.size
+        _CountingFile.reads = _CountingFile.size = 0
         assert pa.Table.from_batches(read_stripes(far, tail, [0], names)).equals(expected)
-        assert _Watched.reads <= 8 < 12 <= before
-        assert _Watched.size <= 1.1 * size
+        assert _CountingFile.reads <= 8 < 12 <= before
+        assert _CountingFile.size <= 1.1 * size
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
-def test_a_timestamp_that_nanoseconds_cannot_hold_is_an_error_and_not_another_time(
-    zone: str | None, tmp_path: Path
-) -> None:
+def test_a_timestamp_beyond_nanoseconds_is_an_error(zone: str | None, tmp_path: Path) -> None:
     for i, year in enumerate((1, 1600, 2300, 9999)):
-        moments = pa.array([CLOCK, dt.datetime(year, 1, 1)], pa.timestamp("us", zone))
+        timestamps = pa.array([CLOCK, dt.datetime(year, 1, 1)], pa.timestamp("us", zone))
         path = write(
-            tmp_path / f"{i}.orc", {"t": moments, "s": pa.StructArray.from_arrays([moments], ["t"]), "x": [1, 2]}
+            tmp_path / f"{i}.orc", {"t": timestamps, "s": pa.StructArray.from_arrays([timestamps], ["t"]), "x": [1, 2]}
         )
         for name in "ts":
             with pytest.raises(UnsupportedError, match=rf"{i}\.orc: stripe 0: a timestamp is beyond the years"):
@@ -313,15 +309,15 @@ def test_a_timestamp_that_nanoseconds_cannot_hold_is_an_error_and_not_another_ti
         assert read(path, ["x"])["x"].to_pylist() == [1, 2]
 
 
-def test_a_pyarrow_that_would_show_other_times_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_WRAPS", True)
+def test_a_pyarrow_with_wrong_timestamps_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_module, "_WRAPS_TIMESTAMPS", True)
     path = write(tmp_path / "x.orc", {"t": pa.array([{"in": CLOCK}]), "x": [1]})
     with pytest.raises(UnsupportedError, match=r"25\.0"):
         read(path)
     assert read(path, ["x"])["x"].to_pylist() == [1]
 
 
-def test_what_pyarrow_does_not_read_is_named(tmp_path: Path) -> None:
+def test_types_that_pyarrow_does_not_read_are_named(tmp_path: Path) -> None:
     def root_is_a_long(footer: Any) -> None:
         del footer.types[:]
         footer.types.add(kind=Kind.LONG)
@@ -338,7 +334,7 @@ def test_what_pyarrow_does_not_read_is_named(tmp_path: Path) -> None:
         read(forge(tmp_path / "z.orc", {}, kinds=[Kind.DECIMAL], footer=absurd))
 
 
-def test_deep_types_are_no_deep_recursion(tmp_path: Path) -> None:
+def test_deep_types_need_no_deep_recursion(tmp_path: Path) -> None:
     def deep(footer: Any) -> None:
         del footer.types[1:]
         footer.types[0].subtypes[:] = [1]
@@ -347,11 +343,11 @@ def test_deep_types_are_no_deep_recursion(tmp_path: Path) -> None:
             footer.types.add(kind=Kind.LIST, subtypes=[i + 1])
         footer.types.add(kind=Kind.LONG)
 
-    _, tail = opened(forge(tmp_path / "x.orc", {}, footer=deep))
+    _, tail = open_tail(forge(tmp_path / "x.orc", {}, footer=deep))
     assert pa.types.is_list(arrow_schema(tail).field("x").type)
 
 
-def test_moments_are_compared_with_clocks_as_these_show_them() -> None:
+def test_instants_compare_with_clocks_by_what_they_show() -> None:
     wall = (CLOCK - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1) * 1000
     aware = CLOCK.replace(tzinfo=UTC)
     hours = 3_600_000_000_000

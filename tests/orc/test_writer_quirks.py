@@ -1,4 +1,4 @@
-"""Which filters and bounds are believed, by their writer, its release, the kind of the column and the stream."""
+"""Which filters and bounds are believed, by writer, release, kind of column and stream."""
 
 from __future__ import annotations
 
@@ -105,5 +105,5 @@ def test_bounds_are_believed_by_writer_and_kind(tmp_path: Path) -> None:
 
 def test_bounds_of_floats_are_rounded_as_the_values_are(tmp_path: Path) -> None:
     tail = with_writer(tmp_path / "f", Kind.FLOAT, 1, "2.2.2", 6, [0, 12])
-    found = usable_bounds(tail, 1, Statistics(StatisticsKind.DOUBLE, minimum=0.7, maximum=0.1))
-    assert found == (float(np.float32(0.7)), float(np.float32(0.1)))
+    float_bounds = usable_bounds(tail, 1, Statistics(StatisticsKind.DOUBLE, minimum=0.7, maximum=0.1))
+    assert float_bounds == (float(np.float32(0.7)), float(np.float32(0.1)))

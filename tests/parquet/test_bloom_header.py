@@ -1,4 +1,4 @@
-"""The header in front of a filter: all that are legal, and what is refused by which error."""
+"""The Bloom filter header: all valid headers, and the error for each invalid one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ARROW_RS = bytes([21, 64, 28, 28, 0, 0, 28, 28, 0, 0, 28, 28, 0, 0, 0])
 
 
 def header(num_bytes: int = 32, algorithm: int = 1, hashing: int = 1, compression: int = 1, **more: Field) -> bytes:
-    """A BloomFilterHeader whose unions hold the members of these numbers; a union of number 0 holds none."""
+    """A BloomFilterHeader whose unions have the members of these ids; 0 is an empty union."""
     fields = {1: Field(5, num_bytes)}
     for number, member in ((2, algorithm), (3, hashing), (4, compression)):
         fields[number] = Field(12, {member: Field(12, {})} if member else {})
@@ -31,7 +31,7 @@ def test_a_golden_file_of_another_implementation_is_read(parquet_testing_dir: Pa
     assert parse_header((parquet_testing_dir / "bloom_filter.xxhash.bin").read_bytes()) == (16, 1024)
 
 
-def test_the_murmur3_layout_is_refused_by_name(parquet_testing_dir: Path) -> None:
+def test_the_murmur3_layout_is_unsupported(parquet_testing_dir: Path) -> None:
     with pytest.raises(UnsupportedError, match="Murmur3"):
         parse_header((parquet_testing_dir / "bloom_filter.bin").read_bytes())
 
@@ -41,19 +41,19 @@ def test_every_multiple_of_a_block_is_a_size(size: int) -> None:
     assert parse_header(header(size) + b"bits") == (len(header(size)), size)
 
 
-def test_fields_that_are_not_known_are_skipped() -> None:
+def test_unknown_fields_are_skipped() -> None:
     more = {"f5": Field(8, b"note"), "f6": Field(12, {1: Field(6, 12345)}), "f9": Field(1, True)}
     data = header(64, **more)
     assert parse_header(data + b"\xff" * 9) == (len(data), 64)
 
 
 @pytest.mark.parametrize("size", [0, -32, 1, 31, 33, 1000])
-def test_a_size_that_is_no_number_of_blocks_is_refused(size: int) -> None:
+def test_a_size_that_is_no_multiple_of_32_is_an_error(size: int) -> None:
     with pytest.raises(FormatError, match=rf"{size} bytes; expected a positive multiple of 32"):
         parse_header(header(size))
 
 
-def test_two_gibibytes_are_refused() -> None:
+def test_a_size_of_two_gibibytes_is_an_error() -> None:
     with pytest.raises(LimitError, match="2147483616"):
         parse_header(header(2**31 - 32))
 
@@ -61,7 +61,7 @@ def test_two_gibibytes_are_refused() -> None:
 @pytest.mark.parametrize(
     ("which", "name"), [("algorithm", "BLOCK"), ("hashing", "XXHASH"), ("compression", "UNCOMPRESSED")]
 )
-def test_an_unknown_member_of_a_union_is_unsupported_by_name(which: str, name: str) -> None:
+def test_an_unknown_member_of_a_union_is_unsupported(which: str, name: str) -> None:
     with pytest.raises(UnsupportedError, match=f"member 2 .*{name}"):
         parse_header(header(32, **{which: 2}))  # type: ignore[arg-type]
     with pytest.raises(FormatError, match=name):
@@ -74,7 +74,7 @@ def test_bytes_that_are_no_header_are_an_error(data: bytes) -> None:
         parse_header(data)
 
 
-def test_many_headers_at_once_are_what_each_is_alone() -> None:
+def test_many_headers_at_once_are_parsed_like_each_alone() -> None:
     rng = np.random.default_rng(3)
     kinds = [
         header(32),

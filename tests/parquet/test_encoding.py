@@ -1,6 +1,6 @@
-"""The law, type by type: a written value is never skipped, though only the filter judges (no statistics).
+"""The law, type by type: a row group that holds a value is never skipped by its filter (statistics are off).
 
-Longer than most, so that every type and every trap of it can be read in one place against ``encoding.py``.
+One long file, so that every type and its traps can be compared with ``encoding.py`` in one place.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import datetime as dt
 import math
 import uuid
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from bloomparquet.query.evaluate import family_of as arrow_family_of
 from tests.support.core import kept_indexes, read_footer
 from tests.support.files import write
 
-_EVERY_KIND = {
+_EVERY_TYPE = {
     "boolean": pa.array([True]),
     **{str(kind): pa.array([1], kind) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())},
     **{str(kind): pa.array([1], kind) for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())},
@@ -74,7 +73,7 @@ def _decimals(precision: int, scale: int) -> list[Decimal]:
     return [value for value in exact if abs(value) <= abs(exact[0])]
 
 
-def _moments() -> list[dt.datetime]:
+def _timestamps() -> list[dt.datetime]:
     edges = [
         dt.datetime(1970, 1, 1),
         dt.datetime(1969, 12, 31, 23, 59, 59, 999000),
@@ -84,8 +83,8 @@ def _moments() -> list[dt.datetime]:
     return edges + [dt.datetime(1990, 1, 1) + dt.timedelta(days=37 * i, hours=i, milliseconds=7 * i) for i in range(40)]
 
 
-MICROS = [moment + dt.timedelta(microseconds=i + 1) for i, moment in enumerate(_moments()[:-1])]
-NANOS = [np.datetime64(moment, "ns") + np.timedelta64(i, "ns") for i, moment in enumerate(_moments()[4:])]
+MICROS = [moment + dt.timedelta(microseconds=i + 1) for i, moment in enumerate(_timestamps()[:-1])]
+NANOS = [np.datetime64(moment, "ns") + np.timedelta64(i, "ns") for i, moment in enumerate(_timestamps()[4:])]
 TIMES = [dt.time(i % 24, 7 * i % 60, 11 * i % 60, 1000 * (37 * i % 1000)) for i in range(40)]
 DAYS = [dt.date(1582, 10, 15), dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(9999, 12, 31)] + [
     dt.date(2001, 2, 3) + dt.timedelta(days=97 * i) for i in range(40)
@@ -131,10 +130,10 @@ CASES: dict[str, tuple[list[Any], pa.DataType, dict[str, Any]]] = {
         {},
     ),
     "time64_ns": (TIMES, pa.time64("ns"), {}),
-    "timestamp_ms": (_moments(), pa.timestamp("ms"), {}),
+    "timestamp_ms": (_timestamps(), pa.timestamp("ms"), {}),
     "timestamp_us": (MICROS, pa.timestamp("us"), {}),
     "timestamp_ns": (NANOS, pa.timestamp("ns"), {}),
-    "timestamp_ms_utc": ([moment.replace(tzinfo=UTC) for moment in _moments()], pa.timestamp("ms", "UTC"), {}),
+    "timestamp_ms_utc": ([moment.replace(tzinfo=UTC) for moment in _timestamps()], pa.timestamp("ms", "UTC"), {}),
     "timestamp_us_utc": ([moment.replace(tzinfo=UTC) for moment in MICROS], pa.timestamp("us", "UTC"), {}),
     "timestamp_us_zone": (
         [moment.replace(tzinfo=BERLIN) for moment in MICROS],
@@ -147,12 +146,12 @@ CASES: dict[str, tuple[list[Any], pa.DataType, dict[str, Any]]] = {
     "data_page_v2": (STRINGS, pa.string(), {"data_page_version": "2.0", "compression": "zstd"}),
     "format_1_0": (_integers(32, signed=False), pa.uint32(), {"version": "1.0"}),
 }
-# Nothing proves which bytes a value has here, so that filters are never asked.
+# The bytes of a value are unknown, so filters are not checked.
 NOT_PRUNED = {"int96"}
 
 
 def law(path: str, values: list[Any], *, prunes: bool | None, **planning: Any) -> None:
-    """No row group that holds a value is skipped; where `prunes`, nearly all others are (None: either way)."""
+    """No row group that holds a value is skipped. If `prunes`, nearly all others are; None accepts both."""
     others = skipped = 0
     for i, value in enumerate(values):
         plan = bp.plan(path, bp.Eq("x", value), **planning)
@@ -187,7 +186,7 @@ def test_a_written_value_is_never_skipped_by_its_filter(name: str, tmp_path: Pat
 
 @pytest.mark.parametrize("precision", range(1, 39))
 def test_a_written_decimal_is_never_skipped_at_any_precision(precision: int, tmp_path: Path) -> None:
-    """FIXED_LEN_BYTE_ARRAY of the width that the precision needs; and INT32/INT64 where they suffice."""
+    """In FIXED_LEN_BYTE_ARRAY of the least width, and in INT32 and INT64 where the precision fits."""
     scale = precision // 3
     values = list(dict.fromkeys(_decimals(precision, scale)))
     array = pa.array(values, pa.decimal128(precision, scale))
@@ -208,7 +207,7 @@ def test_a_written_decimal_is_never_skipped_at_any_precision(precision: int, tmp
 
 @pytest.mark.parametrize("precision", [19, 20, 21, 28, 38])
 def test_a_decimal_is_hashed_at_the_files_width(precision: int, tmp_path: Path) -> None:
-    """DataFusion's case: -600 to 600, of which 500 and -500 lie in the last row groups."""
+    """From DataFusion's tests: 500 and -500 are in the last row group."""
     groups = [[-100, 100, 200], [-300, 300, 400], [-500, 500, 600]]
     values = [Decimal(value) for group in groups for value in group]
     array = pa.array(values, pa.decimal128(precision, 2))
@@ -219,18 +218,18 @@ def test_a_decimal_is_hashed_at_the_files_width(precision: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("wider", [4, 9, 16])
-def test_a_decimal_of_another_width_than_its_precision_needs_is_found(wider: int, tmp_path: Path) -> None:
-    """Writers may use more bytes than the precision needs: the file's type_length decides."""
-    from bloomparquet.parquet.bloom_filter import xxh64 as hashing
+def test_a_decimal_wider_than_its_precision_is_found(wider: int, tmp_path: Path) -> None:
+    """Writers may use more bytes than the precision needs. The file's type_length decides."""
+    from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
     from bloomparquet.parquet.values.encoding import encode_values
     from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 
-    traits = bp.plan(write(tmp_path / "x.parquet", {"x": [1]})).table.layouts[0].traits
+    traits = bp.plan(write(tmp_path / "x.parquet", {"x": [1]})).table.profiles[0].traits
     node = SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", wider, Annotation("DECIMAL", precision=5, scale=2))
     encoded = encode_values(LeafColumn(0, ("x",), node, False), [Decimal("-1.23")], traits, "UTC")
     assert encoded is not None
     assert encoded.hashes is not None
-    assert encoded.hashes.tolist() == hashing.xxh64_bytes([(-123).to_bytes(wider, "big", signed=True)]).tolist()
+    assert encoded.hashes.tolist() == xxh64_bytes([(-123).to_bytes(wider, "big", signed=True)]).tolist()
 
 
 @pytest.mark.parametrize(
@@ -310,7 +309,7 @@ def test_signed_zeros_are_one_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize("statistics", [True, False])
 @pytest.mark.parametrize("others", [[], [1.0], [-1.0, 1.0]])
 def test_nan_is_never_pruned(statistics: bool, others: list[float], tmp_path: Path) -> None:
-    """NaN equals NaN and is greater than every number, as in Spark; a NaN of any bit pattern."""
+    """As in Spark, NaN equals NaN of any bit pattern, and is greater than every number."""
     odd_nan = np.array([0x7FF8000000000001], np.uint64).view(np.float64)
     values = np.concatenate([odd_nan, np.array([math.nan, *others])])
     path = write(tmp_path / "x.parquet", {"x": pa.array(values)}, ["x"], write_statistics=statistics)
@@ -331,7 +330,7 @@ def test_nan_is_never_pruned(statistics: bool, others: list[float], tmp_path: Pa
     assert bp.read_table(path, bp.Lt("x", math.nan)).num_rows == len(others)
 
 
-def test_a_nan_in_a_column_of_whole_numbers_keeps(tmp_path: Path) -> None:
+def test_a_nan_literal_for_an_integer_column_keeps(tmp_path: Path) -> None:
     for kind in (pa.int32(), pa.decimal128(5, 2)):
         path = write(tmp_path / "x.parquet", {"x": pa.array([1, 2], kind)}, ["x"])
         assert bp.read_table(path, bp.Eq("x", math.nan)).num_rows == 0
@@ -341,7 +340,7 @@ def test_a_nan_in_a_column_of_whole_numbers_keeps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("day", [dt.date(1582, 10, 14), dt.date(1000, 1, 1), dt.date(1, 1, 1)])
 def test_dates_before_the_gregorian_calendar_are_never_pruned(day: dt.date, tmp_path: Path) -> None:
-    """The file may hold them in the Julian calendar, as other days than the reader shows."""
+    """The file may store them in the Julian calendar, as other days than the reader returns."""
     elsewhere = pa.array([dt.date(1, 6, 6), dt.date(1581, 1, 1)])
     path = write(tmp_path / "x.parquet", {"x": elsewhere}, ["x"])
     for predicate in (
@@ -369,7 +368,7 @@ def test_a_boolean_is_never_pruned_by_a_filter(tmp_path: Path) -> None:
     assert bp.plan(path, bp.Eq("x", True)).kept == 1
 
 
-def test_a_naive_literal_is_read_in_the_given_zone_for_a_column_in_utc(tmp_path: Path) -> None:
+def test_a_naive_literal_is_in_the_session_zone(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 7, 1, 12, tzinfo=UTC)
     path = write(
         tmp_path / "x.parquet", {"x": pa.array([moment], pa.timestamp("us", "UTC"))}, ["x"], write_statistics=False
@@ -385,19 +384,19 @@ def test_a_naive_literal_is_read_in_the_given_zone_for_a_column_in_utc(tmp_path:
     assert bp.plan(path, bp.Eq("x", dt.datetime(2024, 7, 1, 3)), timezone=None).kept == 1
 
 
-def test_int96_is_judged_only_where_spark_itself_wrote_it(tmp_path: Path) -> None:
-    """pyarrow hands Spark's footer keys on when it rewrites a file, but writes nanoseconds, which readers cut off."""
+def test_int96_is_pruned_only_in_files_by_spark(tmp_path: Path) -> None:
+    """pyarrow copies Spark's footer keys to a rewritten file, but writes nanoseconds, which readers truncate."""
     stored = [np.datetime64("1969-12-30T13:00:00.000005001"), np.datetime64("2020-01-01T00:00:00.123456789")]
     table = pa.table({"x": pa.array(stored, pa.timestamp("ns"))})
     table = table.replace_schema_metadata({"org.apache.spark.version": "3.5.0"})
     path = write(tmp_path / "x.parquet", table, ["x"], use_deprecated_int96_timestamps=True)
-    for shown in bp.read_table(path).column("x").to_pylist():
-        assert bp.plan(path, bp.Eq("x", shown)).kept == 1
-        assert bp.read_table(path, bp.Eq("x", shown)).num_rows == 1
+    for value in bp.read_table(path).column("x").to_pylist():
+        assert bp.plan(path, bp.Eq("x", value)).kept == 1
+        assert bp.read_table(path, bp.Eq("x", value)).num_rows == 1
 
 
 @pytest.mark.parametrize("key", ["__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS"])
-def test_text_that_readers_compare_by_other_rules_is_never_pruned(key: str, tmp_path: Path) -> None:
+def test_char_and_collated_text_is_never_pruned(key: str, tmp_path: Path) -> None:
     table = pa.table({"x": ["abc  ", "abd  "], "n": [1, 2]}).replace_schema_metadata(
         {"org.apache.spark.sql.parquet.row.metadata": f'{{"{key}":"char(5)"}}'}
     )
@@ -416,7 +415,7 @@ def test_text_that_readers_compare_by_other_rules_is_never_pruned(key: str, tmp_
 def test_a_decimal_in_bytes_of_any_width_is_never_pruned(parquet_testing_dir: Path) -> None:
     path = str(parquet_testing_dir / "byte_array_decimal.parquet")
     column = pq.read_schema(path).names[0]
-    for value in (Decimal(1), Decimal(10**9), Fraction and Decimal("3.33")):
+    for value in (Decimal(1), Decimal(10**9), Decimal("3.33")):
         assert bp.plan(path, bp.Eq(column, value)).kept == 1
 
 
@@ -442,10 +441,9 @@ def test_zeros_and_nans_of_another_writer_are_found(parquet_testing_dir: Path) -
             assert bp.read_table(path, bp.Eq(column, float(value))).num_rows == len(alike)
 
 
-@pytest.mark.parametrize("column", list(_EVERY_KIND))
-def test_planner_and_row_filter_put_a_column_in_the_same_family(column: str, tmp_path: Path) -> None:
-    """They judge literals apart, by the Parquet type and by the Arrow type: were the families not the same, neither
-    would the rows be."""
-    pq.write_table(pa.table({column: _EVERY_KIND[column]}), tmp_path / "x.parquet", store_decimal_as_integer=True)
+@pytest.mark.parametrize("column", list(_EVERY_TYPE))
+def test_planner_and_row_filter_agree_on_the_family(column: str, tmp_path: Path) -> None:
+    """The planner knows the Parquet type, the row filter the Arrow type. Both must compare literals alike."""
+    pq.write_table(pa.table({column: _EVERY_TYPE[column]}), tmp_path / "x.parquet", store_decimal_as_integer=True)
     leaf = parse_footer(read_footer(tmp_path / "x.parquet")).profile.schema.leaves[0]
-    assert family_of(leaf.node) == arrow_family_of(_EVERY_KIND[column].type)
+    assert family_of(leaf.node) == arrow_family_of(_EVERY_TYPE[column].type)

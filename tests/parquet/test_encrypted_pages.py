@@ -1,4 +1,4 @@
-"""Pages of encrypted chunks open to what was sealed, and what was altered or moved does not open."""
+"""Encrypting and decrypting the pages of a column chunk. Altered or moved pages are an error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.core import Field
 KEY = b"0123456789012345"
 GCM, CTR = Algorithm(b"in-file!"), Algorithm(b"in-file!", counter_mode_pages=True)
 BOTH = pytest.mark.parametrize("algorithm", [GCM, CTR], ids=["gcm", "ctr"])
-REFUSED = (bp.EncryptionError, bp.FormatError)
+ENCRYPTION_OR_FORMAT_ERROR = (bp.EncryptionError, bp.FormatError)
 
 
 def cipher_at(row_group: int = 1, column: int = 2, *, key: bytes = KEY, aad: bytes = b"in-file!") -> ChunkCipher:
@@ -40,8 +40,8 @@ def cipher_at(row_group: int = 1, column: int = 2, *, key: bytes = KEY, aad: byt
 CIPHER = cipher_at()
 
 
-def opened(
-    sealed: bytes,
+def decrypted(
+    encrypted: bytes,
     values: int,
     algorithm: Algorithm,
     cipher: ChunkCipher = CIPHER,
@@ -49,11 +49,11 @@ def opened(
     dictionary: bool = False,
 ) -> bytes:
     out = bytearray(b"before")
-    found = decrypt_chunk(sealed, cipher, algorithm, values, out, dictionary=dictionary)
+    offsets = decrypt_chunk(encrypted, cipher, algorithm, values, out, dictionary=dictionary)
     assert out.startswith(b"before")
     walked = walk_pages(bytes(out[6:]), values)
-    assert found.data == 6 + walked.data[0].start
-    assert found.dictionary == (None if walked.dictionary is None else 6)
+    assert offsets.data == 6 + walked.data[0].start
+    assert offsets.dictionary == (None if walked.dictionary is None else 6)
     return bytes(out[6:])
 
 
@@ -61,14 +61,14 @@ def without_checksums(chunk: bytes) -> bytes:
     out, position = b"", 0
     while position < len(chunk):
         header, body = read_struct(chunk, PageHeader, position)
-        position = body + header[3]
-        header.drop(4)
+        position = body + header.compressed_page_size
+        header.crc = None
         out += write_struct(header) + chunk[body:position]
     return out
 
 
 def modules(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each module begins and ends: a page's header, its bytes, and so on."""
+    """The start and the end of each module: a page's header, then its bytes, and so on."""
     position = 0
     while position < len(data):
         end = position + 4 + int.from_bytes(data[position : position + 4], "little")
@@ -100,88 +100,88 @@ def page_v2(repetition: bytes, definition: bytes, data: bytes, values: int, *, c
     ],
     ids=["dictionary", "plain", "version 2", "checksums"],
 )
-def test_what_was_sealed_opens_to_what_it_was(options: dict[str, Any], algorithm: Algorithm, tmp_path: Path) -> None:
+def test_decrypting_reverses_encrypting(options: dict[str, Any], algorithm: Algorithm, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     lists = [None if i % 7 == 0 else [i % 40, None] for i in range(3000)]
     pq.write_table(pa.table({"x": pa.array(lists, pa.list_(pa.int64()))}), path, **options)
     plain, values = chunk_of(path)
-    found = encrypt_chunk(plain, CIPHER, algorithm)
-    assert opened(found.data, values, algorithm, dictionary=found.has_dictionary) == without_checksums(plain)
-    assert opened(found.data, values, algorithm, dictionary=False) == without_checksums(plain)
+    chunk = encrypt_chunk(plain, CIPHER, algorithm)
+    assert decrypted(chunk.data, values, algorithm, dictionary=chunk.has_dictionary) == without_checksums(plain)
+    assert decrypted(chunk.data, values, algorithm, dictionary=False) == without_checksums(plain)
     walked = walk_pages(plain, values)
-    assert found.has_dictionary == (walked.dictionary is not None)
-    assert len(found.pages) == len(walked.data) >= (3 if "data_page_size" in options else 1)
+    assert chunk.has_dictionary == (walked.dictionary is not None)
+    assert len(chunk.pages) == len(walked.data) >= (3 if "data_page_size" in options else 1)
 
 
-def test_fields_that_nobody_knows_survive() -> None:
+def test_unknown_header_fields_survive() -> None:
     plain = page(0, b"data", 3, more={77: Field(thrift.BINARY, b"new")})
-    assert opened(encrypt_chunk(plain, CIPHER, GCM).data, 3, GCM) == plain
+    assert decrypted(encrypt_chunk(plain, CIPHER, GCM).data, 3, GCM) == plain
 
 
 @BOTH
-def test_a_sealed_chunk_says_where_its_pages_are(algorithm: Algorithm) -> None:
-    found = encrypt_chunk(small_chunk(crc=True), CIPHER, algorithm)
-    places = list(modules(found.data))
+def test_an_encrypted_chunk_has_the_offsets_of_its_pages(algorithm: Algorithm) -> None:
+    chunk = encrypt_chunk(small_chunk(crc=True), CIPHER, algorithm)
+    spans = list(modules(chunk.data))
     bodies = [b"dictionary", b"first", b"\x03second"]
-    assert len(places) == 6
-    assert [(each.offset, each.offset + each.size) for each in found.pages] == [
-        (places[2][0], places[3][1]),
-        (places[4][0], places[5][1]),
+    assert len(spans) == 6
+    assert [(each.offset, each.offset + each.size) for each in chunk.pages] == [
+        (spans[2][0], spans[3][1]),
+        (spans[4][0], spans[5][1]),
     ]
-    headers = places[0], places[2], places[4]
-    assert found.uncompressed_size == sum(end - start for start, end in headers) + 2 * sum(map(len, bodies))
+    headers = spans[0], spans[2], spans[4]
+    assert chunk.uncompressed_size == sum(end - start for start, end in headers) + 2 * sum(map(len, bodies))
     overhead = 16 if algorithm.counter_mode_pages else 32
     for ordinal, (start, end) in zip((None, 0, 1), headers, strict=True):
         module = Module.DICTIONARY_PAGE_HEADER if ordinal is None else Module.DATA_PAGE_HEADER
-        place = () if ordinal is None else (ordinal,)
-        header, _ = read_struct(CIPHER.open(found.data[start:end], module, *place), PageHeader)
-        sealed = found.data[end : end + header[3]]
-        assert header[3] == len(bodies[0 if ordinal is None else ordinal + 1]) + overhead
-        assert header[4] % (1 << 32) == zlib.crc32(sealed)
+        ordinals = () if ordinal is None else (ordinal,)
+        header, _ = read_struct(CIPHER.decrypt(chunk.data[start:end], module, *ordinals), PageHeader)
+        encrypted = chunk.data[end : end + header.compressed_page_size]
+        assert header.compressed_page_size == len(bodies[0 if ordinal is None else ordinal + 1]) + overhead
+        assert (header.crc or 0) % (1 << 32) == zlib.crc32(encrypted)
 
 
-def test_nothing_of_a_page_is_left_in_plain_text() -> None:
+def test_an_encrypted_chunk_has_no_plain_bytes() -> None:
     plain = small_chunk()
     for algorithm in (GCM, CTR):
-        sealed = encrypt_chunk(plain, CIPHER, algorithm).data
-        assert not any(secret in sealed for secret in (b"dictionary", b"first", b"second"))
+        encrypted = encrypt_chunk(plain, CIPHER, algorithm).data
+        assert not any(secret in encrypted for secret in (b"dictionary", b"first", b"second"))
 
 
 @BOTH
 def test_no_nonce_is_used_twice(algorithm: Algorithm) -> None:
-    sealed = [encrypt_chunk(small_chunk(), CIPHER, algorithm).data for _ in range(20)]
-    nonces = {data[start + 4 : start + 16] for data in sealed for start, _ in modules(data)}
+    encrypted = [encrypt_chunk(small_chunk(), CIPHER, algorithm).data for _ in range(20)]
+    nonces = {data[start + 4 : start + 16] for data in encrypted for start, _ in modules(data)}
     assert len(nonces) == 20 * 6
 
 
 @pytest.mark.parametrize("values", [4, 9])
-def test_every_flipped_byte_is_noticed(values: int) -> None:
-    sealed = encrypt_chunk(small_chunk(), CIPHER, GCM).data
-    end = [end for _, end in modules(sealed)][3 if values == 4 else 5]
-    plain = opened(sealed, values, GCM)
+def test_every_flipped_byte_is_an_error(values: int) -> None:
+    encrypted = encrypt_chunk(small_chunk(), CIPHER, GCM).data
+    end = [end for _, end in modules(encrypted)][3 if values == 4 else 5]
+    plain = decrypted(encrypted, values, GCM)
     for at in range(end):
         with pytest.raises(bp.EncryptionError):
-            opened(flip(sealed, at), values, GCM, dictionary=True)
-    assert opened(sealed[:end] + b"what follows", values, GCM) == plain
+            decrypted(flip(encrypted, at), values, GCM, dictionary=True)
+    assert decrypted(encrypted[:end] + b"what follows", values, GCM) == plain
 
 
-def test_in_counter_mode_headers_and_lengths_are_bound() -> None:
-    sealed = encrypt_chunk(small_chunk(), CIPHER, CTR).data
-    places = list(modules(sealed))
-    bound = {at for start, end in places[0::2] for at in range(start, end)}
-    bound |= {at for start, _ in places[1::2] for at in range(start, start + 4)}
-    for at in sorted(bound):
+def test_counter_mode_authenticates_headers_and_lengths() -> None:
+    encrypted = encrypt_chunk(small_chunk(), CIPHER, CTR).data
+    spans = list(modules(encrypted))
+    authenticated = {at for start, end in spans[0::2] for at in range(start, end)}
+    authenticated |= {at for start, _ in spans[1::2] for at in range(start, start + 4)}
+    for at in sorted(authenticated):
         with pytest.raises(bp.EncryptionError):
-            opened(flip(sealed, at), 9, CTR, dictionary=True)
-    passed = sum(opened(flip(sealed, end - 1), 9, CTR) != opened(sealed, 9, CTR) for _, end in places[1::2])
-    assert passed == 3  # as the specification has it
+            decrypted(flip(encrypted, at), 9, CTR, dictionary=True)
+    passed = sum(decrypted(flip(encrypted, end - 1), 9, CTR) != decrypted(encrypted, 9, CTR) for _, end in spans[1::2])
+    assert passed == 3, "the specification authenticates no page bytes in counter mode"
 
 
-def test_in_counter_mode_a_checksum_notices_every_flipped_byte() -> None:
-    sealed = encrypt_chunk(small_chunk(crc=True), CIPHER, CTR).data
-    for at in range(len(sealed)):
+def test_counter_mode_checks_checksums() -> None:
+    encrypted = encrypt_chunk(small_chunk(crc=True), CIPHER, CTR).data
+    for at in range(len(encrypted)):
         with pytest.raises(bp.EncryptionError):
-            opened(flip(sealed, at), 9, CTR, dictionary=True)
+            decrypted(flip(encrypted, at), 9, CTR, dictionary=True)
 
 
 def flip(data: bytes, at: int) -> bytes:
@@ -195,55 +195,57 @@ def parts(chunk: EncryptedChunk) -> list[bytes]:
 
 
 @BOTH
-def test_pages_open_at_their_own_place_only(algorithm: Algorithm) -> None:
+def test_a_moved_page_is_an_error(algorithm: Algorithm) -> None:
     plain = page(2, b"dictionary", 3) + b"".join(page(0, data, 2, pages.RLE_DICTIONARY) for data in (b"one", b"two"))
     mine = encrypt_chunk(plain, CIPHER, algorithm)
     dictionary, one, two = parts(mine)
-    assert opened(dictionary + one + two, 4, algorithm) == plain
+    assert decrypted(dictionary + one + two, 4, algorithm) == plain
     swapped = [two + one, dictionary + two + one, dictionary + one + one, one + dictionary + two, dictionary * 2 + one]
     for other in (cipher_at(0), cipher_at(1, 3), cipher_at(2, 1), cipher_at(aad=b"another"), cipher_at(key=KEY[::-1])):
         theirs = parts(encrypt_chunk(plain, other, algorithm))
         swapped += [theirs[0] + one + two, dictionary + theirs[1] + two, dictionary + one + theirs[2]]
     for data in swapped:
         with pytest.raises(bp.EncryptionError):
-            opened(data, 4, algorithm)
+            decrypted(data, 4, algorithm)
 
 
-def test_a_page_does_not_open_behind_the_header_of_another() -> None:
+def test_a_page_behind_another_pages_header_is_an_error() -> None:
     plain = page(0, b"one", 2) + page(0, b"two", 2)
-    sealed = encrypt_chunk(plain, CIPHER, GCM).data
-    (a, b), (c, d), (e, f), (g, h) = modules(sealed)
-    with pytest.raises(bp.EncryptionError, match="page at byte 0 of the column chunk: the data page does not open"):
-        opened(sealed[a:b] + sealed[g:h] + sealed[e:f] + sealed[c:d], 4, GCM)
+    encrypted = encrypt_chunk(plain, CIPHER, GCM).data
+    (a, b), (c, d), (e, f), (g, h) = modules(encrypted)
+    with pytest.raises(
+        bp.EncryptionError, match="page at byte 0 of the column chunk: the data page cannot be decrypted"
+    ):
+        decrypted(encrypted[a:b] + encrypted[g:h] + encrypted[e:f] + encrypted[c:d], 4, GCM)
 
 
 @BOTH
-def test_pages_that_are_missing_are_noticed(algorithm: Algorithm) -> None:
+def test_missing_pages_are_an_error(algorithm: Algorithm) -> None:
     dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, algorithm))
-    with pytest.raises(bp.EncryptionError, match="dictionary page header does not open"):
-        opened(one + two, 9, algorithm, dictionary=True)
+    with pytest.raises(bp.EncryptionError, match="dictionary page header cannot be decrypted"):
+        decrypted(one + two, 9, algorithm, dictionary=True)
     with pytest.raises(bp.FormatError, match="have 4 values, but its metadata says 9"):
-        opened(dictionary + one, 9, algorithm)
+        decrypted(dictionary + one, 9, algorithm)
     with pytest.raises(bp.EncryptionError):
-        opened(dictionary + two, 5, algorithm)
+        decrypted(dictionary + two, 5, algorithm)
     with pytest.raises(bp.FormatError, match="have 9 values, but its metadata says 8"):
-        opened(dictionary + one + two, 8, algorithm)
+        decrypted(dictionary + one + two, 8, algorithm)
 
 
 @BOTH
-def test_no_cut_ends_in_anything_but_an_error(algorithm: Algorithm) -> None:
-    sealed = encrypt_chunk(small_chunk(), CIPHER, algorithm).data
-    for size in range(len(sealed)):
-        with pytest.raises(REFUSED):
-            opened(sealed[:size], 9, algorithm)
+def test_a_truncated_chunk_is_an_error(algorithm: Algorithm) -> None:
+    encrypted = encrypt_chunk(small_chunk(), CIPHER, algorithm).data
+    for size in range(len(encrypted)):
+        with pytest.raises(ENCRYPTION_OR_FORMAT_ERROR):
+            decrypted(encrypted[:size], 9, algorithm)
 
 
 @BOTH
-def test_lengths_are_not_believed(algorithm: Algorithm) -> None:
+def test_wrong_lengths_are_an_error(algorithm: Algorithm) -> None:
     def chunk(header: bytes, *following: bytes) -> bytes:
-        return CIPHER.seal(header, Module.DATA_PAGE_HEADER, 0) + b"".join(following)
+        return CIPHER.encrypt(header, Module.DATA_PAGE_HEADER, 0) + b"".join(following)
 
-    body = CIPHER.seal(b"data", Module.DATA_PAGE, 0)
+    body = CIPHER.encrypt(b"data", Module.DATA_PAGE, 0)
     cases = [
         b"\xff\xff\xff\xff" + os.urandom(60),
         b"\xff\xff\xff\x7f" + os.urandom(60),
@@ -262,7 +264,7 @@ def test_lengths_are_not_believed(algorithm: Algorithm) -> None:
         chunk(page(1, size=0), chunk(page(1, size=0))) * 50,
     ]
     for data in cases:
-        with pytest.raises(REFUSED):
+        with pytest.raises(ENCRYPTION_OR_FORMAT_ERROR):
             decrypt_chunk(data, CIPHER, algorithm, 2, bytearray(), dictionary=False)
 
 
@@ -274,75 +276,74 @@ def levels(definition: int, repetition: int) -> dict[int, Field]:
 def java_page(
     algorithm: Algorithm, ordinal: int, repetition: bytes, definition: bytes, data: bytes, values: int
 ) -> bytes:
-    """A version 2 page as parquet-java writes it: the levels in front of the module, zeros behind the header."""
+    """A version 2 page as parquet-java writes it: plaintext levels before the module, zeros behind the header."""
     module = (
         CIPHER.cipher.encrypt_counter_mode(data)
         if algorithm.counter_mode_pages
-        else CIPHER.seal(data, Module.DATA_PAGE, ordinal)
+        else CIPHER.encrypt(data, Module.DATA_PAGE, ordinal)
     )
-    sealed = repetition + definition + module
+    encrypted = repetition + definition + module
     plain = page_v2(repetition, definition, b"", values)
     header, _ = read_struct(plain, PageHeader)
-    header.put(3, I32, len(sealed))
-    crc = zlib.crc32(sealed)
-    header.put(4, I32, crc - (crc >> 31 << 32))
-    return CIPHER.seal(write_struct(header) + bytes(40), Module.DATA_PAGE_HEADER, ordinal) + sealed
+    header.compressed_page_size = len(encrypted)
+    crc = zlib.crc32(encrypted)
+    header.crc = crc - (crc >> 31 << 32)
+    return CIPHER.encrypt(write_struct(header) + bytes(40), Module.DATA_PAGE_HEADER, ordinal) + encrypted
 
 
 @BOTH
 @pytest.mark.parametrize("definition", [b"", b"\x02\x01", b"\x03" * 40])
-def test_version_2_pages_of_parquet_java_open(definition: bytes, algorithm: Algorithm) -> None:
+def test_version_2_pages_by_parquet_java_are_decrypted(definition: bytes, algorithm: Algorithm) -> None:
     first = java_page(algorithm, 0, b"\x06\x00", definition, b"values", 3)
-    second = java_page(algorithm, 1, b"", definition, b"", 2)  # all of them null
+    second = java_page(algorithm, 1, b"", definition, b"", 2)  # all values are null
     plain = page_v2(b"\x06\x00", definition, b"values", 3) + page_v2(b"", definition, b"", 2)
-    found = opened(first + second, 5, algorithm)
-    # How large a page was before compression the header says, and parquet-java's is not this test's.
-    assert list(bodies_of(found)) == list(bodies_of(plain))
+    # The headers differ in the uncompressed size.
+    assert list(bodies_of(decrypted(first + second, 5, algorithm))) == list(bodies_of(plain))
 
 
 def bodies_of(chunk: bytes) -> Iterator[bytes]:
     position = 0
     while position < len(chunk):
         header, body = read_struct(chunk, PageHeader, position)
-        position = body + header[3]
+        position = body + header.compressed_page_size
         yield chunk[body:position]
 
 
 @BOTH
-def test_a_checksum_guards_the_levels_that_parquet_java_leaves_in_plain_text(algorithm: Algorithm) -> None:
-    sealed = java_page(algorithm, 0, b"\x06\x00", b"\x02\x01\x03", b"values", 3)
-    for at in range(len(sealed)):
+def test_a_checksum_protects_plaintext_levels(algorithm: Algorithm) -> None:
+    encrypted = java_page(algorithm, 0, b"\x06\x00", b"\x02\x01\x03", b"values", 3)
+    for at in range(len(encrypted)):
         with pytest.raises(bp.EncryptionError):
-            opened(flip(sealed, at), 3, algorithm)
+            decrypted(flip(encrypted, at), 3, algorithm)
 
 
-def test_levels_that_look_like_a_length_mislead_nobody() -> None:
-    """The first bytes of a page of parquet-java may be what the length of a page that is sealed whole would be."""
+def test_levels_that_look_like_a_length_are_decrypted() -> None:
+    """The levels may begin with the length that a page encrypted whole would have."""
     definition = (4 + 6 + 28).to_bytes(4, "little")
-    sealed = java_page(GCM, 0, b"", definition, b"values", 3)
-    assert next(bodies_of(opened(sealed, 3, GCM))) == definition + b"values"
+    encrypted = java_page(GCM, 0, b"", definition, b"values", 3)
+    assert next(bodies_of(decrypted(encrypted, 3, GCM))) == definition + b"values"
     definition = (4 + 6 + 12).to_bytes(4, "little")
-    sealed = java_page(CTR, 0, b"", definition, b"values", 3)
-    assert next(bodies_of(opened(sealed, 3, CTR))) == definition + b"values"
+    encrypted = java_page(CTR, 0, b"", definition, b"values", 3)
+    assert next(bodies_of(decrypted(encrypted, 3, CTR))) == definition + b"values"
 
 
-def test_index_pages_are_passed_over() -> None:
+def test_index_pages_are_left_out() -> None:
     def index(ordinal: int) -> bytes:
-        return CIPHER.seal(page(1, size=7), Module.DATA_PAGE_HEADER, ordinal) + b"ignored"
+        return CIPHER.encrypt(page(1, size=7), Module.DATA_PAGE_HEADER, ordinal) + b"ignored"
 
     dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, GCM))
-    assert opened(dictionary + index(0) + one + index(1) + index(1) + two, 9, GCM) == small_chunk()
+    assert decrypted(dictionary + index(0) + one + index(1) + index(1) + two, 9, GCM) == small_chunk()
 
 
 @pytest.mark.parametrize("algorithm", [GCM, CTR], ids=["gcm", "ctr"])
-def test_pages_beyond_the_last_ordinal_are_refused(algorithm: Algorithm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_pages_are_an_error(algorithm: Algorithm, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = page(0, b"x", 1) * 5
-    sealed = encrypt_chunk(plain, CIPHER, algorithm).data
+    encrypted = encrypt_chunk(plain, CIPHER, algorithm).data
     monkeypatch.setattr(crypto, "MAX_ORDINAL", 3)
     with pytest.raises(bp.EncryptionError, match="from 0 to 3"):
         encrypt_chunk(plain, CIPHER, algorithm)
     with pytest.raises(bp.EncryptionError, match="from 0 to 3"):
-        opened(sealed, 5, algorithm)
+        decrypted(encrypted, 5, algorithm)
     assert len(encrypt_chunk(plain[: len(plain) * 4 // 5], CIPHER, algorithm).pages) == 4
 
 
@@ -357,25 +358,25 @@ def test_pages_beyond_the_last_ordinal_are_refused(algorithm: Algorithm, monkeyp
         page(0, b"data", 1, size=-4),
     ],
 )
-def test_only_chunks_are_sealed(plain: bytes) -> None:
+def test_encrypting_other_bytes_is_an_error(plain: bytes) -> None:
     with pytest.raises(bp.FormatError):
         encrypt_chunk(plain, CIPHER, GCM)
 
 
-def test_random_bytes_are_refused() -> None:
+def test_decrypting_random_bytes_is_an_error() -> None:
     random = np.random.default_rng(5)
-    seal: Callable[[bytes], bytes] = lambda data: CIPHER.seal(data, Module.DATA_PAGE_HEADER, 0)  # noqa: E731
+    encrypt_header: Callable[[bytes], bytes] = lambda data: CIPHER.encrypt(data, Module.DATA_PAGE_HEADER, 0)  # noqa: E731
     for _ in range(300):
         noise = random.bytes(int(random.integers(0, 200)))
-        for data in (noise, seal(noise) + noise, seal(page(0, values=1, size=len(noise))) + noise):
+        for data in (noise, encrypt_header(noise) + noise, encrypt_header(page(0, values=1, size=len(noise))) + noise):
             with pytest.raises((bp.FormatError, bp.EncryptionError, bp.LimitError)):
-                opened(data, 1, GCM)
+                decrypted(data, 1, GCM)
 
 
-def test_keys_and_values_are_in_no_message() -> None:
-    sealed = encrypt_chunk(page(0, b"secret value", 1), CIPHER, GCM).data
-    for at in range(len(sealed)):
+def test_messages_have_no_keys_and_no_values() -> None:
+    encrypted = encrypt_chunk(page(0, b"secret value", 1), CIPHER, GCM).data
+    for at in range(len(encrypted)):
         with pytest.raises(bp.EncryptionError) as caught:
-            opened(flip(sealed, at), 1, GCM)
+            decrypted(flip(encrypted, at), 1, GCM)
         assert "secret" not in str(caught.value)
         assert KEY.decode() not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Modules open with the key and the place that they were sealed with, and with nothing else."""
+"""Modules are decrypted with the key and the position that they were encrypted with, and with nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEY = bytes(range(16))
 AAD = b"prefix" + b"unique"
 
 
-def test_the_aad_is_prefix_file_type_and_ordinals_little_endian() -> None:
+def test_the_aad_is_prefix_file_type_and_ordinals() -> None:
     assert module_aad(AAD, Module.FOOTER) == AAD + b"\x00"
     assert module_aad(AAD, Module.BLOOM_FILTER_HEADER, 0x0102, 3) == AAD + b"\x08\x02\x01\x03\x00"
     assert module_aad(AAD, Module.BLOOM_FILTER_BITSET, 0, 32767) == AAD + b"\x09\x00\x00\xff\x7f"
@@ -43,36 +43,36 @@ def test_ordinals_beyond_16_bits_are_an_error(ordinals: tuple[int, ...]) -> None
 
 
 @given(st.sampled_from([16, 24, 32]), st.binary(max_size=300), st.sampled_from(list(Module)))
-def test_what_is_sealed_is_what_the_specification_says(size: int, plain: bytes, module: Module) -> None:
+def test_modules_are_those_of_the_specification(size: int, plain: bytes, module: Module) -> None:
     key = os.urandom(size)
-    sealed = Cipher(key, AAD).encrypt(plain, module, 1, 2)
-    assert int.from_bytes(sealed[:4], "little") == len(sealed) - 4 == len(plain) + 28
-    assert AESGCM(key).decrypt(sealed[4:16], sealed[16:], module_aad(AAD, module, 1, 2)) == plain
-    assert Cipher(key, AAD).decrypt(memoryview(sealed), module, 1, 2) == plain
-    assert Cipher(key, AAD).encrypt(plain, module, 1, 2)[4:16] != sealed[4:16]
+    encrypted = Cipher(key, AAD).encrypt(plain, module, 1, 2)
+    assert int.from_bytes(encrypted[:4], "little") == len(encrypted) - 4 == len(plain) + 28
+    assert AESGCM(key).decrypt(encrypted[4:16], encrypted[16:], module_aad(AAD, module, 1, 2)) == plain
+    assert Cipher(key, AAD).decrypt(memoryview(encrypted), module, 1, 2) == plain
+    assert Cipher(key, AAD).encrypt(plain, module, 1, 2)[4:16] != encrypted[4:16]
 
 
 @given(st.binary(max_size=300))
-def test_counter_mode_begins_at_one(plain: bytes) -> None:
-    sealed = Cipher(KEY, AAD).encrypt_counter_mode(plain)
-    assert int.from_bytes(sealed[:4], "little") == len(sealed) - 4 == len(plain) + 12
-    done = LibraryCipher(algorithms.AES(KEY), modes.CTR(sealed[4:16] + b"\0\0\0\1")).decryptor()
-    assert done.update(sealed[16:]) + done.finalize() == plain
-    assert Cipher(KEY, AAD).decrypt_counter_mode(memoryview(sealed)) == plain
+def test_counter_mode_starts_at_one(plain: bytes) -> None:
+    encrypted = Cipher(KEY, AAD).encrypt_counter_mode(plain)
+    assert int.from_bytes(encrypted[:4], "little") == len(encrypted) - 4 == len(plain) + 12
+    decryptor = LibraryCipher(algorithms.AES(KEY), modes.CTR(encrypted[4:16] + b"\0\0\0\1")).decryptor()
+    assert decryptor.update(encrypted[16:]) + decryptor.finalize() == plain
+    assert Cipher(KEY, AAD).decrypt_counter_mode(memoryview(encrypted)) == plain
 
 
-def test_every_flipped_bit_is_noticed() -> None:
-    sealed = Cipher(KEY, AAD).encrypt(header_bytes(64), Module.BLOOM_FILTER_HEADER, 0, 0)
-    for at in range(len(sealed)):
+def test_every_flipped_bit_is_an_error() -> None:
+    encrypted = Cipher(KEY, AAD).encrypt(header_bytes(64), Module.BLOOM_FILTER_HEADER, 0, 0)
+    for at in range(len(encrypted)):
         for bit in range(8):
-            altered = bytearray(sealed)
+            altered = bytearray(encrypted)
             altered[at] ^= 1 << bit
             with pytest.raises(EncryptionError):
                 Cipher(KEY, AAD).decrypt(bytes(altered), Module.BLOOM_FILTER_HEADER, 0, 0)
 
 
 @pytest.mark.parametrize(
-    ("key", "aad", "place"),
+    ("key", "aad", "position"),
     [
         (bytes(16), AAD, (Module.BLOOM_FILTER_HEADER, 1, 2)),
         (KEY, b"other" + b"unique", (Module.BLOOM_FILTER_HEADER, 1, 2)),
@@ -83,30 +83,32 @@ def test_every_flipped_bit_is_noticed() -> None:
         (KEY, AAD, (Module.BLOOM_FILTER_HEADER, 1, 2, 0)),
     ],
 )
-def test_another_key_file_or_place_opens_nothing(key: bytes, aad: bytes, place: tuple[Module, int]) -> None:
-    sealed = Cipher(KEY, AAD).encrypt(header_bytes(64), Module.BLOOM_FILTER_HEADER, 1, 2)
+def test_another_key_file_or_position_decrypts_nothing(key: bytes, aad: bytes, position: tuple[Module, int]) -> None:
+    encrypted = Cipher(KEY, AAD).encrypt(header_bytes(64), Module.BLOOM_FILTER_HEADER, 1, 2)
     with pytest.raises(EncryptionError):
-        Cipher(key, aad).decrypt(sealed, *place)
+        Cipher(key, aad).decrypt(encrypted, *position)
 
 
-def test_a_wrong_key_a_wrong_prefix_and_a_moved_module_are_told_apart() -> None:
-    sealed = Cipher(KEY, AAD).encrypt(header_bytes(64), Module.BLOOM_FILTER_HEADER, 1, 2)
-    place = Module.BLOOM_FILTER_HEADER, 1, 2
-    with pytest.raises(EncryptionError, match="bloom filter header does not open: the key is wrong"):
-        Cipher(bytes(16), AAD).decrypt(sealed, *place)
-    with pytest.raises(EncryptionError, match="though the key fits: the AAD prefix that was given is wrong"):
-        Cipher(KEY, b"other" + b"unique", supplied=True).decrypt(sealed, *place)
-    with pytest.raises(EncryptionError, match="though the key fits: it was altered, or moved here"):
-        Cipher(KEY, AAD).decrypt(sealed, Module.BLOOM_FILTER_HEADER, 1, 3)
+def test_wrong_keys_wrong_prefixes_and_moves_are_told_apart() -> None:
+    encrypted = Cipher(KEY, AAD).encrypt(header_bytes(64), Module.BLOOM_FILTER_HEADER, 1, 2)
+    position = Module.BLOOM_FILTER_HEADER, 1, 2
+    with pytest.raises(EncryptionError, match="bloom filter header cannot be decrypted: the key is wrong"):
+        Cipher(bytes(16), AAD).decrypt(encrypted, *position)
+    with pytest.raises(EncryptionError, match="though the key is right: aad_prefix is wrong"):
+        Cipher(KEY, b"other" + b"unique", supplied=True).decrypt(encrypted, *position)
+    with pytest.raises(EncryptionError, match="though the key is right: it was altered, or moved here"):
+        Cipher(KEY, AAD).decrypt(encrypted, Module.BLOOM_FILTER_HEADER, 1, 3)
     bitset = Cipher(KEY, AAD).encrypt(bytes(64), Module.BLOOM_FILTER_BITSET, 1, 2)
-    with pytest.raises(EncryptionError, match="bloom filter bitset does not open: its bytes were altered, or moved"):
+    with pytest.raises(
+        EncryptionError, match="bloom filter bitset cannot be decrypted: its bytes were altered, or moved"
+    ):
         Cipher(KEY, AAD).decrypt(bitset, Module.BLOOM_FILTER_BITSET, 2, 2)
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"\x1c\0\0", b"\x1b\0\0\0" + bytes(27), b"\0\0\0\0", b"\xff\xff\xff\xff" + bytes(60)]
 )
-def test_lengths_that_lie_are_an_error(data: bytes) -> None:
+def test_wrong_lengths_are_an_error(data: bytes) -> None:
     with pytest.raises(EncryptionError):
         Cipher(KEY, AAD).decrypt(data, Module.FOOTER)
 
@@ -118,27 +120,27 @@ def test_a_page_shorter_than_its_nonce_is_an_error() -> None:
     assert module_size(b"\x0c\0\0\0", 12) == 16
 
 
-def test_a_signature_is_of_every_byte() -> None:
+def test_the_signature_covers_every_byte() -> None:
     footer = os.urandom(100)
     cipher = Cipher(KEY, AAD)
     signature = cipher.sign(footer)
     assert len(signature) == 28
-    sealed = AESGCM(KEY).encrypt(signature[:12], footer, AAD + b"\0")
-    assert sealed[-16:] == signature[12:]
+    encrypted = AESGCM(KEY).encrypt(signature[:12], footer, AAD + b"\0")
+    assert encrypted[-16:] == signature[12:]
     cipher.verify(footer, signature)
     for altered in (footer[:-1], footer + b"\0", bytes([footer[0] ^ 1]) + footer[1:]):
-        with pytest.raises(EncryptionError, match="signature does not fit"):
+        with pytest.raises(EncryptionError, match="signature is wrong"):
             cipher.verify(altered, signature)
     for at in range(28):
         forged = bytearray(signature)
         forged[at] ^= 1
-        with pytest.raises(EncryptionError, match="signature does not fit"):
+        with pytest.raises(EncryptionError, match="signature is wrong"):
             cipher.verify(footer, bytes(forged))
 
 
 @pytest.mark.parametrize("counter_mode", [False, True])
 @pytest.mark.parametrize(("prefix", "stored"), [(None, True), (b"p", True), (b"p", False)])
-def test_an_algorithm_survives_the_file(counter_mode: bool, prefix: bytes | None, stored: bool) -> None:
+def test_algorithms_are_parsed_as_they_were_written(counter_mode: bool, prefix: bytes | None, stored: bool) -> None:
     algorithm = Algorithm.new(counter_mode_pages=counter_mode, aad_prefix=prefix, store_aad_prefix=stored)
     raw = write_struct(FileCryptoMetaData(encryption_algorithm=algorithm.to_struct(), key_metadata=b"metadata"))
     assert parse_file_crypto(raw + b"more") == (algorithm, b"metadata", len(raw))
@@ -146,16 +148,16 @@ def test_an_algorithm_survives_the_file(counter_mode: bool, prefix: bytes | None
     assert len(algorithm.file_unique) == 8
 
 
-def test_an_aad_prefix_is_the_files_or_an_error() -> None:
+def test_a_prefix_that_is_not_the_files_is_an_error() -> None:
     none, held = Algorithm(b"u"), Algorithm(b"u", aad_prefix=b"p")
     supplied = Algorithm(b"u", supply_aad_prefix=True)
     assert held.file_aad(None) == held.file_aad(b"p") == b"pu"
     assert supplied.file_aad(b"p") == b"pu"
-    with pytest.raises(EncryptionError, match="not the one that the file holds"):
+    with pytest.raises(EncryptionError, match="aad_prefix differs from the AAD prefix in the file"):
         held.file_aad(b"q")
-    with pytest.raises(EncryptionError, match="that it does not hold; give Keys its aad_prefix"):
+    with pytest.raises(EncryptionError, match="does not store it; set Keys"):
         supplied.file_aad(None)
-    with pytest.raises(EncryptionError, match="the file was written with none"):
+    with pytest.raises(EncryptionError, match="the file was written without one"):
         none.file_aad(b"p")
 
 

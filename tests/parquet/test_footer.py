@@ -1,4 +1,4 @@
-"""Footers: one request each, shared schemas, and what they say of their writer."""
+"""Footers: requests, shared profiles, writer traits, and the fields of column chunks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def footers(paths: list[str], count: ReadCount | None = None, **options: bool) -
 def test_one_request_reads_a_footer_that_fits_in_the_first_guess(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{i}.parquet", {"id": list(range(5000))}) for i in range(5)]
     count = ReadCount()
-    found = footers(paths, count)
+    read = footers(paths, count)
     assert count.requests == 5
-    assert [rows for footer in found for rows in footer.rows] == [5000] * 5
+    assert [rows for footer in read for rows in footer.rows] == [5000] * 5
 
 
 def test_a_long_footer_takes_a_second_request(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_long_footer_takes_a_second_request(tmp_path: Path) -> None:
     assert footer.raw == read_footer(path)
 
 
-def test_files_of_one_schema_share_it_and_others_do_not(tmp_path: Path) -> None:
+def test_only_files_of_one_schema_share_a_profile(tmp_path: Path) -> None:
     same = [write(tmp_path / f"{i}.parquet", {"id": [i]}) for i in range(3)]
     other = write(tmp_path / "other.parquet", {"id": pa.array([1], pa.int32())})
     a, b, c, d = footers([*same, other])
@@ -65,7 +65,7 @@ def test_a_schema_that_begins_like_another_is_its_own(tmp_path: Path) -> None:
         ]
 
 
-def test_many_schemas_are_told_apart(tmp_path: Path) -> None:
+def test_many_schemas_are_distinguished(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{i}.parquet", {f"column_{i}": [1]}) for i in range(150)]
     for _ in range(2):
         assert [footer.profile.schema.leaves[0].path for footer in footers(paths)] == [
@@ -73,14 +73,14 @@ def test_many_schemas_are_told_apart(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize(("size", "told"), [(0, "empty"), (3, "too few"), (11, "too few")])
-def test_a_file_too_short_to_be_parquet_is_told_so(size: int, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "message"), [(0, "empty"), (3, "too few"), (11, "too few")])
+def test_a_file_too_short_for_parquet_is_an_error(size: int, message: str, tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1PAR1PAR1"[:size])
-    with pytest.raises(FormatError, match=rf"x\.parquet: .*{told}.*expected"):
+    with pytest.raises(FormatError, match=rf"x\.parquet: .*{message}.*expected"):
         footers([str(tmp_path / "x.parquet")])
 
 
-def test_a_damaged_file_is_passed_over_only_when_asked(tmp_path: Path) -> None:
+def test_damaged_files_are_skipped_only_with_skip_corrupt(tmp_path: Path) -> None:
     good = write(tmp_path / "good.parquet", {"id": [1]})
     bad = tmp_path / "bad.parquet"
     bad.write_bytes(b"nothing of the kind" * 10)
@@ -94,12 +94,12 @@ def test_a_damaged_file_is_passed_over_only_when_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["uniform_encryption", "encrypt_columns_and_footer_bloom_filter"])
-def test_encrypted_footers_are_recognised_before_pyarrow_touches_them(name: str, parquet_testing_dir: Path) -> None:
+def test_an_encrypted_footer_without_keys_is_an_error(name: str, parquet_testing_dir: Path) -> None:
     with pytest.raises(EncryptionError, match=f"{name}.*encrypted"):
         footers([str(parquet_testing_dir / f"{name}.parquet.encrypted")])
 
 
-def test_what_spark_says_of_its_text_is_seen(tmp_path: Path) -> None:
+def test_char_and_collation_metadata_is_a_trait(tmp_path: Path) -> None:
     row = (
         '{"type":"struct","fields":[{"name":"c","type":"string","metadata":{"__CHAR_VARCHAR_TYPE_STRING":"char(5)"}}]}'
     )
@@ -112,7 +112,7 @@ def test_what_spark_says_of_its_text_is_seen(tmp_path: Path) -> None:
     assert first.profile is not second.profile
 
 
-def test_footers_say_what_pyarrow_reads_in_them(parquet_testing_dir: Path, tmp_path: Path) -> None:
+def test_footers_equal_what_pyarrow_reads(parquet_testing_dir: Path, tmp_path: Path) -> None:
     nested = pa.table(
         {
             "l": [[1, 2], None],
@@ -147,8 +147,8 @@ def test_footers_say_what_pyarrow_reads_in_them(parquet_testing_dir: Path, tmp_p
                     assert (ours.nulls, ours.min_value, ours.max_value, ours.deprecated_min) == (None,) * 4
 
 
-def test_chunks_that_look_different_in_each_row_group_are_read_alike(tmp_path: Path) -> None:
-    """Chunks are recognised by their form: with and without statistics, lengths of one byte or five, in any order."""
+def test_chunks_of_different_forms_are_read(tmp_path: Path) -> None:
+    """With and without statistics and filters, with lengths of one byte or five, in any order."""
     path = write(
         tmp_path / "x.parquet", {"x": [str(i) * (1 + 90 * (i % 3)) for i in range(12)]}, ["x"], rows_per_group=1
     )
@@ -168,12 +168,12 @@ def test_chunks_that_look_different_in_each_row_group_are_read_alike(tmp_path: P
     (footer,) = footers([path])
     for i in (*range(12), *reversed(range(12))):
         chunk = column_metadata(decode(read_footer(path)), i)
-        found = footer.read_chunk(i, 0)
+        fields = footer.read_chunk(i, 0)
         statistics = chunk[12].value if 12 in chunk else {}
-        assert found.values == chunk[5].value
-        assert found.bloom_offset == (chunk[BLOOM_OFFSET].value if BLOOM_OFFSET in chunk else None)
-        assert found.nulls == (statistics[3].value if 3 in statistics else None)
-        assert found.min_value == (statistics[6].value if 6 in statistics else None)
+        assert fields.values == chunk[5].value
+        assert fields.bloom_offset == (chunk[BLOOM_OFFSET].value if BLOOM_OFFSET in chunk else None)
+        assert fields.nulls == (statistics[3].value if 3 in statistics else None)
+        assert fields.min_value == (statistics[6].value if 6 in statistics else None)
 
 
 def test_the_extent_of_a_row_group_covers_its_pages(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_the_extent_of_a_row_group_covers_its_pages(tmp_path: Path) -> None:
         assert footer.extent(i)[1] == sum(theirs.row_group(i).column(j).total_compressed_size for j in range(2))
 
 
-def test_a_row_group_with_another_number_of_columns_than_the_schema_is_damaged(tmp_path: Path) -> None:
+def test_a_row_group_that_lacks_a_column_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [1], "y": [2]})
     edit_footer(path, lambda metadata: metadata[4].value.values[0][1].value.values.pop())
     with pytest.raises(FormatError, match=r"x\.parquet: .*1 column chunks.*2 leaf columns"):
@@ -205,8 +205,8 @@ _CHOICES: list[list[Any]] = [
 ]
 
 
-def test_templates_read_what_step_by_step_decoding_reads(tmp_path: Path) -> None:
-    """Files of many shapes: bounds of 0 to 20,000 bytes, missing statistics and filters, pages of both versions."""
+def test_templates_read_what_full_decoding_reads(tmp_path: Path) -> None:
+    """Bounds of 0 to 20,000 bytes, missing statistics and filters, pages of both versions."""
     rng = random.Random(3)
     for number in range(60):
         rows = rng.randrange(2, 80)

@@ -1,4 +1,4 @@
-"""Key material, in files and beside them: found, bounded, and named where it is damaged."""
+"""Key material in a file or beside it: it is found, its size is limited, and damage is named."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.encryption.keys import material as key_material
 from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
 from bloomparquet.storage.files import LocalStorage, open_storage
-from tests.support.kms import SECRET, Kms, Writer, configuration, reveals, whole_text
-from tests.support.kms_files import COLUMNS, TABLE, beside, external, keys, material
+from tests.support.kms import SECRET, Kms, Writer, configuration, full_text, reveals
+from tests.support.kms_files import COLUMNS, TABLE, kms_keys, material_path, new_material, write_with_material_file
 
 _OTHER = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="  # 44 bytes
 
 
 DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "not JSON": (lambda it: b"kf", "the key metadata is not JSON; expected what a KMS's tools write"),
+    "not JSON": (lambda it: b"kf", "the key metadata is not JSON; expected the output of a KMS's tools"),
     "empty": (lambda it: b"", "the key metadata is not JSON"),
     "no UTF-8": (lambda it: b'{"keyMaterialType":"\xff"}', "the key metadata is not JSON"),
     "cut": (lambda it: json.dumps(it)[:-1].encode(), "the key metadata is not JSON"),
@@ -34,50 +34,59 @@ DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no type": (lambda it: {**it, "keyMaterialType": None}, "has the keyMaterialType none; expected PKMT1"),
     "another type": (lambda it: {**it, "keyMaterialType": "PKMT2"}, "has the keyMaterialType 'PKMT2'; expected PKMT1"),
     "a long type": (lambda it: {**it, "keyMaterialType": "x" * 9999}, "keyMaterialType 'x{100}…'; expected PKMT1"),
-    "no key": (lambda it: {**it, "wrappedDEK": None}, "should have wrappedDEK, a str; it has none"),
-    "a number": (lambda it: {**it, "masterKeyID": 7}, "should have masterKeyID, a str; it has a int"),
-    "no truth": (lambda it: {**it, "doubleWrapping": "yes"}, "should have doubleWrapping, a bool; it has a str"),
-    "nowhere": (lambda it: {**it, "internalStorage": None}, "should have internalStorage, a bool; it has none"),
+    "no key": (lambda it: {**it, "wrappedDEK": None}, "wrappedDEK of the key material is missing; expected a str"),
+    "a number": (lambda it: {**it, "masterKeyID": 7}, "masterKeyID of the key material is a int; expected a str"),
+    "no truth": (
+        lambda it: {**it, "doubleWrapping": "yes"},
+        "doubleWrapping of the key material is a str; expected a bool",
+    ),
+    "nowhere": (
+        lambda it: {**it, "internalStorage": None},
+        "internalStorage of the key material is missing; expected a bool",
+    ),
     "no base64": (lambda it: {**it, "wrappedDEK": "!" * 60}, "wrappedDEK in the key material is not base64"),
     "no ASCII": (lambda it: {**it, "wrappedDEK": "\udc80" * 60}, "wrappedDEK in the key material is not base64"),
     "no ID": (lambda it: {**it, "keyEncryptionKeyID": "*"}, "keyEncryptionKeyID in the key material is not base64"),
-    "short": (lambda it: {**it, "wrappedDEK": "AAAA"}, "wrappedDEK has 3 bytes; expected those of a wrapped key"),
-    "replaced": (lambda it: {**it, "wrappedDEK": _OTHER}, "wrappedDEK does not open by the key-encryption key"),
-    "another ID": (lambda it: {**it, "keyEncryptionKeyID": "AAAA"}, "wrappedDEK does not open by the key-encryption"),
-    "another KEK": (lambda it: {**it, "wrappedKEK": _OTHER}, "the KMS did not unwrap a key by master key 'footer'"),
-    "another master": (lambda it: {**it, "masterKeyID": "m\n"}, r"the KMS did not unwrap a key by master key 'm\\n'"),
+    "short": (lambda it: {**it, "wrappedDEK": "AAAA"}, "wrappedDEK has 3 bytes; a wrapped key has 44"),
+    "replaced": (lambda it: {**it, "wrappedDEK": _OTHER}, "wrappedDEK cannot be decrypted with the key-encryption key"),
+    "another ID": (
+        lambda it: {**it, "keyEncryptionKeyID": "AAAA"},
+        "wrappedDEK cannot be decrypted with the key-encryption",
+    ),
+    "another KEK": (lambda it: {**it, "wrappedKEK": _OTHER}, "the KMS did not unwrap a key with master key 'footer'"),
+    "another master": (lambda it: {**it, "masterKeyID": "m\n"}, r"the KMS did not unwrap a key with master key 'm\\n'"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_key_material_opens_nothing_and_is_named(damage: str) -> None:
+def test_damaged_key_material_is_named(damage: str) -> None:
     change, message = DAMAGE[damage]
     kms = Kms()
     key, metadata = KeyWrapper(None, kms.client, configuration()).new_key("footer", is_footer=True)
     changed = change(json.loads(metadata))
     raw = changed if isinstance(changed, bytes) else json.dumps(changed).encode()
-    unwrapper = keys(kms).for_file(LocalStorage(), "/a.parquet")
+    unwrapper = kms_keys(kms).for_file(LocalStorage(), "/a.parquet")
     with pytest.raises(EncryptionError, match="the footer key could not be retrieved: ") as caught:
         unwrapper.footer_key(raw)
     assert caught.match(message)
-    text = whole_text(caught.value)
+    text = full_text(caught.value)
     assert len(str(caught.value)) < 500
     assert SECRET not in text
     assert not reveals(text, key, *kms.master_keys.values())
     assert json.loads(metadata)["wrappedDEK"] not in text
     assert json.loads(metadata)["wrappedKEK"] not in text
-    # A file is no worse for another's damage.
-    assert keys(kms).for_file(LocalStorage(), "/b.parquet").footer_key(metadata) == key
+    # Damage in one file does not affect another.
+    assert kms_keys(kms).for_file(LocalStorage(), "/b.parquet").footer_key(metadata) == key
 
 
-def test_a_forged_key_encryption_key_does_not_pass_for_one_that_is_known() -> None:
+def test_a_forged_key_encryption_key_is_not_taken_from_cache() -> None:
     kms = Kms()
     wrapping = KeyWrapper(None, kms.client, configuration())
     key, metadata = wrapping.new_key("footer", is_footer=True)
-    forged = {**json.loads(metadata), "wrappedKEK": material(wrapping, "another")["wrappedKEK"]}
+    forged = {**json.loads(metadata), "wrappedKEK": new_material(wrapping, "another")["wrappedKEK"]}
     for order in ([forged, None], [None, forged]):
-        given = Keys.from_kms(pe.KmsConnectionConfig(key_access_token=str(order)), kms.client)
-        unwrapper = given.for_file(LocalStorage(), "/a")
+        keys = Keys.from_kms(pe.KmsConnectionConfig(key_access_token=str(order)), kms.client)
+        unwrapper = keys.for_file(LocalStorage(), "/a")
         for each in order:
             if each is None:
                 assert unwrapper.footer_key(metadata) == key
@@ -86,7 +95,7 @@ def test_a_forged_key_encryption_key_does_not_pass_for_one_that_is_known() -> No
                     unwrapper.footer_key(json.dumps(each).encode())
 
 
-def test_key_material_beside_a_file_is_read_once(tmp_path: Path) -> None:
+def test_a_key_material_file_is_read_once(tmp_path: Path) -> None:
     read: list[str] = []
 
     class Watched(LocalStorage):
@@ -95,78 +104,80 @@ def test_key_material_beside_a_file_is_read_once(tmp_path: Path) -> None:
             super().read_into(path, starts, views)
 
     kms = Kms()
-    path = external(kms, tmp_path)
-    found = json.loads(beside(path).read_text())
-    unwrapper = keys(kms).for_file(Watched(), path)
-    for reference in found:
+    path = write_with_material_file(kms, tmp_path)
+    materials = json.loads(material_path(path).read_text())
+    unwrapper = kms_keys(kms).for_file(Watched(), path)
+    for reference in materials:
         metadata = {"keyMaterialType": "PKMT1", "internalStorage": False, "keyReference": reference}
         assert len(unwrapper.footer_key(json.dumps(metadata).encode())) == 16
-    assert sorted(found) == ["columnKey0", "columnKey1", "footerKey"]
+    assert sorted(materials) == ["columnKey0", "columnKey1", "footerKey"]
     assert read == ["_KEY_MATERIAL_FOR_a.parquet.json"]
 
 
-def test_keys_are_those_of_the_file_that_is_there_now(tmp_path: Path) -> None:
+def test_keys_are_those_of_the_current_file(tmp_path: Path) -> None:
     kms = Kms()
-    given = keys(kms)
-    path = external(kms, tmp_path)
-    assert bp.read_table(path, keys=given).num_rows == 100
+    keys = kms_keys(kms)
+    path = write_with_material_file(kms, tmp_path)
+    assert bp.read_table(path, keys=keys).num_rows == 100
     Writer(kms).write(TABLE.slice(50), Path(path), configuration(COLUMNS, internal_key_material=False))
-    assert bp.read_table(path, keys=given).equals(TABLE.slice(50))
-    # Rotating the master keys changes the material, and not the file.
+    assert bp.read_table(path, keys=keys).equals(TABLE.slice(50))
+    # Rotating the master keys changes the key material file only.
     writer = Writer(kms)
     writer.factory.rotate_master_keys(writer.config, path)
-    assert bp.read_table(path, keys=given).equals(TABLE.slice(50))
-    assert bp.read_table(path, keys=keys(kms, cache_lifetime=timedelta(0))).equals(TABLE.slice(50))
+    assert bp.read_table(path, keys=keys).equals(TABLE.slice(50))
+    assert bp.read_table(path, keys=kms_keys(kms, cache_lifetime=timedelta(0))).equals(TABLE.slice(50))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda place: place.unlink(), "its key material is not in the file, and there is no {place}"),
-        (lambda place: place.write_bytes(b""), "{place} is not JSON"),
-        (lambda place: place.write_bytes(b"{"), "{place} is not JSON"),
-        (lambda place: place.write_bytes(b"7"), "{place} is not a JSON object"),
-        (lambda place: place.write_bytes(b"{}"), "the key material beside {path} has nothing for 'footerKey'"),
-        (lambda place: place.write_bytes(b'{"footerKey":{}}'), "beside {path} has nothing for 'footerKey'"),
-        (lambda place: place.write_bytes(b'{"footerKey":"{"}'), "the key material beside {path} is not JSON"),
-        (lambda place: place.write_bytes(b'{"footerKey":"{}"}'), "beside {path} has the keyMaterialType none"),
-        (lambda place: (place.unlink(), place.mkdir()), "{place} is no file"),
-        (lambda place: (place.unlink(), place.mkdir(), (place / "a").touch()), "{place} is no file"),
+        (lambda file: file.unlink(), "the file's key material should be in {material}, which is missing"),
+        (lambda file: file.write_bytes(b""), "{material} is not JSON"),
+        (lambda file: file.write_bytes(b"{"), "{material} is not JSON"),
+        (lambda file: file.write_bytes(b"7"), "{material} is not a JSON object"),
+        (lambda file: file.write_bytes(b"{}"), "the key material file of {path} has no 'footerKey'"),
+        (lambda file: file.write_bytes(b'{"footerKey":{}}'), "file of {path} has no 'footerKey'"),
+        (lambda file: file.write_bytes(b'{"footerKey":"{"}'), "the key material file of {path} is not JSON"),
+        (lambda file: file.write_bytes(b'{"footerKey":"{}"}'), "file of {path} has the keyMaterialType none"),
+        (lambda file: (file.unlink(), file.mkdir()), "{material} is not a file"),
+        (lambda file: (file.unlink(), file.mkdir(), (file / "a").touch()), "{material} is not a file"),
     ],
 )
-def test_damaged_material_beside_a_file_is_named(tmp_path: Path, change: Callable[[Path], Any], message: str) -> None:
+def test_a_damaged_key_material_file_is_named(tmp_path: Path, change: Callable[[Path], Any], message: str) -> None:
     kms = Kms()
-    path = external(kms, tmp_path)
-    change(beside(path))
+    path = write_with_material_file(kms, tmp_path)
+    change(material_path(path))
     with pytest.raises(EncryptionError) as caught:
-        bp.read_table(path, keys=keys(kms))
-    assert message.format(place=beside(path), path=path) in str(caught.value)
+        bp.read_table(path, keys=kms_keys(kms))
+    assert message.format(material=material_path(path), path=path) in str(caught.value)
     assert str(caught.value).startswith(f"{path}: the footer key could not be retrieved: ")
 
 
-def test_material_beside_a_file_of_absurd_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_key_material_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kms = Kms()
-    path = external(kms, tmp_path)
+    path = write_with_material_file(kms, tmp_path)
     monkeypatch.setattr(key_material, "_MOST_FILE", 100)
     with pytest.raises(EncryptionError, match=r"has \d{3,} bytes; expected key material of at most 100"):
-        bp.read_table(path, keys=keys(kms))
+        bp.read_table(path, keys=kms_keys(kms))
 
 
-def test_material_is_found_beside_a_file_on_any_storage(tmp_path: Path, memory: Any) -> None:
+def test_key_material_files_are_read_from_any_storage(tmp_path: Path, memory: Any) -> None:
     kms = Kms()
-    path = external(kms, tmp_path, "a b.parquet")
-    for name in (path, beside(path)):
+    path = write_with_material_file(kms, tmp_path, "a b.parquet")
+    for name in (path, material_path(path)):
         memory.pipe(f"/data/{Path(name).name}", Path(name).read_bytes())
-    assert bp.read_table("memory://data/a b.parquet", keys=keys(kms)).equals(TABLE)
-    assert bp.plan("memory://data", "id = 500", keys=keys(kms)).total == 1  # it is no data file
-    memory.rm(f"/data/{beside(path).name}")
+    assert bp.read_table("memory://data/a b.parquet", keys=kms_keys(kms)).equals(TABLE)
+    assert bp.plan("memory://data", "id = 500", keys=kms_keys(kms)).total == 1  # the key material is not a data file
+    memory.rm(f"/data/{material_path(path).name}")
     storage, inner = open_storage("memory://data/a b.parquet")
-    with pytest.raises(EncryptionError, match=r"there is no /?data/_KEY_MATERIAL_FOR_a b\.parquet\.json"):
+    with pytest.raises(
+        EncryptionError, match=r"should be in /?data/_KEY_MATERIAL_FOR_a b\.parquet\.json, which is missing"
+    ):
         key_material.read_external(storage, inner)
 
 
-def test_material_of_a_file_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_material_of_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kms = Kms()
-    external(kms, tmp_path)
+    write_with_material_file(kms, tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert bp.read_table("a.parquet", keys=keys(kms)).equals(TABLE)
+    assert bp.read_table("a.parquet", keys=kms_keys(kms)).equals(TABLE)

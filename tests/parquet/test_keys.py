@@ -1,4 +1,4 @@
-"""Keys as they are given: which one opens what, what is none, and that nothing shows them."""
+"""Keys: which one decrypts a column, what is rejected, and that nothing reveals them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ import pytest
 from bloomparquet.errors import EncryptionError, OptionError
 from bloomparquet.parquet.encryption.keys import FileKeys, Keys, load_keys
 from bloomparquet.storage.files import LocalStorage
-from tests.support.kms import reveals, whole_text
+from tests.support.kms import full_text, reveals
 
 ONE, TWO, THREE = b"0123456789abcdef", bytes(range(100, 124)), b"\xfe'\"\\" * 8
 ALL = (ONE, TWO, THREE)
 
 
-def of_a_file(*arguments: Any, **named: Any) -> FileKeys:
+def file_keys(*arguments: Any, **named: Any) -> FileKeys:
     return Keys(*arguments, **named).for_file(LocalStorage(), "/data/a.parquet")
 
 
-def test_a_key_that_was_given_is_not_asked_for() -> None:
-    asked: list[bytes] = []
+def test_a_given_key_is_not_retrieved() -> None:
+    requested: list[bytes] = []
 
     def retrieve(metadata: bytes) -> bytes:
-        asked.append(metadata)
+        requested.append(metadata)
         return THREE
 
-    keys = of_a_file(ONE, {"a": TWO}, retriever=retrieve)
+    keys = file_keys(ONE, {"a": TWO}, retriever=retrieve)
     assert (keys.footer_key(b"f"), keys.column_key(("a",), b"a")) == (ONE, TWO)
-    assert asked == []
+    assert requested == []
     assert keys.column_key(("b",), b"of b") == THREE
-    assert of_a_file(retriever=retrieve).footer_key(b"of the footer") == THREE
-    assert asked == [b"of b", b"of the footer"]
+    assert file_keys(retriever=retrieve).footer_key(b"of the footer") == THREE
+    assert requested == [b"of b", b"of the footer"]
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_key_that_was_given_is_not_asked_for() -> None:
         ({"": ONE}, ("",), ONE),
     ],
 )
-def test_the_name_that_is_nearest_to_the_column_has_its_key(columns: Any, column: Any, key: bytes) -> None:
-    assert of_a_file(columns=columns).column_key(column, None) == key
+def test_the_innermost_name_decides_the_key(columns: Any, column: Any, key: bytes) -> None:
+    assert file_keys(columns=columns).column_key(column, None) == key
     name = Keys(columns=columns).name_of(column)
     assert columns[name] == key
 
@@ -69,26 +69,26 @@ def test_the_name_that_is_nearest_to_the_column_has_its_key(columns: Any, column
     ("name", "column"),
     [("a", ("ab",)), ("a", ("b", "a")), ("a.b", ("a",)), ("a.b", ("a", "bc")), ("A", ("a",)), (("a.b",), ("a", "b"))],
 )
-def test_a_name_that_is_only_part_of_another_opens_nothing(name: Any, column: Any) -> None:
-    with pytest.raises(EncryptionError, match=rf"the key of column {'.'.join(column)} is not given; give it in keys"):
-        of_a_file(columns={name: ONE}).column_key(column, b"metadata")
+def test_part_of_a_name_does_not_match(name: Any, column: Any) -> None:
+    with pytest.raises(EncryptionError, match=rf"the key of column {'.'.join(column)} is not given; pass it in keys"):
+        file_keys(columns={name: ONE}).column_key(column, b"metadata")
 
 
-def test_the_footers_key_opens_no_column_with_a_key_of_its_own() -> None:
+def test_the_footer_key_is_not_used_for_column_keys() -> None:
     with pytest.raises(EncryptionError, match="the key of column a is not given"):
-        of_a_file(ONE).column_key(("a",), None)
+        file_keys(ONE).column_key(("a",), None)
 
 
-def test_without_key_metadata_there_is_nothing_to_retrieve_by() -> None:
-    keys = of_a_file(retriever=lambda metadata: ONE)
+def test_without_key_metadata_nothing_is_retrieved() -> None:
+    keys = file_keys(retriever=lambda metadata: ONE)
     with pytest.raises(EncryptionError, match="the footer key is not given, and the file has no key metadata"):
         keys.footer_key(None)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_bytes_of_a_keys_size_are_a_key(kind: Callable[[bytes], bytes]) -> None:
+def test_any_bytes_of_a_key_size_are_a_key(kind: Callable[[bytes], bytes]) -> None:
     for key in ALL:
-        keys = of_a_file(kind(key), {"a": kind(key)}, retriever=kind)
+        keys = file_keys(kind(key), {"a": kind(key)}, retriever=kind)
         assert keys.footer_key(None) == keys.column_key(("a",), None) == keys.column_key(("b",), key) == key
 
 
@@ -101,15 +101,15 @@ def test_any_bytes_of_a_keys_size_are_a_key(kind: Callable[[bytes], bytes]) -> N
         ({"footer": memoryview(THREE * 2).cast("I")}, "the footer key has 64 bytes"),
         ({"columns": {"a": ONE * 3}}, "the key of column a has 48 bytes; expected 16, 24 or 32"),
         ({"columns": {("a", "b"): None}}, "the key of column a.b is a NoneType; expected bytes"),
-        ({"columns": {ONE: "a"}}, "columns has the key of a bytes; expected a column's name, or its path"),
-        ({"columns": {(): ONE}}, "columns has the key of a tuple; expected a column's name, or its path"),
-        ({"columns": {(ONE,): ONE}}, "columns has the key of a tuple"),
+        ({"columns": {ONE: "a"}}, "columns has a key for a bytes; expected a column's name, or its path"),
+        ({"columns": {(): ONE}}, "columns has a key for a tuple; expected a column's name, or its path"),
+        ({"columns": {(ONE,): ONE}}, "columns has a key for a tuple"),
         ({"columns": [("a", ONE)]}, "columns is a list; expected a mapping of column names to keys"),
         ({"retriever": ONE}, "retriever is a bytes; expected a function of key metadata to key"),
         ({"aad_prefix": "a"}, "aad_prefix is a str; expected bytes"),
     ],
 )
-def test_what_is_no_key_is_refused_without_being_shown(arguments: dict[str, Any], message: str) -> None:
+def test_an_invalid_key_is_rejected_and_not_shown(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message) as caught:
         Keys(**arguments)
     assert not reveals(str(caught.value), *ALL, ONE[:-1], ONE * 3)
@@ -118,7 +118,7 @@ def test_what_is_no_key_is_refused_without_being_shown(arguments: dict[str, Any]
 @pytest.mark.parametrize(
     ("retrieve", "message"),
     [
-        (lambda metadata: None, "what the retriever gave for the footer key is a NoneType; expected bytes"),
+        (lambda metadata: None, "what the retriever returned for the footer key is a NoneType; expected bytes"),
         (lambda metadata: ONE.decode(), "is a str; expected bytes"),
         (lambda metadata: ONE + b"!", "has 17 bytes; expected 16, 24 or 32"),
         (lambda metadata: {b"": b""}[ONE], "the footer key could not be retrieved: the retriever raised KeyError"),
@@ -126,21 +126,21 @@ def test_what_is_no_key_is_refused_without_being_shown(arguments: dict[str, Any]
         (lambda metadata: Path(ONE.decode()).read_bytes(), "the retriever raised FileNotFoundError"),
     ],
 )
-def test_what_a_retriever_does_wrong_is_told_without_its_text(retrieve: Callable[[bytes], bytes], message: str) -> None:
+def test_errors_of_retrievers_do_not_show_their_text(retrieve: Callable[[bytes], bytes], message: str) -> None:
     with pytest.raises(EncryptionError, match=message) as caught:
-        of_a_file(retriever=retrieve).footer_key(b"metadata")
-    assert not reveals(whole_text(caught.value), *ALL)
+        file_keys(retriever=retrieve).footer_key(b"metadata")
+    assert not reveals(full_text(caught.value), *ALL)
 
 
-def test_a_retrievers_own_encryption_error_is_passed_on() -> None:
+def test_an_encryption_error_of_a_retriever_shows_its_text() -> None:
     def retrieve(metadata: bytes) -> bytes:
         raise EncryptionError("the vault is closed on Sundays")
 
     with pytest.raises(EncryptionError, match="the key of column a could not be retrieved: the vault is closed"):
-        of_a_file(retriever=retrieve).column_key(("a",), b"")
+        file_keys(retriever=retrieve).column_key(("a",), b"")
 
 
-def test_a_retriever_may_ask_which_file_it_is() -> None:
+def test_a_retriever_may_depend_on_the_file() -> None:
     class Beside:
         def for_file(self, storage: Any, path: str) -> Callable[[bytes], bytes]:
             def read(metadata: bytes) -> bytes:
@@ -152,12 +152,12 @@ def test_a_retriever_may_ask_which_file_it_is() -> None:
 
     keys = Keys(retriever=Beside())
     assert keys.for_file(LocalStorage(), "/d/a.parquet").footer_key(b"") == b"file/d/a.parquet"
-    # What reading says reaches the caller as it is.
+    # An error of reading beside the file is not wrapped.
     with pytest.raises(ConnectionResetError):
         keys.for_file(LocalStorage(), "/d/a.parquet").footer_key(b"gone")
 
 
-def test_what_reveals_a_key_is_found() -> None:
+def test_revealed_keys_are_found() -> None:
     assert reveals(f"{ONE!r} {TWO.hex()} {list(THREE)} {base64.b64encode(ONE).decode()}", ONE) == [
         "text",
         "repr",
@@ -166,7 +166,7 @@ def test_what_reveals_a_key_is_found() -> None:
     assert [reveals(text, TWO) for text in (TWO.hex().upper(), str(list(TWO)), "")] == [["hex"], ["numbers"], []]
 
 
-def test_keys_are_in_no_text_and_no_pickle() -> None:
+def test_no_text_and_no_pickle_contains_keys() -> None:
     keys = Keys(ONE, {"a": TWO, ("b", "c"): THREE}, retriever=lambda metadata: ONE, aad_prefix=b"tenant-17")
     expected = "Keys(footer=given, columns=(a, b.c), retriever=given, aad_prefix=given, allow_plaintext_files=True)"
     assert repr(keys) == str(keys) == f"{keys}" == expected
@@ -174,15 +174,15 @@ def test_keys_are_in_no_text_and_no_pickle() -> None:
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         with pytest.raises(TypeError, match="keys are not pickled") as caught:
             pickle.dumps({"keys": keys}, protocol)
-        assert not reveals(whole_text(caught.value), *ALL)
+        assert not reveals(full_text(caught.value), *ALL)
     assert not hasattr(keys, "__dict__")
-    of_one = keys.for_file(LocalStorage(), "/a")
-    assert not reveals(repr(of_one) + str(of_one), *ALL)
+    one_file = keys.for_file(LocalStorage(), "/a")
+    assert not reveals(repr(one_file) + str(one_file), *ALL)
     with pytest.raises(TypeError):
-        pickle.dumps(of_one)
+        pickle.dumps(one_file)
 
 
-def test_keys_cannot_be_changed_and_are_their_own_copies() -> None:
+def test_keys_are_immutable() -> None:
     columns: dict[Any, bytes] = {"a": ONE}
     keys = Keys(TWO, columns)
     columns["b"] = columns["a"] = THREE
@@ -192,7 +192,7 @@ def test_keys_cannot_be_changed_and_are_their_own_copies() -> None:
         keys.aad_prefix = b"another"  # type: ignore[misc]
 
 
-def test_keys_are_equal_when_they_open_the_same() -> None:
+def test_keys_with_equal_content_are_equal() -> None:
     def retrieve(metadata: bytes) -> bytes:
         return ONE
 
@@ -224,7 +224,7 @@ def test_keys_are_equal_when_they_open_the_same() -> None:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """A module with the given text, under a name that no other test has."""
+    """Write a module with the given text, under a name that no other test uses."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def write(text: str) -> str:
@@ -250,7 +250,7 @@ def test_a_provider_is_named_by_module_and_function(module: Callable[[str], str]
 
 
 @pytest.mark.parametrize("provider", ["", "keys", "keys:", ":events", "a:b:c", "./keys.py:events", ".keys:f", "a b:c"])
-def test_another_form_of_provider_is_refused(provider: str) -> None:
+def test_a_provider_in_another_form_is_rejected(provider: str) -> None:
     with pytest.raises(OptionError, match=r"expected module:function, such as company.keys:for_events"):
         load_keys(provider)
 
@@ -271,15 +271,15 @@ def test_another_form_of_provider_is_refused(provider: str) -> None:
         ("1 +", "events", "importing keys_of_.* raised SyntaxError"),
     ],
 )
-def test_what_is_wrong_with_a_provider_is_told_without_its_text(
+def test_errors_of_providers_do_not_show_their_text(
     module: Callable[[str], str], text: str, function: str, message: str
 ) -> None:
     name = module(text)
     with pytest.raises(OptionError, match=f"key provider '{name}:{function}'.*{message}") as caught:
         load_keys(f"{name}:{function}")
-    assert not reveals(whole_text(caught.value), *ALL)
+    assert not reveals(full_text(caught.value), *ALL)
 
 
-def test_a_provider_that_is_not_there_is_told_by_its_module() -> None:
+def test_a_missing_provider_module_is_named() -> None:
     with pytest.raises(OptionError, match=r"'no_such\.keys:f' cannot be imported: there is no module no_such"):
         load_keys("no_such.keys:f")

@@ -1,4 +1,4 @@
-"""Keys from a key management service: what pyarrow writes opens with the same configuration, at few requests."""
+"""Keys from a key management service: files of pyarrow are read with the same configuration, and few requests."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.encryption.keys import material as key_material
 from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
 from bloomparquet.storage.files import LocalStorage
-from tests.support.kms import SECRET, Kms, Writer, configuration, reveals, whole_text
-from tests.support.kms_files import COLUMNS, TABLE, Clock, answering, beside, keys, material
+from tests.support.kms import SECRET, Kms, Writer, configuration, full_text, reveals
+from tests.support.kms_files import COLUMNS, TABLE, Clock, answering, kms_keys, material_path, new_material
 
 
 @pytest.mark.parametrize("bits", [128, 192, 256])
 @pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
 @pytest.mark.parametrize("columns", [COLUMNS, None], ids=["columns", "uniform"])
 @pytest.mark.parametrize("options", [{}, {"plaintext_footer": True}, {"internal_key_material": False}], ids=str)
-def test_what_pyarrow_wrote_opens_with_the_same_configuration(
+def test_files_of_pyarrow_are_read_with_its_configuration(
     tmp_path: Path, bits: int, double: bool, columns: Any, options: dict[str, Any]
 ) -> None:
     kms = Kms()
     how = configuration(columns, data_key_length_bits=bits, double_wrapping=double, **options)
     path = Writer(kms).write(TABLE, tmp_path / "a.parquet", how)
-    assert beside(path).exists() == ("internal_key_material" in options)
-    assert bp.read_table(path, keys=keys(kms)).equals(TABLE)
-    assert bp.read_table(path, "id = 3 OR name = 'n70'", keys=keys(kms)).num_rows == 2
-    # Every key that it needed, once: three of this file, whichever way they are wrapped.
+    assert material_path(path).exists() == ("internal_key_material" in options)
+    assert bp.read_table(path, keys=kms_keys(kms)).equals(TABLE)
+    assert bp.read_table(path, "id = 3 OR name = 'n70'", keys=kms_keys(kms)).num_rows == 2
+    # One request for each of the file's keys.
     assert kms.unwrapped() == (3 if columns else 1)
 
 
-def test_a_data_set_costs_one_request_for_each_key_encryption_key(tmp_path: Path) -> None:
+def test_one_request_unwraps_a_key_encryption_key_for_all_files(tmp_path: Path) -> None:
     kms = Kms()
     writer = Writer(kms)
     for i in range(40):
         writer.write(TABLE, tmp_path / f"{i}.parquet", configuration(COLUMNS))
     assert kms.wrapped() == 3
-    # Two of equal configuration share what the service gave: a provider may make one for each query.
-    assert bp.plan(str(tmp_path), "id = 5 AND name = 'n5'", keys=keys(kms)).kept == 40
-    assert bp.read_table(str(tmp_path), "id = 5", keys=keys(kms)).num_rows == 40
+    # Equal configurations share unwrapped keys: a provider may make one for each query.
+    assert bp.plan(str(tmp_path), "id = 5 AND name = 'n5'", keys=kms_keys(kms)).kept == 40
+    assert bp.read_table(str(tmp_path), "id = 5", keys=kms_keys(kms)).num_rows == 40
     assert kms.unwrapped() == 3
     assert len(kms.connections) == 2  # pyarrow's client, and one of ours
 
 
-def test_key_encryption_keys_of_many_writers_are_asked_for_one_by_one(tmp_path: Path) -> None:
+def test_each_writers_key_encryption_key_takes_a_request(tmp_path: Path) -> None:
     kms = Kms()
     for i in range(3):
         Writer(kms).write(TABLE, tmp_path / f"{i}.parquet", configuration())
-    assert bp.read_table(str(tmp_path), keys=keys(kms)).num_rows == 300
+    assert bp.read_table(str(tmp_path), keys=kms_keys(kms)).num_rows == 300
     assert kms.unwrapped() == 3
 
 
-def test_one_of_many_threads_asks(tmp_path: Path) -> None:
+def test_one_of_many_threads_makes_the_request(tmp_path: Path) -> None:
     kms = Kms()
     writer = Writer(kms)
     paths = [writer.write(TABLE, tmp_path / f"{i}.parquet", configuration()) for i in range(8)]
@@ -69,27 +69,27 @@ def test_one_of_many_threads_asks(tmp_path: Path) -> None:
     original, asked = kms.cipher, threading.Event()
 
     def slow(verb: str, name: str) -> Any:
-        asked.wait(0.2)  # others come meanwhile
+        asked.wait(0.2)  # the other threads arrive meanwhile
         return original(verb, name)
 
     kms.cipher = slow  # type: ignore[method-assign]
 
     def read(path: str) -> int:
         waiting.wait()
-        return len(bp.read_table(path, keys=keys(kms)))
+        return len(bp.read_table(path, keys=kms_keys(kms)))
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(read, paths)) == [100] * 8
     assert kms.calls["unwrap", "footer"] == 1
 
 
-def test_what_the_service_gave_is_kept_for_its_time(tmp_path: Path, clock: Clock) -> None:
+def test_unwrapped_keys_are_cached_for_their_lifetime(tmp_path: Path, clock: Clock) -> None:
     kms = Kms()
     writer = Writer(kms)
     paths = iter([writer.write(TABLE, tmp_path / f"{i}.parquet", configuration()) for i in range(5)])
 
     def unwrapped_by(lifetime: timedelta) -> int:
-        bp.inspect(next(paths), keys=keys(kms, cache_lifetime=lifetime))
+        bp.inspect(next(paths), keys=kms_keys(kms, cache_lifetime=lifetime))
         return kms.unwrapped()
 
     assert unwrapped_by(timedelta(minutes=10)) == 1
@@ -100,41 +100,39 @@ def test_what_the_service_gave_is_kept_for_its_time(tmp_path: Path, clock: Clock
     clock.now += 60
     assert unwrapped_by(timedelta(minutes=1)) == 3
     assert unwrapped_by(timedelta(0)) == 4
-    assert len(kms.connections) == 5  # clients likewise: pyarrow's, and one for each request
+    assert len(kms.connections) == 5  # clients too: pyarrow's, and one for each request
 
 
 @pytest.mark.filterwarnings("ignore:.*could not be retrieved")
-def test_a_key_that_is_refused_keeps_its_row_groups_and_is_not_asked_for_again_at_once(
-    tmp_path: Path, clock: Clock
-) -> None:
+def test_a_denied_key_keeps_row_groups_and_is_requested_once(tmp_path: Path, clock: Clock) -> None:
     kms = Kms()
     writer = Writer(kms)
     for i in range(20):
         writer.write(TABLE, tmp_path / f"{i}.parquet", configuration(COLUMNS), row_group_size=50)
     kms.denied.add("of_ids")
-    plan = bp.plan(str(tmp_path), "id = 1000", keys=keys(kms))
+    plan = bp.plan(str(tmp_path), "id = 1000", keys=kms_keys(kms))
     assert (plan.kept, plan.total) == (40, 40)
     assert kms.calls["unwrap", "of_ids"] == 1
-    refused = "the key of column id could not be retrieved: the KMS did not unwrap a key by master key 'of_ids': "
+    refused = "the key of column id could not be retrieved: the KMS did not unwrap a key with master key 'of_ids': "
     with pytest.raises(EncryptionError, match=refused + "_Client.unwrap_key raised PermissionError") as caught:
-        bp.read_table(str(tmp_path), "id = 1000", keys=keys(kms))
-    assert SECRET not in whole_text(caught.value)
-    assert not reveals(whole_text(caught.value), *kms.master_keys.values())
+        bp.read_table(str(tmp_path), "id = 1000", keys=kms_keys(kms))
+    assert SECRET not in full_text(caught.value)
+    assert not reveals(full_text(caught.value), *kms.master_keys.values())
     assert kms.calls["unwrap", "of_ids"] == 1
-    # The other columns are there to be read, and with the right comes the column.
-    assert bp.read_table(str(tmp_path), columns=["name", "open"], keys=keys(kms)).num_rows == 2000
+    # Other columns can be read. The column can be read when the key is granted.
+    assert bp.read_table(str(tmp_path), columns=["name", "open"], keys=kms_keys(kms)).num_rows == 2000
     kms.denied.clear()
     clock.now += 2
-    assert bp.plan(str(tmp_path), "id = 1000", keys=keys(kms)).kept == 0
+    assert bp.plan(str(tmp_path), "id = 1000", keys=kms_keys(kms)).kept == 0
     assert kms.calls["unwrap", "of_ids"] == 2
 
 
-def seen(kms: Kms) -> tuple[str, str, str, dict[str, str]]:
-    """What the last client was made with."""
+def last_connection(kms: Kms) -> tuple[str, str, str, dict[str, str]]:
+    """The configuration of the last client."""
     return kms.connections[-1]
 
 
-def test_the_instance_is_the_configurations_else_the_footers(tmp_path: Path) -> None:
+def test_the_instance_is_the_configurations_or_the_footers(tmp_path: Path) -> None:
     kms = Kms()
     named = {"kms_instance_id": "eu-1", "kms_instance_url": "https://kms.eu-1"}
     paths = [
@@ -144,14 +142,14 @@ def test_the_instance_is_the_configurations_else_the_footers(tmp_path: Path) -> 
     ]
 
     def instance(path: str, **connection: Any) -> tuple[str, str]:
-        """As a client sees it; but for the URL, which older versions take from the file, as pyarrow's client does."""
+        """The instance that our client and pyarrow's see. pyarrow may read the URL from the file."""
         Writer(kms, **connection).read(path)
-        theirs = seen(kms)
+        theirs = last_connection(kms)
         made = len(kms.connections)
-        given = Keys.from_kms(pe.KmsConnectionConfig(**connection), kms.client, cache_lifetime=timedelta(0))
-        assert bp.read_table(path, keys=given).equals(TABLE)
+        keys = Keys.from_kms(pe.KmsConnectionConfig(**connection), kms.client, cache_lifetime=timedelta(0))
+        assert bp.read_table(path, keys=keys).equals(TABLE)
         assert len(kms.connections) > made
-        expected = (theirs[0], seen(kms)[1], *theirs[2:])
+        expected = (theirs[0], last_connection(kms)[1], *theirs[2:])
         assert [ours for ours in kms.connections[made:] if ours != expected] == []
         return expected[:2]
 
@@ -159,20 +157,20 @@ def test_the_instance_is_the_configurations_else_the_footers(tmp_path: Path) -> 
         assert instance(path) == ("eu-1", "DEFAULT")
         assert instance(path, kms_instance_id="us-1") == ("us-1", "DEFAULT")
         assert instance(path, kms_instance_url="https://mine") == ("eu-1", "https://mine")
-        bp.inspect(path, keys=keys(kms, read_kms_url=True, cache_lifetime=timedelta(0)))
-        assert seen(kms)[:2] == ("eu-1", "https://kms.eu-1")
+        bp.inspect(path, keys=kms_keys(kms, read_kms_url=True, cache_lifetime=timedelta(0)))
+        assert last_connection(kms)[:2] == ("eu-1", "https://kms.eu-1")
     assert instance(paths[2]) == ("DEFAULT", "DEFAULT")
     custom = {"custom_kms_conf": {"region": "x", "role": "y"}, "key_access_token": "t"}
     assert instance(paths[2], **custom) == ("DEFAULT", "DEFAULT")
-    assert seen(kms)[2:] == ("t", {"region": "x", "role": "y"})
+    assert last_connection(kms)[2:] == ("t", {"region": "x", "role": "y"})
 
 
-def test_a_column_alone_says_no_instance(tmp_path: Path) -> None:
+def test_column_key_metadata_names_no_instance(tmp_path: Path) -> None:
     kms = Kms()
     path = Writer(kms).write(TABLE, tmp_path / "a.parquet", configuration(COLUMNS))
-    unwrapper = keys(kms).for_file(LocalStorage(), path)
-    metadata = json.dumps(material(KeyWrapper(None, kms.client, configuration()), "of_ids")).encode()
-    with pytest.raises(EncryptionError, match="neither the file nor the configuration says which KMS instance has it"):
+    unwrapper = kms_keys(kms).for_file(LocalStorage(), path)
+    metadata = json.dumps(new_material(KeyWrapper(None, kms.client, configuration()), "of_ids")).encode()
+    with pytest.raises(EncryptionError, match="neither the file nor the configuration names the KMS instance"):
         unwrapper.column_key(("id",), metadata)
     assert (
         Keys.from_kms(pe.KmsConnectionConfig(kms_instance_id="x"), kms.client)
@@ -181,24 +179,24 @@ def test_a_column_alone_says_no_instance(tmp_path: Path) -> None:
     )
 
 
-def test_a_refreshed_token_reaches_the_service(tmp_path: Path) -> None:
+def test_a_refreshed_token_is_used(tmp_path: Path) -> None:
     kms = Kms()
     writer = Writer(kms)
     paths = [writer.write(TABLE, tmp_path / f"{i}.parquet", configuration()) for i in range(3)]
     config = pe.KmsConnectionConfig(key_access_token="first")
-    given = Keys.from_kms(config, kms.client)
-    before = hash(given)
-    bp.inspect(paths[0], keys=given)
-    bp.inspect(paths[1], keys=given)
-    assert (seen(kms)[2], kms.unwrapped()) == ("first", 1)
+    keys = Keys.from_kms(config, kms.client)
+    before = hash(keys)
+    bp.inspect(paths[0], keys=keys)
+    bp.inspect(paths[1], keys=keys)
+    assert (last_connection(kms)[2], kms.unwrapped()) == ("first", 1)
     config.refresh_key_access_token("second")
-    bp.inspect(paths[2], keys=given)
-    # What was given for one token is not given for another.
-    assert (seen(kms)[2], kms.unwrapped()) == ("second", 2)
-    assert hash(given) == before
+    bp.inspect(paths[2], keys=keys)
+    # Keys that were unwrapped with one token are not reused with another.
+    assert (last_connection(kms)[2], kms.unwrapped()) == ("second", 2)
+    assert hash(keys) == before
 
 
-def test_equal_configurations_and_the_same_function_make_equal_keys() -> None:
+def test_equal_configurations_make_equal_keys() -> None:
     kms = Kms()
 
     def made(factory: Any = kms.client, **connection: Any) -> Keys:
@@ -232,7 +230,7 @@ def test_equal_configurations_and_the_same_function_make_equal_keys() -> None:
         ((None, type("F", (), {"__call__": len, "__hash__": None})()), "is a F, which has no hash"),
     ],
 )
-def test_a_configuration_of_the_wrong_kind_is_refused(arguments: Any, message: str) -> None:
+def test_a_configuration_of_the_wrong_type_is_rejected(arguments: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         Keys.from_kms(*arguments)
     config, factory = arguments
@@ -242,7 +240,7 @@ def test_a_configuration_of_the_wrong_kind_is_refused(arguments: Any, message: s
 
 def test_a_lifetime_is_a_timedelta() -> None:
     with pytest.raises(OptionError, match=r"cache_lifetime is a int; expected a datetime\.timedelta"):
-        keys(Kms(), cache_lifetime=600)
+        kms_keys(Kms(), cache_lifetime=600)
 
 
 def no_client(config: Any) -> Any:
@@ -258,24 +256,24 @@ def no_client(config: Any) -> Any:
             "kms_client_factory returned a object; expected pyarrow.parquet.encryption.KmsClient",
         ),
         (lambda config: pe.KmsClient(), "KmsClient.unwrap_key raised NotImplementedError"),
-        (partial(answering, None), "Strange.unwrap_key returned a NoneType; expected bytes"),
+        (partial(answering, None), "StrangeClient.unwrap_key returned a NoneType; expected bytes"),
         (
             partial(answering, b"short"),
-            "what the KMS unwrapped by master key 'm' has 5 bytes; expected 16, 24 or 32",
+            "what the KMS unwrapped with master key 'm' has 5 bytes; expected 16, 24 or 32",
         ),
-        (partial(answering, "\udc80" * 16), "Strange.unwrap_key raised UnicodeEncodeError"),
+        (partial(answering, "\udc80" * 16), "StrangeClient.unwrap_key raised UnicodeEncodeError"),
     ],
 )
-def test_what_a_client_does_wrong_is_told_without_its_text(factory: Any, message: str) -> None:
+def test_errors_of_clients_do_not_show_their_text(factory: Any, message: str) -> None:
     metadata = key_material.KeyMaterial("m", "wrapped", None, True, "i", "u").to_json()
     unwrapper = Keys.from_kms(None, factory).for_file(LocalStorage(), "/a")
-    for _ in range(2):  # asked, and remembered
+    for _ in range(2):  # requested, and cached
         with pytest.raises(EncryptionError, match=message) as caught:
             unwrapper.footer_key(metadata)
-        assert SECRET not in whole_text(caught.value)
+        assert SECRET not in full_text(caught.value)
 
 
-def test_a_client_may_answer_with_text_as_for_pyarrow() -> None:
+def test_a_client_may_return_text() -> None:
     metadata = key_material.KeyMaterial("m", "wrapped", None, True, "i", "u").to_json()
-    given = Keys.from_kms(None, partial(answering, "0123456789abcdef"))
-    assert given.for_file(LocalStorage(), "/a").footer_key(metadata) == b"0123456789abcdef"
+    keys = Keys.from_kms(None, partial(answering, "0123456789abcdef"))
+    assert keys.for_file(LocalStorage(), "/a").footer_key(metadata) == b"0123456789abcdef"

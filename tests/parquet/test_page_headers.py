@@ -1,4 +1,4 @@
-"""The pages of a column chunk are found by their headers, and headers that cannot be right are refused."""
+"""Page headers of a column chunk: offsets, sizes and encodings; wrong headers are an error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def page(
     without: int | None = None,
     more: dict[int, Field] | None = None,
 ) -> bytes:
-    """A page with its header; `without` leaves a field of the header out."""
+    """A page with its header. `without` is the id of a field to leave out."""
     at, encoding_at = {0: (5, 2), 2: (7, 2), 3: (8, 4)}.get(kind, (6, 2))
     details = {1: Field(I32, values), encoding_at: Field(I32, encoding)}
     fields = {1: Field(I32, kind), 2: Field(I32, 2 * len(body)), 3: Field(I32, len(body) if size is None else size)}
@@ -44,24 +44,24 @@ def page(
 
 
 def chunk_of(path: Path, column: int = 0, row_group: int = 0) -> tuple[bytes, int]:
-    """The bytes of a column chunk and the number of its values, as pyarrow tells them."""
+    """The bytes of a column chunk and its number of values, by pyarrow."""
     chunk = pq.read_metadata(path).row_group(row_group).column(column)
     start = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
     return path.read_bytes()[start : start + chunk.total_compressed_size], chunk.num_values
 
 
-def test_places_sizes_and_encodings() -> None:
+def test_offsets_sizes_and_encodings() -> None:
     first = page(2, b"dictionary", 3, pages.PLAIN, crc=-5)
     second = page(0, b"data", 10, pages.RLE_DICTIONARY)
     third = page(3, b"", 2, pages.PLAIN)
-    found = walk_pages(first + second + third + b"trailing", 12)
-    assert found.dictionary == pages.Page(2, 0, len(first) - 10, 10, 20, -5, 3, pages.PLAIN)
+    chunk = walk_pages(first + second + third + b"trailing", 12)
+    assert chunk.dictionary == pages.Page(2, 0, len(first) - 10, 10, 20, -5, 3, pages.PLAIN)
     start = len(first)
-    assert found.data == (
+    assert chunk.data == (
         pages.Page(0, start, start + len(second) - 4, 4, 8, None, 10, pages.RLE_DICTIONARY),
         pages.Page(3, start + len(second), start + len(second + third), 0, 0, None, 2, pages.PLAIN),
     )
-    assert found.end == len(first + second + third)
+    assert chunk.end == len(first + second + third)
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_a_chunk_is_dictionary_encoded_when_every_page_is(encodings: list[int], 
     assert walk_pages(data, len(encodings)).is_dictionary_encoded is False
 
 
-def test_index_pages_and_pages_of_kinds_to_come_are_passed_over() -> None:
+def test_index_pages_and_unknown_pages_are_skipped() -> None:
     raw = page(1, b"index") + page(0, b"a", 1) + page(9, b"new") + page(0, b"b", 1)
-    found = walk_pages(raw, 2)
-    assert [each.type for each in found.data] == [0, 0]
-    assert found.end == len(raw)
+    chunk = walk_pages(raw, 2)
+    assert [each.type for each in chunk.data] == [0, 0]
+    assert chunk.end == len(raw)
 
 
 @pytest.mark.parametrize(
@@ -99,31 +99,31 @@ def test_index_pages_and_pages_of_kinds_to_come_are_passed_over() -> None:
         (page(0, b"abc", -5), 5, "negative number.*values=-5"),
         (page(0, b"abc", 5, without=3), 5, "field 3"),
         (page(0, b"abc", 5, without=1), 5, "field 1"),
-        (page(0, b"abc", 5, without=5), 5, "lacks the part"),
+        (page(0, b"abc", 5, without=5), 5, "the part for its page type is missing"),
         (page(0, b"abc", 5, more={5: Field(I32, 3)}), 5, "field 5 .data_page_header. of PageHeader is 3"),
         (page(0, b"abc", 5, more={3: Field(8, b"\x03")}), 5, "field 3"),
-        (page(2, b"d", 1) + page(2, b"d", 1) + page(0, b"a", 1), 1, "where none may be"),
-        (page(0, b"a", 1) + page(2, b"d", 1) + page(0, b"a", 1), 2, "where none may be"),
+        (page(2, b"d", 1) + page(2, b"d", 1) + page(0, b"a", 1), 1, "unexpected dictionary page"),
+        (page(0, b"a", 1) + page(2, b"d", 1) + page(0, b"a", 1), 2, "unexpected dictionary page"),
     ],
 )
-def test_headers_that_cannot_be_right_are_an_error(raw: bytes, values: int, message: str) -> None:
+def test_wrong_headers_are_an_error(raw: bytes, values: int, message: str) -> None:
     with pytest.raises(bp.FormatError, match=message):
         walk_pages(raw, values)
 
 
 @given(raw=st.binary(max_size=80), values=st.integers(1, 20))
-def test_any_bytes_are_an_error_of_ours_or_pages_within_them(raw: bytes, values: int) -> None:
+def test_any_bytes_give_pages_or_an_error_of_ours(raw: bytes, values: int) -> None:
     try:
-        found = walk_pages(raw, values)
+        chunk = walk_pages(raw, values)
     except bp.BloomParquetError:
         return
-    assert sum(each.values for each in found.data) == values
-    assert found.end <= len(raw)
+    assert sum(each.values for each in chunk.data) == values
+    assert chunk.end <= len(raw)
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
-def test_the_pages_of_arrow(tmp_path: Path, version: str, codec: str) -> None:
+def test_pages_by_arrow(tmp_path: Path, version: str, codec: str) -> None:
     rng = np.random.default_rng(1)
     table = pa.table({
         "few": pa.array(rng.integers(0, 9, 5_000)),
@@ -137,16 +137,16 @@ def test_the_pages_of_arrow(tmp_path: Path, version: str, codec: str) -> None:
     )  # fmt: skip
     for column in range(3):
         raw, values = chunk_of(path, column)
-        found = walk_pages(raw, values)
-        assert found.end == len(raw)
-        assert found.dictionary is not None
-        assert {each.type for each in found.data} == {0 if version == "1.0" else 3}
-        assert len(found.data) >= 2
-        assert all(each.crc is not None for each in (found.dictionary, *found.data))
-        assert found.is_dictionary_encoded is (column == 0)
+        chunk = walk_pages(raw, values)
+        assert chunk.end == len(raw)
+        assert chunk.dictionary is not None
+        assert {each.type for each in chunk.data} == {0 if version == "1.0" else 3}
+        assert len(chunk.data) >= 2
+        assert all(each.crc is not None for each in (chunk.dictionary, *chunk.data))
+        assert chunk.is_dictionary_encoded is (column == 0)
 
 
-def test_the_footer_of_arrow_cannot_tell_what_the_pages_tell(tmp_path: Path) -> None:
+def test_footer_encodings_do_not_tell_dictionary_encoding(tmp_path: Path) -> None:
     """PLAIN is among the encodings of either, as it is that of the dictionary."""
     for name, limit in [("all", 1 << 20), ("some", 1_000)]:
         pq.write_table(

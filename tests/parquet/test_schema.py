@@ -1,4 +1,4 @@
-"""The schema tree, against what pyarrow says of the same files, and against hostile elements."""
+"""The schema tree: compared with pyarrow's, and parsed from hostile elements."""
 
 from __future__ import annotations
 
@@ -61,28 +61,28 @@ def test_leaves_are_pyarrows_columns_in_order(everything: str) -> None:
         assert leaf.repeated == (column.max_repetition_level > 0)
 
 
-def test_a_dot_in_a_name_is_no_path(everything: str) -> None:
+def test_a_dot_in_a_name_does_not_split_the_path(everything: str) -> None:
     paths = [leaf.path for leaf in schema_of(everything).leaves]
     assert ("a.b",) in paths
     assert ("a", "b") in paths
 
 
-def test_annotations_say_what_a_value_means(everything: str) -> None:
-    found = {leaf.path[0]: leaf.node.annotation for leaf in schema_of(everything).leaves}
-    assert found["i8"] == Annotation("INTEGER", bit_width=8, signed=True)
-    assert found["u64"] == Annotation("INTEGER", bit_width=64, signed=False)
-    assert found["i32"] is None
-    assert found["f16"] == Annotation("FLOAT16")
-    assert found["s"] == Annotation("STRING")
-    assert found["b"] is None
-    assert found["d"] == Annotation("DATE")
-    assert found["t"] == Annotation("TIME", "ns", found["t"].adjusted_to_utc)
-    assert found["ts"] == Annotation("TIMESTAMP", "ms", False)
-    assert found["tsz"] == Annotation("TIMESTAMP", "us", True)
-    assert found["dec"] == Annotation("DECIMAL", precision=12, scale=2)
-    assert found["u"] == Annotation("UUID")
-    assert found["j"] == Annotation("JSON")
-    assert found["n"] == Annotation("UNKNOWN")
+def test_annotations(everything: str) -> None:
+    annotations = {leaf.path[0]: leaf.node.annotation for leaf in schema_of(everything).leaves}
+    assert annotations["i8"] == Annotation("INTEGER", bit_width=8, signed=True)
+    assert annotations["u64"] == Annotation("INTEGER", bit_width=64, signed=False)
+    assert annotations["i32"] is None
+    assert annotations["f16"] == Annotation("FLOAT16")
+    assert annotations["s"] == Annotation("STRING")
+    assert annotations["b"] is None
+    assert annotations["d"] == Annotation("DATE")
+    assert annotations["t"] == Annotation("TIME", "ns", annotations["t"].adjusted_to_utc)
+    assert annotations["ts"] == Annotation("TIMESTAMP", "ms", False)
+    assert annotations["tsz"] == Annotation("TIMESTAMP", "us", True)
+    assert annotations["dec"] == Annotation("DECIMAL", precision=12, scale=2)
+    assert annotations["u"] == Annotation("UUID")
+    assert annotations["j"] == Annotation("JSON")
+    assert annotations["n"] == Annotation("UNKNOWN")
 
 
 def element(name: str, **fields: Any) -> dict[int, Field]:
@@ -114,7 +114,7 @@ def footer(*elements: dict[int, Field]) -> bytes:
         (99, Annotation("OTHER")),
     ],
 )
-def test_the_converted_types_of_older_files_are_understood(converted: int, kind: Annotation) -> None:
+def test_converted_types_of_older_files(converted: int, kind: Annotation) -> None:
     schema, _ = parse_schema(
         footer(element("root", children=1), element("x", type=2, repetition=1, converted=converted))
     )
@@ -142,7 +142,7 @@ def test_everything_below_a_repeated_node_is_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("elements", "told"),
+    ("elements", "message"),
     [
         ([], "no schema"),
         ([element("root", children=2), element("x", type=1)], "more children"),
@@ -153,16 +153,16 @@ def test_everything_below_a_repeated_node_is_repeated() -> None:
     ],
     ids=["none", "too few", "too many", "type", "repetition", "huge"],
 )
-def test_elements_that_form_no_tree_are_refused(elements: list[dict[int, Field]], told: str) -> None:
-    with pytest.raises(FormatError, match=told):
+def test_elements_that_form_no_tree_are_an_error(elements: list[dict[int, Field]], message: str) -> None:
+    with pytest.raises(FormatError, match=message):
         parse_schema(footer(*elements))
 
 
-def test_a_schema_of_endless_depth_is_refused() -> None:
+def test_a_very_deep_schema_is_an_error() -> None:
     with pytest.raises(LimitError, match="deeper"):
         parse_schema(footer(*(element("g", children=1) for _ in range(5000)), element("x", type=1)))
 
 
-def test_a_negative_number_of_children_is_refused_or_none() -> None:
+def test_a_negative_number_of_children_is_an_error() -> None:
     with pytest.raises(FormatError):
         parse_schema(footer(element("root", children=-1), element("x", type=1)))

@@ -1,4 +1,4 @@
-"""What a split-block Bloom filter promises: false is a proof; true is a maybe, and how likely it is to be wrong."""
+"""Split-block Bloom filters: false is a proof, true is a maybe with a known false positive probability."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import FormatError, LimitError, OptionError
-from bloomparquet.parquet.bloom_filter import split_block as sbbf
+from bloomparquet.parquet.bloom_filter import split_block
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter, block_index, block_mask, check_blocks
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_int64
 
@@ -23,7 +23,7 @@ SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B,
 # From the tests of arrow-rs: the values "a0" to "a9", written by parquet-java.
 A0_TO_A9 = bytes.fromhex("c80150144044086d062504439050602008842b21000563410200e02c404e6004")
 
-# Mostly few, and some on each side of where the method changes.
+# Mostly few, and some on each side of the limits of the insert methods.
 block_counts = st.one_of(st.integers(1, 70), st.sampled_from([1000, 1024, 4095, 4096, 4097, 5000, 8192, 12_289]))
 hash_lists = st.lists(st.integers(0, 2**64 - 1), max_size=200).map(lambda values: np.array(values, dtype=np.uint64))
 
@@ -34,18 +34,18 @@ class ReferenceFilter:
     def __init__(self, n_blocks: int) -> None:
         self.blocks = [[0] * 8 for _ in range(n_blocks)]
 
-    def place(self, value: int) -> tuple[list[int], list[int]]:
+    def block_and_mask(self, value: int) -> tuple[list[int], list[int]]:
         block = self.blocks[((value >> 32) * len(self.blocks)) >> 32]
         key = value & 0xFFFFFFFF
         return block, [1 << ((key * salt & 0xFFFFFFFF) >> 27) for salt in SALTS]
 
     def insert(self, value: int) -> None:
-        block, mask = self.place(value)
+        block, mask = self.block_and_mask(value)
         for word in range(8):
             block[word] |= mask[word]
 
     def check(self, value: int) -> bool:
-        block, mask = self.place(value)
+        block, mask = self.block_and_mask(value)
         return all(bits & bit for bits, bit in zip(block, mask))
 
     def to_bytes(self) -> bytes:
@@ -53,7 +53,7 @@ class ReferenceFilter:
 
 
 def values(start: int, count: int) -> Hashes:
-    """Hashes of `count` INT64 values from `start` on: two ranges that do not overlap have no value in common."""
+    """Hashes of the INT64 values from `start` to `start + count`."""
     return xxh64_int64(np.arange(start, start + count, dtype=np.int64))
 
 
@@ -119,7 +119,7 @@ def test_an_inserted_value_checks_true(n_blocks: int, hashes: Hashes) -> None:
 
 
 @given(block_counts, hash_lists, hash_lists)
-def test_an_inserted_value_checks_true_after_more_are_inserted(n_blocks: int, first: Hashes, second: Hashes) -> None:
+def test_later_inserts_keep_earlier_values(n_blocks: int, first: Hashes, second: Hashes) -> None:
     made = filled(n_blocks, first)
     made.insert(second)
     assert made.check(first).all()
@@ -127,7 +127,7 @@ def test_an_inserted_value_checks_true_after_more_are_inserted(n_blocks: int, fi
 
 
 @given(block_counts, hash_lists)
-def test_an_inserted_value_checks_true_after_a_round_trip_through_bytes(n_blocks: int, hashes: Hashes) -> None:
+def test_bytes_give_the_same_filter(n_blocks: int, hashes: Hashes) -> None:
     data = filled(n_blocks, hashes).to_bytes()
     assert len(data) == 32 * n_blocks
     read = SplitBlockBloomFilter.from_bytes(data)
@@ -136,16 +136,14 @@ def test_an_inserted_value_checks_true_after_a_round_trip_through_bytes(n_blocks
 
 
 @given(st.integers(1, 40), st.integers(0, 5), hash_lists)
-def test_a_folded_filter_is_the_one_that_fewer_blocks_would_have_made(odd: int, times: int, hashes: Hashes) -> None:
+def test_a_folded_filter_equals_one_of_fewer_blocks(odd: int, times: int, hashes: Hashes) -> None:
     folded = filled(odd << times, hashes).fold(times)
     assert folded.check(hashes).all()
     assert folded.to_bytes() == filled(odd, hashes).to_bytes()
 
 
 @given(st.integers(1, 40), st.integers(0, 5), hash_lists, hash_lists)
-def test_a_merged_filter_holds_both_and_is_as_small_as_the_smaller(
-    small: int, times: int, first: Hashes, second: Hashes
-) -> None:
+def test_a_merged_filter_has_both_and_the_smaller_size(small: int, times: int, first: Hashes, second: Hashes) -> None:
     one, other = filled(small, first), filled(small << times, second)
     both = filled(small, np.concatenate([first, second])).to_bytes()
     assert one.merge(other).to_bytes() == both
@@ -155,7 +153,7 @@ def test_a_merged_filter_holds_both_and_is_as_small_as_the_smaller(
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 1023, (1 << 20) + 1, 1 << 22])
-def test_filters_of_one_to_four_million_blocks_hold_what_was_inserted(n_blocks: int) -> None:
+def test_filters_of_millions_of_blocks_have_their_values(n_blocks: int) -> None:
     made = SplitBlockBloomFilter.empty(n_blocks)
     inserted = np.concatenate([values(0, 2000), np.array([0, 2**64 - 1], dtype=np.uint64)])  # first and last block
     made.insert(inserted)
@@ -165,19 +163,19 @@ def test_filters_of_one_to_four_million_blocks_hold_what_was_inserted(n_blocks: 
     assert made.blocks[-1].any()
 
 
-def test_an_empty_filter_refuses_everything_and_a_full_one_nothing() -> None:
+def test_empty_and_full_filters() -> None:
     assert not SplitBlockBloomFilter.empty(7).check(values(0, 1000)).any()
     assert SplitBlockBloomFilter.from_bytes(b"\xff" * 32 * 7).check(values(0, 1000)).all()
 
 
 @pytest.mark.parametrize("count", [0, 1, (1 << 15) - 1, 1 << 15, (1 << 15) + 1, 100_003])
-def test_no_answer_is_lost_where_chunks_meet(count: int) -> None:
+def test_check_is_right_at_chunk_borders(count: int) -> None:
     made = filled(64, values(0, count)[::3])
     expected = check_blocks(made.blocks[block_index(values(0, count), 64)], block_mask(values(0, count)))
     assert made.check(values(0, count)).tolist() == expected.tolist()
 
 
-def test_the_answers_have_the_shape_of_the_hashes() -> None:
+def test_check_keeps_the_shape_of_the_hashes() -> None:
     made = filled(16, values(0, 12))
     assert made.check(values(0, 12).reshape(3, 4)).shape == (3, 4)
     assert made.check(values(0, 12)[::-2]).all()
@@ -188,7 +186,7 @@ def test_the_answers_have_the_shape_of_the_hashes() -> None:
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=5), st.lists(st.integers(0, 2**64 - 1), min_size=1))
-def test_many_filters_at_once_answer_as_each_alone(counts: list[int], listed: list[int]) -> None:
+def test_many_filters_at_once_check_like_each_alone(counts: list[int], listed: list[int]) -> None:
     hashes = np.array(listed, dtype=np.uint64)
     filters = [filled(count, hashes[at :: len(counts)]) for at, count in enumerate(counts)]
     index = block_index(hashes, np.array(counts)[:, np.newaxis])
@@ -198,7 +196,7 @@ def test_many_filters_at_once_answer_as_each_alone(counts: list[int], listed: li
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 1 << 22))
-def test_a_block_index_is_the_upper_half_scaled_down(value: int, n_blocks: int) -> None:
+def test_the_block_index_is_the_scaled_upper_half(value: int, n_blocks: int) -> None:
     (index,) = block_index(np.array([value], dtype=np.uint64), n_blocks).tolist()
     assert index == ((value >> 32) * n_blocks) >> 32
     assert 0 <= index < n_blocks
@@ -212,7 +210,7 @@ def test_a_mask_has_one_bit_in_every_word(hashes: Hashes) -> None:
     assert (np.bitwise_count(masks) == 1).all()
 
 
-def test_a_block_lacks_a_mask_when_any_one_word_does() -> None:
+def test_a_block_fails_if_one_word_fails() -> None:
     (mask,) = block_mask(values(0, 1))
     lacking = np.broadcast_to(mask, (8, 8)) * (1 - np.eye(8, dtype=np.uint32))
     assert check_blocks(mask, mask)
@@ -225,45 +223,45 @@ def test_a_block_lacks_a_mask_when_any_one_word_does() -> None:
 @pytest.mark.parametrize(
     ("bits", "fpp"), [(6.0, 1e-1), (10.5, 1e-2), (16.9, 1e-3), (26.4, 1e-4), (41.0, 1e-5)], ids=str
 )
-def test_the_specs_table_of_bits_per_value_holds_by_measurement(bits: float, fpp: float) -> None:
+def test_the_specifications_bits_per_value_hold(bits: float, fpp: float) -> None:
     n_blocks = 1 << 14
     made = filled(n_blocks, values(0, round(256 * n_blocks / bits)))
     assert measured_fpp(made, max(4_000_000, round(1000 / fpp))) == pytest.approx(fpp, rel=0.1)
 
 
 @pytest.mark.parametrize(("ndv", "fpp"), [(26_214, 0.0126), (52_428, 0.18), (13_107, 0.0004)])
-def test_the_specs_worked_examples_hold_by_measurement(ndv: int, fpp: float) -> None:
+def test_the_specifications_examples_hold(ndv: int, fpp: float) -> None:
     made = filled(1024, values(0, ndv))
     measured = measured_fpp(made, 4_000_000)
     assert measured == pytest.approx(fpp, rel=0.1)
     assert made.estimated_fpp == pytest.approx(measured, rel=0.05)
-    assert sbbf.expected_fpp(ndv, 1024) == pytest.approx(measured, rel=0.1)
+    assert split_block.expected_fpp(ndv, 1024) == pytest.approx(measured, rel=0.1)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 7, 1000, 1 << 14])
 @pytest.mark.parametrize("bits", [6, 12])
-def test_the_estimates_are_near_what_was_inserted_and_what_is_measured(n_blocks: int, bits: int) -> None:
+def test_estimates_are_near_the_truth(n_blocks: int, bits: int) -> None:
     ndv = 256 * n_blocks // bits
     made = filled(n_blocks, np.tile(values(0, ndv), 2))
     assert made.estimated_fpp == pytest.approx(measured_fpp(made, 2_000_000), rel=0.05)
     assert made.estimated_ndv == pytest.approx(ndv, rel=1 / math.sqrt(ndv))
 
 
-def test_the_estimates_at_both_ends() -> None:
+def test_estimates_of_empty_and_full_filters() -> None:
     nothing, everything = (SplitBlockBloomFilter.from_bytes(bits * 96) for bits in (b"\x00", b"\xff"))
     assert (nothing.bits_set, nothing.estimated_ndv, nothing.estimated_fpp) == (0, 0.0, 0.0)
     assert (everything.bits_set, everything.estimated_ndv, everything.estimated_fpp) == (768, math.inf, 1.0)
 
 
-def test_the_fpp_of_unequal_blocks_is_their_mean_not_that_of_the_mean_block() -> None:
+def test_the_fpp_is_the_mean_over_unequal_blocks() -> None:
     assert SplitBlockBloomFilter.from_bytes(b"\xff" * 32 + b"\x00" * 32).estimated_fpp == 0.5
     assert SplitBlockBloomFilter.from_bytes(b"\xff\xff\x00\x00" * 8).estimated_fpp == 0.5**8
 
 
-def test_the_expected_fpp_at_its_ends() -> None:
-    assert sbbf.expected_fpp(0, 1024) == 0.0
-    assert sbbf.expected_fpp(1, 1) == pytest.approx(2.0**-40, abs=1e-12)
-    assert sbbf.expected_fpp(10**9, 1) == 1.0
+def test_expected_fpp_at_its_limits() -> None:
+    assert split_block.expected_fpp(0, 1024) == 0.0
+    assert split_block.expected_fpp(1, 1) == pytest.approx(2.0**-40, abs=1e-12)
+    assert split_block.expected_fpp(10**9, 1) == 1.0
 
 
 @pytest.mark.parametrize(("fpp", "ndv", "bits"), [
@@ -271,7 +269,7 @@ def test_the_expected_fpp_at_its_ends() -> None:
     (0.1, 1_000_000, 5_772_541), (0.01, 1_000_000, 9_681_526),
 ])  # fmt: skip
 def test_the_formula_gives_the_bits_that_arrow_rs_asserts(fpp: float, ndv: int, bits: int) -> None:
-    assert int(sbbf.bits_per_value(fpp) * ndv) == bits
+    assert int(split_block.bits_per_value(fpp) * ndv) == bits
 
 
 @pytest.mark.parametrize(("ndv", "fpp", "num_bytes"), [
@@ -282,20 +280,20 @@ def test_the_formula_gives_the_bits_that_arrow_rs_asserts(fpp: float, ndv: int, 
     (7, math.nextafter(1.0, 0.0), 32), (1, 5e-324, 128 << 20),
 ])  # fmt: skip
 def test_filters_are_as_large_as_other_writers_make_them(ndv: float, fpp: float, num_bytes: int) -> None:
-    assert sbbf.optimal_num_bytes(ndv, fpp) == num_bytes
+    assert split_block.optimal_num_bytes(ndv, fpp) == num_bytes
 
 
 @given(st.integers(0, 10**10), st.floats(0, 1, exclude_min=True, exclude_max=True))
-def test_a_size_is_the_least_power_of_two_that_the_formula_allows(ndv: int, fpp: float) -> None:
-    size = sbbf.optimal_num_bytes(ndv, fpp)
-    needed = sbbf.bits_per_value(fpp) * ndv / 8
+def test_sizes_are_the_least_power_of_two_by_the_formula(ndv: int, fpp: float) -> None:
+    size = split_block.optimal_num_bytes(ndv, fpp)
+    needed = split_block.bits_per_value(fpp) * ndv / 8
     assert size.bit_count() == 1
     assert 32 <= size <= 128 << 20
     assert size >= needed or size == 128 << 20
     assert size < 2 * needed + 2 or size == 32
 
 
-def test_a_filter_for_many_values_folds_to_the_size_for_those_it_got() -> None:
+def test_an_oversized_filter_folds_to_the_size_it_needs() -> None:
     large = SplitBlockBloomFilter.for_ndv(1_000_000, 0.05)
     large.insert(values(0, 1000))
     right = SplitBlockBloomFilter.for_ndv(1000, 0.05)
@@ -309,7 +307,7 @@ def test_a_filter_for_many_values_folds_to_the_size_for_those_it_got() -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 4, 15, 16])
-def test_bytes_may_lie_anywhere_in_a_buffer(offset: int) -> None:
+def test_unaligned_bytes_are_read(offset: int) -> None:
     made = filled(9, values(0, 100))
     buffer = b"\xaa" * offset + made.to_bytes() + b"\xaa" * 7
     read = SplitBlockBloomFilter.from_bytes(memoryview(buffer)[offset:-7])
@@ -321,7 +319,7 @@ def test_bytes_may_lie_anywhere_in_a_buffer(offset: int) -> None:
     assert buffer == b"\xaa" * offset + made.to_bytes() + b"\xaa" * 7
 
 
-def test_bytes_are_shared_until_something_is_inserted() -> None:
+def test_bytes_are_shared_until_the_first_insert() -> None:
     buffer = np.zeros((4, 8), dtype="<u4")
     read = SplitBlockBloomFilter.from_bytes(buffer.data.cast("B"))
     assert np.shares_memory(read.blocks, buffer)
@@ -331,7 +329,7 @@ def test_bytes_are_shared_until_something_is_inserted() -> None:
     assert not buffer.any()
 
 
-def test_what_is_made_from_a_filter_does_not_change_with_it() -> None:
+def test_inserting_does_not_change_derived_filters() -> None:
     made = filled(8, values(0, 5))
     copies = [made.fold(0), made.merge(made), made.merge(SplitBlockBloomFilter.empty(8))]
     before = made.to_bytes()
@@ -345,7 +343,7 @@ def test_what_is_made_from_a_filter_does_not_change_with_it() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 31, 33, 63, 1000])
-def test_a_bitset_is_whole_blocks(size: int) -> None:
+def test_a_bitset_of_partial_blocks_is_an_error(size: int) -> None:
     with pytest.raises(FormatError, match=f"a bitset of {size} bytes: expected a multiple of 32"):
         SplitBlockBloomFilter.from_bytes(bytes(size))
 
@@ -356,31 +354,31 @@ def test_a_block_count_out_of_range_allocates_nothing(n_blocks: int) -> None:
         SplitBlockBloomFilter.empty(n_blocks)
 
 
-def test_bytes_beyond_the_limit_are_refused() -> None:
+def test_a_bitset_beyond_the_limit_is_an_error() -> None:
     with pytest.raises(LimitError, match="4194305 blocks"):
         SplitBlockBloomFilter.from_bytes(np.zeros((1 << 27) + 32, np.uint8).data)
 
 
 @pytest.mark.parametrize(("n_blocks", "times"), [(1, 1), (3, 1), (12, 3), (8, -1)])
-def test_blocks_that_cannot_be_halved_are_not(n_blocks: int, times: int) -> None:
+def test_folding_an_odd_number_of_blocks_is_an_error(n_blocks: int, times: int) -> None:
     with pytest.raises(LimitError, match=f"cannot halve {n_blocks} blocks {times} times"):
         SplitBlockBloomFilter.empty(n_blocks).fold(times)
 
 
 @pytest.mark.parametrize(("one", "other"), [(2, 3), (3, 2), (1, 3), (12, 2)])
-def test_filters_merge_only_when_one_can_be_folded_into_the_other(one: int, other: int) -> None:
+def test_merging_filters_of_unrelated_sizes_is_an_error(one: int, other: int) -> None:
     with pytest.raises(LimitError, match=f"cannot merge filters of {one} and {other} blocks"):
         SplitBlockBloomFilter.empty(one).merge(SplitBlockBloomFilter.empty(other))
 
 
 @pytest.mark.parametrize("blocks", [np.zeros(8, "<u4"), np.zeros((2, 4), "<u4"), np.zeros((2, 8), "<i4")])
-def test_blocks_are_rows_of_eight_words(blocks: npt.NDArray[np.uint32]) -> None:
+def test_blocks_of_another_shape_are_an_error(blocks: npt.NDArray[np.uint32]) -> None:
     with pytest.raises(FormatError, match="expected"):
         SplitBlockBloomFilter(blocks)
 
 
 @pytest.mark.parametrize("wrong", [np.arange(3), np.zeros(3), [1, 2], np.zeros(3, np.uint32), 5])
-def test_values_that_were_not_hashed_are_refused(wrong: Hashes) -> None:
+def test_unhashed_values_are_an_error(wrong: Hashes) -> None:
     with pytest.raises(TypeError, match="expected an array of uint64 hashes"):
         SplitBlockBloomFilter.empty(1).check(wrong)
     with pytest.raises(TypeError, match="expected an array of uint64 hashes"):
@@ -390,7 +388,7 @@ def test_values_that_were_not_hashed_are_refused(wrong: Hashes) -> None:
 @pytest.mark.parametrize("fpp", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf])
 def test_an_impossible_fpp_is_an_error_with_advice(fpp: float) -> None:
     with pytest.raises(OptionError, match=r"such as 0\.01"):
-        sbbf.optimal_num_bytes(100, fpp)
+        split_block.optimal_num_bytes(100, fpp)
 
 
 @pytest.mark.parametrize("ndv", [-1, math.nan])
@@ -404,12 +402,12 @@ def test_an_impossible_ndv_is_an_error(ndv: float) -> None:
     st.integers(0, 3_000),
     st.sampled_from([0.9, 0.3, 0.05, 0.01, 1e-4, 1e-8]),
 )
-def test_a_fitted_filter_is_what_folding_step_by_step_comes_to(n_blocks: int, values: int, fpp: float) -> None:
+def test_fitted_equals_folding_step_by_step(n_blocks: int, values: int, fpp: float) -> None:
     bloom = SplitBlockBloomFilter.empty(n_blocks)
     bloom.insert(xxh64_int64(np.arange(values)))
     expected = bloom
-    while expected.n_blocks % 2 == 0 and expected.fold().estimated_fpp <= sbbf.TOLERANCE * fpp:
+    while expected.n_blocks % 2 == 0 and expected.fold().estimated_fpp <= split_block.TOLERANCE * fpp:
         expected = expected.fold()
-    found = bloom.fitted(fpp)
-    assert np.array_equal(found.blocks, expected.blocks)
-    assert (found is bloom) is (expected is bloom)
+    fitted = bloom.fitted(fpp)
+    assert np.array_equal(fitted.blocks, expected.blocks)
+    assert (fitted is bloom) is (expected is bloom)

@@ -1,4 +1,4 @@
-"""Values that are kept for a time, by many threads."""
+"""Values expire, the least recently used go first, and one thread makes a value for all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bloomparquet.parquet.encryption.keys.ttl_cache import TtlCache
 from tests.support.kms_files import Clock
 
 
-def test_what_was_used_least_recently_goes_first() -> None:
+def test_the_least_recently_used_value_is_dropped() -> None:
     cache: TtlCache[str] = TtlCache(2)
     made: list[str] = []
 
@@ -27,9 +27,9 @@ def test_what_was_used_least_recently_goes_first() -> None:
     assert "".join(made) == "abcbc"
 
 
-def test_what_is_past_its_time_is_not_kept(clock: Clock) -> None:
+def test_expired_values_are_dropped(clock: Clock) -> None:
     class Value:
-        """What can be seen to be gone."""
+        """Supports weak references."""
 
     cache: TtlCache[Value] = TtlCache(100)
     values = [weakref.ref(cache.get(i, timedelta(seconds=10 + i), Value)) for i in range(3)]
@@ -39,20 +39,20 @@ def test_what_is_past_its_time_is_not_kept(clock: Clock) -> None:
     assert [value() is None for value in values] == [True, True, False]
 
 
-def test_who_waits_for_one_that_was_interrupted_is_told_and_the_next_asks_again() -> None:
+def test_an_interrupted_request_is_made_again() -> None:
     cache: TtlCache[int] = TtlCache(2, error_lifetime=timedelta(minutes=1))
-    began, told = threading.Event(), threading.Event()
+    began, may_end = threading.Event(), threading.Event()
 
     def interrupted() -> int:
         began.set()
-        told.wait(10)
+        may_end.wait(10)
         raise KeyboardInterrupt
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(cache.get, "a", timedelta(minutes=1), interrupted)
         began.wait(10)
         second = pool.submit(cache.get, "a", timedelta(minutes=1), lambda: 2)
-        told.set()
+        may_end.set()
         assert isinstance(first.exception(), KeyboardInterrupt)
         assert second.exception() is None or isinstance(second.exception(), EncryptionError)
     assert cache.get("a", timedelta(minutes=1), lambda: 3) in (2, 3)

@@ -120,7 +120,7 @@ def test_eight_byte_values_hash_as_their_little_endian_bytes(values: list[int]) 
     assert xxh64_int64(np.array(values, dtype=">i8")).tolist() == expected
 
 
-def test_floats_hash_by_their_bits_so_that_the_two_zeros_differ() -> None:
+def test_floats_hash_by_their_bits() -> None:
     doubles = np.array([0.0, -0.0, 1.5, np.inf, np.nan])
     assert xxh64_int64(doubles).tolist() == library(doubles)
     assert xxh64_int32(doubles.astype(np.float32)).tolist() == library(doubles.astype(np.float32))
@@ -128,13 +128,13 @@ def test_floats_hash_by_their_bits_so_that_the_two_zeros_differ() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, (1 << 14) - 1, 1 << 14, (1 << 14) + 1, 3 * (1 << 14) + 5])
-def test_no_value_is_lost_where_chunks_meet(count: int) -> None:
+def test_hashes_are_right_at_chunk_borders(count: int) -> None:
     values = np.random.default_rng(count).integers(-(2**63), 2**63, count, dtype=np.int64)
     assert xxh64_int64(values).tolist() == library(values)
     assert xxh64_fixed(values.view(np.uint8).reshape(count, 8)).tolist() == library(values)
 
 
-def test_the_hashes_have_the_shape_of_the_values_whatever_their_strides() -> None:
+def test_hashes_have_the_shape_of_strided_values() -> None:
     values = np.arange(24, dtype=np.int32).reshape(4, 6)[::2, ::-1]
     assert xxh64_int32(values).shape == (2, 6)
     assert xxh64_int32(values).reshape(-1).tolist() == library(np.ascontiguousarray(values))
@@ -143,19 +143,19 @@ def test_the_hashes_have_the_shape_of_the_values_whatever_their_strides() -> Non
     assert xxh64_int64(np.array(7)).shape == ()
 
 
-def test_hashing_leaves_its_input_alone() -> None:
+def test_hashing_does_not_change_its_input() -> None:
     values = np.arange(100, dtype=np.int64)
     xxh64_int64(values)
     assert values.tolist() == list(range(100))
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int16, np.float16, np.int64, np.complex128, object])
-def test_values_of_another_width_are_refused_not_hashed(dtype: npt.DTypeLike) -> None:
-    with pytest.raises(TypeError, match="expected values of 4 bytes"):
+def test_values_of_another_width_are_an_error(dtype: npt.DTypeLike) -> None:
+    with pytest.raises(TypeError, match="expected a type of 4 bytes"):
         xxh64_int32(np.zeros(3, dtype=dtype))
 
 
-def test_only_a_matrix_of_bytes_has_rows() -> None:
+def test_rows_of_another_shape_are_an_error() -> None:
     for wrong in (np.zeros(16, np.uint8), np.zeros((4, 4), np.int8), np.zeros((2, 2, 2), np.uint8)):
-        with pytest.raises(TypeError, match=r"expected an \(n, width\) array of uint8"):
+        with pytest.raises(TypeError, match=r"expected uint8 of shape \(n, width\)"):
             xxh64_fixed(wrong)  # type: ignore[arg-type, unused-ignore]

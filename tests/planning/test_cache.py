@@ -1,4 +1,4 @@
-"""The footer cache on disk: what a new process knows of files, and what it still reads of them."""
+"""The footer cache on disk: what a new process need not read, and that its plans are those without a cache."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.parquet.metadata import file_profile as layout_module
+from bloomparquet.parquet.metadata import file_profile
 from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.planning.planner import PlanOptions, plan_dataset
 from tests.support.core import empty_filters, set_filter_place, watch_reads
-from tests.support.disk_cache import cache_in, entries, restart, ten_files, told, uncached, use_disk
+from tests.support.disk_cache import cache_files, cache_in, restart, summary, ten_files, uncached, use_disk
 from tests.support.files import hive, write
 
 
@@ -39,7 +39,7 @@ def data(tmp_path: Path) -> Path:
     return ten_files(tmp_path / "data")
 
 
-def test_what_was_queried_before_costs_a_new_process_no_read(data: Path, directory: Path, monkeypatch: Any) -> None:
+def test_queries_repeated_in_a_new_process_read_nothing(data: Path, directory: Path, monkeypatch: Any) -> None:
     opened = bp.Dataset.open(data)
     wheres = ["x = 31", "x = 30", "name IN ('n4', 'n5')", "y < 3", "x IS NULL OR name = 'z'"]
     expected = {where: uncached(opened, where) for where in wheres}
@@ -49,12 +49,12 @@ def test_what_was_queried_before_costs_a_new_process_no_read(data: Path, directo
     shutil.rmtree(data)
     reads = watch_reads(monkeypatch)
     for where in wheres:
-        found = bp.plan(opened, where)
-        assert (told(found), found.requests) == (expected[where], 0)
+        plan = bp.plan(opened, where)
+        assert (summary(plan), plan.requests) == (expected[where], 0)
     assert not reads.calls
 
 
-def test_another_process_reads_what_this_one_has_stored(data: Path, directory: Path) -> None:
+def test_another_process_uses_the_stored_cache(data: Path, directory: Path) -> None:
     first = bp.plan(data, "x = 31")
     process_cache.persist()
     code = (
@@ -73,31 +73,31 @@ def test_another_process_reads_what_this_one_has_stored(data: Path, directory: P
     assert done.stdout.strip() == f"0 {first!r}"
 
 
-def test_planning_writes_nothing_until_it_is_told_to(data: Path, directory: Path) -> None:
+def test_planning_writes_nothing_until_persist(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
     assert not directory.exists()
     process_cache.persist()
-    (entry,) = entries(directory)
+    (entry,) = cache_files(directory)
     written = entry.stat().st_ino
     bp.plan(data, "x = 33")
     process_cache.persist()
-    assert entries(directory) == [entry]
+    assert cache_files(directory) == [entry]
     assert entry.stat().st_ino == written  # nothing new was learnt
 
 
-def test_a_column_that_nobody_named_before_costs_the_footers_once(data: Path, directory: Path) -> None:
+def test_new_column_reads_all_footers_once(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
     restart()
     expected = uncached(data, "name = 'n31'")
-    found = bp.plan(data, "name = 'n31'")
-    assert told(found) == expected
-    assert found.footer_reads.requests == 10
+    plan = bp.plan(data, "name = 'n31'")
+    assert summary(plan) == expected
+    assert plan.footer_reads.requests == 10
     assert bp.plan(data, "x = 31").requests == bp.plan(data, "y < 9").requests == 0
     restart()
     assert bp.plan(data, "x = 31 OR name = 'n31'").requests == 0
 
 
-def test_rows_are_read_with_the_footers_of_their_files_alone(data: Path, directory: Path, monkeypatch: Any) -> None:
+def test_read_table_reads_only_footers_of_kept_files(data: Path, directory: Path, monkeypatch: Any) -> None:
     write(data / "only.parquet", {"x": [1001], "name": ["one"], "y": [1.5]}, ["x", "name"])
     expected = bp.read_table(data, "x = 1001")
     restart()
@@ -108,7 +108,7 @@ def test_rows_are_read_with_the_footers_of_their_files_alone(data: Path, directo
 
 
 @pytest.mark.parametrize("from_disk", [False, True])
-def test_of_a_data_set_that_grew_only_the_new_file_is_read(tmp_path: Path, directory: Path, from_disk: bool) -> None:
+def test_only_new_files_of_a_data_set_are_read(tmp_path: Path, directory: Path, from_disk: bool) -> None:
     for i in range(200):
         write(tmp_path / "data" / f"{i:03}.parquet", {"x": [4 * i, 4 * i + 2, 4 * i + 800]}, ["x"])
     bp.plan(tmp_path / "data", "x = 401")
@@ -118,17 +118,17 @@ def test_of_a_data_set_that_grew_only_the_new_file_is_read(tmp_path: Path, direc
     (tmp_path / "data" / "007.parquet").unlink()
     write(tmp_path / "data" / "008.parquet", {"x": [32, 402, 900]}, ["x"])
     expected = uncached(tmp_path / "data", "x = 401")
-    found = bp.plan(tmp_path / "data", "x = 401")
-    assert told(found) == expected
-    assert (found.footer_reads.requests, found.filter_reads.requests) == (2, 2)
+    plan = bp.plan(tmp_path / "data", "x = 401")
+    assert summary(plan) == expected
+    assert (plan.footer_reads.requests, plan.filter_reads.requests) == (2, 2)
     restart()
-    assert len(entries(directory)) == 1  # the larger one has taken the place of the first
+    assert len(cache_files(directory)) == 1  # the file of the larger set supersedes the first
     again = bp.plan(tmp_path / "data", "x = 401")
-    assert (told(again), again.requests) == (expected, 0)
+    assert (summary(again), again.requests) == (expected, 0)
 
 
-def test_two_halves_that_are_known_make_a_whole(tmp_path: Path, directory: Path) -> None:
-    """Each half brings bitsets in memory, of its own sizes."""
+def test_two_cached_halves_make_a_whole(tmp_path: Path, directory: Path) -> None:
+    """Each half has resident bitsets of other sizes."""
     paths = [
         write(
             tmp_path / "data" / f"{i}.parquet", {"x": np.random.default_rng(i).permutation(400) * 2},
@@ -143,63 +143,61 @@ def test_two_halves_that_are_known_make_a_whole(tmp_path: Path, directory: Path)
             bp.plan(half, where)
     for forget in (list, restart, restart):
         forget()
-        found = [bp.plan(whole, where) for where in wheres]
-        assert [told(plan) for plan in found] == expected
-        assert sum(plan.requests for plan in found) == 0
+        plans = [bp.plan(whole, where) for where in wheres]
+        assert [summary(plan) for plan in plans] == expected
+        assert sum(plan.requests for plan in plans) == 0
 
 
-def test_a_part_of_a_known_data_set_holds_no_more_than_its_own_bitsets(data: Path, directory: Path) -> None:
-    whole = bp.plan(data, "x = 31").table.known()[0, 0].filters
-    part = bp.plan(f"{data}/[0-3].parquet", "x = 31").table.known()[0, 0].filters
-    assert 0.35 < len(part.learnt().resident) / len(whole.learnt().resident) < 0.45
+def test_part_of_a_cached_data_set_keeps_only_its_bitsets(data: Path, directory: Path) -> None:
+    whole = bp.plan(data, "x = 31").table.cached_columns()[0, 0].filters
+    part = bp.plan(f"{data}/[0-3].parquet", "x = 31").table.cached_columns()[0, 0].filters
+    assert 0.35 < len(part.filter_index().resident) / len(whole.filter_index().resident) < 0.45
 
 
-def test_bitsets_beyond_the_bound_of_memory_are_read_where_they_lie(
-    data: Path, directory: Path, monkeypatch: Any
-) -> None:
+def test_bitsets_beyond_the_memory_bound_are_read_again(data: Path, directory: Path, monkeypatch: Any) -> None:
     for half in ("[0-4]", "[5-9]"):
         bp.plan(f"{data}/{half}.parquet", "x = 31")
     expected = uncached(data, "x = 31")
     monkeypatch.setattr("bloomparquet.planning.parquet.filter_index.RESIDENT_BYTES", 4 * 1024)
-    found = bp.plan(data, "x = 31")
-    assert told(found) == expected
-    assert found.filter_reads.requests > 0
-    assert found.table.known()[0, 0].filters.learnt().resident.nbytes <= 4 * 1024
+    plan = bp.plan(data, "x = 31")
+    assert summary(plan) == expected
+    assert plan.filter_reads.requests > 0
+    assert plan.table.cached_columns()[0, 0].filters.filter_index().resident.nbytes <= 4 * 1024
 
 
-def test_layouts_that_were_told_apart_may_be_one_to_another_process(tmp_path: Path, directory: Path) -> None:
+def test_equal_profiles_of_a_cache_file_are_told_apart(tmp_path: Path, directory: Path) -> None:
     for i in range(6):
         write(tmp_path / "data" / f"{i}.parquet", {"x": [2 * i, 2 * i + 100]}, ["x"])
-        if i in (2, 4):  # a process that has forgotten the layouts of the files before
+        if i in (2, 4):  # as a process that did not read the files before
             bp.plan(tmp_path / "data", "x = 4")
-            layout_module._layouts.clear()
-            layout_module._tails.clear()
-    assert len(bp.plan(tmp_path / "data", "x = 4").table.layouts) == 3
+            file_profile._layouts.clear()
+            file_profile._tails.clear()
+    assert len(bp.plan(tmp_path / "data", "x = 4").table.profiles) == 3
     restart()
     write(tmp_path / "data" / "6.parquet", {"x": [4]}, ["x"])
     for _ in range(2):
         expected = uncached(tmp_path / "data", "x = 4 OR x = 110")
-        assert told(bp.plan(tmp_path / "data", "x = 4 OR x = 110")) == expected
+        assert summary(bp.plan(tmp_path / "data", "x = 4 OR x = 110")) == expected
         restart()
 
 
-def test_what_was_planned_without_a_predicate_is_known_too(data: Path, directory: Path) -> None:
-    expected = told(bp.plan(data))
+def test_plan_without_predicate_is_cached(data: Path, directory: Path) -> None:
+    expected = summary(bp.plan(data))
     restart()
     again = bp.plan(data)
-    assert (told(again), again.requests) == (expected, 0)
+    assert (summary(again), again.requests) == (expected, 0)
 
 
-def test_partitions_of_a_known_data_set_are_known(tmp_path: Path, directory: Path) -> None:
+def test_partition_pruning_uses_the_cached_data_set(tmp_path: Path, directory: Path) -> None:
     root = hive(tmp_path / "data", {f"day={i}": {"x": [i, 10 + i]} for i in range(6)}, ["x"])
     bp.plan(root, "x = 5")
     restart()
     for where in ("day = 3 AND x = 13", "day <> 2 AND x = 12", "day < 2 AND x = 7"):
         expected = uncached(root, where)
-        found = bp.plan(root, where)
-        assert (told(found), found.footer_reads.requests) == (expected, 0)
+        plan = bp.plan(root, where)
+        assert (summary(plan), plan.footer_reads.requests) == (expected, 0)
     process_cache.persist()
-    assert len(entries(directory)) == 1  # that has it all
+    assert len(cache_files(directory)) == 1  # of all files
 
 
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -217,7 +215,7 @@ KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 
-def test_bounds_of_every_kind_come_back_as_they_were(tmp_path: Path, directory: Path) -> None:
+def test_bounds_of_all_types_survive_the_cache(tmp_path: Path, directory: Path) -> None:
     for i in range(3):
         columns = {name: pa.array([values[i], None, values[0]], kind) for name, (kind, values) in KINDS.items()}
         write(tmp_path / "data" / f"{i}.parquet", columns, [name for name in KINDS if name != "yes"])
@@ -232,16 +230,16 @@ def test_bounds_of_every_kind_come_back_as_they_were(tmp_path: Path, directory: 
     for where in wheres:
         bp.plan(tmp_path / "data", where)
     restart()
-    assert [told(bp.plan(tmp_path / "data", where)) for where in wheres] == expected
+    assert [summary(bp.plan(tmp_path / "data", where)) for where in wheres] == expected
     write(tmp_path / "data" / "3.parquet", {"i8": pa.array([7], pa.int8()), "s": ["b"]}, ["i8", "s"])  # and when merged
     expected = [uncached(tmp_path / "data", where) for where in wheres]
     restart()
-    assert [told(bp.plan(tmp_path / "data", where)) for where in wheres] == expected
+    assert [summary(bp.plan(tmp_path / "data", where)) for where in wheres] == expected
 
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> bp.Dataset:
-    """Files of three schemas, with filters of several sizes, some broken, one over nulls, one never filled."""
+    """Files of three schemas. Filters have several sizes; one is damaged, one over nulls, one never filled."""
     root = tmp_path_factory.mktemp("mixed")
     rng = np.random.default_rng(3)
     for i in range(12):
@@ -273,26 +271,24 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-def test_whatever_is_known_of_whichever_files_plans_are_the_uncached_ones(
+def test_cached_plans_equal_uncached_plans(
     mixed: bp.Dataset, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[list[int], str, int, str]]
 ) -> None:
     directory = tmp_path_factory.mktemp("cache")
     process_cache.clear()
     try:
-        for places, pattern, value, then in steps:
+        for indexes, pattern, value, then in steps:
             use_disk(None if then == "off" else directory)
-            some = replace(
-                mixed, files=tuple(mixed.files[i] for i in places), partition_values=tuple(() for _ in places)
-            )
+            some = replace(mixed, files=tuple(mixed.files[i] for i in indexes), partition_values=((),) * len(indexes))
             where = pattern.format(value, value)
-            assert told(plan_dataset(some, where, PlanOptions(strict=False))) == uncached(some, where, strict=False)
+            assert summary(plan_dataset(some, where, PlanOptions(strict=False))) == uncached(some, where, strict=False)
             {"": list, "off": list, "persist": process_cache.persist, "restart": restart}[then]()
     finally:
         use_disk(None)
         process_cache.clear()
 
 
-def test_unusable_filters_are_told_again_by_another_process(
+def test_unusable_filters_are_reported_from_the_cache(
     tmp_path: Path, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = set_filter_place(write(tmp_path / "data.parquet", {"x": [2, 4, 6]}, ["x"]), offset=2)

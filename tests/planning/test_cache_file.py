@@ -1,4 +1,4 @@
-"""The files of the footer cache: believed only when proven, safe for many processes, bounded, never in the way."""
+"""Files of the footer cache: damage is noticed, several processes may share them, and their size is bounded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,17 @@ from bloomparquet.planning.parquet import cache_file as disk_module
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.parquet.cache_file import CacheDirectory, Entry, default_directory
 from bloomparquet.storage.files import FileInfo, ReadCount
-from tests.support.disk_cache import ROOM, cache_in, entries, own, restart, ten_files, told, uncached, use_disk
+from tests.support.disk_cache import (
+    ROOM,
+    cache_directory,
+    cache_files,
+    cache_in,
+    restart,
+    summary,
+    ten_files,
+    uncached,
+    use_disk,
+)
 from tests.support.files import write
 
 
@@ -56,49 +66,49 @@ def _damages(entry: Path) -> Iterator[Callable[[], Any]]:
     yield lambda: (entry.unlink(), os.mkfifo(entry))
 
 
-def test_a_damaged_file_is_not_believed_and_written_anew(tmp_path: Path, directory: Path) -> None:
+def test_damaged_cache_file_is_ignored_and_replaced(tmp_path: Path, directory: Path) -> None:
     for i in range(2):
         write(tmp_path / "data" / f"{i}.parquet", {"x": [10 * i, 10 * i + 4], "s": ["a", "b"]}, ["x"], rows_per_group=1)
     opened = bp.Dataset.open(tmp_path / "data")
     where = "x IN (4, 7, 14) AND s > 'a'"
     expected = uncached(opened, where)
-    assert told(bp.plan(opened, where)) == expected
+    assert summary(bp.plan(opened, where)) == expected
     restart()
-    (entry,) = entries(directory)
+    (entry,) = cache_files(directory)
     sound = entry.read_bytes()
     for damage in _damages(entry):
         damage()
-        assert told(bp.plan(opened, where)) == expected
+        assert summary(bp.plan(opened, where)) == expected
         restart()
         assert entry.read_bytes() == sound
     assert bp.plan(opened, where).requests == 0
 
 
-def test_a_file_of_other_files_is_not_believed_whatever_its_name_says(data: Path, directory: Path) -> None:
+def test_cache_file_of_other_files_is_ignored(data: Path, directory: Path) -> None:
     small = bp.Dataset.open([data / "0.parquet", data / "1.parquet"])
     other = bp.Dataset.open([data / "2.parquet", data / "3.parquet"])
     bp.plan(small, "x = 30")
     restart()
-    (first,) = entries(directory)
+    (first,) = cache_files(directory)
     bp.plan(other, "x = 30")
     restart()
-    (second,) = (entry for entry in entries(directory) if entry != first)
+    (second,) = (entry for entry in cache_files(directory) if entry != first)
     shutil.copy(first, second)
     expected = uncached(other, "x = 30")
-    assert told(bp.plan(other, "x = 30")) == expected
+    assert summary(bp.plan(other, "x = 30")) == expected
 
 
-def test_a_file_of_other_code_is_not_believed(data: Path, directory: Path, monkeypatch: Any) -> None:
+def test_cache_file_of_another_version_is_ignored(data: Path, directory: Path, monkeypatch: Any) -> None:
     bp.plan(data, "x = 31")
     restart()
-    (entry,) = entries(directory)
+    (entry,) = cache_files(directory)
     monkeypatch.setattr(disk_module, "code_fingerprint", lambda: "another version")
     with pytest.raises(disk_module.DamagedEntryError):
         Entry(entry)
     assert bp.plan(data, "x = 31").requests > 0
 
 
-def test_a_file_of_another_user_is_not_believed(data: Path, directory: Path, monkeypatch: Any) -> None:
+def test_cache_file_of_another_user_is_ignored(data: Path, directory: Path, monkeypatch: Any) -> None:
     bp.plan(data, "x = 31")
     restart()
     monkeypatch.setattr("bloomparquet.planning.parquet.cache_file.os.geteuid", lambda: os.getuid() + 1)
@@ -106,9 +116,7 @@ def test_a_file_of_another_user_is_not_believed(data: Path, directory: Path, mon
 
 
 @pytest.mark.parametrize("coarse", [False, True], ids=["ns", "ms"])
-def test_a_file_that_was_replaced_after_it_was_listed_is_not_kept_as_the_old_one(
-    tmp_path: Path, directory: Path, coarse: bool
-) -> None:
+def test_file_replaced_after_listing_is_not_cached_as_old(tmp_path: Path, directory: Path, coarse: bool) -> None:
     paths = [write(tmp_path / "data" / f"{i}.parquet", {"x": [2 * i]}, ["x"]) for i in range(4)]
     files = [FileInfo(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in paths]
     if coarse:
@@ -131,15 +139,15 @@ def test_a_file_that_was_replaced_after_it_was_listed_is_not_kept_as_the_old_one
     assert (plan.kept, plan.requests) == (1, 0)
 
 
-def test_what_changed_while_its_filters_were_read_is_not_stored(data: Path, directory: Path) -> None:
+def test_files_changed_after_planning_are_not_stored(data: Path, directory: Path) -> None:
     opened = bp.Dataset.open(data)
     bp.plan(opened, "x = 31")
     os.utime(data / "3.parquet", ns=(0, 5))
     process_cache.persist()
-    assert not entries(directory)
+    assert not cache_files(directory)
 
 
-def test_a_footer_that_is_read_late_must_be_the_one_that_was_stored(data: Path, directory: Path) -> None:
+def test_footer_read_later_must_match_the_cache_file(data: Path, directory: Path) -> None:
     opened = bp.Dataset.open(data)
     bp.plan(opened, "x = 31")
     restart()
@@ -153,66 +161,66 @@ def test_a_footer_that_is_read_late_must_be_the_one_that_was_stored(data: Path, 
         bp.plan(opened, "y = 1")
 
 
-def test_what_a_late_footer_of_another_file_says_is_not_kept(data: Path, directory: Path) -> None:
+def test_footer_of_a_changed_file_is_not_cached(data: Path, directory: Path) -> None:
     opened = bp.Dataset.open(data)
     bp.plan(opened, "x = 31")
     restart()
-    os.utime(data / "3.parquet", ns=(0, 5))  # whatever else changed, it is not known to be the file that was listed
+    os.utime(data / "3.parquet", ns=(0, 5))  # it may no longer be the listed file
     for _ in range(2):
         assert bp.plan(opened, "y = 1").footer_reads.requests == 10
     process_cache.persist()
-    (entry,) = entries(directory)
+    (entry,) = cache_files(directory)
     assert len(Entry(entry).units) == 2
 
 
-def test_files_that_another_process_cannot_name_are_not_stored(tmp_path: Path, directory: Path) -> None:
+def test_files_without_a_durable_identity_are_not_stored(tmp_path: Path, directory: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [2]}, ["x"])
     given = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
     assert [bp.plan("x.parquet", "x = 2", filesystem=given).requests for _ in range(2)] == [2, 0]
     undated = replace(bp.Dataset.open(path), files=(FileInfo(path, os.stat(path).st_size, 0),))
     assert [bp.plan(undated, "x = 2").requests for _ in range(2)] == [2, 2]
     process_cache.persist()
-    assert not entries(directory)
+    assert not cache_files(directory)
 
 
-def test_damaged_files_are_looked_at_anew_and_the_others_are_known(data: Path, directory: Path) -> None:
+def test_damaged_data_files_are_read_again(data: Path, directory: Path) -> None:
     (data / "3.parquet").write_bytes(b"damaged beyond repair")
     expected = uncached(data, "x = 30", skip_corrupt=True)
-    assert told(bp.plan(data, "x = 30", skip_corrupt=True)) == expected
+    assert summary(bp.plan(data, "x = 30", skip_corrupt=True)) == expected
     for forget in (lambda: None, restart):
         forget()
         again = bp.plan(data, "x = 30", skip_corrupt=True)
-        assert (told(again), again.requests) == (expected, 1)
+        assert (summary(again), again.requests) == (expected, 1)
 
 
-def test_what_was_planned_while_the_disk_was_off_stays_in_the_process(data: Path, directory: Path) -> None:
+def test_plans_without_a_directory_are_not_stored(data: Path, directory: Path) -> None:
     use_disk(None)
     bp.plan(data, "x = 31")
     use_disk(directory)
     process_cache.persist()
-    assert not entries(directory)
+    assert not cache_files(directory)
     part = [str(data / "1.parquet"), str(data / "2.parquet")]
     for number, paths in enumerate((part, data), 1):
         assert bp.plan(paths, "x = 31").requests == 0
         process_cache.persist()
-        assert len(entries(directory)) == number
+        assert len(cache_files(directory)) == number
 
 
-def test_only_the_owner_may_look_at_what_is_stored(data: Path, directory: Path) -> None:
+def test_cache_files_are_readable_by_the_owner_only(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
     process_cache.persist()
-    (entry,) = entries(directory)
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (own(directory), entry)] == [0o700, 0o600]
+    (entry,) = cache_files(directory)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (cache_directory(directory), entry)] == [0o700, 0o600]
 
 
-def test_a_disk_that_does_nothing_right_is_told_once_and_fails_no_plan(
+def test_disk_errors_are_logged_once_and_fail_no_plan(
     data: Path, tmp_path: Path, directory: Path, caplog: pytest.LogCaptureFixture, monkeypatch: Any
 ) -> None:
     expected = uncached(data, "x = 30")
     (tmp_path / "file").touch()
     use_disk(tmp_path / "file" / "below")
     for _ in range(2):
-        assert told(bp.plan(data, "x = 30")) == expected
+        assert summary(bp.plan(data, "x = 30")) == expected
         restart()
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     caplog.clear()
@@ -223,40 +231,40 @@ def test_a_disk_that_does_nothing_right_is_told_once_and_fails_no_plan(
     use_disk(directory)
     monkeypatch.setattr("bloomparquet.planning.parquet.cache_file.os.replace", full)
     for _ in range(2):
-        assert told(bp.plan(data, "x = 30")) == expected
+        assert summary(bp.plan(data, "x = 30")) == expected
         restart()
     assert ["No space left" in record.getMessage() for record in caplog.records] == [True]
-    assert list(own(directory).iterdir()) == []
+    assert list(cache_directory(directory).iterdir()) == []
 
 
-def test_what_was_not_used_for_longest_goes_first(tmp_path: Path, directory: Path) -> None:
+def test_least_recently_used_cache_files_are_removed_first(tmp_path: Path, directory: Path) -> None:
     sets = [write(tmp_path / f"data{i}" / "x.parquet", {"x": [2, 4]}, ["x"]) for i in range(4)]
     names = []
     for i, path in enumerate(sets[:3]):
         bp.plan(path, "x = 3")
         restart()
-        (new,) = set(entries(directory)) - set(names)
+        (new,) = set(cache_files(directory)) - set(names)
         names.append(new)
         os.utime(new, ns=(i, i))
     bp.plan(sets[1], "x = 3")
     os.utime(names[1], ns=(1, 1))
-    bp.plan(sets[0], "x = 3")  # of use again
+    bp.plan(sets[0], "x = 3")  # used again
     use_disk(directory, sum(path.stat().st_size for path in names) + 100)
     bp.plan(sets[3], "x = 3")
     process_cache.persist()
-    assert set(names) - set(entries(directory)) == {names[1]}
-    assert bp.plan(sets[1], "x = 3").requests == 0  # what a process has, it keeps
+    assert set(names) - set(cache_files(directory)) == {names[1]}
+    assert bp.plan(sets[1], "x = 3").requests == 0  # still in memory
     use_disk(directory, 100)
     bp.plan(write(tmp_path / "data4" / "x.parquet", {"x": [2]}), "x = 3")
     process_cache.persist()
-    assert not entries(directory)
+    assert not cache_files(directory)
 
 
-def test_the_process_counts_what_it_holds(data: Path, directory: Path) -> None:
+def test_memory_of_the_cache_is_bounded(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
     restart()
     table = bp.plan(data, "x = 31").table
-    bitsets = 40 * int(table.known()[0, 0].filters.num_bytes[0])
+    bitsets = 40 * int(table.cached_columns()[0, 0].filters.num_bytes[0])
     assert bitsets < table.cached_bytes < bitsets + 64 * 1024
     small = FooterCache(cached_bytes=1)
     for path in ("0.parquet", "1.parquet"):
@@ -291,10 +299,10 @@ def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -
     for worker in workers:
         worker.join(30)
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
-    for entry in entries(directory):
-        found = Entry(entry)
-        assert all(found.unit(name) for name in found.units)
-    assert not list(own(directory).glob(".unfinished*"))
+    for entry in cache_files(directory):
+        opened = Entry(entry)
+        assert all(opened.unit(name) for name in opened.units)
+    assert not list(cache_directory(directory).glob(".unfinished*"))
 
 
 def _die_while_writing(directory: Path, data: Path) -> None:
@@ -306,18 +314,18 @@ def _die_while_writing(directory: Path, data: Path) -> None:
     own.persist()
 
 
-def test_what_a_killed_writer_leaves_is_never_read_and_goes_in_time(data: Path, directory: Path) -> None:
+def test_file_of_a_killed_writer_is_removed_in_time(data: Path, directory: Path) -> None:
     worker = multiprocessing.get_context("fork").Process(target=_die_while_writing, args=(directory, data))
     worker.start()
     worker.join(30)
     assert worker.exitcode == -signal.SIGKILL
-    (left,) = own(directory).iterdir()
+    (left,) = cache_directory(directory).iterdir()
     assert bp.plan(data, "x = 31").requests > 0
     process_cache.persist()
     assert left.exists()  # it might be somebody's who is still at it
     os.utime(left, (0, 0))
     process_cache.persist()
-    assert list(own(directory).iterdir()) == entries(directory) != []
+    assert list(cache_directory(directory).iterdir()) == cache_files(directory) != []
 
 
 def _put(path: Path, content: bytes, age: float = 1e6) -> Path:
@@ -327,12 +335,12 @@ def _put(path: Path, content: bytes, age: float = 1e6) -> Path:
     return path
 
 
-def test_files_of_others_are_never_removed(data: Path, directory: Path) -> None:
-    """Neither beside the cache's own directory nor in it: only files with its name and its magic are removed."""
+def test_only_cache_files_are_removed(data: Path, directory: Path) -> None:
+    """Beside the directory of the cache and in it, files without both its name and its magic stay."""
     magic, name = disk_module._MAGIC, "0" * 16 + "-" + "1" * 32
     theirs = [
-        _put(place / each, content)
-        for place in (directory, own(directory))
+        _put(parent / each, content)
+        for parent in (directory, cache_directory(directory))
         for each, content in (
             ("figures.columns", b"x" * 1000),
             (f"{name}.columns", b"not a cache file" * 100),
@@ -342,36 +350,37 @@ def test_files_of_others_are_never_removed(data: Path, directory: Path) -> None:
         )
     ]
     theirs += [_put(directory / f"{name}2.columns", magic + b"x"), _put(directory / f".unfinished-8-{'0' * 16}", magic)]
-    (own(directory) / "link.columns").symlink_to(_put(directory / "target.columns", magic + b"x" * 1000))
+    (cache_directory(directory) / "link.columns").symlink_to(_put(directory / "target.columns", magic + b"x" * 1000))
     ours = [
-        _put(own(directory) / f".unfinished-9-{i:016}", content) for i, content in enumerate((b"", magic[:3], magic))
+        _put(cache_directory(directory) / f".unfinished-9-{i:016}", content)
+        for i, content in enumerate((b"", magic[:3], magic))
     ]
-    ours += [_put(own(directory) / f"{name}3.columns", magic + b"x" * 1000)]
+    ours += [_put(cache_directory(directory) / f"{name}3.columns", magic + b"x" * 1000)]
     use_disk(directory, 500)
     for path in data.iterdir():
         bp.plan(path, "x = 31")
         process_cache.persist()
     assert all(path.exists() for path in theirs)
-    assert (own(directory) / "link.columns").is_symlink()
+    assert (cache_directory(directory) / "link.columns").is_symlink()
     assert (directory / "target.columns").exists()
     assert not any(path.exists() for path in ours)
 
 
-def test_a_directory_by_a_cache_files_name_stays(data: Path, directory: Path) -> None:
+def test_directory_named_like_a_cache_file_stays(data: Path, directory: Path) -> None:
     opened = bp.Dataset.open(data)
     expected = uncached(opened, "x = 31")
-    assert told(bp.plan(opened, "x = 31")) == expected
+    assert summary(bp.plan(opened, "x = 31")) == expected
     restart()
-    (entry,) = entries(directory)
+    (entry,) = cache_files(directory)
     entry.unlink()
     entry.mkdir()
     (entry / "something").touch()
-    assert told(bp.plan(opened, "x = 31")) == expected
+    assert summary(bp.plan(opened, "x = 31")) == expected
     restart()
     assert (entry / "something").exists()
 
 
-def test_the_default_directory_is_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert default_directory() == Path("/somewhere/bloomparquet")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
@@ -379,7 +388,7 @@ def test_the_default_directory_is_the_users_cache(monkeypatch: pytest.MonkeyPatc
     assert default_directory() == Path("/home/someone/.cache/bloomparquet")
 
 
-def test_files_of_any_size_of_directory_come_back(tmp_path: Path) -> None:
+def test_cache_files_of_any_number_of_units_are_read_back(tmp_path: Path) -> None:
     directory = CacheDirectory(tmp_path, ROOM)
     for count in (0, 1, 2, 9, 40):
         units = {f"{i}/{i}": {"a" * i: np.arange(i), "b": np.zeros((i, 2), np.uint8)} for i in range(count)}

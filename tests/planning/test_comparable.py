@@ -1,4 +1,4 @@
-"""Which columns can be compared: planning and reading refuse the same predicates with the same error."""
+"""Nested columns in predicates: planning and reading refuse the same comparisons with the same error."""
 
 from __future__ import annotations
 
@@ -56,54 +56,54 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("function", [bp.plan, bp.read_table, bp.scan_batches])
 @pytest.mark.parametrize(("where", "message"), WHOLE)
-def test_a_struct_a_list_and_a_map_are_not_compared(
+def test_structs_lists_and_maps_are_not_compared(
     function: Callable[..., Any], where: str, message: str, path: str
 ) -> None:
     with pytest.raises(bp.PlanError, match=message):
         function(path, where)
-    assert plan_with(path, where, strict=False).kept == 1  # Spark's own rules decide there
+    assert plan_with(path, where, strict=False).kept == 1  # not strict: Spark decides
 
 
 @pytest.mark.parametrize("function", [bp.plan, bp.read_table])
 @pytest.mark.parametrize("where", WITHIN)
-def test_nothing_inside_a_list_or_a_map_is_compared(function: Callable[..., Any], where: str, path: str) -> None:
+def test_fields_in_lists_and_maps_are_not_compared(function: Callable[..., Any], where: str, path: str) -> None:
     with pytest.raises(bp.PlanError, match=r"is inside a (list|map); only structs have fields to compare"):
         function(path, where)
     assert plan_with(path, where, strict=False).kept == 1
 
 
-def test_a_comparison_with_null_is_refused_as_well(path: str) -> None:
+def test_struct_is_not_compared_with_null(path: str) -> None:
     for function in (bp.plan, bp.read_table):
         with pytest.raises(bp.PlanError, match="column 'st' is a struct"):
             function(path, "st = NULL")
 
 
 @pytest.mark.parametrize("column", ["st", "`st`.`in`", "l", "m", "ls"])
-def test_whole_columns_can_be_asked_for_nulls(column: str, path: str) -> None:
+def test_is_null_works_on_nested_columns(column: str, path: str) -> None:
     for where in (f"{column} IS NULL", f"{column} <=> NULL", f"{column} IS NOT NULL"):
         assert bp.plan(path, where).kept == 1
         assert bp.read_table(path, where).num_rows == 1
 
 
-def test_fields_of_structs_are_compared(path: str) -> None:
+def test_struct_fields_are_compared(path: str) -> None:
     assert bp.read_table(path, "st.x = 1 AND st.in.y = 1").num_rows == 1
     assert bp.plan(path, "st.x = 9").kept == 0
 
 
-def test_names_in_any_case_are_refused_as_well(path: str) -> None:
+def test_case_insensitive_names_are_checked_too(path: str) -> None:
     for function in (bp.plan, bp.read_table):
         with pytest.raises(bp.PlanError, match="column 'ST' is a struct"):
             function(path, "ST = 5", case_sensitive=False)
 
 
-def test_a_struct_in_files_that_partitions_exclude_is_refused(tmp_path: Path) -> None:
+def test_structs_in_excluded_files_are_checked_too(tmp_path: Path) -> None:
     root = hive(tmp_path, {"p=1": {"st": COLUMNS["st"]}})
     for function in (bp.plan, bp.read_table):
         with pytest.raises(bp.PlanError, match="column 'st' is a struct"):
             function(root, "p = 9 AND st = 5")
 
 
-def test_a_partition_column_hides_a_struct_of_its_name(tmp_path: Path) -> None:
+def test_partition_column_hides_a_struct_of_its_name(tmp_path: Path) -> None:
     root = hive(tmp_path, {"st=5": {"id": [1], "st": pa.array([{"x": 1}])}})
     assert bp.plan(root, "st = 5").kept == 1
     assert bp.read_table(root, "st = 5", columns=["id"]).num_rows == 1

@@ -1,4 +1,4 @@
-"""What a path means: files, directories, globs, lists, and the partition columns of their directories."""
+"""Data sets: paths that are files, directories, globs or lists, and partition directories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_path_is_a_file_a_directory_a_glob_or_a_list(folder: Path) -> None:
+def test_path_is_a_file_directory_glob_or_list(folder: Path) -> None:
     assert files_of(folder / "a.parquet") == ["a.parquet"]
     assert files_of(str(folder)) == ["a.parquet", "b[1].parquet", "c.parquet"]
     assert files_of(str(folder) + "/") == ["a.parquet", "b[1].parquet", "c.parquet"]
@@ -35,27 +35,23 @@ def test_a_path_is_a_file_a_directory_a_glob_or_a_list(folder: Path) -> None:
     assert files_of(folder.as_uri()) == ["a.parquet", "b[1].parquet", "c.parquet"]
 
 
-def test_a_name_with_a_bracket_is_first_of_all_a_name(folder: Path) -> None:
+def test_existing_name_wins_over_a_glob(folder: Path) -> None:
     assert files_of(folder / "b[1].parquet") == ["b[1].parquet"]
     memory = fsspec.filesystem("memory")
     memory.pipe("/brackets/b[1].parquet", (folder / "a.parquet").read_bytes())
     assert files_of("memory://brackets/b[1].parquet") == ["b[1].parquet"]
 
 
-@pytest.mark.parametrize("pattern", ["**", "*", "**/*", "sub*/**"])
-def test_a_pattern_names_each_file_once(pattern: str, folder: Path) -> None:
-    found = files_of(f"{folder}/{pattern}")
-    assert "c.parquet" in found
-    assert len(found) == len(set(found))
-
-
-def test_rows_are_read_once_by_whatever_pattern(folder: Path) -> None:
-    assert bp.read_table(f"{folder}/**").num_rows <= 6
-    assert bp.read_table(f"{folder}/**/*.parquet").num_rows <= 6
+@pytest.mark.parametrize("pattern", ["**", "*", "**/*", "**/*.parquet", "sub*/**"])
+def test_glob_names_each_file_once(pattern: str, folder: Path) -> None:
+    files = files_of(f"{folder}/{pattern}")
+    assert "c.parquet" in files
+    assert len(files) == len(set(files))
+    assert bp.read_table(f"{folder}/{pattern}").num_rows <= 6
 
 
 @pytest.mark.parametrize("make", ["arrow", "subtree", "fsspec"])
-def test_a_given_file_system_is_used(make: str, folder: Path) -> None:
+def test_given_file_system_is_used(make: str, folder: Path) -> None:
     local = pyarrow.fs.LocalFileSystem()
     given: dict[str, tuple[Any, str]] = {
         "arrow": (local, str(folder)),
@@ -68,7 +64,7 @@ def test_a_given_file_system_is_used(make: str, folder: Path) -> None:
     assert bp.read_table(path, "id = 1", filesystem=filesystem).num_rows == len(expected)
 
 
-def test_a_path_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
+def test_missing_path_raises_os_error(tmp_path: Path) -> None:
     for path in (
         tmp_path / "gone",
         f"{tmp_path}/gone*",
@@ -80,7 +76,7 @@ def test_a_path_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
             bp.plan(path)
 
 
-def test_a_directory_without_data_is_told_so(tmp_path: Path) -> None:
+def test_directory_without_data_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").write_bytes(b"")
     with pytest.raises(bp.PlanError, match=f"{tmp_path}.*no data files"):
         bp.plan(tmp_path)
@@ -88,13 +84,13 @@ def test_a_directory_without_data_is_told_so(tmp_path: Path) -> None:
         bp.plan([])
 
 
-def test_paths_of_two_storages_are_refused(folder: Path) -> None:
+def test_paths_on_two_storages_are_an_error(folder: Path) -> None:
     fsspec.filesystem("memory").pipe("/two/a.parquet", (folder / "a.parquet").read_bytes())
     with pytest.raises(bp.PlanError, match="one storage"):
         bp.plan([folder / "a.parquet", "memory://two/a.parquet"])
 
 
-def test_partition_values_are_raw_text_per_file(tmp_path: Path) -> None:
+def test_partition_values_are_text_per_file(tmp_path: Path) -> None:
     root = hive(tmp_path, {"day=2026-01-01/hour=3": {"id": [1]}, "day=__HIVE_DEFAULT_PARTITION__/hour=4": {"id": [2]}})
     dataset = bp.Dataset.open(root)
     assert dataset.partition_names == ("day", "hour")
@@ -102,7 +98,7 @@ def test_partition_values_are_raw_text_per_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inner", ["", "/", "/."])
-def test_partitions_begin_below_the_path_that_was_given(inner: str, tmp_path: Path) -> None:
+def test_partitions_begin_below_the_path(inner: str, tmp_path: Path) -> None:
     root = hive(tmp_path / "up=1" / "table", {"p=1": {"id": [1]}, "p=2": {"id": [2]}})
     assert bp.Dataset.open(root + inner).partition_names == ("p",)
     assert bp.Dataset.open(f"{root}/p=1").partition_names == ()
@@ -111,13 +107,13 @@ def test_partitions_begin_below_the_path_that_was_given(inner: str, tmp_path: Pa
     assert bp.Dataset.open(tmp_path).partition_names == ("up", "p")
 
 
-def test_partition_columns_have_one_set_of_names(tmp_path: Path) -> None:
+def test_conflicting_partition_columns_are_an_error(tmp_path: Path) -> None:
     root = hive(tmp_path, {"p=1": {"id": [1]}, "q=2": {"id": [2]}})
     with pytest.raises(bp.PlanError, match=r"conflicting partition columns.*p=1.*q=2"):
         bp.plan(root)
 
 
-def test_partitions_in_memory_are_the_same(tmp_path: Path) -> None:
+def test_partitions_on_fsspec_match_local_ones(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     data = Path(write(tmp_path / "x.parquet", {"id": [1]})).read_bytes()
     for part in ("a%20b", "c%3Dd", "__HIVE_DEFAULT_PARTITION__"):
@@ -128,12 +124,12 @@ def test_partitions_in_memory_are_the_same(tmp_path: Path) -> None:
     memory.rm("/hive", recursive=True)
 
 
-def test_partition_columns_are_typed_by_all_their_values(tmp_path: Path) -> None:
+def test_partition_types_depend_on_all_values(tmp_path: Path) -> None:
     root = hive(tmp_path, {"p=1": {"id": [1]}, "p=3000000000": {"id": [2]}})
     assert bp.Dataset.open(root).partition_table("UTC").schema.field("p").type == pa.int64()
 
 
-def test_a_name_may_be_a_partition_only_once(tmp_path: Path) -> None:
+def test_repeated_partition_name_is_an_error(tmp_path: Path) -> None:
     root = hive(tmp_path, {"p=1/p=2": {"id": [1]}})
     with pytest.raises(bp.PlanError, match="p"):
         bp.read_table(root, "p = 1")

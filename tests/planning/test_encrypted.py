@@ -1,4 +1,4 @@
-"""Plans over encrypted files are those of their plain twins where the keys are at hand, and keep everything else."""
+"""Plans of encrypted files equal those of plaintext files with the same rows. Without keys, everything is kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALGORITHMS = ["AES_GCM_V1", "AES_GCM_CTR_V1"]
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known() -> None:
+def _empty_cache() -> None:
     process_cache.clear()
 
 
@@ -41,28 +41,26 @@ def codes(path: Path, where: str, keys: bp.Keys | None = None) -> list[int]:
 @pytest.mark.parametrize("plaintext_footer", [False, True])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("uniform", [False, True])
-def test_with_all_keys_a_plan_is_that_of_the_plain_twin(
+def test_with_all_keys_plans_equal_those_of_plaintext_files(
     uniform: bool, algorithm: str, plaintext_footer: bool, tmp_path: Path
 ) -> None:
     keys = bp.Keys(FOOTER) if uniform else KEYS
-    secret = write(tmp_path / "secret.parquet", keys, algorithm=algorithm, plaintext_footer=plaintext_footer)
+    encrypted = write(tmp_path / "encrypted.parquet", keys, algorithm=algorithm, plaintext_footer=plaintext_footer)
     plain = write(tmp_path / "plain.parquet", None)
     wheres = (
         "id = 8", "id = 7", "id IN (2, 4, 7)", "text = 't8'", "text IN ('t7', 'u')", "at = 8", "at < 900",
         "id > 100000", "id = 8 AND at < 900", "v = 4.0", "v = 4.25", "NOT id = 8", "id IS NULL", "text > 'u'",
     )  # fmt: skip
     for where in wheres:
-        assert codes(secret, where, keys) == codes(plain, where), where
-        assert not bp.plan(secret, where, keys=keys).errors
-        assert bp.read_table(secret, where, keys=keys).equals(bp.read_table(plain, where)), where
+        assert codes(encrypted, where, keys) == codes(plain, where), where
+        assert not bp.plan(encrypted, where, keys=keys).errors
+        assert bp.read_table(encrypted, where, keys=keys).equals(bp.read_table(plain, where)), where
     for value in range(0, 2 * GROUPS * ROWS, 97):
-        found = [probe.verdict for probe in bp.probe(secret, column="id", value=value, keys=keys)]
-        assert found == [probe.verdict for probe in bp.probe(plain, column="id", value=value)]
+        verdicts = [probe.verdict for probe in bp.probe(encrypted, column="id", value=value, keys=keys)]
+        assert verdicts == [probe.verdict for probe in bp.probe(plain, column="id", value=value)]
 
 
-def test_a_column_without_its_key_keeps_and_is_counted_and_the_others_prune(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_column_without_its_key_skips_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "x.parquet")
     keys = bp.Keys(FOOTER, {"text": OTHER})
     with caplog.at_level(logging.WARNING, "bloomparquet"):
@@ -70,7 +68,7 @@ def test_a_column_without_its_key_keeps_and_is_counted_and_the_others_prune(
     assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS)
     assert {type(error) for error in plan.errors} == {MissingKeyError}
     assert str(plan.errors[3]).startswith(
-        f"{path}: row group 3, column id: encrypted, and the key of column id is not given"
+        f"{path}: row group 3, column id: encrypted, but the key of column id is not given"
     )
     assert len(caplog.records) == 1
     for where in ("id > 100000", "id IS NULL", "id <> 7 OR id = 4", "id < 0"):
@@ -85,37 +83,37 @@ def test_a_column_without_its_key_keeps_and_is_counted_and_the_others_prune(
         bp.plan(path, "id = 7", keys=keys, on_filter_error="fail")
 
 
-def test_a_query_that_does_not_read_the_locked_column_has_its_rows(tmp_path: Path) -> None:
+def test_other_columns_are_read_without_the_missing_key(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet")
     keys = bp.Keys(FOOTER, {"text": OTHER})
-    found = bp.read_table(path, "text = 't8'", columns=["text", "at"], keys=keys)
-    assert found.column("text").to_pylist() == ["t8"]
-    with pytest.raises(bp.EncryptionError, match=r"x\.parquet: .*column id: encrypted, and the key of column id"):
+    table = bp.read_table(path, "text = 't8'", columns=["text", "at"], keys=keys)
+    assert table.column("text").to_pylist() == ["t8"]
+    with pytest.raises(bp.EncryptionError, match=r"x\.parquet: .*column id: encrypted, but the key of column id"):
         bp.read_table(path, "text = 't8'", keys=keys)
     with pytest.raises(bp.EncryptionError, match="column id"):
         bp.read_table(path, "id = 8", columns=["text"], keys=keys)
 
 
-def test_a_footer_that_is_locked_keeps_the_whole_file(tmp_path: Path) -> None:
-    locked, plain = write(tmp_path / "a.parquet"), write(tmp_path / "b.parquet", None)
+def test_a_footer_without_its_key_keeps_the_whole_file(tmp_path: Path) -> None:
+    encrypted, plain = write(tmp_path / "a.parquet"), write(tmp_path / "b.parquet", None)
     plan = bp.plan(tmp_path, "id = 7")
     assert (plan.total, plan.kept, len(plan.errors)) == (GROUPS + 1, 1, 1)
     (group,) = plan.kept_row_groups()
-    assert (group.path, group.index, group.start, group.length) == (str(locked), None, 0, locked.stat().st_size)
+    assert (group.path, group.index, group.start, group.length) == (str(encrypted), None, 0, encrypted.stat().st_size)
     assert plan.row_groups[GROUPS] == group
     assert plan.row_groups[0].path == str(plain)
-    assert "1 files did not open, and are kept whole" in repr(plan)
-    with pytest.raises(bp.EncryptionError, match=r"a\.parquet: encrypted, and the footer key is not given"):
+    assert "1 files with an unreadable footer kept whole" in repr(plan)
+    with pytest.raises(bp.EncryptionError, match=r"a\.parquet: encrypted, but the footer key is not given"):
         bp.read_table(tmp_path, "id = 7")
     with pytest.raises(bp.EncryptionError, match=r"a\.parquet"):
         bp.plan(tmp_path, "id = 7", on_filter_error="fail")
-    assert bp.plan(tmp_path, "nobody = 7").kept == GROUPS + 1, "the locked file may have such a column"
+    assert bp.plan(tmp_path, "nobody = 7").kept == GROUPS + 1, "the undecryptable file may have such a column"
     with pytest.raises(bp.PlanError, match="nobody"):
         bp.plan(tmp_path, "nobody = 7", keys=KEYS)
     assert bp.plan(tmp_path, "id = 7", keys=KEYS).kept == 0
 
 
-def test_a_footer_in_plain_text_prunes_by_what_is_in_plain_text(tmp_path: Path) -> None:
+def test_plaintext_columns_of_a_plaintext_footer_are_used(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", plaintext_footer=True)
     plan = bp.plan(path, "at = 8")
     assert (plan.kept, plan.skipped["statistics"], plan.errors) == (1, GROUPS - 1, ())
@@ -126,31 +124,29 @@ def test_a_footer_in_plain_text_prunes_by_what_is_in_plain_text(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_a_wrong_key_never_yields_a_verdict(plaintext_footer: bool, tmp_path: Path) -> None:
+def test_a_wrong_key_skips_nothing(plaintext_footer: bool, tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", plaintext_footer=plaintext_footer)
     wrong = bp.Keys(FOOTER, {"id": OTHER, "text": OWN})
     for column, absent in (("id", "7"), ("text", "'t7'")):
         for where in (f"{column} = {absent}", f"{column} IS NULL", f"{column} < {absent} AND {column} > {absent}"):
             plan = bp.plan(path, where, keys=wrong)
             assert (plan.kept, len(plan.errors)) == (GROUPS, GROUPS), where
-        with pytest.raises(bp.EncryptionError, match="column metadata does not open: the key is wrong"):
+        with pytest.raises(bp.EncryptionError, match="column metadata cannot be decrypted: the key is wrong"):
             bp.probe(path, column=column, value=7 if column == "id" else "t7", keys=wrong)
     plan = bp.plan(path, "at = 7 AND id = 7", keys=bp.Keys(b"x" * 16, COLUMNS))
     assert (plan.kept, len(plan.errors), len(plan.unreadable)) == (1, 1, 1)
     assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
 
 
-def _told(look: Callable[[], object]) -> str:
+def error_of(look: Callable[[], object]) -> str:
     with pytest.raises(bp.EncryptionError) as caught:
         look()
     return str(caught.value).rpartition(".parquet: ")[2]
 
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_a_wrong_key_a_missing_key_and_a_wrong_aad_prefix_are_told_apart(
-    plaintext_footer: bool, tmp_path: Path
-) -> None:
-    """Of a footer in plain text only a tag is there: what is wrong with it shows in the column's metadata."""
+def test_wrong_keys_missing_keys_and_prefixes_are_told_apart(plaintext_footer: bool, tmp_path: Path) -> None:
+    """A plaintext footer has only a signature: the column's metadata shows what is wrong."""
     with_prefix = bp.Keys(FOOTER, COLUMNS, aad_prefix=b"table-1")
     for stored in (True, False):
         path = write(
@@ -162,40 +158,41 @@ def test_a_wrong_key_a_missing_key_and_a_wrong_aad_prefix_are_told_apart(
             "key": bp.Keys(columns_only, {"id": b"x" * 24}, aad_prefix=b"table-1"),
             "prefix": bp.Keys(columns_only, COLUMNS, aad_prefix=b"table-2"),
         }
-        told = {
-            what: _told(lambda keys=keys, path=path: bp.inspect(path, columns=["id"], keys=keys))
+        errors = {
+            what: error_of(lambda keys=keys, path=path: bp.inspect(path, columns=["id"], keys=keys))
             for what, keys in tries.items()
         }
-        assert "the key of column id is not given" in told["missing"]
-        assert "the key is wrong" in told["key"]
-        assert "the AAD prefix that was given is" in told["prefix"]
+        assert "the key of column id is not given" in errors["missing"]
+        assert "the key is wrong" in errors["key"]
+        assert "aad_prefix" in errors["prefix"]
         assert not any(
-            what in told[other] for what, other in (("AAD", "key"), ("AAD", "missing"), ("wrong", "missing"))
+            what in errors[other]
+            for what, other in (("aad_prefix", "key"), ("aad_prefix", "missing"), ("wrong", "missing"))
         )
         for keys in tries.values():
             plan = bp.plan(path, "id = 7", keys=keys)
             assert plan.kept == plan.total
             assert plan.errors
         assert bp.plan(path, "id = 7", keys=with_prefix).kept == 0
-    assert "give Keys its aad_prefix" in _told(lambda: bp.inspect(path, keys=KEYS))
-    assert "written with none" in _told(lambda: bp.inspect(write(tmp_path / "n.parquet"), keys=with_prefix))
+    assert "set Keys(aad_prefix=…)" in error_of(lambda: bp.inspect(path, keys=KEYS))
+    assert "written without one" in error_of(lambda: bp.inspect(write(tmp_path / "n.parquet"), keys=with_prefix))
 
 
-def test_a_filter_is_read_once_whole_and_a_warm_plan_reads_nothing(tmp_path: Path, reads: Reads) -> None:
+def test_equal_keys_share_the_cache_and_others_do_not(tmp_path: Path, reads: Reads) -> None:
     path = str(write(tmp_path / "x.parquet"))
     first = bp.plan(path, "id = 7", keys=KEYS)
     assert first.skipped["bloom"] >= GROUPS - 1
-    assert first.requests == len(reads.of(path)) == 2, "the footer, and filters that lie one behind the other"
+    assert first.requests == len(reads.of(path)) == 2, "the footer, and the adjacent filters"
     count = len(reads.of(path))
     again = bp.plan(path, "id = 9", keys=bp.Keys(FOOTER, dict(COLUMNS)))
     assert again.skipped["bloom"] >= GROUPS - 1
-    assert (again.requests, len(reads.of(path))) == (0, count), "equal keys share what is known"
+    assert (again.requests, len(reads.of(path))) == (0, count), "equal keys share the cache"
     other = bp.plan(path, "id = 9", keys=bp.Keys(FOOTER, {"id": OWN}))
-    assert other.requests == 2, "what one set of keys opens is not handed to another"
+    assert other.requests == 2, "other keys read for themselves"
     assert bp.plan(path, "id = 9").kept == 1
 
 
-def test_filters_that_stay_on_disk_are_opened_for_every_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_that_are_not_cached_are_decrypted_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "x.parquet")
     for module in (filters, learnt):
         monkeypatch.setattr(module, "RESIDENT_BYTES", 0)
@@ -208,7 +205,7 @@ def test_filters_that_stay_on_disk_are_opened_for_every_plan(tmp_path: Path, mon
             assert bp.read_table(path, f"id = {even}", columns=["id"], keys=KEYS).column("id").to_pylist() == [even]
 
 
-def test_encrypted_and_plain_files_of_one_schema_are_one_data_set(tmp_path: Path) -> None:
+def test_encrypted_and_plaintext_files_in_one_data_set(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", first=0)
     write(tmp_path / "b.parquet", None, first=GROUPS * ROWS)
     write(tmp_path / "c.parquet", bp.Keys(FOOTER), first=2 * GROUPS * ROWS)
@@ -220,24 +217,26 @@ def test_encrypted_and_plain_files_of_one_schema_are_one_data_set(tmp_path: Path
             assert plan.kept >= 1
             assert plan.kept < plan.total // 4
             assert bp.read_table(tmp_path, f"id = {even}", columns=["id"], keys=KEYS).column("id").to_pylist() == [even]
-        bp.plan(sorted(tmp_path.iterdir())[1:3], "id = 1", keys=KEYS)  # tables that share files are made of each other
+        bp.plan(
+            sorted(tmp_path.iterdir())[1:3], "id = 1", keys=KEYS
+        )  # a table is assembled from others with the same files
 
 
-def test_nothing_of_encrypted_files_is_written_to_the_disk_cache(tmp_path: Path) -> None:
+def test_the_disk_cache_holds_no_encrypted_files(tmp_path: Path) -> None:
     data, store = tmp_path / "data", tmp_path / "cache"
     data.mkdir()
-    plain, secret = write(data / "a.parquet", None), write(data / "b.parquet", plaintext_footer=True)
+    plain, signed = write(data / "a.parquet", None), write(data / "b.parquet", plaintext_footer=True)
     write(data / "c.parquet")
     try:
         use_disk(store)
-        for path, keys in ((secret, KEYS), (data, KEYS), (secret, None), (data, None)):
+        for path, keys in ((signed, KEYS), (data, KEYS), (signed, None), (data, None)):
             bp.plan(path, "id = 7", keys=keys)
             bp.plan(path, "at = 7", keys=keys)
         process_cache.persist()
         assert not store.exists() or not list(store.iterdir())
         bp.plan(plain, "id = 7", keys=KEYS)
         process_cache.persist()
-        assert len(list(store.iterdir())) == 1, "what is in plain text is kept, whatever keys are given"
+        assert len(list(store.iterdir())) == 1, "plaintext files are cached, whatever keys are given"
         process_cache.clear()
         assert bp.plan(data, "id = 7", keys=KEYS).kept == 0
         process_cache.persist()
@@ -246,24 +245,24 @@ def test_nothing_of_encrypted_files_is_written_to_the_disk_cache(tmp_path: Path)
         use_disk(None)
 
 
-def test_a_layout_has_nothing_of_the_files_that_it_was_first_seen_in(tmp_path: Path) -> None:
-    """It is stored with plain files; one of the same schema may have been encrypted."""
+def test_a_file_profile_holds_no_secrets(tmp_path: Path) -> None:
+    """It is stored for plaintext files, and may come from an encrypted file with the same schema."""
     table = rows().rename_columns(["id", "text", "at", "unlike any other test's"])
     bp.write_table(table, tmp_path / "a.parquet", encryption=KEYS, key_values={"who": "nobody may know"})
     bp.write_table(table, tmp_path / "b.parquet")
     storage = open_storage(str(tmp_path))[0]
-    secret, plain = read_footers(storage, storage.list_files(str(tmp_path), recursive=False), ReadCount(), keys=KEYS)
-    assert secret is not None
+    encrypted, plain = read_footers(storage, storage.list_files(str(tmp_path), recursive=False), ReadCount(), keys=KEYS)
+    assert encrypted is not None
     assert plain is not None
-    assert secret.profile.schema is plain.profile.schema
-    assert secret.key_values["who"] == "nobody may know"
-    for footer in (secret, plain):
+    assert encrypted.profile.schema is plain.profile.schema
+    assert encrypted.key_values["who"] == "nobody may know"
+    for footer in (encrypted, plain):
         assert footer.profile.skeleton.startswith(plain.raw[:80])
         assert b"nobody may know" not in footer.profile.skeleton
 
 
-def test_no_process_ends_over_a_column_without_its_key(tmp_path: Path) -> None:
-    """Where pyarrow ends the whole process: the first subprocess is there to show that it still does."""
+def test_no_process_crashes_over_a_missing_column_key(tmp_path: Path) -> None:
+    """pyarrow does: the first subprocess shows that it still crashes."""
     path = write(tmp_path / "x.parquet", plaintext_footer=True)
     touch = f"import pyarrow.parquet as pq; pq.ParquetFile({str(path)!r}).metadata.row_group(0).column(0).statistics"
     ours = f"""
@@ -284,12 +283,12 @@ for keys in (None, keys):
     assert done.stdout == "an error\n" * 2
 
 
-def test_the_published_files_open_with_their_keys(parquet_testing_dir: Path) -> None:
+def test_published_files_are_read_with_their_keys(parquet_testing_dir: Path) -> None:
     keys = bp.Keys(b"0123456789012345", {"double_field": b"1234567890123450", "float_field": b"1234567890123451"})
     name = "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
     path = parquet_testing_dir / name
-    for column, part, found in (("double_field", 0.5, (0, 1, 7, 42)), ("float_field", 0.25, (0, 2, 5, 10))):
-        for i in found:
+    for column, part, present in (("double_field", 0.5, (0, 1, 7, 42)), ("float_field", 0.25, (0, 2, 5, 10))):
+        for i in present:
             assert bp.probe(path, column=column, value=i + part, keys=keys)[0].verdict is bp.Verdict.MIGHT_MATCH
         absent = [bp.probe(path, column=column, value=i + 0.125, keys=keys)[0].verdict for i in range(300)]
         assert absent.count(bp.Verdict.MIGHT_MATCH) < 30

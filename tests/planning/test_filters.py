@@ -1,4 +1,4 @@
-"""Filters are read as sparingly as the question allows, and trusted only with reason. Reads are counted at `preadv`."""
+"""Bloom filters: as little as possible is read (counted at `preadv`), and unusable ones are noticed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 def large(path: Path, groups: int = 4) -> str:
-    """Row groups of even numbers whose filters take 1 MiB each, as parquet-java writes them; their ranges overlap."""
+    """Row groups of even numbers with overlapping bounds, and filters of 1 MiB each as parquet-java writes them."""
     rows = np.arange(groups * 100) * 2
     table = pa.table({"x": np.random.default_rng(1).permutation(rows), "y": rows})
     return graft_filters(write(path, table, rows_per_group=100), 2**20)
@@ -46,7 +46,7 @@ def sections(path: str, groups: int = 4) -> list[tuple[int, int]]:
         "x < 9 OR y = 3",
     ],
 )
-def test_without_a_usable_predicate_no_filter_is_read(where: str | None, tmp_path: Path, reads: Reads) -> None:
+def test_predicates_without_equality_read_no_filter(where: str | None, tmp_path: Path, reads: Reads) -> None:
     path = large(tmp_path / "x.parquet")
     plan = bp.plan(path, where)
     assert plan.requests == len(reads.of(path)) == 1
@@ -54,7 +54,7 @@ def test_without_a_usable_predicate_no_filter_is_read(where: str | None, tmp_pat
     assert reads.of(path)[0][1] <= 16 * 1024, "the footer's guess, which is far smaller than one filter"
 
 
-def test_no_filter_is_read_for_row_groups_that_statistics_exclude(tmp_path: Path, reads: Reads) -> None:
+def test_row_groups_excluded_by_statistics_read_no_filter(tmp_path: Path, reads: Reads) -> None:
     path = write_groups(
         tmp_path / "x.parquet", [{"x": list(range(0, 10_000, 2))}, {"x": list(range(20_000, 30_000, 2))}], ["x"]
     )
@@ -70,7 +70,7 @@ def test_no_filter_is_read_for_row_groups_that_statistics_exclude(tmp_path: Path
     assert not reads.touching(path, *first)
 
 
-def test_no_filter_is_read_for_columns_without_a_predicate(tmp_path: Path, reads: Reads) -> None:
+def test_other_columns_read_no_filter(tmp_path: Path, reads: Reads) -> None:
     values = list(range(0, 4000, 2))
     path = write(tmp_path / "x.parquet", {"a": values, "b": values}, ["a", "b"])
     start, length = filter_offset(path, column=1)
@@ -85,7 +85,7 @@ def test_no_filter_is_read_for_columns_without_a_predicate(tmp_path: Path, reads
     ]
 
 
-def test_a_row_group_excluded_by_one_leaf_costs_no_filter_of_another(tmp_path: Path) -> None:
+def test_row_group_excluded_by_one_leaf_reads_no_other_filter(tmp_path: Path) -> None:
     values = list(range(0, 4000, 2))
     path = write(tmp_path / "x.parquet", {"a": values, "b": values}, ["a", "b"])
     assert bp.plan(path, "a = 9999 AND b = 1001").bloom_bytes_read == 0
@@ -95,7 +95,7 @@ def test_a_row_group_excluded_by_one_leaf_costs_no_filter_of_another(tmp_path: P
     assert one.bloom_bytes_read <= max(filter_offset(path, column=i)[1] or 0 for i in (0, 1))
 
 
-def test_few_values_read_blocks_and_not_bitsets(tmp_path: Path, reads: Reads) -> None:
+def test_few_values_read_single_blocks(tmp_path: Path, reads: Reads) -> None:
     path = large(tmp_path / "x.parquet")
     assert all(end - start > 2**20 for start, end in sections(path))
     plan = bp.plan(path, "x = 301")
@@ -103,7 +103,7 @@ def test_few_values_read_blocks_and_not_bitsets(tmp_path: Path, reads: Reads) ->
     assert plan.skipped["bloom"] >= 3
     assert 4 * 4096 <= plan.bloom_bytes_read <= 4 * (4096 + 32 + 40_000)
     again = bp.plan(path, "x = 303")
-    assert again.bloom_bytes_read <= 4 * 32 + 8 * 4096  # the headers are known, one block for each is not
+    assert again.bloom_bytes_read <= 4 * 32 + 8 * 4096  # the headers are cached; one block of each filter is not
     assert max(size for _, size in reads.of(path)) < 2**18
 
 
@@ -115,7 +115,7 @@ def test_many_values_read_each_bitset_once(tmp_path: Path, reads: Reads) -> None
     assert plan.requests <= 1 + 4 + 4
 
 
-def test_near_filters_are_read_in_one_request(tmp_path: Path) -> None:
+def test_adjacent_filters_are_read_in_few_requests(tmp_path: Path) -> None:
     path = write(
         tmp_path / "x.parquet",
         {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)},
@@ -128,7 +128,7 @@ def test_near_filters_are_read_in_one_request(tmp_path: Path) -> None:
     assert plan.filter_reads.requests < 10
 
 
-def test_a_warm_plan_makes_no_request(tmp_path: Path, reads: Reads) -> None:
+def test_warm_plan_makes_no_request(tmp_path: Path, reads: Reads) -> None:
     path = write(
         tmp_path / "x.parquet",
         {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)},
@@ -144,8 +144,8 @@ def test_a_warm_plan_makes_no_request(tmp_path: Path, reads: Reads) -> None:
 
 
 @pytest.mark.parametrize("size", [64, 4096, 2**20])
-def test_a_filter_without_a_bit_is_not_trusted(size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Small ones come with the first read; large ones are looked through before they are called empty."""
+def test_empty_filter_over_values_is_unusable(size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Small filters come with the first read; large ones are read to the end before they count as empty."""
     path = write(tmp_path / "x.parquet", {"x": list(range(0, 200, 2))}, rows_per_group=50)
     empty_filters(graft_filters(path, size))
     with caplog.at_level(logging.WARNING, "bloomparquet"):
@@ -161,14 +161,14 @@ def test_a_filter_without_a_bit_is_not_trusted(size: int, tmp_path: Path, caplog
     assert bp.read_table(path, "x = 30").num_rows == 1
 
 
-def test_a_large_filter_with_one_bit_is_trusted(tmp_path: Path) -> None:
+def test_large_filter_with_one_bit_is_used(tmp_path: Path) -> None:
     path = graft_filters(write(tmp_path / "x.parquet", {"x": [10]}, write_statistics=False), 2**20)
     plan = bp.plan(path, "x = 11")
     assert (plan.skipped, plan.errors) == ({"bloom": 1}, ())
     assert bp.plan(path, "x = 10").kept == 1
 
 
-def test_a_row_group_without_a_filter_is_kept(tmp_path: Path) -> None:
+def test_row_group_without_filter_is_kept(tmp_path: Path) -> None:
     values = [list(range(0, 100, 2)), list(range(0, 100, 2))]
     write_groups(tmp_path / "with.parquet", [{"x": group} for group in values], ["x"])
     write_groups(tmp_path / "without.parquet", [{"x": group} for group in values])
@@ -184,13 +184,13 @@ def test_each_row_group_has_its_own_filter(tmp_path: Path) -> None:
         write_groups(tmp_path / f"{name}.parquet", [{"x": group} for group in part], ["x"])
     for i, group in enumerate(groups):
         plan = bp.plan(tmp_path, bp.Eq("x", group[7]))
-        place = ("a" if i < 3 else "b", i % 3)
-        assert place in {(Path(found.path).stem, found.index) for found in plan.kept_row_groups()}
+        expected = ("a" if i < 3 else "b", i % 3)
+        assert expected in {(Path(kept.path).stem, kept.index) for kept in plan.kept_row_groups()}
         assert plan.kept <= 3
         assert plan.skipped["bloom"] >= 3
 
 
-def test_a_filter_whose_length_the_footer_does_not_say_is_used(tmp_path: Path) -> None:
+def test_filter_without_length_in_the_footer_is_used(tmp_path: Path) -> None:
     values = list(range(0, 200, 2))
     path = set_filter_place(write(tmp_path / "x.parquet", {"x": values}, ["x"]), length=-1)
     assert filter_offset(path)[1] is None
@@ -198,14 +198,14 @@ def test_a_filter_whose_length_the_footer_does_not_say_is_used(tmp_path: Path) -
     assert all(bp.plan(path, bp.Eq("x", value)).kept == 1 for value in values)
 
 
-def test_both_layouts_are_read(tmp_path: Path) -> None:
-    """Filters behind all row groups, as pyarrow writes them; and each right behind its own row group."""
+def test_filters_before_and_after_row_groups_are_read(tmp_path: Path) -> None:
+    """pyarrow writes filters after all row groups; here, one lies before them."""
     from tests.support.core import BLOOM_OFFSET, Field, column_metadata, decode, encode, read_footer
 
     path = write_groups(tmp_path / "x.parquet", [{"x": list(range(0, 100, 2))}, {"x": list(range(0, 100, 2))}], ["x"])
     data, footer = Path(path).read_bytes(), read_footer(path)
-    found = [filter_offset(path, row_group=i) for i in (0, 1)]
-    first = data[found[0][0] : found[0][0] + (found[0][1] or 0)]
+    offset, length = filter_offset(path)
+    first = data[offset : offset + (length or 0)]
     metadata = decode(footer)
     # The first row group's filter goes between the magic and the pages: everything behind it moves by its length.
     for i in (0, 1):
@@ -221,7 +221,7 @@ def test_both_layouts_are_read(tmp_path: Path) -> None:
     assert bp.plan(path, "x = 30").kept == 2
 
 
-def test_a_list_of_ten_thousand_is_the_union_of_its_values(tmp_path: Path) -> None:
+def test_large_in_list_is_the_union_of_its_values(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     path = write(tmp_path / "x.parquet", {"x": rng.integers(0, 10**9, 4000)}, ["x"], rows_per_group=40)
     wanted = rng.integers(0, 10**9, 10_000).tolist()
@@ -236,8 +236,8 @@ def test_a_list_of_ten_thousand_is_the_union_of_its_values(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("count", [1, 3, 31, 33, 400])
-def test_blocks_and_bitsets_give_the_same_verdicts(count: int, tmp_path: Path) -> None:
-    """The same values asked of small filters (in memory) and of large ones (block by block, or whole)."""
+def test_blocks_and_whole_bitsets_agree(count: int, tmp_path: Path) -> None:
+    """Small filters are asked in memory, large ones block by block or whole."""
     rng = np.random.default_rng(count)
     values = rng.integers(0, 10**6, 600)
     small = write(tmp_path / "small.parquet", {"x": values}, ["x"], rows_per_group=100, write_statistics=False)
@@ -248,14 +248,14 @@ def test_blocks_and_bitsets_give_the_same_verdicts(count: int, tmp_path: Path) -
     wanted = [*rng.integers(0, 10**6, count).tolist(), int(values[5])]
     truth = {group for value, group in present.items() if value in wanted}
     for path in (small, big):
-        found = kept_indexes(bp.plan(path, bp.In("x", wanted)))
-        assert truth <= found
+        kept = kept_indexes(bp.plan(path, bp.In("x", wanted)))
+        assert truth <= kept
         if count < 30:
-            assert len(found) <= len(truth) + 2
+            assert len(kept) <= len(truth) + 2
 
 
-def test_all_that_is_asked_of_one_footer_is_separate(tmp_path: Path) -> None:
-    """Filters are kept per column: the same hash asked of two columns is answered by each one's own filter."""
+def test_columns_have_separate_filters(tmp_path: Path) -> None:
+    """One hash asked of two columns is answered by the filter of each."""
     path = write(tmp_path / "x.parquet", {"a": list(range(0, 100, 2)), "b": list(range(1, 101, 2))}, ["a", "b"])
     assert bp.plan(path, "a = 31").kept == 0
     assert bp.plan(path, "b = 31").kept == 1
@@ -264,8 +264,8 @@ def test_all_that_is_asked_of_one_footer_is_separate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blocks", [1, 3, 127, 128, 129, 1000, 2**15 + 1])
-def test_any_number_of_blocks_is_read(blocks: int, tmp_path: Path) -> None:
-    """The format asks for no power of two; and some sizes just do, or do not, come with the first read."""
+def test_filters_of_any_size_are_read(blocks: int, tmp_path: Path) -> None:
+    """Sizes need not be powers of two. Some filters just fit in the first read, some just do not."""
     values = np.random.default_rng(blocks).integers(0, 2**62, 30)
     path = graft_filters(
         write(tmp_path / "x.parquet", {"x": values}, rows_per_group=10, write_statistics=False), 32 * blocks

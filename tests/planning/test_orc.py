@@ -1,9 +1,8 @@
-"""Plans over ORC files: no stripe that holds a matching row is skipped, most others are, and it costs few reads."""
+"""Plans over ORC files: no stripe with a matching row is skipped, most others are, and few reads are needed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from tests.support.orc_rewriting import drop_statistics, rewrite, write
 
 FILES, STRIPE, STRIDE = 3, 300, 100
 ROWS = TABLE.num_rows // FILES
-UNSURE = ("tiny", "flag", "real")  # of which ORC C++ hashes something else than it stores
+UNSURE = ("tiny", "flag", "real")  # ORC C++ does not hash the stored values of these
 EXTRA = {
     "tiny": pa.array([i % 251 - 125 if i % 5 else None for i in range(TABLE.num_rows)], pa.int8()),
     "flag": pa.array([i % 3 == 0 if i % 5 else None for i in range(TABLE.num_rows)]),
@@ -41,21 +40,21 @@ EVERY = TABLE
 for _name, _values in EXTRA.items():
     EVERY = EVERY.append_column(_name, _values)
 LEAVES = [name for name in EVERY.column_names if name != "inner"] + ["inner.x"]
-BRANDS = {"statistics": {}, "filters only": {"stripes": True, "row_groups": True}, "of row groups": {"stripes": True}}
+EVIDENCE = {"statistics": {}, "filters only": {"stripes": True, "row_groups": True}, "of row groups": {"stripes": True}}
 
 
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same rows with all statistics, with none, and with those of row groups alone."""
-    found = {}
-    for name in BRANDS:
-        root = found[name] = tmp_path_factory.mktemp("orc") / name.replace(" ", "-")
+    """Files of the same rows with all statistics, with none, and with statistics of row groups only."""
+    directories = {}
+    for name in EVIDENCE:
+        root = directories[name] = tmp_path_factory.mktemp("orc") / name.replace(" ", "-")
         root.mkdir()
         for i in range(FILES):
             path = write(root / f"{i}.orc", EVERY.slice(i * ROWS, ROWS), stripe=STRIPE, stride=STRIDE)
             if name != "statistics":
                 drop_statistics(path, row_groups=name == "filters only")
-    return found
+    return directories
 
 
 def values_of(leaf: str) -> list[Any]:
@@ -70,11 +69,11 @@ def values_of(leaf: str) -> list[Any]:
     return list(column.to_pylist())
 
 
-def place(row: int) -> tuple[str, int]:
+def stripe_of(row: int) -> tuple[str, int]:
     return f"{row // ROWS}.orc", row % ROWS // STRIPE
 
 
-def asked(column: str | tuple[str, ...], value: Any, other: Any, way: int) -> bp.Predicate:
+def true_for(column: str | tuple[str, ...], value: Any, other: Any, way: int) -> bp.Predicate:
     """Predicates that are TRUE for `value`."""
     equal = bp.Eq(column, value)
     return (
@@ -87,9 +86,9 @@ def asked(column: str | tuple[str, ...], value: Any, other: Any, way: int) -> bp
     )[way]
 
 
-@pytest.mark.parametrize("brand", list(BRANDS))
+@pytest.mark.parametrize("evidence", list(EVIDENCE))
 @pytest.mark.parametrize("leaf", LEAVES)
-def test_every_written_value_is_kept_and_most_others_are_skipped(roots: dict[str, Path], leaf: str, brand: str) -> None:
+def test_written_values_are_kept_and_most_others_skipped(roots: dict[str, Path], leaf: str, evidence: str) -> None:
     column = tuple(leaf.split(".")) if leaf == "inner.x" else (leaf,)
     values, groups, total, n = values_of(leaf), 0, 0, 0
     for row in range(0, len(values), 47):
@@ -97,9 +96,9 @@ def test_every_written_value_is_kept_and_most_others_are_skipped(roots: dict[str
         if value is None:
             continue
         n += 1
-        plan = bp.plan(roots[brand], asked(column, value, values[row - 1], n % 6))
+        plan = bp.plan(roots[evidence], true_for(column, value, values[row - 1], n % 6))
         assert not plan.errors
-        assert place(row) in kept(plan), (value, plan)
+        assert stripe_of(row) in kept(plan), (value, plan)
         assert plan.row_group_counts is not None
         assert plan.row_group_counts.total == FILES * ROWS // STRIDE
         if n % 6 in (0, 2, 3, 5) and not (isinstance(value, float) and math.isnan(value)):
@@ -110,26 +109,26 @@ def test_every_written_value_is_kept_and_most_others_are_skipped(roots: dict[str
     assert leaf in ("near", *UNSURE) or groups <= total * 0.1
 
 
-@pytest.mark.parametrize("brand", list(BRANDS))
-def test_nulls_are_kept_and_only_they(roots: dict[str, Path], brand: str) -> None:
+@pytest.mark.parametrize("evidence", list(EVIDENCE))
+def test_is_null_keeps_only_nulls(roots: dict[str, Path], evidence: str) -> None:
     for leaf in LEAVES:
         column = tuple(leaf.split(".")) if leaf == "inner.x" else (leaf,)
         values = values_of(leaf)
         for predicate in (bp.IsNull(column), bp.EqNullSafe(column, None), bp.Not(bp.IsNotNull(column))):
-            plan = bp.plan(roots[brand], predicate)
-            null = {place(row) for row, value in enumerate(values) if value is None}
+            plan = bp.plan(roots[evidence], predicate)
+            null = {stripe_of(row) for row, value in enumerate(values) if value is None}
             assert null <= kept(plan)
-            if brand == "statistics" and leaf != "inner.x":
+            if evidence == "statistics" and leaf != "inner.x":
                 assert kept(plan) == null, leaf
-        assert kept(bp.plan(roots[brand], bp.IsNotNull(column))) == {place(row) for row in range(len(values))}
-    empty = bp.plan(roots[brand], bp.IsNotNull(("inner", "y")))
-    assert (empty.kept == 0) == (brand != "filters only")
-    assert bp.plan(roots[brand], bp.IsNull(("inner", "y"))).skipped == {}
+        assert kept(bp.plan(roots[evidence], bp.IsNotNull(column))) == {stripe_of(row) for row in range(len(values))}
+    empty = bp.plan(roots[evidence], bp.IsNotNull(("inner", "y")))
+    assert (empty.kept == 0) == (evidence != "filters only")
+    assert bp.plan(roots[evidence], bp.IsNull(("inner", "y"))).skipped == {}
 
 
-@pytest.mark.parametrize("brand", list(BRANDS))
+@pytest.mark.parametrize("evidence", list(EVIDENCE))
 @pytest.mark.parametrize("leaf", [name for name in LEAVES if name not in ("blob", "flag", "odd")])
-def test_ranges_are_judged_right_at_their_edges(roots: dict[str, Path], leaf: str, brand: str) -> None:
+def test_ranges_are_judged_right_at_their_edges(roots: dict[str, Path], leaf: str, evidence: str) -> None:
     column = tuple(leaf.split(".")) if leaf == "inner.x" else (leaf,)
     values = values_of(leaf)
     for at in range(0, len(values), STRIPE // 3 * 4):
@@ -139,16 +138,16 @@ def test_ranges_are_judged_right_at_their_edges(roots: dict[str, Path], leaf: st
             bp.LtEq(column, low), bp.GtEq(column, high), bp.And(bp.GtEq(column, low), bp.LtEq(column, low)),
             bp.Not(bp.Gt(column, low)), bp.Not(bp.Lt(column, high)), bp.NotEq(column, low),
         ):  # fmt: skip
-            assert place(at) in kept(bp.plan(roots[brand], predicate)), predicate
+            assert stripe_of(at) in kept(bp.plan(roots[evidence], predicate)), predicate
 
 
-def test_a_stripe_says_where_it_is_and_how_many_rows_it_has(roots: dict[str, Path]) -> None:
+def test_a_stripe_has_its_byte_range_and_rows(roots: dict[str, Path]) -> None:
     plan = bp.plan(roots["statistics"], "i64 = 1")
     assert (plan.unit, plan.total, len(plan.row_groups)) == ("stripe", 6, 6)
-    for i, found in enumerate(plan.row_groups):
-        file = OrcFile.open(found.path)
+    for i, stripe_plan in enumerate(plan.row_groups):
+        file = OrcFile.open(stripe_plan.path)
         stripe = file.tail.stripes[i % 2]
-        assert (found.index, found.rows, found.start, found.length) == (
+        assert (stripe_plan.index, stripe_plan.rows, stripe_plan.start, stripe_plan.length) == (
             i % 2,
             stripe.rows,
             stripe.offset,
@@ -159,7 +158,7 @@ def test_a_stripe_says_where_it_is_and_how_many_rows_it_has(roots: dict[str, Pat
     assert (everything.kept, everything.row_group_counts) == (6, None)
 
 
-def test_a_value_only_in_the_last_row_group_of_the_last_stripe_of_the_last_file_is_found(tmp_path: Path) -> None:
+def test_a_value_only_in_the_very_last_row_group_is_kept(tmp_path: Path) -> None:
     even = [i * 2 for i in range(900)]
     for i in range(4):
         values = [*even[:-1], 31] if i == 3 else even
@@ -177,14 +176,14 @@ def test_every_shape_of_stripes_is_right(tmp_path: Path, stripe: int, stride: in
     path = write(tmp_path / "x.orc", pa.table({"x": values}), stripe=stripe, stride=stride)
     stripes = [each.rows for each in OrcFile.open(path).tail.stripes]
     assert len(stripes) == -(-303 // stripe)
-    for brand in ("statistics", "filters"):
+    for evidence in ("statistics", "filters"):
         for row in range(0, 303, 9):
             plan = bp.plan(path, bp.Eq("x", values[row]))
             at = int(np.searchsorted(np.cumsum(stripes), row, "right"))
             assert ("x.orc", at) in kept(plan)
             assert plan.row_group_counts is not None
             assert plan.row_group_counts.total == sum(-(-rows // stride) for rows in stripes)
-            assert brand == "filters" or plan.row_group_counts.kept <= plan.row_group_counts.total / 2 + 1
+            assert evidence == "filters" or plan.row_group_counts.kept <= plan.row_group_counts.total / 2 + 1
         drop_statistics(path)
 
 
@@ -200,7 +199,7 @@ def test_files_without_row_indexes_are_judged_by_their_stripes(tmp_path: Path, s
         assert not plan.errors
 
 
-def test_stripes_without_rows_and_files_without_stripes_are_no_matter(tmp_path: Path) -> None:
+def test_empty_stripes_and_files_are_planned(tmp_path: Path) -> None:
     def empty(tail: Any) -> None:
         tail.stripes[0].number_of_rows = 0
 
@@ -226,7 +225,7 @@ def test_files_of_two_schemas_and_two_writers_are_one_plan(tmp_path: Path) -> No
     assert {name for name, _ in kept(bp.plan(tmp_path, "x = 300 AND y IS NULL"))} == {"c.orc", "d.orc"}
     assert {name for name, _ in kept(bp.plan(tmp_path, "y <> 'a'"))} == {"b.orc"}
     assert {name for name, _ in kept(bp.plan(tmp_path, "NOT y <=> 'a'"))} == {"b.orc", "c.orc", "d.orc"}
-    assert bp.plan(tmp_path, f"x = {2**40}").kept == 1  # in c.orc, whose filters prove nothing
+    assert bp.plan(tmp_path, f"x = {2**40}").kept == 1  # in c.orc: its filters prove nothing
 
 
 def test_partition_values_exclude_files_before_they_are_opened(tmp_path: Path) -> None:
@@ -244,13 +243,13 @@ def test_partition_values_exclude_files_before_they_are_opened(tmp_path: Path) -
     assert bp.plan(tmp_path, "day = 1 AND x = 2599").skipped == {"partition": 1, "statistics": 2}
 
 
-def spread(n: int, size: int = 600) -> pa.Table:
+def scattered(n: int, size: int = 600) -> pa.Table:
     return pa.table({"x": [(i * 7919 + n) % 100_003 for i in range(size)], "y": list(range(size))})
 
 
-def test_a_plan_that_was_made_before_reads_nothing(tmp_path: Path) -> None:
+def test_a_repeated_plan_reads_nothing(tmp_path: Path) -> None:
     for i in range(3):
-        write(tmp_path / f"{i}.orc", spread(i))
+        write(tmp_path / f"{i}.orc", scattered(i))
     first = bp.plan(tmp_path, "x = 7919")
     assert first.requests > 0
     again = bp.plan(tmp_path, "x = 7919")
@@ -260,10 +259,8 @@ def test_a_plan_that_was_made_before_reads_nothing(tmp_path: Path) -> None:
     assert other.requests == 0
 
 
-def test_stripes_that_their_statistics_exclude_cost_no_footer_no_index_and_no_filter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(tmp_path / "x.orc", spread(0, 3000))
+def test_stripes_excluded_by_statistics_cost_no_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "x.orc", scattered(0, 3000))
     file = OrcFile.open(path)
     cache.clear()
     reads = watch_reads(monkeypatch)
@@ -271,7 +268,7 @@ def test_stripes_that_their_statistics_exclude_cost_no_footer_no_index_and_no_fi
     assert (plan.skipped, plan.kept) == ({"statistics": 9}, 1)
     assert plan.filter_reads.requests == 1
     for i, stripe in enumerate(file.tail.stripes):
-        size = file.tail.size + 16 * 1024  # what reading the tail may have touched
+        size = file.tail.size + 16 * 1024  # reading the tail may have touched these bytes
         if stripe.offset + stripe.length < Path(path).stat().st_size - size:
             assert bool(reads.touching(path, stripe.offset, stripe.offset + stripe.length)) == (i == 3)
     cache.clear()
@@ -282,7 +279,7 @@ def test_stripes_that_their_statistics_exclude_cost_no_footer_no_index_and_no_fi
 
 
 def test_filters_are_read_only_where_row_groups_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "x.orc", spread(0, 40_000), stripe=10_000, bloom_filter_fpp=1e-6)
+    path = write(tmp_path / "x.orc", scattered(0, 40_000), stripe=10_000, bloom_filter_fpp=1e-6)
     drop_statistics(path, row_groups=False)
     bp.plan(path, "y = 1")
     file = OrcFile.open(path)
@@ -296,14 +293,14 @@ def test_filters_are_read_only_where_row_groups_are_left(tmp_path: Path, monkeyp
 
 def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "x.orc"
-    write(path, spread(0))
+    write(path, scattered(0))
     assert bp.plan(path, "x = 50001").kept == 0
     write(path, pa.table({"x": [50001] * 600, "y": [0] * 600}))
     assert bp.plan(path, "x = 50001").kept == 2
 
 
 @pytest.mark.parametrize("number", [1, 40, 400, 5000])
-def test_a_list_of_values_is_asked_as_one_value_after_another_would_be(tmp_path: Path, number: int) -> None:
+def test_a_list_of_values_answers_like_single_values(tmp_path: Path, number: int) -> None:
     path = write(tmp_path / "x.orc", pa.table({"x": [i * 2 for i in range(900)]}), bloom_filter_fpp=1e-5)
     drop_statistics(path)
     file = OrcFile.open(path)
@@ -318,7 +315,7 @@ def test_a_list_of_values_is_asked_as_one_value_after_another_would_be(tmp_path:
 
 
 def test_conditions_are_combined_within_row_groups(tmp_path: Path) -> None:
-    """Two values that are in one stripe, but in no row group together."""
+    """Two values in one stripe, but never in one row group."""
     table = pa.table({"a": [1] * 100 + [3] * 200, "b": [4] * 100 + [6] * 200})
     path = write(tmp_path / "x.orc", table, bloom_filter_fpp=1e-9)
     for keep_bounds in (True, False):
@@ -345,7 +342,7 @@ def test_bounds_of_a_stripe_serve_row_groups_that_have_none(tmp_path: Path) -> N
     assert kept(bp.plan(path, "d = 599")) == {("x.orc", 1)}
 
 
-def test_one_row_group_without_statistics_hides_nothing(tmp_path: Path) -> None:
+def test_a_row_group_without_statistics_is_kept(tmp_path: Path) -> None:
     def gap(kind: int, column: int, data: bytes) -> bytes:
         if kind != ROW_INDEX:
             return data
@@ -363,12 +360,12 @@ def test_one_row_group_without_statistics_hides_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", ["zlib", "snappy", "lz4", "zstd"])
 def test_compressed_files_are_planned_like_others(tmp_path: Path, compression: str) -> None:
-    path = write(tmp_path / "x.orc", spread(0), compression=compression, bloom_filter_fpp=1e-6)
+    path = write(tmp_path / "x.orc", scattered(0), compression=compression, bloom_filter_fpp=1e-6)
     assert kept(bp.plan(path, "x = 7919")) == {("x.orc", 0)}
     assert bp.plan(path, "x = 7918").kept == 0
 
 
-def test_strings_in_dictionaries_are_hashed_all_the_same(tmp_path: Path) -> None:
+def test_dictionary_encoded_strings_are_hashed_alike(tmp_path: Path) -> None:
     values = [f"v{i % 37}" for i in range(150)] + [f"w{i % 41}" for i in range(150)]
     path = tmp_path / "x.orc"
     write(
@@ -381,13 +378,9 @@ def test_strings_in_dictionaries_are_hashed_all_the_same(tmp_path: Path) -> None
         assert plan.row_group_counts.kept == groups
 
 
-def sequence_of(plan: bp.ScanPlan) -> Sequence[tuple[int, list[int]]]:
-    return list(plan.kept_by_file())
-
-
-def test_kept_stripes_by_file_are_those_that_are_kept(roots: dict[str, Path]) -> None:
+def test_kept_by_file_lists_the_kept_stripes(roots: dict[str, Path]) -> None:
     plan = bp.plan(roots["statistics"], bp.Eq("i64", TABLE["i64"][1400].as_py()))
-    assert sequence_of(plan) == [(2, [1])]
+    assert list(plan.kept_by_file()) == [(2, [1])]
     assert plan.table.paths[2].endswith("2.orc")
     rows = orc.ORCFile(plan.table.paths[2]).read_stripe(1).column(0)
     assert len(rows) == plan.row_groups[5].rows

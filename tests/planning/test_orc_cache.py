@@ -1,4 +1,4 @@
-"""What was read of ORC files serves every set of files that they are in."""
+"""Tails and indexes of ORC files are cached, and shared by all sets of files that hold them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.orc.cache import StripeCache
 from bloomparquet.planning.orc.cache import cache as stripes
 from tests.support.orc_rewriting import write
@@ -56,7 +56,7 @@ def test_a_replaced_file_is_read_anew(files: list[str]) -> None:
     assert kept(after) == {each for each in kept(before) if each[0] != files[3]} | changed
 
 
-def test_files_that_are_passed_over_do_not_make_plans_cold(files: list[str], tmp_path: Path) -> None:
+def test_skipped_files_do_not_empty_the_cache(files: list[str], tmp_path: Path) -> None:
     (tmp_path / "bad.orc").write_bytes(b"ORC" + b"x" * 500)
     first = bp.plan(tmp_path, WHERE, skip_corrupt=True)
     second = bp.plan(tmp_path, WHERE, skip_corrupt=True)
@@ -66,8 +66,8 @@ def test_files_that_are_passed_over_do_not_make_plans_cold(files: list[str], tmp
         bp.plan(tmp_path, WHERE)
 
 
-def test_tables_are_forgotten_when_they_are_too_large(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    small = StripeCache(cached_bytes=1)
+def test_large_tables_are_evicted(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    small = StripeCache(max_bytes=1)
     monkeypatch.setattr("bloomparquet.planning.orc.cache.cache", small)
     assert bp.plan(files, WHERE).requests > 0
     assert bp.plan(files, WHERE).requests == 0
@@ -77,26 +77,24 @@ def test_tables_are_forgotten_when_they_are_too_large(files: list[str], monkeypa
 
 
 @pytest.mark.parametrize("skip_corrupt", [False, True])
-def test_files_of_two_formats_are_an_error_whatever_was_planned_before(
-    files: list[str], tmp_path: Path, skip_corrupt: bool
-) -> None:
+def test_files_of_two_formats_are_an_error_even_if_cached(files: list[str], tmp_path: Path, skip_corrupt: bool) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "z.parquet")
     for _ in range(2):
         for some in (tmp_path, [str(tmp_path / "z.parquet"), *files]):
             with pytest.raises(bp.PlanError, match="expected files of one format"):
                 bp.plan(some, WHERE, skip_corrupt=skip_corrupt)
         bp.plan(files, WHERE)
-    told = replace(Dataset.open(tmp_path), format=FileFormat.ORC)
+    declared = replace(Dataset.open(tmp_path), format=FileFormat.ORC)
     if skip_corrupt:
-        assert kept(bp.plan(told, WHERE, skip_corrupt=True)) == kept(bp.plan(files, WHERE))
+        assert kept(bp.plan(declared, WHERE, skip_corrupt=True)) == kept(bp.plan(files, WHERE))
     else:
         with pytest.raises(bp.FormatError, match=r"z\.parquet: not an ORC file"):
-            bp.plan(told, WHERE)
+            bp.plan(declared, WHERE)
 
 
-def test_keys_that_allow_no_plain_files_refuse_those_that_are_known(files: list[str]) -> None:
+def test_keys_without_plaintext_files_refuse_cached_files(files: list[str]) -> None:
     keys = bp.Keys(footer=bytes(16), allow_plaintext_files=False)
     for _ in range(2):
-        with pytest.raises(bp.EncryptionError, match=r"0\.orc: the file is in plain text, which the keys do not allow"):
+        with pytest.raises(bp.EncryptionError, match=r"0\.orc: the file is not encrypted, but the keys have"):
             bp.plan(files, WHERE, keys=keys)
         bp.plan(files, WHERE)

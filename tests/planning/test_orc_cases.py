@@ -1,4 +1,4 @@
-"""Filters of ORC files as writers make them: what they hash is found; where that is not known nothing is skipped."""
+"""Filters of ORC files by writer: hashed values are kept, and unknown hashes skip nothing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,23 @@ from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
 from tests.reading.test_inspect_orc import index, java
 from tests.support.orc import OrcFile, forge
-from tests.support.orc_forged import bound, doubles, entry, inside, longs, millis, noted, old_stream, texts
+from tests.support.orc_forged import (
+    bounds,
+    doubles,
+    kept_row_groups,
+    longs,
+    millis,
+    row_index_entry,
+    texts,
+    with_old_stream,
+    with_statistics,
+)
 from tests.support.orc_rewriting import drop_statistics, rewrite, write
 
 DAY = 86_400
 UTC = dt.timezone.utc
 
-# What ORC Java hashes of each kind: (attributes, values, their hashes, one that is absent).
+# What ORC Java hashes by type: (kind, attributes, values, their hashes, an absent value).
 JAVA: dict[str, tuple[int, dict[str, Any], Sequence[Any], Sequence[Hashes], Any]] = {
     "tinyint": (Kind.BYTE, {}, [5, -128], [longs(5), longs(-128)], 6),
     "smallint": (Kind.SHORT, {}, [-5, 3000], [longs(-5), longs(3000)], 5),
@@ -55,44 +65,44 @@ JAVA: dict[str, tuple[int, dict[str, Any], Sequence[Any], Sequence[Hashes], Any]
 
 
 @pytest.mark.parametrize("name", list(JAVA))
-def test_what_java_hashes_is_found_in_its_row_group_and_nowhere_else(tmp_path: Path, name: str) -> None:
+def test_a_value_hashed_by_java_keeps_only_its_row_group(tmp_path: Path, name: str) -> None:
     kind, attributes, values, hashes, absent = JAVA[name]
     path = java(tmp_path / "x.orc", kind, *hashes, **attributes)
     for value in values:
         plan = bp.plan(path, bp.Eq("c0", value))
-        assert (inside(plan), plan.total) == (1, 1)
-        assert inside(bp.plan(path, bp.In("c0", (absent, value, None)))) == 1
-        assert inside(bp.plan(path, bp.EqNullSafe("c0", value))) == 1
-        assert inside(bp.plan(path, bp.NotEq("c0", value))) == 2
-        assert inside(bp.plan(path, bp.NotIn("c0", (value,)))) == 2
-    assert inside(bp.plan(path, bp.Eq("c0", absent))) == 0
-    assert inside(bp.plan(path, bp.In("c0", values))) == 2
+        assert (kept_row_groups(plan), plan.total) == (1, 1)
+        assert kept_row_groups(bp.plan(path, bp.In("c0", (absent, value, None)))) == 1
+        assert kept_row_groups(bp.plan(path, bp.EqNullSafe("c0", value))) == 1
+        assert kept_row_groups(bp.plan(path, bp.NotEq("c0", value))) == 2
+        assert kept_row_groups(bp.plan(path, bp.NotIn("c0", (value,)))) == 2
+    assert kept_row_groups(bp.plan(path, bp.Eq("c0", absent))) == 0
+    assert kept_row_groups(bp.plan(path, bp.In("c0", values))) == 2
 
 
 def test_a_decimal_has_one_text_however_it_is_written(tmp_path: Path) -> None:
     path = java(tmp_path / "x.orc", Kind.DECIMAL, texts("1.5", "100", "0"), precision=9, scale=2)
     for value in ("1.5", "1.50", "1.500000", "15e-1", "1e2", "100", "0", "-0", "0.000"):
-        assert inside(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 1, value
+        assert kept_row_groups(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 1, value
     for literal in (1.5, 100, 100.0, 0, -0.0):
-        assert inside(bp.plan(path, bp.Eq("c0", literal))) == 1, literal
+        assert kept_row_groups(bp.plan(path, bp.Eq("c0", literal))) == 1, literal
     for value in ("1.501", "0.001", "1e9", "1e-30"):
-        assert inside(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 0, value
+        assert kept_row_groups(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 0, value
 
 
-def test_both_zeros_are_asked_for(tmp_path: Path) -> None:
+def test_both_zeros_are_probed(tmp_path: Path) -> None:
     for kind in (Kind.DOUBLE, Kind.FLOAT):
         path = java(tmp_path / "x.orc", kind, doubles(0.0), doubles(-0.0), doubles(1.0))
         for zero in (0.0, -0.0, 0, Decimal("0.0")):
-            assert inside(bp.plan(path, bp.Eq("c0", zero))) == 2
+            assert kept_row_groups(bp.plan(path, bp.Eq("c0", zero))) == 2
 
 
-def test_chars_are_the_same_with_and_without_blanks(tmp_path: Path) -> None:
+def test_chars_match_with_and_without_blanks(tmp_path: Path) -> None:
     path = java(tmp_path / "x.orc", Kind.CHAR, texts("ab   "), texts("käse "), maximum_length=5)
     for value in ("ab", "ab ", "ab   ", "ab      "):
-        assert inside(bp.plan(path, bp.Eq("c0", value))) >= 1, value
-    assert inside(bp.plan(path, bp.Eq("c0", "käse"))) == 1
-    assert inside(bp.plan(path, bp.Eq("c0", "kase"))) == 0
-    other = noted(tmp_path / "y.orc", Kind.CHAR, bound(b"ab   ", b"ab   ", "string"), maximum_length=5)
+        assert kept_row_groups(bp.plan(path, bp.Eq("c0", value))) >= 1, value
+    assert kept_row_groups(bp.plan(path, bp.Eq("c0", "käse"))) == 1
+    assert kept_row_groups(bp.plan(path, bp.Eq("c0", "kase"))) == 0
+    other = with_statistics(tmp_path / "y.orc", Kind.CHAR, bounds(b"ab   ", b"ab   ", "string"), maximum_length=5)
     for where in ("c0 = 'ab'", "c0 <= 'ab'", "c0 <> 'ab   '", "c0 < 'ab '", "c0 NOT LIKE 'ab %'"):
         assert bp.plan(other, where).kept == 1, where
 
@@ -106,7 +116,7 @@ def test_chars_are_the_same_with_and_without_blanks(tmp_path: Path) -> None:
         (0, None, True),
     ],
 )  # fmt: skip
-def test_filters_are_used_only_of_writers_that_set_the_right_bits(
+def test_filters_with_wrong_bits_are_not_used(
     tmp_path: Path, writer: int, version: bytes | None, is_usable: bool
 ) -> None:
     def footer(tail: Any) -> None:
@@ -125,32 +135,32 @@ def test_filters_are_used_only_of_writers_that_set_the_right_bits(
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.bool_(), pa.float32()])
-def test_filters_of_columns_that_cpp_hashes_otherwise_are_not_read(tmp_path: Path, kind: pa.DataType) -> None:
+def test_filters_that_cpp_hashes_otherwise_are_not_read(tmp_path: Path, kind: pa.DataType) -> None:
     path = write(tmp_path / "x.orc", pa.table({"x": pa.array([5] + [100] * 299).cast(kind)}), bloom_filter_fpp=1e-6)
     drop_statistics(path)
     plan = bp.plan(path, bp.Eq("x", True if kind == pa.bool_() else 5))
-    assert (inside(plan), plan.filter_reads.requests) == (3, 0)
+    assert (kept_row_groups(plan), plan.filter_reads.requests) == (3, 0)
 
 
 @pytest.mark.parametrize(
     "kind", [Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.DECIMAL, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT]
 )
-def test_streams_that_are_not_utf8_prove_nothing_of_texts_decimals_and_timestamps(tmp_path: Path, kind: int) -> None:
-    path = old_stream(tmp_path / "x.orc", kind, longs(1))
+def test_old_streams_prove_nothing_about_text_and_timestamps(tmp_path: Path, kind: int) -> None:
+    path = with_old_stream(tmp_path / "x.orc", kind, longs(1))
     literal: Any = {Kind.DECIMAL: Decimal(1)}.get(kind, "a")  # type: ignore[call-overload]
     if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
         literal = dt.datetime(2024, 1, 1, tzinfo=UTC)
     assert bp.plan(path, bp.Eq("c0", literal)).kept == 1
 
 
-def test_streams_that_are_not_utf8_serve_numbers(tmp_path: Path) -> None:
-    path = old_stream(tmp_path / "x.orc", Kind.LONG, longs(18_000_000_000))
+def test_old_streams_serve_numbers(tmp_path: Path) -> None:
+    path = with_old_stream(tmp_path / "x.orc", Kind.LONG, longs(18_000_000_000))
     assert bp.plan(path, "c0 = 18000000000").kept == 1
     assert bp.plan(path, "c0 = 18000000001").kept == 0
 
 
-def test_where_both_streams_are_the_utf8_one_is_asked(tmp_path: Path) -> None:
-    old = old_stream(tmp_path / "old.orc", Kind.STRING, texts("b"))
+def test_of_both_streams_the_utf8_one_is_used(tmp_path: Path) -> None:
+    old = with_old_stream(tmp_path / "old.orc", Kind.STRING, texts("b"))
     file = OrcFile.open(old)
     offset, length = file.stripes[0].streams[BLOOM_FILTER, 1]
     raw = old.read_bytes()[offset : offset + length]
@@ -183,21 +193,21 @@ def test_an_empty_filter_over_values_is_not_believed(tmp_path: Path) -> None:
     empty = np.array([], np.uint64)
     path = java(tmp_path / "x.orc", Kind.LONG, empty, longs(1))
     plan = bp.plan(path, "c0 = 5")
-    assert inside(plan) == 1
-    assert not plan.errors  # it may be of nulls alone
+    assert kept_row_groups(plan) == 1
+    assert not plan.errors  # the row group may hold only nulls
 
     def of(*values: int) -> bytes:
         indexes = messages.RowIndex()
         for each in values:
-            indexes.entry.add().MergeFromString(entry(number_of_values=each, has_null=each < 10))
+            indexes.entry.add().MergeFromString(row_index_entry(number_of_values=each, has_null=each < 10))
         return bytes(indexes.SerializeToString())
 
-    for values, found, errors in (((10, 10), 1, 1), ((0, 0), 0, 0), ((3, 3), 1, 1), ((0, 10), 0, 0)):
+    for values, kept, errors in (((10, 10), 1, 1), ((0, 0), 0, 0), ((3, 3), 1, 1), ((0, 10), 0, 0)):
         streams = {(ROW_INDEX, 1): of(*values), (BLOOM_FILTER_UTF8, 1): index(empty, longs(1))}
         other = forge(tmp_path / f"{values}.orc", streams, rows=20)
         plan = bp.plan(other, "c0 = 5")
-        assert (inside(plan), len(plan.errors)) == (found, errors)
-        assert bp.plan(other, "c0 = 5").errors == plan.errors  # said again, by what is remembered
+        assert (kept_row_groups(plan), len(plan.errors)) == (kept, errors)
+        assert bp.plan(other, "c0 = 5").errors == plan.errors  # repeated from the cache
     streams = {(ROW_INDEX, 1): of(0, 10), (BLOOM_FILTER_UTF8, 1): index(longs(1), empty)}
     plan = bp.plan(forge(tmp_path / "last.orc", streams, rows=20), "c0 = 5")
-    assert (inside(plan), len(plan.errors)) == (1, 1)
+    assert (kept_row_groups(plan), len(plan.errors)) == (1, 1)

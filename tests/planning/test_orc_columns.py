@@ -1,4 +1,4 @@
-"""Which column of an ORC file a predicate means, and whether a reader shows it as it is stored."""
+"""Which column of an ORC file a predicate means, and which reader types are lossless."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.orc_forged import longs
 from tests.support.orc_rewriting import write
 
 
-def test_names_with_dots_and_structs_are_told_apart(tmp_path: Path) -> None:
+def test_dotted_names_and_struct_fields_stay_distinct(tmp_path: Path) -> None:
     table = pa.table({"a.b": [1] * 300, "a": [{"b": 2, "c": {"d": None if i % 2 else 7}} for i in range(300)]})
     path = write(tmp_path / "x.orc", table, bloom_filter_fpp=1e-6)
     assert bp.plan(path, bp.Eq(("a.b",), 1)).kept == bp.plan(path, bp.Eq(("a", "b"), 2)).kept == 1
@@ -25,7 +25,7 @@ def test_names_with_dots_and_structs_are_told_apart(tmp_path: Path) -> None:
         bp.plan(path, "`a.b` = 1").kept == bp.plan(path, "a.c.d = 7").kept == bp.plan(path, "a.c.d IS NULL").kept == 1
     )
     assert bp.plan(path, "a.c.d = 8").kept == 0
-    assert bp.plan(path, bp.IsNull(("a",))).kept == 1  # of a struct nothing is known
+    assert bp.plan(path, bp.IsNull(("a",))).kept == 1  # nothing is known about a struct
 
 
 def test_leaves_of_null_structs_are_null(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_leaves_of_null_structs_are_null(tmp_path: Path) -> None:
         assert tuple(bp.plan(path, where).kept for path in (nothing, full, mixed)) == expected, where
 
 
-def test_names_that_differ_in_case_alone_are_ambiguous_only_to_readers_without_case(tmp_path: Path) -> None:
+def test_names_that_differ_only_in_case_can_be_ambiguous(tmp_path: Path) -> None:
     path = write(tmp_path / "x.orc", pa.table({"a": [1] * 300, "A": [2] * 300}), bloom_filter_fpp=1e-6)
     assert bp.plan(path, "a = 1").kept == bp.plan(path, "A = 2").kept == 1
     assert bp.plan(path, "a = 2").kept == 0
@@ -51,7 +51,7 @@ def test_names_that_differ_in_case_alone_are_ambiguous_only_to_readers_without_c
     assert bp.plan(one, "KEY = 1", case_sensitive=False).kept == 1
 
 
-def test_files_without_names_are_read_by_position_and_so_prove_nothing(tmp_path: Path) -> None:
+def test_files_without_column_names_prove_nothing(tmp_path: Path) -> None:
     write(tmp_path / "a.orc", pa.table({"_col0": [1] * 300, "_col1": [2] * 300}))
     write(tmp_path / "b.orc", pa.table({"x": [1] * 300, "_col1": [2] * 300}))
     for where in ("_col1 = 7", "_col0 = 7", "x = 7", "_col1 IS NULL", "_col1 < 0"):
@@ -59,7 +59,7 @@ def test_files_without_names_are_read_by_position_and_so_prove_nothing(tmp_path:
     assert kept(bp.plan(tmp_path, "_col1 = 7")) == {("a.orc", 0)}
 
 
-def test_lists_and_maps_are_never_asked(tmp_path: Path) -> None:
+def test_lists_and_maps_are_never_probed(tmp_path: Path) -> None:
     lists, maps = pa.array([[1]] * 300), pa.array([[("k", 1)]] * 300, pa.map_(pa.string(), pa.int64()))
     path = write(tmp_path / "x.orc", pa.table({"l": lists, "m": maps, "s": [{"l": [1]}] * 300}))
     for column in (("l",), ("m",), ("s",), ("s", "l")):
@@ -102,17 +102,17 @@ def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path) -> None:
         (Kind.DECIMAL, {}, {"decimal(9,2)"}),
     ],
 )  # fmt: skip
-def test_only_what_is_shown_as_it_is_stored_is_judged(kind: Kind, attributes: dict[str, str], same: set[str]) -> None:
+def test_only_lossless_reader_types_are_judged(kind: Kind, attributes: dict[str, str], same: set[str]) -> None:
     every = {
         "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",
         "timestamp_ntz", "decimal(9,2)", "decimal(10,2)", "decimal(9,3)", "char(5)", "varchar(5)", "void", "",
         "interval day to second", "string collate UTF8_LCASE",
     }  # fmt: skip
-    found = OrcType(kind, maximum_length=5, precision=9, scale=2, attributes=attributes)
-    assert {name for name in every if is_lossless(found, name)} == same
+    orc_type = OrcType(kind, maximum_length=5, precision=9, scale=2, attributes=attributes)
+    assert {name for name in every if is_lossless(orc_type, name)} == same
 
 
-def test_a_column_that_is_shown_as_another_type_excludes_nothing(tmp_path: Path) -> None:
+def test_a_column_read_as_another_type_excludes_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "x.orc", pa.table({"x": [5] * 300, "s": ["7"] * 300}), bloom_filter_fpp=1e-6)
     for where in ("x = 6", "x IS NULL", "x > 9", "x <> 5"):
         assert bp.plan(path, where).kept == 0
@@ -123,7 +123,7 @@ def test_a_column_that_is_shown_as_another_type_excludes_nothing(tmp_path: Path)
     assert plan_with(path, "s IS NULL", reader_types={("s",): "int"}).kept == 1
 
 
-def test_intervals_and_collations_of_spark_are_never_judged(tmp_path: Path) -> None:
+def test_sparks_intervals_and_collations_are_never_judged(tmp_path: Path) -> None:
     for kind, spark, literal in ((Kind.LONG, "interval day", 5), (Kind.STRING, "string collate UTF8_LCASE", "A")):
         path = java(tmp_path / "x.orc", kind, longs(1), spark=spark)
         assert plan_with(path, bp.Eq("c0", literal), strict=False).kept == 1

@@ -1,4 +1,4 @@
-"""Directory names to typed columns, as Spark's PartitioningUtils has it."""
+"""Partition values: typed as in Spark's PartitioningUtils, and used like columns."""
 
 from __future__ import annotations
 
@@ -59,30 +59,30 @@ def test_directory_names_are_unescaped(directories: list[str], values: Any) -> N
     ],
     ids=str,
 )
-def test_a_type_is_inferred_from_all_values(values: list[str | None], kind: pa.DataType) -> None:
+def test_type_is_inferred_from_all_values(values: list[str | None], kind: pa.DataType) -> None:
     assert infer_type(values) == kind
 
 
-def test_whole_numbers_beyond_long_are_decimals() -> None:
+def test_integers_beyond_long_are_decimals() -> None:
     kind = infer_type(["9223372036854775808"])
     assert pa.types.is_decimal(kind)
     assert kind.scale == 0
     assert to_array(["9223372036854775808", None], kind, "UTC").to_pylist() == [Decimal(2**63), None]
 
 
-def test_values_become_what_their_type_says() -> None:
+def test_values_are_converted_to_their_type() -> None:
     assert to_array(["007", "-1", None], pa.int32(), "UTC").to_pylist() == [7, -1, None]
     assert to_array(["1.5"], pa.float64(), "UTC").to_pylist() == [1.5]
     assert to_array(["2026-01-02"], pa.date32(), "UTC").to_pylist() == [dt.date(2026, 1, 2)]
 
 
 @pytest.mark.parametrize(("zone", "hour"), [("UTC", 12), ("Europe/Berlin", 10), ("+05:00", 7), ("UTC-3", 15)])
-def test_a_timestamp_is_a_wall_clock_reading(zone: str, hour: int) -> None:
-    found = to_array(["2026-07-01 12:00:00"], pa.timestamp("us", "UTC"), zone).to_pylist()
-    assert found == [dt.datetime(2026, 7, 1, hour, tzinfo=dt.timezone.utc)]
+def test_partition_timestamps_are_local_times(zone: str, hour: int) -> None:
+    values = to_array(["2026-07-01 12:00:00"], pa.timestamp("us", "UTC"), zone).to_pylist()
+    assert values == [dt.datetime(2026, 7, 1, hour, tzinfo=dt.timezone.utc)]
 
 
-def test_a_value_of_another_type_is_an_error_that_says_so() -> None:
+def test_value_of_the_wrong_type_is_an_error() -> None:
     with pytest.raises(PlanError, match="int32"):
         to_array(["x"], pa.int32(), "UTC")
 
@@ -123,11 +123,11 @@ def by_day(tmp_path: Path) -> str:
         ("id = 2 AND n = 2", [2]),
     ],
 )
-def test_partition_columns_answer_as_columns_do(where: str, ids: list[int], by_day: str) -> None:
+def test_partition_columns_behave_as_columns(where: str, ids: list[int], by_day: str) -> None:
     assert sorted(rows_of(bp.read_table(by_day, where), "id")) == ids
 
 
-def test_a_file_that_its_partition_excludes_is_not_opened(by_day: str) -> None:
+def test_files_excluded_by_partition_are_not_opened(by_day: str) -> None:
     Path(by_day, "day=2026-01-01", "n=1", "part-0.parquet").write_bytes(b"not a Parquet file at all")
     plan = bp.plan(by_day, "day = '2026-01-02'")
     assert plan.skipped == {"partition": 3}
@@ -139,14 +139,14 @@ def test_a_file_that_its_partition_excludes_is_not_opened(by_day: str) -> None:
         bp.plan(by_day, "id = 2")
 
 
-def test_an_or_with_a_column_of_the_file_opens_what_it_must(by_day: str) -> None:
+def test_or_with_a_file_column_opens_only_needed_files(by_day: str) -> None:
     plan = bp.plan(by_day, "day = '2026-01-02' OR id = 4")
     assert plan.requests == 4
     assert plan.kept == 2
     assert plan.skipped == {"statistics": 2}
 
 
-def test_a_partition_column_wins_over_a_column_of_the_same_name(tmp_path: Path) -> None:
+def test_partition_column_wins_over_a_file_column(tmp_path: Path) -> None:
     root = hive(tmp_path, {"p=1": {"p": [7], "id": [1]}, "p=2": {"p": [1], "id": [2]}}, ["p"])
     assert rows_of(bp.read_table(root, "p = 1"), "id") == [1]
     assert bp.plan(root, "p = 7").kept == 0

@@ -1,4 +1,4 @@
-"""Rows of files whose schemas differ: columns come and go and are widened, and no value is changed to fit."""
+"""Files whose schemas differ from each other or from the reader's: missing and widened columns, unchanged values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.query.evaluate import mask
+from tests.support.core import plan_with
 from tests.support.files import write
 
 field = pc.field
 
 
-def test_columns_come_and_go(tmp_path: Path) -> None:
+def test_columns_are_added_and_removed(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"a": [1, 2], "b": ["x", "y"]})
     write(tmp_path / "2.parquet", {"b": ["z"], "c": [True]})
     assert bp.read_table(tmp_path, merge_schema=True).to_pydict() == {
@@ -32,7 +33,7 @@ def test_columns_come_and_go(tmp_path: Path) -> None:
     assert bp.read_table(tmp_path, "c IS NULL AND b <> 'x'", columns=["a"], merge_schema=True).to_pydict() == {"a": [2]}
 
 
-def test_without_merging_the_first_file_says_which_columns_there_are(tmp_path: Path) -> None:
+def test_first_file_defines_the_columns(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"a": [1, 2], "b": ["x", "y"]})
     write(tmp_path / "2.parquet", {"b": ["z"], "c": [True]})
     assert bp.read_table(tmp_path).to_pydict() == {"a": [1, 2, None], "b": ["x", "y", "z"]}
@@ -77,7 +78,7 @@ def test_types_are_widened(narrow: pa.DataType, wide: pa.DataType, tmp_path: Pat
     assert bp.read_table(tmp_path, merge_schema=True).num_rows == 3
 
 
-def test_structs_that_grew_are_filled_with_nulls(tmp_path: Path) -> None:
+def test_missing_struct_fields_are_null(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"st": pa.array([{"x": 1}, None])})
     write(tmp_path / "2.parquet", {"st": pa.array([{"x": 1, "y": "b"}])})
     assert bp.read_table(tmp_path, merge_schema=True).to_pydict() == {
@@ -88,7 +89,7 @@ def test_structs_that_grew_are_filled_with_nulls(tmp_path: Path) -> None:
     assert bp.read_table(tmp_path, "st.x = 1", merge_schema=True).num_rows == 2
 
 
-def test_types_that_do_not_go_together_are_told_so(tmp_path: Path) -> None:
+def test_incompatible_types_are_an_error(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"x": [1]})
     write(tmp_path / "2.parquet", {"x": ["a"]})
     for merge in (True, False):
@@ -127,10 +128,10 @@ def test_types_that_do_not_go_together_are_told_so(tmp_path: Path) -> None:
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )
 @pytest.mark.parametrize("merge", [True, False])
-def test_a_value_is_never_changed_to_fit_another_files_type(
+def test_values_never_change_to_fit_another_type(
     first: pa.Array, second: pa.Array, asked: Any, merge: bool, tmp_path: Path
 ) -> None:
-    """A plan judges each file by its own values; were they changed on the way, it would skip rows that then match."""
+    """A plan judges each file by its stored values. Rows with changed values could match and yet be skipped."""
     write(tmp_path / "1.parquet", {"x": first})
     write(tmp_path / "2.parquet", {"x": second})
     try:
@@ -143,7 +144,7 @@ def test_a_value_is_never_changed_to_fit_another_files_type(
 
 @pytest.mark.parametrize("order", [(None, "UTC"), ("UTC", None)])
 @pytest.mark.parametrize("hour", [10, 12, 14])
-def test_wall_clocks_and_instants_are_not_mixed_up(
+def test_local_and_utc_timestamps_are_not_mixed(
     order: tuple[str | None, str | None], hour: int, tmp_path: Path
 ) -> None:
     for i, zone in enumerate(order):
@@ -167,10 +168,34 @@ def test_wall_clocks_and_instants_are_not_mixed_up(
         (pa.decimal128(30, 2), 1152921504606847000, float(2**60)),  # as a decimal, the literal is its shortest text
     ],
 )
-def test_a_literal_that_is_another_number_in_the_scans_type_excludes_nothing(
+def test_literal_that_rounds_in_the_scan_type_skips_nothing(
     first: pa.DataType, value: int, literal: Any, tmp_path: Path
 ) -> None:
     pq.write_table(pa.table({"x": pa.array([None], first)}), tmp_path / "1.parquet")
     write(tmp_path / "2.parquet", {"x": [value]}, ["x"])
     for predicate in (bp.Eq("x", literal), bp.In("x", [literal, 7]), bp.GtEq("x", literal), bp.LtEq("x", literal)):
         assert bp.read_table(tmp_path, predicate)["x"].to_pylist() == [value]
+
+
+INTEGERS = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "bits", "judged"),
+    [
+        (pa.int8(), 8, True), (pa.int8(), 16, True), (pa.int16(), 8, False), (pa.int32(), 8, False),
+        (pa.int32(), 16, False), (pa.int32(), 32, True), (pa.int32(), 64, True), (pa.int64(), 32, False),
+        (pa.int64(), 64, True), (pa.uint8(), 8, False), (pa.uint8(), 16, True), (pa.uint16(), 32, True),
+        (pa.uint32(), 32, False), (pa.uint32(), 64, True), (pa.uint64(), 64, False),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_file_is_judged_if_the_reader_type_holds_all_values(
+    tmp_path: Path, stored: pa.DataType, bits: int, judged: bool
+) -> None:
+    """A reader that gives an integer a narrower type shows only its low bits, so such a file must not be skipped."""
+    path = tmp_path / "numbers.parquet"
+    pq.write_table(pa.table({"n": pa.array([3, 5], stored)}), path, bloom_filter_options={"n": {"ndv": 2}})
+    for where in ("n = 4", "n > 5", "n IN (4, 6)"):
+        assert plan_with(path, where, reader_types={("n",): INTEGERS[bits]}).kept == (0 if judged else 1)
+    assert plan_with(path, "n = 3", reader_types={("n",): INTEGERS[bits]}).kept == 1

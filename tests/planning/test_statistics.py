@@ -1,4 +1,4 @@
-"""Min, max and null counts: what they prove, and what they must not."""
+"""Min, max and null counts: what they exclude, and what they must not exclude."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("x <> 99999999999999999999", {0, 1, 2, 4, 5}),
     ],
 )
-def test_bounds_and_null_counts_exclude_what_they_prove(where: str, expected: set[int], numbers: str) -> None:
+def test_bounds_and_null_counts_exclude_row_groups(where: str, expected: set[int], numbers: str) -> None:
     assert kept_indexes(bp.plan(numbers, where)) == expected
 
 
 @pytest.mark.parametrize("bound", [math.inf, -math.inf])
-def test_an_infinity_is_beyond_every_whole_number(bound: float, numbers: str) -> None:
+def test_infinity_is_beyond_every_integer(bound: float, numbers: str) -> None:
     everything = {0, 1, 2, 4, 5}
     assert kept_indexes(bp.plan(numbers, bp.Lt("x", bound))) == (everything if bound > 0 else set())
     assert kept_indexes(bp.plan(numbers, bp.GtEq("x", bound))) == (set() if bound > 0 else everything)
@@ -105,17 +105,17 @@ def test_an_infinity_is_beyond_every_whole_number(bound: float, numbers: str) ->
         ("s LIKE '測%'", set()),
     ],
 )
-def test_prefixes_and_text_compare_as_bytes(where: str, expected: set[int], tmp_path: Path) -> None:
+def test_strings_and_prefixes_compare_as_bytes(where: str, expected: set[int], tmp_path: Path) -> None:
     groups = [["", "aa", "ab"], ["ba", "bb", "bc"], ["z", "ä", "äö"], [None]]
     path = write_groups(tmp_path / "x.parquet", [{"s": pa.array(group, pa.string())} for group in groups])
-    found = kept_indexes(bp.plan(path, where))
-    assert found - {3} == expected - {3}
+    kept = kept_indexes(bp.plan(path, where))
+    assert kept - {3} == expected - {3}
     matching = bp.read_table(path, where).column("s").to_pylist()
     everything = bp.read_table(path)
     assert matching == everything.filter(mask(parse_where(where), everything)).column("s").to_pylist()
 
 
-def test_long_text_whose_bounds_were_cut_is_found(tmp_path: Path) -> None:
+def test_strings_with_truncated_bounds_are_found(tmp_path: Path) -> None:
     values = ["\U0010ffff" * 200, "x" * 5000, "x" * 5000 + "y", "\x7f" * 300]
     path = write_groups(tmp_path / "x.parquet", [{"s": [value]} for value in values])
     for i, value in enumerate(values):
@@ -123,8 +123,8 @@ def test_long_text_whose_bounds_were_cut_is_found(tmp_path: Path) -> None:
             assert i in kept_indexes(bp.plan(path, predicate))
 
 
-def test_bounds_that_are_shorter_than_the_values_exclude_no_match(tmp_path: Path) -> None:
-    """Writers may cut text bounds: the lower one to a prefix, the upper one to a prefix with a higher last byte."""
+def test_truncated_bounds_exclude_no_match(tmp_path: Path) -> None:
+    """Writers may truncate bounds: the lower one to a prefix, the upper one to a prefix with a higher last byte."""
     path = write(tmp_path / "x.parquet", {"s": ["abcdef", "abczzz", "abd"]})
 
     def cut(metadata: dict[int, Field]) -> None:
@@ -149,7 +149,7 @@ def test_bounds_that_are_shorter_than_the_values_exclude_no_match(tmp_path: Path
 
 
 @pytest.mark.parametrize(("low", "high"), [(b"\x05", b"\x01"), (b"\x01\x02\x03\x04\x05", b"\x09"), (b"", b"")])
-def test_bounds_that_make_no_sense_exclude_nothing(low: bytes, high: bytes, tmp_path: Path) -> None:
+def test_invalid_bounds_exclude_nothing(low: bytes, high: bytes, tmp_path: Path) -> None:
     path = write(
         tmp_path / "x.parquet",
         {"s": pa.array([b"\x02", b"\x04"], pa.binary()), "d": pa.array([Decimal(2), Decimal(4)], pa.decimal128(20, 0))},
@@ -166,7 +166,7 @@ def test_bounds_that_make_no_sense_exclude_nothing(low: bytes, high: bytes, tmp_
     assert bp.plan(path, bp.Eq("d", Decimal(2))).kept == 1  # not as many bytes as the column has
 
 
-def test_a_null_count_that_is_missing_proves_nothing(tmp_path: Path) -> None:
+def test_missing_null_count_excludes_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [1, None], "n": pa.array([None, None], pa.int64())})
 
     def forget(metadata: dict[int, Field]) -> None:
@@ -178,7 +178,7 @@ def test_a_null_count_that_is_missing_proves_nothing(tmp_path: Path) -> None:
         assert bp.plan(path, where).kept == 1, where
 
 
-def test_unsigned_bounds_are_unsigned(tmp_path: Path) -> None:
+def test_unsigned_bounds_compare_as_unsigned(tmp_path: Path) -> None:
     for kind, bits in ((pa.uint32(), 32), (pa.uint64(), 64), (pa.uint8(), 8)):
         big = 2**bits - 1
         path = write_groups(
@@ -221,10 +221,10 @@ MAKERS = [bp.Eq, bp.NotEq, bp.EqNullSafe, bp.Lt, bp.LtEq, bp.Gt, bp.GtEq]
 
 @pytest.mark.parametrize("name", COLUMNS)
 @given(data=st.data())
-def test_rows_are_the_same_with_evidence_and_without(
+def test_rows_are_equal_with_and_without_evidence(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Random row groups and predicates: what `read_table` gives is what the row filter alone gives on everything."""
+    """For random row groups and predicates, `read_table` gives the rows that the row filter alone gives."""
     kind, values = COLUMNS[name]
     groups = data.draw(st.lists(st.lists(st.none() | values, min_size=1, max_size=4), min_size=1, max_size=4))
     leaves = [

@@ -169,7 +169,7 @@ def test_what_has_no_key_does_not_matter_unless_it_is_read(secret: Secret, plain
 def test_the_message_says_which_key_is_missing_and_what_to_do(secret: Secret) -> None:
     secret.write(TABLE, COLUMNS, plaintext_footer=True)
     with pytest.raises(
-        bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*give it in keys"
+        bp.EncryptionError, match=r"secret\.parquet: row group 0, column id: .*pass it in keys"
     ) as caught:
         bp.read_table(secret.path, columns=["id"])
     assert "key of column id is not given" in str(caught.value)

@@ -16,15 +16,15 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
-from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.encoding import encode_value
 from bloomparquet.orc.schema import Kind, OrcType
-from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, read_stripes
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, read_stripe_footers
 from tests.orc.test_files import TABLE
 from tests.support.commands import Run
 from tests.support.core import watch_reads
 from tests.support.files import write as write_parquet
-from tests.support.orc import bloom_message, forge
+from tests.support.orc import bloom_message, filter_of, forge
 
 STRIPE, STRIDE = 300, 100
 MAYBE, ABSENT = bp.Verdict.MIGHT_MATCH, bp.Verdict.CANNOT_MATCH
@@ -59,9 +59,7 @@ def index(*groups: Hashes) -> bytes:
     """A stream of filters that hold these hashes."""
     found = messages.BloomFilterIndex()
     for hashes in groups:
-        bloom = OrcBloomFilter.for_ndv(1000, 1e-9)
-        bloom.insert(hashes)
-        found.bloom_filter.append(bloom_message(bloom))
+        found.bloom_filter.append(bloom_message(filter_of(hashes)))
     return bytes(found.SerializeToString())
 
 
@@ -252,10 +250,10 @@ def test_timestamps_are_readings_of_the_writers_clock_and_moments_by_it(tmp_path
 
 def test_stripes_of_one_file_may_have_clocks_of_their_own(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_zones(*arguments: Any) -> list[Any]:
-        found: list[Any] = read_stripes(*arguments)
+        found: list[Any] = read_stripe_footers(*arguments)
         return [replace(each, writer_timezone=f"Etc/GMT-{9 + i}") for i, each in enumerate(found)]
 
-    monkeypatch.setattr("bloomparquet.orc.stripe_indexes.read_stripes", in_zones)
+    monkeypatch.setattr("bloomparquet.orc.stripe_indexes.read_stripe_footers", in_zones)
     for stripe in range(5):
         row = STRIPE * stripe + 1
         value = TABLE["micros"][row].as_py() - dt.timedelta(hours=9 + stripe)
@@ -410,7 +408,7 @@ def test_keys_that_allow_no_plain_files_refuse_those_of_orc(tmp_path: Path) -> N
     keys = bp.Keys(footer=bytes(16))
     if keys.allow_plaintext_files:
         keys = bp.Keys(footer=bytes(16), allow_plaintext_files=False)
-    with pytest.raises(bp.EncryptionError, match="plain text"):
+    with pytest.raises(bp.EncryptionError, match="not encrypted"):
         bp.inspect(path, keys=keys)
 
 

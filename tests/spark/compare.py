@@ -1,4 +1,4 @@
-"""The yardstick of these tests: what ``spark.read.parquet`` says of the same files."""
+"""Compares this project's reader with ``spark.read.parquet`` over the same files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.scenarios import read, texts
 
 
 def load(spark: SparkSession, path: Path | str | list[str], schema: Any = None, **options: Any) -> DataFrame:
-    """The files by this project; quiet about pruning unless a test asks for it."""
+    """The files by this project's reader; without ``pushFilters``, and so without its warning, by default."""
     return read(spark, "bloomparquet", path, schema, **{"pushFilters": "off", **options})
 
 
@@ -21,12 +21,12 @@ def parquet(spark: SparkSession, path: Path | str | list[str], schema: Any = Non
 
 
 def rows(frame: DataFrame) -> list[str]:
-    """All rows, as texts in an order of their own: NaN equals NaN there, and -0.0 is not 0.0."""
+    """All rows as sorted texts, in which NaN equals NaN and -0.0 differs from 0.0."""
     return texts(frame.collect())
 
 
 def assert_same(spark: SparkSession, path: Path | str | list[str], **options: Any) -> DataFrame:
-    """Same schema and same rows as Spark's own reader; gives our frame back."""
+    """Assert that schema and rows are those of Spark's own reader; return our frame."""
     ours, theirs = load(spark, path, **options), parquet(spark, path, **options)
     assert ours.schema == theirs.schema
     assert rows(ours) == rows(theirs)

@@ -1,4 +1,4 @@
-"""Encrypted files without the jar: keys by ``keyProvider``, in the driver's workers and in the executors'."""
+"""Encrypted files without the jar: ``keyProvider`` in Python workers of the driver and of executors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark_bloomparquet import add_filters, shrink_filters
 from pyspark_bloomparquet.options.load import Options
 from pyspark_bloomparquet.read.reader import make_reader
 from tests.support import spark_kms
-from tests.support.kms import reveals, whole_text
+from tests.support.kms import full_text, reveals
 from tests.support.spark import rows
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, WRONG_KEY, every_key
 
@@ -35,7 +35,7 @@ def shipped(spark: SparkSession) -> SparkSession:
 
 
 def write(root: Path, *, bloom: str | None = "id", plaintext_footer: bool = False) -> str:
-    """Two files of three row groups each, of which the column `id` is encrypted with its own key."""
+    """Two files of three row groups each; the column `id` is encrypted with its own key."""
     root.mkdir(exist_ok=True)
     encryption = spark_kms.encryption(columns=COLUMNS, plaintext_footer=plaintext_footer)
     for i in range(2):
@@ -50,27 +50,27 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def parts(path: str, **options: str) -> list[tuple[str, int]]:
-    """The row groups that a load is planned to read."""
+    """The row groups in the plan of a load."""
     reader = make_reader(Options.parse({"path": path, **options}), SCHEMA)
     splits = pickle.loads(pickle.dumps(reader)).partitions()
     return [(Path(part.path).name, group) for split in splits for part in split.files for group in part.row_groups]
 
 
-def test_where_prunes_by_encrypted_filters_and_the_rows_are_read(shipped: SparkSession, table: str) -> None:
+def test_where_skips_by_encrypted_filters(shipped: SparkSession, table: str) -> None:
     at = len(IDS) - 1
     where = f"id IN ({IDS[at]}, {IDS[150]}, 99_999_999)".replace("_", "")
     kept = parts(table, keyProvider=PROVIDER, where=where)
     assert {("0.parquet", 1), ("1.parquet", GROUPS - 1)} <= set(kept)
     assert len(kept) < 2 * GROUPS - 1
     source = shipped.read.format("bloomparquet").option("keyProvider", PROVIDER)
-    loaded, found = source.load(table), source.option("where", where).load(table)
-    everything = loaded.unionAll(found)
+    loaded, filtered = source.load(table), source.option("where", where).load(table)
+    everything = loaded.unionAll(filtered)
     expected = [(i, f"o{i}") for i in (*IDS, IDS[at], IDS[150])]
     assert rows(everything) == sorted(expected, key=repr)
 
 
-def test_without_the_keys_a_load_is_an_error_that_says_how_to_give_them(shipped: SparkSession, table: str) -> None:
-    match = "0.parquet: .*the footer key is not given; give it in keys .in Spark keyProvider"
+def test_a_load_without_keys_says_how_to_give_them(shipped: SparkSession, table: str) -> None:
+    match = "0.parquet: .*the footer key is not given; pass it in keys .in Spark keyProvider"
     with pytest.raises(PySparkException, match=match):
         shipped.read.format("bloomparquet").load(table)
     with pytest.raises(EncryptionError, match=match):
@@ -82,7 +82,7 @@ def test_without_the_keys_a_load_is_an_error_that_says_how_to_give_them(shipped:
 
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_a_column_without_its_key_is_an_error_where_it_is_read(
+def test_reading_a_column_without_its_key_is_an_error(
     shipped: SparkSession, tmp_path: Path, plaintext_footer: bool
 ) -> None:
     path = write(tmp_path / "t", plaintext_footer=plaintext_footer)
@@ -111,13 +111,13 @@ def test_executors_add_and_shrink_encrypted_filters(shipped: SparkSession, tmp_p
         assert bp.read_table(path, f"id = {IDS[at]}", keys=every_key()).num_rows == 1
 
 
-def test_a_wrong_provider_is_an_error_before_any_file_is_touched(shipped: SparkSession, tmp_path: Path) -> None:
+def test_a_wrong_provider_changes_no_file(shipped: SparkSession, tmp_path: Path) -> None:
     path = write(tmp_path / "t", bloom=None)
     before = {file: file.read_bytes() for file in Path(path).iterdir()}
     for provider, match in {f"{MODULE}:fails": "RuntimeError", "nobodys:keys": "no module nobodys"}.items():
         with pytest.raises(OptionError, match=match) as raised:
             add_filters(shipped, path, "id", key_provider=provider)
-        assert reveals(whole_text(raised.value), SECRET.encode(), WRONG_KEY) == []
+        assert reveals(full_text(raised.value), SECRET.encode(), WRONG_KEY) == []
     for provider, error in {None: "the footer key is not given", f"{MODULE}:wrong_key": "the key is wrong"}.items():
         outcome = add_filters(shipped, path, "id", key_provider=provider).collect()
         assert [row.action for row in outcome] == ["failed"] * 2
@@ -125,7 +125,7 @@ def test_a_wrong_provider_is_an_error_before_any_file_is_touched(shipped: SparkS
     assert {file: file.read_bytes() for file in Path(path).iterdir()} == before
 
 
-def test_an_error_of_the_executor_has_no_value_of_the_column_in_it(shipped: SparkSession, tmp_path: Path) -> None:
+def test_errors_show_no_value_of_an_encrypted_column(shipped: SparkSession, tmp_path: Path) -> None:
     value, path = 1_234_567_890, str(tmp_path / "t.parquet")
     secret = pa.table({"id": pa.array([value], pa.int32())})
     bp.write_table(secret, path, encryption=spark_kms.encryption(columns=COLUMNS))
@@ -133,4 +133,4 @@ def test_an_error_of_the_executor_has_no_value_of_the_column_in_it(shipped: Spar
     reader = make_reader(Options.parse({"path": path, "keyProvider": PROVIDER}), schema)
     with pytest.raises(UnsupportedError, match="has a value that does not fit tinyint") as raised:
         list(reader.read(reader.partitions()[0]))
-    assert str(value) not in whole_text(raised.value)
+    assert str(value) not in full_text(raised.value)

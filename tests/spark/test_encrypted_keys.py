@@ -1,4 +1,4 @@
-"""Key providers: what their functions gave is kept for a while in each process, and what is wrong with one is told."""
+"""Key providers: each process caches the keys, and an error says what is wrong with a provider."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bloomparquet.writing.retrofit.retrofit import AddFilters
 from pyspark_bloomparquet.options import key_provider
 from pyspark_bloomparquet.options.key_provider import provided_keys
 from pyspark_bloomparquet.options.load import Options, PlannerOptions
-from pyspark_bloomparquet.read.listing import Table
+from pyspark_bloomparquet.read.listing import Listing
 from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
 
 Provider = Callable[[str], str]
@@ -28,9 +28,9 @@ Provider = Callable[[str], str]
 
 @pytest.fixture
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provider:
-    """Makes a module whose function `keys` does what it is given, and names that function."""
+    """Makes a module whose function `keys` has the given body, and returns the function's name."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(key_provider, "_asked", {})
+    monkeypatch.setattr(key_provider, "_calls", {})
 
     def make(body: str) -> str:
         name = f"provider_{len(list(tmp_path.iterdir()))}_{tmp_path.name}"
@@ -51,27 +51,27 @@ def test_without_a_provider_there_are_no_keys() -> None:
     assert provided_keys(None) is None
 
 
-def test_a_provider_is_asked_once_by_queries_at_once_and_again_when_time_has_passed(
+def test_concurrent_queries_share_one_call_until_it_expires(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, found = provider(COUNTED), []
-    threads = [threading.Thread(target=lambda: found.append(provided_keys(name))) for _ in range(4)]
+    name, results = provider(COUNTED), []
+    threads = [threading.Thread(target=lambda: results.append(provided_keys(name))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert calls(name) == 1
-    assert all(keys is found[0] for keys in found)
-    assert found[0] == bp.Keys(b"k" * 16)
+    assert all(keys is results[0] for keys in results)
+    assert results[0] == bp.Keys(b"k" * 16)
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 599)
-    assert provided_keys(name) is found[0]
+    assert provided_keys(name) is results[0]
     monkeypatch.setattr(time, "monotonic", lambda: now + 601)
-    assert provided_keys(name) is not found[0]
+    assert provided_keys(name) is not results[0]
     assert calls(name) == 2
 
 
-def test_a_provider_that_failed_is_asked_again(provider: Provider) -> None:
+def test_a_failed_call_is_repeated(provider: Provider) -> None:
     name = provider("calls.append(1); assert len(calls) > 1, 'a secret'; return bp.Keys(b'k' * 16)")
     with pytest.raises(OptionError, match="raised AssertionError; call it in Python to see why") as raised:
         provided_keys(name)
@@ -80,32 +80,30 @@ def test_a_provider_that_failed_is_asked_again(provider: Provider) -> None:
 
 
 @pytest.mark.parametrize("body", ["sys.exit(3)", "raise BaseException('a secret')", "raise asyncio.CancelledError"])
-def test_a_provider_that_wants_to_end_the_process_is_an_error(provider: Provider, body: str) -> None:
+def test_a_provider_cannot_end_the_process(provider: Provider, body: str) -> None:
     name = provider(f"import sys, asyncio; {body}")
     with pytest.raises(OptionError, match=r"raised (SystemExit|BaseException|CancelledError)") as raised:
         provided_keys(name)
     assert "secret" not in str(raised.value)
 
 
-def test_a_provider_that_hangs_is_waited_for_together_and_not_for_long(
-    provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_a_hanging_provider_has_a_limit(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     name = provider("calls.append(1); time.sleep(1.0); return bp.Keys(b'k' * 16)")
     for _ in range(2):
-        with pytest.raises(PlanError, match=r"has not answered for 0 seconds; it is waited for no more"):
-            provided_keys(name, patience=0.2)
+        with pytest.raises(PlanError, match=r"did not return within 0 seconds"):
+            provided_keys(name, timeout=0.2)
     began = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: began + 5)
     with pytest.raises(PlanError):
-        provided_keys(name, patience=5)
+        provided_keys(name, timeout=5)
     assert provided_keys(name) == bp.Keys(b"k" * 16)
     assert calls(name) == 1
 
 
-def test_a_provider_whose_keys_open_nothing_is_asked_again_and_not_at_once(
+def test_keys_that_decrypt_nothing_are_fetched_again_later(
     provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a rotation of keys, or where it was wrong once."""
+    """As after a rotation of keys."""
     name = provider("calls.append(1); return bp.Keys((b'x' if len(calls) < 2 else b'k') * 16)")
     bp.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet", encryption=bp.Keys(b"k" * 16))
     monkeypatch.setenv("BLOOMPARQUET_KEY_PROVIDERS", name)
@@ -113,12 +111,12 @@ def test_a_provider_whose_keys_open_nothing_is_asked_again_and_not_at_once(
     began = time.monotonic()
     for _ in range(2):
         with pytest.raises(bp.EncryptionError, match="the key is wrong"):
-            Table(options).schema()
+            Listing(options).schema()
     assert calls(name) == 1
     monkeypatch.setattr(time, "monotonic", lambda: began + 6)
     with pytest.raises(bp.EncryptionError):
-        Table(options).schema()
-    assert Table(options).schema().fieldNames() == ["x"]
+        Listing(options).schema()
+    assert Listing(options).schema().fieldNames() == ["x"]
     assert calls(name) == 2
 
 
@@ -130,14 +128,14 @@ def test_after_failures_a_provider_is_called_every_few_seconds(
     for seconds in range(0, 120, 3):
         monkeypatch.setattr(time, "monotonic", lambda now=began + seconds: now)
         provided_keys(name)
-        key_provider.doubt(name)
+        key_provider.invalidate(name)
     assert 12 <= calls(name) <= 16
 
 
-def test_a_module_in_an_archive_that_spark_has_shipped_is_found(
+def test_a_module_in_a_shipped_archive_is_found(
     provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of which the planner knows only the directory."""
+    """The planner has only the directory on its path, not the archive."""
     home = tmp_path / "userFiles-1"
     home.mkdir()
     monkeypatch.syspath_prepend(str(home))
@@ -147,29 +145,29 @@ def test_a_module_in_an_archive_that_spark_has_shipped_is_found(
     assert provided_keys("shipped_company.keys:all") == bp.Keys(b"k" * 16)
 
 
-def test_a_module_that_is_not_found_is_told_with_where_it_was_looked_for(provider: Provider) -> None:
+def test_the_error_for_a_missing_module_says_where_it_was_sought(provider: Provider) -> None:
     with pytest.raises(OptionError, match=rf"no module nobodys; {sys.executable} looks for modules on PYTHONPATH"):
         provided_keys("nobodys.keys:all")
     with pytest.raises(OptionError) as raised:
-        provided_keys(provider("import nobodys"))  # it is there, and another one is not
+        provided_keys(provider("import nobodys"))  # the provider exists; a module that it imports does not
     assert "PYTHONPATH" not in str(raised.value)
 
 
-def test_a_module_that_was_shipped_since_is_found(provider: Provider, tmp_path: Path) -> None:
+def test_a_module_that_is_shipped_later_is_found(provider: Provider, tmp_path: Path) -> None:
     with pytest.raises(OptionError):
         provided_keys("shipped_later:keys")
     (tmp_path / "shipped_later.py").write_text("import bloomparquet as bp\ndef keys(): return bp.Keys(b'k' * 16)\n")
     assert provided_keys("shipped_later:keys") == bp.Keys(b"k" * 16)
 
 
-def test_the_option_is_read_by_both_readers_and_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_readers_take_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLOOMPARQUET_KEY_PROVIDERS", "other:keys, a.b:c")
     assert Options.parse({"path": "x", "keyprovider": "a.b:c"}).key_provider == "a.b:c"
     assert PlannerOptions.parse({"keyProvider": "a.b:c"}).key_provider == "a.b:c"
     assert Options.parse({"path": "x"}).key_provider is PlannerOptions.parse({}).key_provider is None
 
 
-def test_a_provider_that_the_environment_does_not_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_must_be_named_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for allowed in ("", "os:abort2, os", "os:abor", "os:*"):
         monkeypatch.setenv("BLOOMPARQUET_KEY_PROVIDERS", allowed)
         with pytest.raises(OptionError, match=r"keyProvider is 'os:abort'; .* BLOOMPARQUET_KEY_PROVIDERS"):
@@ -179,8 +177,8 @@ def test_a_provider_that_the_environment_does_not_name_is_refused(monkeypatch: p
     assert "by mistake" not in str(raised.value)
 
 
-def test_shipped_files_never_take_the_place_of_other_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQL's ADD FILE puts files where Spark ships modules to."""
+def test_shipped_files_never_replace_other_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQL's ADD FILE writes to the directory of shipped modules."""
     monkeypatch.setattr("sys.path", list(sys.path))
     shipped = tmp_path / "userFiles-1"
     shipped.mkdir()
@@ -200,13 +198,13 @@ ENCRYPTING = ("parquet.crypto.factory.class", "parquet.encryption.footer.key", "
 
 
 @pytest.mark.parametrize("key", ENCRYPTING)
-def test_options_of_parquet_javas_encryption_are_refused(key: str) -> None:
+def test_encryption_options_of_parquet_java_are_refused(key: str) -> None:
     with pytest.raises(OptionError, match=rf"option {key} is for Spark's own reader.*keyProvider") as raised:
         Options.parse({"path": "x", key: "a value"})
     assert "a value" not in str(raised.value)
 
 
-def test_a_provider_that_an_executor_lacks_is_told_in_the_outcome_of_its_files(tmp_path: Path) -> None:
+def test_a_provider_that_an_executor_lacks_is_in_the_outcome(tmp_path: Path) -> None:
     path = str(tmp_path / "t.parquet")
     bp.write_table(pa.table({"id": range(100)}), path, encryption=bp.Keys(b"k" * 16))
     before = Path(path).read_bytes()

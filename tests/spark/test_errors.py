@@ -1,4 +1,4 @@
-"""Bad input, each with an error that says what is wrong; and files that vary while they are used."""
+"""Errors for bad input, and for files that change during a query."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_no_path(spark: SparkSession) -> None:
         spark.read.format("bloomparquet").load()
 
 
-def test_a_path_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_missing_path(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"No such file or directory.*nowhere"):
         load(spark, tmp_path / "nowhere")
     with pytest.raises(Exception, match=r"No such file or directory.*nowhere"):
@@ -41,7 +41,7 @@ def test_a_directory_without_parquet(spark: SparkSession, tmp_path: Path) -> Non
     with pytest.raises(Exception, match="no data files here"):
         load(spark, tmp_path)
     files.write(tmp_path / "a.parquet", {"id": [1]})
-    with pytest.raises(Exception, match="none of the 1 files is left by pathGlobFilter"):
+    with pytest.raises(Exception, match="pathGlobFilter, modifiedBefore and modifiedAfter exclude all 1 files"):
         load(spark, tmp_path, pathGlobFilter="*.pq")
 
 
@@ -53,7 +53,7 @@ def test_a_directory_without_parquet(spark: SparkSession, tmp_path: Path) -> Non
         (b"PAR1" + b"\xff" * 40 + b"PAR1", "damaged"),
     ],
 )
-def test_a_file_that_is_no_parquet(spark: SparkSession, tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_not_parquet(spark: SparkSession, tmp_path: Path, content: bytes, message: str) -> None:
     files.write(tmp_path / "t" / "b.parquet", {"id": [1]})
     (tmp_path / "t" / "a.parquet").write_bytes(content)
     with pytest.raises(Exception, match=message) as caught:
@@ -67,10 +67,10 @@ def test_an_empty_file(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"a\.parquet: the file is empty"):
         load(spark, tmp_path / "a.parquet")
     files.write(tmp_path / "b.parquet", {"id": [1]})
-    assert rows(load(spark, tmp_path)) == ["(1,)"]  # beside others, it is nothing
+    assert rows(load(spark, tmp_path)) == ["(1,)"]  # beside other files, an empty file is skipped
 
 
-def test_a_file_cut_short_after_planning_would_have_seen_it_whole(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_with_damaged_pages(spark: SparkSession, tmp_path: Path) -> None:
     path = Path(files.write(tmp_path / "t.parquet", {"id": range(10000)}))
     content = bytearray(path.read_bytes())
     content[4:2000] = bytes(1996)
@@ -80,7 +80,7 @@ def test_a_file_cut_short_after_planning_would_have_seen_it_whole(spark: SparkSe
     assert load(spark, path, ignoreCorruptFiles="true").count() == 0
 
 
-def test_a_file_that_goes_away_between_planning_and_reading(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_deleted_between_plan_and_read(spark: SparkSession, tmp_path: Path) -> None:
     for name in "ab":
         files.write(tmp_path / f"{name}.parquet", {"id": [name]})
     for ignore in ("false", "true"):
@@ -102,7 +102,7 @@ def test_zero_rows(spark: SparkSession, tmp_path: Path) -> None:
     assert_same(spark, tmp_path / "t")
 
 
-def test_which_files_count(spark: SparkSession, tmp_path: Path) -> None:
+def test_which_files_are_read(spark: SparkSession, tmp_path: Path) -> None:
     for name, when in (
         ("a.parquet", 1_000_000),
         ("b.pq", 2_000_000),
@@ -127,15 +127,15 @@ def test_which_files_count(spark: SparkSession, tmp_path: Path) -> None:
     assert rows(load(spark, str(tmp_path / "[ab].p*"))) == ["('a.parquet',)", "('b.pq',)"]
 
 
-def test_types_that_spark_takes_from_no_python_source(spark: SparkSession, tmp_path: Path) -> None:
+def test_types_that_python_data_sources_cannot_have(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.sql("SELECT 1 AS id, INTERVAL '1-2' YEAR TO MONTH AS ym").write.parquet(path)
-    with pytest.raises(Exception, match="give a schema that leaves the column out"):
+    with pytest.raises(Exception, match="give a schema without the column"):
         load(spark, path).collect()
     assert rows(load(spark, path, "id INT")) == ["(1,)"]
 
 
-def test_a_reader_is_made_only_for_types_that_arrow_has() -> None:
+def test_a_reader_refuses_types_without_an_arrow_type() -> None:
     from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
     with pytest.raises(UnsupportedError, match="YearMonthIntervalType"):

@@ -1,4 +1,4 @@
-"""A file that changes after it was listed, without the jar: the rows of one version or an error; never fewer rows."""
+"""Files that change after they were listed, without the jar: rows of one version, or an error, but never fewer rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import bloomparquet as bp
 from bloomparquet.storage.files import FileInfo
 from pyspark_bloomparquet.options.load import Options
-from pyspark_bloomparquet.read.listing import Table
+from pyspark_bloomparquet.read.listing import Listing
 from pyspark_bloomparquet.read.reader import make_reader
 from pyspark_bloomparquet.read.splits import SkippedFiles, Split
 from tests.support import changes
@@ -53,7 +53,7 @@ def outcome(frame: DataFrame, kind: str, units: tuple[int, ...]) -> str:
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_change_between_load_and_action(spark: SparkSession, path: Path, kind: str, reader: str) -> None:
-    """The source lists files when a query runs: what is gone is not listed."""
+    """The source lists files when a query runs, so it reads the new files."""
     changes.write(path, KEPT, "a")
     frame = load(spark, path, reader)
     changes.change(path, kind, KEPT)
@@ -74,11 +74,11 @@ def test_change_between_two_actions(
 
 
 class Worker:
-    """What Spark does with a reader: plan, pickle the splits, read each of them."""
+    """Uses a reader as Spark does: plan, pickle the splits, read each of them."""
 
     def __init__(self, path: Path, **options: str) -> None:
         given = Options.parse({"path": str(path.parent), "pushFilters": "off", **options})
-        self.reader = make_reader(given, Table(given).schema())
+        self.reader = make_reader(given, Listing(given).schema())
         self.splits: list[Any] = pickle.loads(pickle.dumps(self.reader.partitions()))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -87,8 +87,8 @@ class Worker:
 
 
 def as_rows(batches: Any) -> list[Row]:
-    found = (row for batch in batches for row in zip(*batch.select(["id", "v"]).to_pydict().values(), strict=True))
-    return [row for row in changes.shown(found) if row[0] + BASE >= FIRST]
+    pairs = (row for batch in batches for row in zip(*batch.select(["id", "v"]).to_pydict().values(), strict=True))
+    return [row for row in changes.shown(pairs) if row[0] + BASE >= FIRST]
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -102,7 +102,7 @@ def test_change_between_plan_and_read(path: Path, kind: str, reader: str) -> Non
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_of_a_skipped_file_behind_the_plan(path: Path, kind: str) -> None:
+def test_change_of_a_skipped_file_after_the_plan(path: Path, kind: str) -> None:
     changes.write(path, SKIPPED, "a")
     worker = Worker(path, where=WHERE)
     assert len(worker.splits) == 1, "one split without row groups, to check the files"
@@ -147,7 +147,7 @@ def test_inodes_of_another_machine_are_not_compared(path: Path) -> None:
         list(worker.batches())
 
 
-def test_skipped_files_are_packed_as_they_are() -> None:
+def test_skipped_files_are_packed_without_loss() -> None:
     files = [FileInfo(f"/t/{i}.parquet", i, -i, (1 << 64) - 1 - i, 10**18 + i) for i in range(1000)]
     packed = SkippedFiles.of(files)
     assert packed.files() == files

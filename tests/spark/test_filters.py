@@ -1,4 +1,4 @@
-"""Pushed filters become predicates only where their meaning is certain."""
+"""Pushed filters become predicates only if their meaning is certain."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=UTC)
         (ds.StringStartsWith(("s",), "ab"), p.StartsWith(("s",), "ab")),
     ],
 )
-def test_a_filter_of_certain_meaning_is_taken(pushed: ds.Filter, expected: p.Predicate) -> None:
+def test_a_filter_of_certain_meaning_is_translated(pushed: ds.Filter, expected: p.Predicate) -> None:
     assert to_predicate([pushed], SCHEMA) == p.And(expected)
 
 
@@ -71,7 +71,7 @@ def test_a_filter_of_certain_meaning_is_taken(pushed: ds.Filter, expected: p.Pre
         ds.EqualTo(("char",), "x"),
         ds.EqualTo(("c",), "x"),
         ds.EqualTo(("v",), "x"),
-        ds.EqualTo(("s",), "\ufffd"),  # what bytes that are no UTF-8 arrive as
+        ds.EqualTo(("s",), "\ufffd"),  # bytes that are not UTF-8 arrive as this
         ds.StringStartsWith(("s",), "a\ufffd"),
         ds.In(("s",), ["a", "\ufffd"]),
         ds.EqualTo(("iv",), dt.timedelta(1)),
@@ -83,7 +83,7 @@ def test_a_filter_of_certain_meaning_is_taken(pushed: ds.Filter, expected: p.Pre
         ds.EqualTo(("i",), "1"),
         ds.EqualTo(("bo",), 1),
         ds.EqualTo(("date",), NOON),
-        ds.EqualTo(("ts",), NOON.replace(tzinfo=None)),  # whose zone?
+        ds.EqualTo(("ts",), NOON.replace(tzinfo=None)),  # unknown zone
         ds.EqualTo(("ntz",), NOON),
         ds.StringContains(("s",), "x"),
         ds.StringEndsWith(("s",), "x"),
@@ -96,7 +96,7 @@ def test_a_filter_of_uncertain_meaning_is_left_out(pushed: ds.Filter) -> None:
     assert to_predicate([pushed, ds.IsNotNull(("i",))], SCHEMA) == p.And(p.IsNotNull(("i",)))
 
 
-def test_an_unknown_spark_release_counts_as_one_that_leaks() -> None:
+def test_unknown_spark_releases_are_taken_for_leaking() -> None:
     assert filters_stay_in_their_scan("9.9.0") is False
     assert filters_stay_in_their_scan("4.3.0") is False
     assert filters_stay_in_their_scan("5.0.0.dev1") is False

@@ -1,4 +1,4 @@
-"""What the Python data sources do not have without the jar is an error that names the ways to have it."""
+"""Actions that need the jar are errors that say how to get it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTACH = r'format\("bloomorc"\) {} with the jar only; call pyspark_bloomparquet.
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_write_is_refused_and_leaves_files_alone(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+def test_a_write_is_an_error_and_changes_no_file(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     path = str(tmp_path / "t")
     spark.range(3).write.parquet(path)
     before = {file: file.read_bytes() for file in Path(path).iterdir()}
@@ -29,7 +29,7 @@ def test_a_write_is_refused_and_leaves_files_alone(spark: SparkSession, tmp_path
     assert {file: file.read_bytes() for file in Path(path).iterdir()} == before
 
 
-def test_the_way_that_the_write_error_names_works(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_advice_of_the_write_error_works(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.range(100).selectExpr("id * 7919 % 1009 AS id").coalesce(1).write.parquet(path)
     assert [row.action for row in add_filters(spark, path, bloom=["id"]).collect()] == ["added"]
@@ -37,7 +37,7 @@ def test_the_way_that_the_write_error_names_works(spark: SparkSession, tmp_path:
     assert rows(load(spark, path, where="id = 856")) == ["(856,)"]
 
 
-def test_a_stream_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     stream = spark.readStream.format("rate").load().select("value").writeStream.format("bloomparquet")
     with pytest.raises(Exception, match=r"writes streams with the jar only"):
         stream.option("checkpointLocation", str(tmp_path / "c")).start(str(tmp_path / "t")).awaitTermination(60)
@@ -47,7 +47,7 @@ def test_a_stream_is_refused(spark: SparkSession, tmp_path: Path) -> None:
         ).start().awaitTermination(60)
 
 
-def test_orc_is_read_and_written_with_the_jar_only(spark: SparkSession, tmp_path: Path) -> None:
+def test_bloomorc_needs_the_jar(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t.orc")
     pyarrow.orc.write_table(spark.range(3).toArrow(), path)
     for schema in (None, "id BIGINT"):
@@ -57,7 +57,7 @@ def test_orc_is_read_and_written_with_the_jar_only(spark: SparkSession, tmp_path
     with pytest.raises(Exception, match=ATTACH.format("writes files")):
         spark.range(9).write.format("bloomorc").mode("append").save(str(tmp_path / "u"))
     assert not (tmp_path / "u").exists()
-    assert bp.read_table(path, "id = 2").num_rows == 1  # plain Python needs no jar
+    assert bp.read_table(path, "id = 2").num_rows == 1  # without Spark, no jar is needed
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_orc_is_read_and_written_with_the_jar_only(spark: SparkSession, tmp_path
         (lambda source: source.streamWriter(None, False), "writes streams"),
     ],
 )
-def test_every_use_of_the_orc_source_is_the_same_error(call: Callable[[OrcSource], object], action: str) -> None:
+def test_every_method_of_bloomorc_says_how_to_attach(call: Callable[[OrcSource], object], action: str) -> None:
     with pytest.raises(UnsupportedError, match=ATTACH.format(action)):
         call(OrcSource({"path": "x"}))
 

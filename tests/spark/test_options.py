@@ -1,4 +1,4 @@
-"""Options are checked: unknown names, values out of range, and the table for the README."""
+"""Options: unknown names, wrong values, and the generated table."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def parse(**given: str) -> Options:
     return Options.parse({"path": "/data", **given})
 
 
-def test_every_option_has_one_field_and_the_other_way_round() -> None:
+def test_options_and_fields_correspond() -> None:
     fields = {field.name for field in dataclasses.fields(Options)}
     heeded = (option.name for option in LOADING if option.reader != JAR)
     names = {re.sub(r"(?=[A-Z])", "_", name).lower() for name in heeded}
     assert names == fields | {"path"}
 
 
-def test_keys_are_found_whatever_their_case() -> None:
+def test_option_names_are_case_insensitive() -> None:
     assert parse(PUSHFILTERS="ON").push_filters == "on"
     assert parse(mergeschema="True").merge_schema is True
 
@@ -39,7 +39,7 @@ def test_keys_are_found_whatever_their_case() -> None:
         ("maxpartitionbyte", "maxPartitionBytes"),
     ],
 )
-def test_an_unknown_option_is_an_error_with_the_nearest_name(key: str, suggestion: str) -> None:
+def test_an_unknown_name_is_an_error_with_the_nearest_one(key: str, suggestion: str) -> None:
     with pytest.raises(OptionError, match=f"no option '{key}'; did you mean '{suggestion}'"):
         parse(**{key: "x"})
 
@@ -57,7 +57,7 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(key: str, suggestio
         ("2t", 2**41),
     ],
 )
-def test_bytes_are_read_as_spark_reads_them(text: str, expected: int) -> None:
+def test_sizes_are_read_as_in_spark(text: str, expected: int) -> None:
     assert parse(maxPartitionBytes=text).max_partition_bytes == expected
 
 
@@ -80,7 +80,7 @@ def test_bytes_are_read_as_spark_reads_them(text: str, expected: int) -> None:
         ("paths", "[]"),
     ],
 )
-def test_a_value_that_an_option_does_not_take_is_an_error_that_names_both(name: str, value: str) -> None:
+def test_a_wrong_value_is_an_error_with_name_and_value(name: str, value: str) -> None:
     with pytest.raises(OptionError, match=f"option {name} is '{re.escape(value)}'; expected"):
         parse(**{name: value})
 
@@ -91,20 +91,20 @@ def test_python_and_the_jar_expect_the_same(name: str, value: str, expected: str
         parse(**{name: value})
 
 
-def test_paths_come_one_by_one_or_as_sparks_json_list() -> None:
+def test_paths_are_one_path_or_a_json_list() -> None:
     assert parse().paths == ("/data",)
     assert Options.parse({"paths": '["/a", "/b"]'}).paths == ("/a", "/b")
     with pytest.raises(OptionError, match="no path was given"):
         Options.parse({})
 
 
-def test_the_readme_table_has_one_row_for_every_option() -> None:
-    rows = markdown().splitlines()
-    assert len(rows) == 2 + len(OPTIONS)
+def test_the_generated_table_has_a_row_for_each_option() -> None:
+    rows = [line for line in markdown().splitlines() if line.startswith("| `")]
+    assert sorted(row.split("`")[1] for row in rows) == sorted(option.name for option in OPTIONS)
     assert all(option.doc.rstrip().endswith(".") for option in OPTIONS)
 
 
-def test_options_of_the_jar_are_checked_and_otherwise_passed_over() -> None:
+def test_options_of_the_jar_are_checked_and_ignored() -> None:
     assert Options.parse({"path": "x", "planning": "off", "bloomColumns": "a"}) == Options.parse({"path": "x"})
     with pytest.raises(OptionError, match="planning is 'of'; expected auto, driver or off; did you mean 'off'"):
         Options.parse({"path": "x", "planning": "of"})
@@ -120,18 +120,18 @@ def test_the_planner_takes_what_the_jar_sends() -> None:
 
 
 @pytest.mark.parametrize("name", ["cacheDirectory", "cacheMaxBytes", "CACHEDIRECTORY"])
-def test_where_the_cache_lies_is_said_by_no_load(name: str) -> None:
-    with pytest.raises(OptionError, match=r"is taken from no load, table or session; .* set spark.bloomparquet.cache"):
+def test_the_cache_directory_is_not_an_option_of_a_load(name: str) -> None:
+    with pytest.raises(OptionError, match=r"is not for a load, table or session; .* set spark.bloomparquet.cache"):
         parse(**{name: "/tmp"})
 
 
 @pytest.mark.parametrize("name", ["where_", "wher", "filter", "Filters", "predicate"])
-def test_other_words_for_a_condition_are_errors_that_name_where(name: str) -> None:
+def test_other_words_for_where_are_errors_that_name_it(name: str) -> None:
     with pytest.raises(OptionError, match=f"no option '{name}'; did you mean 'where'"):
         parse(**{name: "id = 1"})
 
 
-def test_a_load_passes_write_options_over() -> None:
+def test_a_load_ignores_write_options() -> None:
     given = {"bloommaxbytes": "1m", "parquet.bloom.filter.enabled#id": "true", "partitionoverwritemode": "dynamic"}
     assert parse(**given) == parse()
     with pytest.raises(OptionError, match="no option 'bloomFpp#c'"):
@@ -139,7 +139,7 @@ def test_a_load_passes_write_options_over() -> None:
 
 
 @pytest.mark.parametrize("name", ["partitionBy", "ifExists", "clockTimeZone"])
-def test_an_option_that_only_other_writers_have_is_unknown(name: str) -> None:
+def test_options_of_other_writers_are_unknown(name: str) -> None:
     with pytest.raises(OptionError, match=f"bloomparquet has no option '{name}'"):
         parse(**{name: "x"})
 

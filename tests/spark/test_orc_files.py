@@ -1,4 +1,4 @@
-"""Files that ORC Java wrote, through Spark and by itself: what is in them is found by the hashes that we know of."""
+"""ORC files written by ORC Java, through Spark and directly: the known hashes are in their filters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bloomparquet.orc.writer_quirks import (
     why_filters_unusable,
 )
 from bloomparquet.storage.files import ReadCount
-from tests.support.orc import OrcFile, listed, tally
+from tests.support.orc import OrcFile, count_held, list_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Or
 
 @pytest.fixture(scope="module")
 def java(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Java:
-    """Writes rows by ORC Java itself, which has types that Spark does not write; filters on every column."""
+    """Write rows with ORC Java, which has types that Spark does not write; filters on every column."""
     jvm = spark.sparkContext._jvm
     home = tmp_path_factory.mktemp("java")
 
@@ -95,7 +95,7 @@ def java(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Java:
 
 
 def put(jvm: Any, vector: Any, kind: str, i: int, value: Any) -> None:
-    """Timestamps are nanoseconds since 1970, decimals text."""
+    """Set a value of a batch. Timestamps are nanoseconds since 1970, decimals are text."""
     if kind in ("string", "char", "varchar", "binary"):
         vector.setVal(i, value.encode())
     elif kind.startswith("timestamp"):
@@ -110,34 +110,33 @@ def put(jvm: Any, vector: Any, kind: str, i: int, value: Any) -> None:
         jvm.java.lang.reflect.Array.setLong(get_field(vector, "vector"), i, value)
 
 
-def denied(file: OrcFile, name: str, hashes: Any) -> list[bool]:
-    found = file.filters(name)
-    assert found is not None
-    return [not each for each in found.filters[0].check(hashes).tolist()]
+def not_held(file: OrcFile, name: str, hashes: Any) -> list[bool]:
+    filters = file.filters(name)
+    assert filters is not None
+    return [not each for each in filters.filters[0].check(hashes).tolist()]
 
 
 def longs(*values: int) -> Any:
     return hash_longs(np.array(values, np.int64))
 
 
-def test_spark_says_what_it_is(written: OrcFile) -> None:
+def test_spark_names_itself_in_the_file(written: OrcFile) -> None:
     tail = written.tail
     assert (tail.writer, tail.writer_version, tail.file_version) == (Writer.JAVA, 9, (0, 12))
     assert tail.software_version is not None
     assert (tail.rows, tail.row_index_stride, tail.row_groups(0)) == (ROWS, STRIDE, 3)
     assert tail.calendar in (1, 2)  # Julian-Gregorian, proleptic Gregorian
-    assert b"." in tail.user_metadata["org.apache.spark.version"]
     assert tail.types[written.column("moment")].attributes == {"spark.sql.catalyst.type": "timestamp"}
     assert tail.types[written.column("clock")].kind == Kind.LONG  # without a zone: microseconds, and not a TIMESTAMP
     assert written.stripes[0].writer_timezone is not None
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_every_value_that_spark_wrote_is_held_and_absent_ones_are_mostly_denied(written: OrcFile, name: str) -> None:
+def test_values_spark_wrote_are_held_and_absent_ones_denied(written: OrcFile, name: str) -> None:
     assert why_filters_unusable(written.tail, written.column(name), written.filters(name)) is None
-    held, values, taken, absent = tally(written, name)
+    held, values, taken, absent = count_held(written, name)
     assert held == values == ROWS - len(range(3, ROWS, 7))
-    assert absent > ROWS or name == "tiny"  # whose values are in every row group
+    assert absent > ROWS or name == "tiny"  # its values are in every row group
     assert taken <= absent * 0.1
 
 
@@ -153,30 +152,30 @@ def test_bounds_that_spark_wrote_hold_the_values(written: OrcFile, name: str) ->
 
 
 def test_a_field_of_a_struct_has_filters_of_its_own(written: OrcFile) -> None:
-    assert denied(written, "inner.x", longs(5, STRIDE + 5_000)) == [False, True]
+    assert not_held(written, "inner.x", longs(5, STRIDE + 5_000)) == [False, True]
 
 
 def test_char_is_hashed_padded_and_varchar_cut(java: Java) -> None:
     rows = [["ab", "abcdef", "x "], ["käseküche", "k", ""]]
     file = OrcFile.open(java("struct<a:char(5),b:varchar(3),c:string>", rows))
-    assert denied(file, "a", hash_bytes([b"ab", b"ab   ", "käsek".encode()])) == [True, False, False]
-    assert denied(file, "a", hash_bytes([char_text("ab", 5), char_text("käseküche", 5)])) == [False, False]
-    assert denied(file, "b", hash_bytes([b"abcdef", b"abc", b"k"])) == [True, False, False]
-    assert denied(file, "c", hash_bytes([b"x", b"x ", b""])) == [True, False, False]
+    assert not_held(file, "a", hash_bytes([b"ab", b"ab   ", "käsek".encode()])) == [True, False, False]
+    assert not_held(file, "a", hash_bytes([char_text("ab", 5), char_text("käseküche", 5)])) == [False, False]
+    assert not_held(file, "b", hash_bytes([b"abcdef", b"abc", b"k"])) == [True, False, False]
+    assert not_held(file, "c", hash_bytes([b"x", b"x ", b""])) == [True, False, False]
     assert file.tail.types[1].maximum_length == 5
 
 
-def test_numbers_are_hashed_with_their_sign_and_floats_as_doubles(java: Java) -> None:
+def test_integers_hash_signed_and_floats_as_doubles(java: Java) -> None:
     kinds = "struct<a:tinyint,b:smallint,c:float,d:double,e:boolean,f:date>"
     file = OrcFile.open(java(kinds, [[-5, -300, 0.1, -0.0, 1, -7], [1, 1, float("nan"), float("nan"), 1, 1]]))
-    assert denied(file, "a", longs(-5, 251)) == [False, True]
-    assert denied(file, "b", longs(-300, 65236)) == [False, True]
+    assert not_held(file, "a", longs(-5, 251)) == [False, True]
+    assert not_held(file, "b", longs(-300, 65236)) == [False, True]
     narrow = float(np.float32(0.1))
-    assert denied(file, "c", hash_doubles(np.array([narrow, 0.1, np.nan]))) == [False, True, False]
-    assert denied(file, "d", hash_doubles(np.array([-0.0, 0.0, np.nan]))) == [False, True, False]
-    assert denied(file, "e", longs(1, 0)) == [True, True]  # nothing was inserted
+    assert not_held(file, "c", hash_doubles(np.array([narrow, 0.1, np.nan]))) == [False, True, False]
+    assert not_held(file, "d", hash_doubles(np.array([-0.0, 0.0, np.nan]))) == [False, True, False]
+    assert not_held(file, "e", longs(1, 0)) == [True, True]  # nothing was inserted
     assert why_filters_unusable(file.tail, 5) is not None
-    assert denied(file, "f", longs(-7, 7)) == [False, True]
+    assert not_held(file, "f", longs(-7, 7)) == [False, True]
 
 
 @pytest.mark.parametrize("kind", ["decimal(9,2)", "decimal(18,4)", "decimal(30,4)"])
@@ -184,28 +183,28 @@ def test_decimals_are_hashed_as_their_shortest_text(java: Java, kind: str) -> No
 
     values = ["0", "-0.01", "1.50", "100", "-100", "12345.67"]
     file = OrcFile.open(java(f"struct<a:{kind}>", [[value] for value in values]))
-    assert not any(denied(file, "a", hash_bytes([decimal_text(Decimal(value)) for value in values])))
-    assert denied(file, "a", hash_bytes([b"1.50", b"1.5000", b"0.00", b"1E+2"])) == [True] * 4
+    assert not any(not_held(file, "a", hash_bytes([decimal_text(Decimal(value)) for value in values])))
+    assert not_held(file, "a", hash_bytes([b"1.50", b"1.5000", b"0.00", b"1E+2"])) == [True] * 4
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp with local time zone"])
-def test_timestamps_are_found_by_what_readers_make_of_them(java: Java, spark: SparkSession, kind: str) -> None:
+def test_timestamps_are_kept_as_readers_see_them(java: Java, spark: SparkSession, kind: str) -> None:
     nanos = [-1_500_000_500, -1_000_000_500, -999_999_500, -500_500_000, -500, -(10**9), 0, 5 * 10**8, 10**18 + 999_999]
     path = java(f"struct<a:{kind}>", [[value] for value in nanos])
     file = OrcFile.open(path)
     read = [row[0] for row in spark.read.orc(str(path)).selectExpr("unix_micros(a)").collect()]
-    (found,) = file.statistics("a")
-    assert found is not None
+    (statistics,) = file.statistics("a")
+    assert statistics is not None
     assert len(read) == len(nanos)
-    for micros in read:  # some a second later than they were written
+    for micros in read:  # some are read a second later than they were written
         first, last = micros * 1000, micros * 1000 + 999
-        assert not all(denied(file, "a", longs(*timestamp_millis(first, last))))
-        assert found.minimum <= last
-        assert first <= found.maximum
+        assert not all(not_held(file, "a", longs(*timestamp_millis(first, last))))
+        assert statistics.minimum <= last
+        assert first <= statistics.maximum
     assert file.stripes[0].bloom_encodings[1] == 1
 
 
-def test_timestamps_are_in_the_clock_of_the_writers_zone_and_instants_are_not(java: Java, spark: SparkSession) -> None:
+def test_timestamps_use_the_writers_zone_and_instants_utc(java: Java, spark: SparkSession) -> None:
     zones = spark.sparkContext._jvm.java.util.TimeZone
     before = zones.getDefault()
     zones.setDefault(zones.getTimeZone("America/Los_Angeles"))
@@ -216,23 +215,23 @@ def test_timestamps_are_in_the_clock_of_the_writers_zone_and_instants_are_not(ja
     file = OrcFile.open(path)
     instant, clock = 1_600_000_000_123, 1_600_000_000_123 - 7 * 3_600_000
     assert file.stripes[0].writer_timezone == "America/Los_Angeles"
-    assert denied(file, "a", longs(clock, instant)) == [False, True]
-    assert denied(file, "b", longs(clock, instant)) == [True, False]
+    assert not_held(file, "a", longs(clock, instant)) == [False, True]
+    assert not_held(file, "b", longs(clock, instant)) == [True, False]
     for name, millis in (("a", clock), ("b", instant)):
-        (found,) = file.statistics(name)
-        assert found is not None
-        assert found.minimum == found.maximum == millis * 10**6
+        (statistics,) = file.statistics(name)
+        assert statistics is not None
+        assert statistics.minimum == statistics.maximum == millis * 10**6
 
 
-def test_the_streams_from_before_orc_101_are_read(java: Java, spark: SparkSession) -> None:
+def test_streams_from_before_orc_101_are_read(java: Java, spark: SparkSession) -> None:
     options = {"bloom_filter_write_version": "original"}
     file = OrcFile.open(java("struct<a:bigint,b:binary,c:string>", [[5, "xyz", "xyz"]], **options))
     (stripe,) = file.stripes
     assert (BLOOM_FILTER, 1) in stripe.streams
     old = {key: value for key, value in stripe.streams.items() if key[0] != BLOOM_FILTER_UTF8}
     object.__setattr__(stripe, "streams", old)
-    assert denied(file, "a", longs(5, 6)) == [False, True]
-    assert denied(file, "b", hash_bytes([b"xyz", b"xy"])) == [False, True]
+    assert not_held(file, "a", longs(5, 6)) == [False, True]
+    assert not_held(file, "b", hash_bytes([b"xyz", b"xy"])) == [False, True]
     for name, usable in (("a", True), ("b", True), ("c", False)):
         filters = file.filters(name)
         assert filters is not None
@@ -244,23 +243,23 @@ def test_the_streams_from_before_orc_101_are_read(java: Java, spark: SparkSessio
 def test_every_compression_that_java_writes_is_read(java: Java, codec: str) -> None:
     file = OrcFile.open(java("struct<a:bigint,b:string>", [[i, f"text {i}"] for i in range(300)], compress=codec))
     assert file.tail.compression.codec.name == codec
-    assert tally(file, "a")[:2] == tally(file, "b")[:2] == (300, 300)
-    assert file.tail.stripe_statistics(0, [1])[0].maximum == 299  # type: ignore[union-attr]
+    assert count_held(file, "a")[:2] == count_held(file, "b")[:2] == (300, 300)
+    assert file.tail.stripe_statistics(0, 1).maximum == 299  # type: ignore[union-attr]
 
 
-def test_lzo_is_said_to_be_unsupported(java: Java) -> None:
+def test_lzo_is_an_unsupported_error(java: Java) -> None:
     path = java("struct<a:bigint>", [[i] for i in range(300)], compress="LZO")
-    storage, files = listed(path)
-    (found,) = read_tails(storage, files, ReadCount())
-    assert isinstance(found, UnsupportedError)
-    assert "LZO" in str(found)
-    assert str(path) in str(found)
-    assert orc.ORCFile(path).nrows == 300  # the file itself is whole
+    storage, files = list_files(path)
+    (error,) = read_tails(storage, files, ReadCount())
+    assert isinstance(error, UnsupportedError)
+    assert "LZO" in str(error)
+    assert str(path) in str(error)
+    assert orc.ORCFile(path).nrows == 300  # the file itself is not damaged
 
 
-def test_filters_are_read_only_for_the_columns_that_are_asked_for(written: OrcFile) -> None:
+def test_filters_are_read_only_for_wanted_columns(written: OrcFile) -> None:
     count = ReadCount()
-    (found,) = read_filters(written.storage, [(written.stripes[0], written.column("big"))], count)
+    (filters,) = read_filters(written.storage, [(written.stripes[0], written.column("big"))], count)
     assert count.requests == 1
     assert count.bytes == written.stripes[0].streams[BLOOM_FILTER_UTF8, written.column("big")].length
-    assert found is not None
+    assert filters is not None

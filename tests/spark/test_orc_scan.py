@@ -1,5 +1,5 @@
-"""ORC files by Spark, read without it: the rows of `bloomparquet.read_table` are those of ``spark.read.orc`` with
-pruning off, and all columns show what Spark shows."""
+"""ORC files written by Spark and read by `bloomparquet.read_table`: rows and values equal those of ``spark.read.orc``
+without pushdown."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.writing.advice.advise import advise
-from tests.support.advice import by_column
 from tests.support.spark import conf
 
 if TYPE_CHECKING:
@@ -47,13 +45,13 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> st
     return folder
 
 
-def test_every_column_shows_what_spark_shows(spark: SparkSession, written: str) -> None:
-    """A moment, which Spark collects as its own machine's clock shows it, and wrote so."""
-    found = bp.read_table(written).sort_by("id")
-    assert found.schema.field("clock").type == pa.timestamp("us")
-    assert found.schema.field("place").type.field("clock").type == pa.timestamp("us")
+def test_every_column_has_the_values_that_spark_reads(spark: SparkSession, written: str) -> None:
+    """Spark collects a timestamp as its machine's clock shows it, which is also how it was written."""
+    rows = bp.read_table(written).sort_by("id")
+    assert rows.schema.field("clock").type == pa.timestamp("us")
+    assert rows.schema.field("place").type.field("clock").type == pa.timestamp("us")
     for name in ("moment", "clock"):
-        found = found.set_column(found.schema.names.index(name), name, found[name].cast(pa.timestamp("us")))
+        rows = rows.set_column(rows.schema.names.index(name), name, rows[name].cast(pa.timestamp("us")))
     expected = [row.asDict(recursive=True) for row in spark.read.orc(written).orderBy("id").collect()]
     for name in COLUMNS:
         theirs: list[Any] = [row[name] for row in expected]
@@ -61,7 +59,7 @@ def test_every_column_shows_what_spark_shows(spark: SparkSession, written: str) 
             theirs = [None if value is None else list(value.items()) for value in theirs]
         if name == "blob":
             theirs = [None if value is None else bytes(value) for value in theirs]
-        assert found[name].to_pylist() == theirs, name
+        assert rows[name].to_pylist() == theirs, name
 
 
 PREDICATES = [
@@ -72,16 +70,16 @@ PREDICATES = [
 ]  # fmt: skip
 
 
-def test_rows_are_those_of_spark_without_pruning(spark: SparkSession, written: str) -> None:
+def test_rows_equal_sparks_without_pruning(spark: SparkSession, written: str) -> None:
     skipped = 0
     with conf(spark, {"spark.sql.orc.filterPushdown": "false"}):
         for where in PREDICATES:
             ours = where.replace("TIMESTAMP_NTZ", "TIMESTAMP")
             expected = sorted(row.id for row in spark.read.orc(written).where(where).select("id").collect())
             assert sorted(bp.read_table(written, ours, columns=["id"])["id"].to_pylist()) == expected, where
-            inside = bp.plan(written, ours).row_group_counts
-            assert inside is not None
-            skipped += inside.total - inside.kept
+            row_groups = bp.plan(written, ours).row_group_counts
+            assert row_groups is not None
+            skipped += row_groups.total - row_groups.kept
     assert skipped > 2 * len(PREDICATES)
 
 
@@ -97,11 +95,3 @@ def test_padded_text_is_compared_as_it_is_stored(spark: SparkSession, tmp_path: 
     assert bp.read_table(folder, "c = 'c5   '").num_rows == 10
     assert bp.read_table(folder, "c = 'c5'").num_rows == 0
     assert bp.read_table(folder, "v = 'v5'").num_rows == 10
-
-
-def test_advice_knows_the_filters_that_java_wrote(written: str) -> None:
-    told = by_column(advise(written))
-    assert [name for name, row in told.items() if row["filters"]] == [*BLOOM.split(",")]
-    assert {row["advice"] for name, row in told.items() if row["filters"]} == {"keep"}
-    assert told["text"]["ndv_per_row_group"] == pytest.approx(860, rel=0.05)
-    assert told["clock"]["type"] == "LONG"

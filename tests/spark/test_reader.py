@@ -1,4 +1,4 @@
-"""Planning and reading without Spark around them: splits, the warning, memory, what is imported and pickled."""
+"""Planning and reading without a Spark session: splits, the warning, memory, imports, pickling."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def piece(file: int, group: int, length: int) -> Piece:
     return Piece(FileInfo(f"{file}.parquet", 1, 0), group, length, ())
 
 
-def test_every_row_group_is_in_exactly_one_split_and_in_order() -> None:
+def test_every_row_group_is_in_one_split_in_order() -> None:
     pieces = [piece(file, group, (file * 7 + group * 3) % 11 * MB) for file in range(50) for group in range(3)]
-    found = splits_of(pieces)
-    assert [(part.path, group) for split in found for part in split.files for group in part.row_groups] == [
+    splits = splits_of(pieces)
+    assert [(part.path, group) for split in splits for part in split.files for group in part.row_groups] == [
         (each.file.path, each.row_group) for each in pieces
     ]
 
@@ -51,7 +51,7 @@ def test_every_row_group_is_in_exactly_one_split_and_in_order() -> None:
         ([], 0),
         ([piece(0, 0, 1)], 1),
         ([piece(0, group, 10_000) for group in range(1000)], 2),  # one file of tiny row groups, 10 MB, on two cores
-        ([piece(file, 0, 10_000) for file in range(60)], 2),  # tiny files: opening them is what costs
+        ([piece(file, 0, 10_000) for file in range(60)], 2),  # tiny files, of which opening is the main cost
         ([piece(0, group, 128 * MB) for group in range(10)], 10),
         ([piece(0, group, 500 * MB) for group in range(3)], 3),  # a row group is never split
         ([piece(0, group, MB) for group in range(1280)], 11),
@@ -60,23 +60,23 @@ def test_every_row_group_is_in_exactly_one_split_and_in_order() -> None:
     ],
 )
 def test_splits_are_few_and_balanced(pieces: list[Piece], expected: int) -> None:
-    found = splits_of(pieces)
-    assert len(found) == expected
+    splits = splits_of(pieces)
+    assert len(splits) == expected
     lengths = {(each.file.path, each.row_group): each.length for each in pieces}
-    sizes = [sum(lengths[part.path, group] for part in split.files for group in part.row_groups) for split in found]
+    sizes = [sum(lengths[part.path, group] for part in split.files for group in part.row_groups) for split in splits]
     assert all(
         size <= 128 * MB or sum(len(part.row_groups) for part in split.files) == 1
-        for size, split in zip(sizes, found, strict=True)
+        for size, split in zip(sizes, splits, strict=True)
     )
 
 
-def test_a_split_pickles_small() -> None:
-    (found,) = splits_of([piece(0, group, 1) for group in range(1000)], cores=1)
-    assert len(pickle.dumps(found)) < 6000
+def test_a_pickled_split_is_small() -> None:
+    (split,) = splits_of([piece(0, group, 1) for group in range(1000)], cores=1)
+    assert len(pickle.dumps(split)) < 6000
 
 
 def with_row_groups(reader: BloomParquetReader) -> list[Split]:
-    """The splits of a plan that have something to read."""
+    """The splits that have row groups."""
     return [split for split in reader.partitions() if isinstance(split, Split) and split.files]
 
 
@@ -84,41 +84,42 @@ def test_a_plan_that_keeps_nothing_reads_nothing(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1, 2]}, ["id"])
     reader = make_reader(options(path, where="id = 77"), ID)
     assert with_row_groups(reader) == []
-    for split in (*reader.partitions(), ds.InputPartition(None)):  # the last is Spark's stand-in for no partition
+    for split in (*reader.partitions(), ds.InputPartition(None)):  # the last is Spark's placeholder for no splits
         assert list(reader.read(split)) == []
 
 
-def test_what_is_pickled_to_executors_has_neither_listings_nor_filters(tmp_path: Path) -> None:
+def test_a_pickled_reader_has_no_listing_and_no_filters(tmp_path: Path) -> None:
     for i in range(50):
         files.write(tmp_path / f"{i}.parquet", {"id": [i]})
-    reader = PushingReader(options(str(tmp_path)), ID)
+    reader = PushingReader(options(str(tmp_path), pushFilters="on"), ID)
     reader.pushFilters([ds.In(("id",), list(range(10000)))])
     reader.partitions()
     assert len(pickle.dumps(reader)) < 3000
 
 
-def test_filters_are_all_given_back(tmp_path: Path) -> None:
+def test_all_filters_are_returned_to_spark(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1, 2]}, ["id"])
     pushed: list[ds.Filter] = [ds.EqualTo(("id",), 1), ds.StringContains(("id",), "x")]
     reader = PushingReader(options(path), ID)
     assert list(reader.pushFilters(pushed)) == pushed
 
 
-def test_a_filter_that_does_not_fit_the_file_excludes_nothing(tmp_path: Path) -> None:
+def test_a_filter_of_another_type_skips_nothing(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": ["1", "2"]}, ["id"])
     reader = PushingReader(options(path), ID)  # the user says BIGINT, the file has text
     reader.pushFilters([ds.EqualTo(("id",), 77)])
     assert len(reader.partitions()) == 1
 
 
-def test_filters_on_a_retyped_partition_column_exclude_nothing(tmp_path: Path) -> None:
+def test_a_filter_on_a_retyped_partition_skips_nothing(tmp_path: Path) -> None:
     path = files.hive(tmp_path / "t", {"p=01": {"id": [1]}, "p=1": {"id": [2]}})
     schema = T.StructType([*ID.fields, T.StructField("p", T.StringType())])
-    reader = PushingReader(options(path, maxPartitionBytes="1", openCostInBytes="1"), schema)
+    reader = PushingReader(options(path, pushFilters="on", maxPartitionBytes="1", openCostInBytes="1"), schema)
     reader.pushFilters([ds.EqualTo(("p",), "01")])
     assert len(reader.partitions()) == 2
     typed = PushingReader(
-        options(path, maxPartitionBytes="1", openCostInBytes="1"), T.StructType([T.StructField("p", T.IntegerType())])
+        options(path, pushFilters="on", maxPartitionBytes="1", openCostInBytes="1"),
+        T.StructType([T.StructField("p", T.IntegerType())]),
     )
     typed.pushFilters([ds.EqualTo(("p",), 2)])
     assert with_row_groups(typed) == []
@@ -133,7 +134,7 @@ def test_a_missing_column_with_a_dot_is_not_taken_for_a_field(tmp_path: Path) ->
         assert len(with_row_groups(reader)) == kept
 
 
-def test_the_reader_that_has_push_filters_is_made_only_where_it_is_safe_or_wished_for(
+def test_push_filters_exists_only_where_safe_or_requested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def made(mode: str) -> type:
@@ -141,12 +142,12 @@ def test_the_reader_that_has_push_filters_is_made_only_where_it_is_safe_or_wishe
 
     assert [made(mode) for mode in ("auto", "on", "off")] == [BloomParquetReader, PushingReader, BloomParquetReader]
     monkeypatch.setattr(reader_module, "filters_stay_in_their_scan", lambda: True)
-    assert made("auto") is BloomParquetReader  # not in the worker that pushes filters: nothing will be pushed
+    assert made("auto") is BloomParquetReader  # in other workers Spark pushes nothing
     monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", sys)
     assert [made(mode) for mode in ("auto", "on", "off")] == [PushingReader, PushingReader, BloomParquetReader]
 
 
-def test_one_warning_says_how_to_get_pruning(tmp_path: Path) -> None:
+def test_one_warning_says_how_to_skip_row_groups(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": range(10)}, rows_per_group=5)
     with pytest.warns(UserWarning, match=r"\.option\(\"where\", \"id = 1\"\).*pushFilters") as caught:
         make_reader(options(path), ID).partitions()
@@ -169,8 +170,8 @@ def run(code: str, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_the_source_is_light() -> None:
-    # Every Spark session that looks for data sources imports it.
+def test_importing_the_source_imports_little() -> None:
+    # Every Spark session that looks for data sources imports the package.
     code = """
         import sys, pyspark.sql.datasource
         before = set(sys.modules)
@@ -180,7 +181,7 @@ def test_importing_the_source_is_light() -> None:
     assert run(code) == "[]"
 
 
-def test_reading_holds_less_than_three_row_groups_columns_in_memory(tmp_path: Path) -> None:
+def test_memory_stays_below_three_row_groups(tmp_path: Path) -> None:
     rows = 400_000
     text = [f"{i * 2654435761 % 2**32:020d}" for i in range(rows)]
     path = files.write(
@@ -207,6 +208,6 @@ def test_reading_holds_less_than_three_row_groups_columns_in_memory(tmp_path: Pa
     """
     row_group = rows * (8 + 20 + 4)
     for where, expected in (("id >= 0", 2 * rows), ("id < 1000", 2000)):
-        found, peak = map(int, run(code, path, where).split())
-        assert found == expected
+        count, peak = map(int, run(code, path, where).split())
+        assert count == expected
         assert peak < 3 * row_group, f"{peak} bytes at the peak, {row_group} in the columns of one row group"

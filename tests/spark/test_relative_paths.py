@@ -1,4 +1,4 @@
-"""A relative path means the same file to the Python data source as to Spark: one below the JVM's working directory."""
+"""A relative path means the same file to the Python data source and to Spark: below the JVM's working directory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run(program: str, cwd: Path, **environment: str) -> Any:
 def test_workers_in_another_directory_read_the_same_files(tmp_path: Path) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     write_days(home)
-    files.write(elsewhere / "t" / "day=9" / "a.parquet", {"id": [9]})  # what would be read by mistake
+    files.write(elsewhere / "t" / "day=9" / "a.parquet", {"id": [9]})  # must not be read
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\ncd "{elsewhere}" && exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
@@ -84,15 +84,14 @@ def test_spark_connect_reads_relative_to_its_server(tmp_path: Path) -> None:
 
 
 def parsed_below(java: Path, home: Path, worker: Path, **environment: str) -> dict[str, Any]:
-    """The paths of a load as a Python worker in the directory `worker` parses them, below a process `java` in
-    `home`."""
+    """Parse the paths of a load in a Python worker in the directory `worker`, below a process `java` in `home`."""
     inner = (
         "import json\n"
         "from bloomparquet.errors import OptionError\n"
         "from pyspark_bloomparquet.options.load import Options\n"
         "try:\n"
-        "    found = Options.parse({'paths': '[\"t\", \"a*/b\", \"/x\"]', 'basepath': '.'})\n"
-        "    print(json.dumps({'paths': found.paths, 'base': found.base_path}))\n"
+        "    options = Options.parse({'paths': '[\"t\", \"a*/b\", \"/x\"]', 'basepath': '.'})\n"
+        "    print(json.dumps({'paths': options.paths, 'base': options.base_path}))\n"
         "except OptionError as error:\n"
         "    print(json.dumps({'error': str(error)}))\n"
     )
@@ -103,43 +102,45 @@ def parsed_below(java: Path, home: Path, worker: Path, **environment: str) -> di
         env={**os.environ, "PYTHON_WORKER_FACTORY_SECRET": "x", **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 @pytest.mark.parametrize("artifacts", ["f00d", "default"])
-def test_every_path_of_a_load_is_below_the_jvms_directory(tmp_path: Path, artifacts: str) -> None:
+def test_relative_paths_are_below_the_directory_of_the_jvm(tmp_path: Path, artifacts: str) -> None:
     home, session, java = tmp_path / "home", tmp_path / "session", tmp_path / "java"
     home.mkdir()
     session.mkdir()
     java.symlink_to(Path(sys.executable).resolve())
-    found = parsed_below(java, home, session, SPARK_JOB_ARTIFACT_UUID=artifacts)
-    assert found == {"paths": [f"{home}/t", f"{home}/a*/b", "/x"], "base": f"{home}/."}
+    answer = parsed_below(java, home, session, SPARK_JOB_ARTIFACT_UUID=artifacts)
+    assert answer == {"paths": [f"{home}/t", f"{home}/a*/b", "/x"], "base": f"{home}/."}
 
 
-def test_where_no_jvm_is_seen_a_session_needs_absolute_paths(tmp_path: Path) -> None:
+def test_connect_sessions_without_a_jvm_need_absolute_paths(tmp_path: Path) -> None:
     home, session = tmp_path / "home", tmp_path / "session"
     home.mkdir()
     session.mkdir()
     python = Path(sys.executable)
-    found = parsed_below(python, home, session, SPARK_JOB_ARTIFACT_UUID="f00d")
-    assert "option basePath is '.', a relative path" in found["error"]
-    assert "expected an absolute path" in found["error"]
-    # Without a session of Spark Connect the JVM starts workers in its own directory.
+    answer = parsed_below(python, home, session, SPARK_JOB_ARTIFACT_UUID="f00d")
+    assert "option basePath is '.', a relative path" in answer["error"]
+    assert "expected an absolute path" in answer["error"]
+    # Outside of Spark Connect, the JVM starts workers in its own directory.
     assert parsed_below(python, home, session)["paths"] == [f"{session}/t", f"{session}/a*/b", "/x"]
 
 
-def test_outside_of_spark_the_working_directory_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_of_spark_paths_are_below_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert Options.parse({"path": "t"}).paths == (f"{tmp_path}/t",)
 
 
 @pytest.mark.parametrize("path", ["/t", "s3://b/t", "file:///t", "file:/t", "hdfs://h:1/t", "memory://t"])
-def test_urls_and_absolute_paths_stay_as_they_are(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls_and_absolute_paths_stay(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working_directory, "_jvm_directory", lambda: None)
     assert Options.parse({"path": path, "basePath": path}).paths == (path,)
 
 
-def test_a_relative_path_in_a_url_is_an_error_as_in_hadoop() -> None:
+def test_a_relative_path_in_a_url_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"option path is 'file:t'; expected an absolute path in a URL: file:/…/t"):
         Options.parse({"path": "file:t"})

@@ -1,8 +1,8 @@
-"""One DataFrame, several queries: no query sees another's pruning.
+"""Several queries over one DataFrame: the filters of one query do not apply to another.
 
-Spark 4.1 to 4.3 keep one plan for every scan of a loaded Python relation, and the filters pushed last decide it for
-all. A source that prunes by pushed filters then loses rows silently. These tests hold in every mode but the one in
-which the user takes that upon himself.
+Spark 4.1 to 4.3 keep one plan for all scans of a loaded Python relation, made with the filters that were pushed last. A
+source that skips row groups by pushed filters then silently loses rows. These tests cover all values of `pushFilters`
+except ``on``, which is for one query only.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def test_self_join(frame: DataFrame) -> None:
 
 def test_a_view_used_twice(frame: DataFrame, spark: SparkSession) -> None:
     frame.createOrReplaceTempView("reused")
-    found = spark.sql("SELECT id FROM reused WHERE id = 1 UNION ALL SELECT id FROM reused WHERE id = 2")
-    assert ids(found) == [1, 2]
+    union = spark.sql("SELECT id FROM reused WHERE id = 1 UNION ALL SELECT id FROM reused WHERE id = 2")
+    assert ids(union) == [1, 2]
     assert ids(spark.sql("SELECT id FROM reused WHERE id IN (SELECT id + 1 FROM reused WHERE name = 'n2')")) == [3]
     assert spark.sql("SELECT count(*) AS n FROM reused").first()["n"] == 4  # type: ignore[index]
 
 
-def test_cached(frame: DataFrame) -> None:
+def test_a_cached_frame(frame: DataFrame) -> None:
     cached = frame.where("id > 1").cache()
     try:
         assert ids(cached) == [2, 3, 4]
@@ -75,7 +75,7 @@ def test_cached(frame: DataFrame) -> None:
         cached.unpersist()
 
 
-def test_the_version_table_says_what_the_installed_spark_does(spark: SparkSession, data: str) -> None:
+def test_the_version_table_agrees_with_the_installed_spark(spark: SparkSession, data: str) -> None:
     with conf(spark, {ENABLED: "true"}):
         frame = load(spark, data, pushFilters="on")
         assert frame.where("id = 1").count() == 1
@@ -96,20 +96,20 @@ def test_the_version_table_says_what_the_installed_spark_does(spark: SparkSessio
         ("id IS NULL", []),
     ],
 )
-def test_on_prunes_and_gives_the_rows_of_its_one_query(
+def test_push_filters_on_is_right_for_one_query(
     spark: SparkSession, data: str, predicate: str, expected: list[int]
 ) -> None:
     small = {"maxPartitionBytes": "1", "openCostInBytes": "1"}  # a task for each row group
     with conf(spark, {ENABLED: "true"}):
-        found = load(spark, data, pushFilters="on", **small).where(predicate)
-        assert ids(found) == expected
-        assert partitions(found) == max(1, len(expected))
+        frame = load(spark, data, pushFilters="on", **small).where(predicate)
+        assert ids(frame) == expected
+        assert partitions(frame) == max(1, len(expected))
         either = load(spark, data, pushFilters="on", **small).where("id = 1 OR id = 2")
         assert ids(either) == [1, 2]  # Spark pushes no OR
     assert partitions(load(spark, data, **small)) == 4
 
 
-def test_on_without_sparks_setting_is_sparks_own_error(spark: SparkSession, data: str) -> None:
+def test_push_filters_on_needs_the_setting_of_spark(spark: SparkSession, data: str) -> None:
     with conf(spark, {ENABLED: "false"}), pytest.raises(Exception, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
         load(spark, data, pushFilters="on").where("id = 1").collect()
 

@@ -1,4 +1,4 @@
-"""Schemas and rows are those of ``spark.read.parquet``, whoever wrote the files."""
+"""Schemas and rows equal those of ``spark.read.parquet``, for files of several writers."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def test_files_of_spark(spark: SparkSession, tmp_path: Path, timestamps: str, la
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
-def test_timestamps_are_the_same_instants_in_other_session_zones(
-    spark: SparkSession, tmp_path: Path, zone: str
-) -> None:
+def test_timestamps_are_instants_in_every_session_zone(spark: SparkSession, tmp_path: Path, zone: str) -> None:
     with conf(spark, {"spark.sql.session.timeZone": zone}):
         spark.sql("SELECT TIMESTAMP'2024-11-03 01:30:00' AS ts, TIMESTAMP'1850-01-01 00:00:00' AS old").write.parquet(
             str(tmp_path / "t")
@@ -102,7 +100,7 @@ def test_files_of_pyarrow(spark: SparkSession, tmp_path: Path, rows_per_group: i
     assert_same(spark, tmp_path / "plain.parquet")
 
 
-def test_int96_of_pyarrow_beyond_what_nanoseconds_can_count(spark: SparkSession, tmp_path: Path) -> None:
+def test_int96_beyond_the_range_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
     values = [dt.datetime(1600, 1, 1, 0, 0, 0, 1), dt.datetime(2500, 12, 31), None]
     pq.write_table(
         pa.table({"t": pa.array(values, pa.timestamp("us")), "s": pa.array([{"t": v} for v in values])}),
@@ -121,23 +119,23 @@ def test_int96_of_pyarrow_beyond_what_nanoseconds_can_count(spark: SparkSession,
 @pytest.mark.parametrize(
     "kind", [pa.timestamp("ns"), pa.time32("ms"), pa.uuid(), pa.float16(), pa.decimal256(50, 2)], ids=str
 )
-def test_a_type_that_spark_refuses_is_refused_in_words(spark: SparkSession, tmp_path: Path, kind: pa.DataType) -> None:
+def test_a_type_that_spark_refuses_is_an_error(spark: SparkSession, tmp_path: Path, kind: pa.DataType) -> None:
     path = files.write(tmp_path / "t.parquet", pa.table({"id": [1], "c": pa.nulls(1, kind)}))
     with pytest.raises(Exception, match=r"PARQUET_TYPE_ILLEGAL|DECIMAL_PRECISION_EXCEEDS"):
         parquet(spark, path)
-    with pytest.raises(Exception, match=r"t\.parquet: column c is .*which Spark has no type for"):
+    with pytest.raises(Exception, match=r"t\.parquet: column c is .*for which Spark has no type"):
         load(spark, path)
     assert rows(load(spark, path, "id BIGINT")) == ["(1,)"]
 
 
-def test_a_uuid_is_read_as_binary_where_the_schema_says_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_uuid_is_read_as_binary_by_a_users_schema(spark: SparkSession, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", pa.table({"u": pa.array([bytes(range(16))], pa.uuid())}), ["u"])
     assert rows(load(spark, path, "u BINARY")) == rows(parquet(spark, path, "u BINARY"))
-    found = load(spark, path, "u BINARY", where="u = '00010203-0405-0607-0809-0a0b0c0d0e0f'")
-    assert found.count() == 1
+    frame = load(spark, path, "u BINARY", where="u = '00010203-0405-0607-0809-0a0b0c0d0e0f'")
+    assert frame.count() == 1
 
 
-def test_files_of_others(spark: SparkSession, parquet_testing_dir: Path) -> None:
+def test_files_of_parquet_testing(spark: SparkSession, parquet_testing_dir: Path) -> None:
     compared = 0
     for path in sorted(parquet_testing_dir.rglob("*.parquet")):
         try:
@@ -145,17 +143,17 @@ def test_files_of_others(spark: SparkSession, parquet_testing_dir: Path) -> None
             theirs = rows(as_numbers(expected))
         except (PySparkException, Py4JError):  # a type, or data, that Spark cannot read
             continue
-        found = load(spark, path)
-        assert (path.name, found.schema) == (path.name, expected.schema)
-        assert (path.name, rows(as_numbers(found))) == (path.name, theirs)
+        frame = load(spark, path)
+        assert (path.name, frame.schema) == (path.name, expected.schema)
+        assert (path.name, rows(as_numbers(frame))) == (path.name, theirs)
         compared += 1
     assert compared >= 4
 
 
 def as_numbers(frame: DataFrame) -> DataFrame:
-    """Timestamps as microseconds, for there are some that Python's datetime cannot hold; none beyond 126,000 years.
+    """Timestamps as microseconds, because Python's datetime cannot hold all of them; null beyond 126,000 years.
 
-    Spark's Julian day overflows when it writes INT96 for the year 290,000, and only Spark reads the overflow back.
+    Spark overflows when it writes INT96 for the year 290,000, and only Spark reads the overflow back.
     """
     number = "IF(abs(unix_micros(`{0}`)) < 4000000000000000000, unix_micros(`{0}`), NULL)"
     columns = [number.format(name) if kind == "timestamp" else f"`{name}`" for name, kind in frame.dtypes]
@@ -169,8 +167,8 @@ def test_hive_partitions(spark: SparkSession, tmp_path: Path) -> None:
         " DATE'2024-01-01' + CAST(id % 2 AS INT) AS p_date FROM range(12)"
     )
     frame.write.partitionBy("p_int", "p_text", "p_date").parquet(str(tmp_path / "t"))
-    found = assert_same(spark, tmp_path / "t")
-    assert found.schema.simpleString() == "struct<id:bigint,p_int:int,p_text:string,p_date:date>"
+    frame = assert_same(spark, tmp_path / "t")
+    assert frame.schema.simpleString() == "struct<id:bigint,p_int:int,p_text:string,p_date:date>"
     assert_same(spark, tmp_path / "t" / "p_int=1")
     assert_same(spark, tmp_path / "t" / "p_int=1", basePath=str(tmp_path / "t"))
     assert_same(spark, str(tmp_path / "t" / "p_int=*"), basePath=str(tmp_path / "t"))
@@ -191,28 +189,24 @@ def test_hive_partitions(spark: SparkSession, tmp_path: Path) -> None:
         ["true", "false"],
     ],
 )
-def test_partition_columns_are_typed_as_spark_types_them(
-    spark: SparkSession, tmp_path: Path, values: list[str]
-) -> None:
+def test_partition_columns_have_the_types_of_spark(spark: SparkSession, tmp_path: Path, values: list[str]) -> None:
     files.hive(tmp_path / "t", {f"p={value}": {"id": [i]} for i, value in enumerate(values)})
     assert_same(spark, tmp_path / "t")
 
 
-def test_a_partition_column_that_the_files_have_too_is_the_directorys(spark: SparkSession, tmp_path: Path) -> None:
+def test_directories_win_over_columns_of_the_same_name(spark: SparkSession, tmp_path: Path) -> None:
     files.hive(tmp_path / "t", {"P=1": {"a": [1], "p": ["file"], "b": [2]}, "P=2": {"a": [3], "p": ["file"], "b": [4]}})
     assert_same(spark, tmp_path / "t")
 
 
-def test_a_partition_column_takes_the_type_of_the_users_schema_from_the_raw_name(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_users_schema_reads_the_raw_partition_value(spark: SparkSession, tmp_path: Path) -> None:
     files.hive(tmp_path / "t", {"p=01": {"id": [1]}, "p=2": {"id": [2]}})
     for kind in ("STRING", "BIGINT", "DOUBLE", "SMALLINT"):
         schema = f"id BIGINT, p {kind}"
         assert rows(load(spark, tmp_path / "t", schema)) == rows(parquet(spark, tmp_path / "t", schema))
 
 
-def test_timestamps_in_directories_are_in_the_session_zone(spark: SparkSession, tmp_path: Path) -> None:
+def test_partition_timestamps_are_in_the_session_zone(spark: SparkSession, tmp_path: Path) -> None:
     files.hive(tmp_path / "t", {"p=2024-07-01 12%3A00%3A00": {"id": [1]}, "p=2024-01-01 00%3A00%3A00": {"id": [2]}})
     for zone in ("UTC", "America/New_York"):
         with conf(spark, {"spark.sql.session.timeZone": zone}):
@@ -259,7 +253,7 @@ def test_a_users_schema_is_the_projection(spark: SparkSession, tmp_path: Path, s
     assert rows(ours) == rows(parquet(spark, path, schema))
 
 
-def test_no_columns_at_all_still_count(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_schema_without_columns_counts_rows(spark: SparkSession, tmp_path: Path) -> None:
     from pyspark.sql.types import StructType
 
     path = files.write(tmp_path / "t.parquet", {"id": range(10)}, rows_per_group=3)
@@ -267,7 +261,7 @@ def test_no_columns_at_all_still_count(spark: SparkSession, tmp_path: Path) -> N
     assert load(spark, path, StructType([]), where="id >= 7").count() == 3
 
 
-def test_a_conversion_that_spark_refuses_names_the_file_and_the_column(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_refused_conversion_names_file_and_column(spark: SparkSession, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1]})
     with pytest.raises(Exception, match="MISMATCH"):
         parquet(spark, path, "id STRING").collect()
@@ -275,7 +269,7 @@ def test_a_conversion_that_spark_refuses_names_the_file_and_the_column(spark: Sp
         load(spark, path, "id STRING").collect()
 
 
-def test_names_that_differ_by_case_are_told_apart_only_where_case_counts(spark: SparkSession, tmp_path: Path) -> None:
+def test_names_that_differ_by_case(spark: SparkSession, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"a": [1], "A": [2]})
     with conf(spark, {"spark.sql.caseSensitive": "true"}):
         ours = load(spark, path, caseSensitive="true")
@@ -294,20 +288,18 @@ def test_every_format_version_of_pyarrow(spark: SparkSession, tmp_path: Path, ve
     assert_same(spark, tmp_path / "t.parquet")
 
 
-def test_directories_are_no_partitions_where_files_are_looked_up_recursively(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_recursive_lookup_has_no_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("a=1", "b=2"):
         (tmp_path / name).mkdir()
         pq.write_table(pa.table({"id": [1]}), tmp_path / name / "x.parquet")
-    found = load(spark, tmp_path, recursiveFileLookup="true")
-    assert found.columns == ["id"]
-    assert found.count() == 2
+    frame = load(spark, tmp_path, recursiveFileLookup="true")
+    assert frame.columns == ["id"]
+    assert frame.count() == 2
 
 
-def test_partition_values_that_are_left_as_text_are_compared_as_text(spark: SparkSession, tmp_path: Path) -> None:
+def test_partition_values_kept_as_text_compare_as_text(spark: SparkSession, tmp_path: Path) -> None:
     for day in ("2024-01-05", "2024-01-10"):
         (tmp_path / f"day={day}").mkdir()
         pq.write_table(pa.table({"id": [1]}), tmp_path / f"day={day}" / "x.parquet")
-    found = load(spark, tmp_path, inferPartitionTypes="false", where="day < '2024-1-5'")
-    assert sorted(row["day"] for row in found.collect()) == ["2024-01-05", "2024-01-10"]
+    frame = load(spark, tmp_path, inferPartitionTypes="false", where="day < '2024-1-5'")
+    assert sorted(row["day"] for row in frame.collect()) == ["2024-01-05", "2024-01-10"]

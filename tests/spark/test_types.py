@@ -1,4 +1,4 @@
-"""Parquet schema trees → Spark schemas, without a Spark session: what no writer at hand produces."""
+"""Parquet schemas and their Spark schemas, including schemas that no available writer makes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def infer(*children: SchemaNode) -> str:
         (group("c", leaf("metadata", "BYTE_ARRAY"), leaf("value", "BYTE_ARRAY"), kind="VARIANT"), "variant"),
     ],
 )
-def test_a_column_gets_the_type_that_spark_gives_it(node: SchemaNode, expected: str) -> None:
+def test_a_column_has_the_type_that_spark_infers(node: SchemaNode, expected: str) -> None:
     assert infer(node) == f"struct<c:{expected}>"
 
 
@@ -103,17 +103,17 @@ def test_a_column_gets_the_type_that_spark_gives_it(node: SchemaNode, expected: 
         group("c", group("kv", leaf("key", "INT32"), repetition="REPEATED"), kind="MAP"),
     ],
 )
-def test_a_column_that_spark_has_no_type_for_is_an_error_that_names_it(node: SchemaNode) -> None:
+def test_a_column_without_a_spark_type_is_an_error(node: SchemaNode) -> None:
     with pytest.raises(UnsupportedError, match=r"column c\b.*spark\.read\.schema"):
         infer(node)
 
 
-def test_the_schema_that_spark_wrote_wins_and_becomes_nullable() -> None:
+def test_the_schema_in_the_footer_wins_and_is_nullable() -> None:
     written = T.StructType([T.StructField("x", T.ArrayType(T.ShortType(), False), False, {"comment": "kept"})])
-    found = file_schema(
+    schema = file_schema(
         group("root", leaf("x", "INT32")), {"org.apache.spark.sql.parquet.row.metadata": written.json()}
     )
-    assert found == T.StructType([T.StructField("x", T.ArrayType(T.ShortType(), True), True, {"comment": "kept"})])
+    assert schema == T.StructType([T.StructField("x", T.ArrayType(T.ShortType(), True), True, {"comment": "kept"})])
     assert (
         file_schema(
             group("root", leaf("x", "INT32")), {"org.apache.spark.sql.parquet.row.metadata": "{"}
@@ -141,12 +141,12 @@ def test_merging_appends_columns_and_widens_decimals() -> None:
 
 
 @pytest.mark.parametrize("other", [LONG, T.DecimalType(5, 1), struct(x=INT), T.ArrayType(INT)])
-def test_types_that_spark_does_not_merge_are_an_error(other: T.DataType) -> None:
+def test_types_that_cannot_be_merged_are_an_error(other: T.DataType) -> None:
     with pytest.raises(UnsupportedError, match=r"column s\.a is int in one file and .* in another"):
         merge(struct(s=struct(a=INT)), struct(s=struct(a=other)), case_sensitive=False)
 
 
-def test_a_partition_column_that_files_have_too_keeps_its_place() -> None:
+def test_a_partition_column_keeps_its_position_in_the_file() -> None:
     day = T.StructField("day", T.DateType())
     assert add_partitions(struct(a=INT, DAY=TEXT, b=INT), [day], case_sensitive=False).fieldNames() == ["a", "day", "b"]
     assert add_partitions(struct(a=INT, DAY=TEXT, b=INT), [day], case_sensitive=True).fieldNames() == [
@@ -157,8 +157,8 @@ def test_a_partition_column_that_files_have_too_keeps_its_place() -> None:
     ]
 
 
-def test_names_that_differ_by_case_alone_are_refused_only_where_case_is_ignored() -> None:
-    assert resolve(["a", "A"], "A", case_sensitive=True) == 1
+def test_names_that_differ_only_by_case_are_ambiguous() -> None:
+    assert resolve(["a", "A"], "A", case_sensitive=True) == "A"
     with pytest.raises(UnsupportedError, match="'a', 'A'"):
         resolve(["a", "A"], "a", case_sensitive=False)
 
@@ -199,18 +199,18 @@ def cast(array: pa.Array, kind: T.DataType, **keywords: Any) -> pa.Array:
         (pa.array([[{"x": 1}], [None], None]), T.ArrayType(struct(x=LONG)), [[{"x": 1}], [None], None]),
     ],
 )
-def test_arrow_types_become_the_ones_that_spark_checks_for(
-    array: pa.Array, kind: T.DataType, expected: list[Any]
-) -> None:
+def test_arrow_types_are_converted_to_sparks(array: pa.Array, kind: T.DataType, expected: list[Any]) -> None:
     assert cast(array, kind).to_pylist() == expected
     doubled = pa.concat_arrays([array, array]) if not isinstance(array, pa.ExtensionArray) else None
-    if doubled is not None:  # a slice: its children begin before it does
+    if doubled is not None:  # a slice, whose child arrays start before it
         assert cast(doubled.slice(1, len(array)), kind).to_pylist() == (expected + expected)[1 : 1 + len(array)]
 
 
-def test_text_that_is_not_utf8_keeps_its_bytes() -> None:
-    found = to_spark_batch(pa.RecordBatch.from_arrays([pa.array([b"\xff"])], names=["c"]), struct(c=TEXT), {}).column(0)
-    assert found.cast(pa.binary(), safe=False).to_pylist() == [b"\xff"]
+def test_strings_that_are_not_utf8_keep_their_bytes() -> None:
+    column = to_spark_batch(pa.RecordBatch.from_arrays([pa.array([b"\xff"])], names=["c"]), struct(c=TEXT), {}).column(
+        0
+    )
+    assert column.cast(pa.binary(), safe=False).to_pylist() == [b"\xff"]
 
 
 @pytest.mark.parametrize(
@@ -232,19 +232,19 @@ def test_text_that_is_not_utf8_keeps_its_bytes() -> None:
         (pa.array([{"metadata": b"", "value": b"", "typed_value": 1}]), T.VariantType()),
     ],
 )
-def test_a_conversion_that_spark_has_not_is_an_error_that_names_the_column(array: pa.Array, kind: T.DataType) -> None:
+def test_a_conversion_that_spark_lacks_is_an_error(array: pa.Array, kind: T.DataType) -> None:
     with pytest.raises(UnsupportedError, match=r"f\.parquet: column c"):
         cast(array, kind, path="f.parquet")
 
 
-def test_missing_columns_are_null_and_partition_values_are_constants() -> None:
+def test_missing_columns_and_partition_values_are_filled_in() -> None:
     batch = pa.RecordBatch.from_pydict({"a": [1, 2], "day": ["in the file", "as well"]})
-    found = to_spark_batch(batch, struct(day=TEXT, b=INT, A=LONG), {"DAY": pa.scalar("2026-01-01")})
-    assert found.to_pylist() == [{"day": "2026-01-01", "b": None, "A": 1}, {"day": "2026-01-01", "b": None, "A": 2}]
+    converted = to_spark_batch(batch, struct(day=TEXT, b=INT, A=LONG), {"DAY": pa.scalar("2026-01-01")})
+    assert converted.to_pylist() == [{"day": "2026-01-01", "b": None, "A": 1}, {"day": "2026-01-01", "b": None, "A": 2}]
     assert to_spark_batch(batch, struct(), {}).num_rows == 2
 
 
-def test_nulls_where_the_users_schema_forbids_them_are_an_error() -> None:
+def test_nulls_in_a_not_null_column_are_an_error() -> None:
     schema = T.StructType([T.StructField("a", LONG, False)])
     with pytest.raises(UnsupportedError, match="column a has nulls"):
         to_spark_batch(pa.RecordBatch.from_pydict({"a": [1, None]}), schema, {})
@@ -257,7 +257,7 @@ def test_nulls_where_the_users_schema_forbids_them_are_an_error() -> None:
     ]
 
 
-def test_days_of_the_old_calendar_are_refused_and_later_ones_are_not() -> None:
+def test_days_before_the_gregorian_calendar_are_refused() -> None:
     def read(days: int) -> pa.Array:
         return cast(pa.array([days], pa.int32()).cast(pa.date32()), T.DateType(), legacy_calendar=["c"])
 

@@ -1,4 +1,4 @@
-"""The option `where`: the DataFrame is the filtered relation, pruned on every version of Spark."""
+"""The option `where` filters a load and skips row groups, on every version of Spark."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ ONE_TASK_EACH = {"maxPartitionBytes": "1", "openCostInBytes": "1"}
 
 @pytest.fixture(scope="module")
 def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """16 row groups by Spark and by pyarrow, in two days; `session` is random-looking, so only filters can tell row
-    groups apart.
-    """
+    """16 row groups by Spark and by pyarrow, in two days. `session` looks random: only Bloom filters can skip by it."""
     root = tmp_path_factory.mktemp("events")
     frame = spark.sql(
         "SELECT id, md5(CAST(id AS STRING)) AS session, CAST(id * 7919 % 100003 AS DECIMAL(12, 2)) AS amount,"
@@ -55,17 +53,15 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str
         ("at = TIMESTAMP'2026-01-01 00:00:05Z'", 16),
     ],
 )
-def test_the_rows_are_those_of_spark_and_few_row_groups_are_read(
-    spark: SparkSession, events: str, where: str, most: int
-) -> None:
+def test_rows_equal_sparks_and_few_row_groups_are_read(spark: SparkSession, events: str, where: str, most: int) -> None:
     expected = parquet(spark, events).where(where)
-    found = load(spark, events, where=where, **ONE_TASK_EACH)
-    assert found.schema == expected.schema
-    assert rows(found) == rows(expected)
-    assert partitions(found) <= most
+    frame = load(spark, events, where=where, **ONE_TASK_EACH)
+    assert frame.schema == expected.schema
+    assert rows(frame) == rows(expected)
+    assert partitions(frame) <= most
 
 
-def test_it_may_look_at_columns_that_the_schema_leaves_out(spark: SparkSession, events: str) -> None:
+def test_where_may_use_columns_outside_the_schema(spark: SparkSession, events: str) -> None:
     assert rows(load(spark, events, "id BIGINT", where="session = 'c4ca4238a0b923820dcc509a6f75849b'")) == [
         "(1,)",
         "(4001,)",
@@ -74,7 +70,7 @@ def test_it_may_look_at_columns_that_the_schema_leaves_out(spark: SparkSession, 
     assert rows(load(spark, events, "missing INT", where="id = 7")) == ["(None,)"]
 
 
-def test_queries_over_it_do_not_disturb_each_other(spark: SparkSession, events: str) -> None:
+def test_queries_over_one_load_are_independent(spark: SparkSession, events: str) -> None:
     frame = load(spark, events, where="id IN (1, 2, 3)")
     assert frame.where("id = 1").count() == 1
     assert frame.count() == 3
@@ -82,43 +78,43 @@ def test_queries_over_it_do_not_disturb_each_other(spark: SparkSession, events: 
 
 
 @pytest.mark.parametrize("mode", ["auto", "on", "off"])
-def test_it_holds_in_every_mode(spark: SparkSession, events: str, mode: str) -> None:
+def test_where_applies_with_every_value_of_push_filters(spark: SparkSession, events: str, mode: str) -> None:
     with conf(spark, {"spark.sql.python.filterPushdown.enabled": "true"}):
         frame = load(spark, events, where="id < 5", pushFilters=mode)
         assert sorted(row["id"] for row in frame.where("maybe > 1").collect()) == [2, 3, 4]
 
 
-def test_sql(spark: SparkSession, events: str) -> None:
+def test_where_in_sql_options(spark: SparkSession, events: str) -> None:
     spark.sql(
         "CREATE OR REPLACE TEMPORARY VIEW picked USING bloomparquet"
         f" OPTIONS (path '{events}', where 'id IN (5, 7999)', pushFilters 'off')"
     )
-    found = spark.sql("SELECT id, CAST(day AS STRING) AS day FROM picked")
-    assert rows(found) == ["(5, '2026-01-01')", "(7999, '2026-01-02')"]
+    picked = spark.sql("SELECT id, CAST(day AS STRING) AS day FROM picked")
+    assert rows(picked) == ["(5, '2026-01-01')", "(7999, '2026-01-02')"]
     assert spark.sql("SELECT count(*) AS n FROM picked p JOIN picked q ON p.id = q.id").first()["n"] == 2  # type: ignore[index]
 
 
-def test_a_time_without_a_zone_needs_one(spark: SparkSession, events: str) -> None:
+def test_a_time_without_a_zone_needs_the_option_time_zone(spark: SparkSession, events: str) -> None:
     for where in (
         "at = TIMESTAMP'2026-01-01 00:00:05'",
         "id = 1 OR NOT at IN ('2026-01-01 00:00:05')",
         "at > DATE'2026-01-01'",
     ):
-        with pytest.raises(Exception, match="column at with a time that names no zone; give the option timeZone"):
+        with pytest.raises(Exception, match="column at with a time without a zone; set the option timeZone"):
             load(spark, events, where=where).collect()
     zone = "America/New_York"
     with conf(spark, {"spark.sql.session.timeZone": zone}):
         where = "at = TIMESTAMP'2025-12-31 19:00:05'"
-        found = load(spark, events, where=where, timeZone=zone)
-        assert rows(found) == rows(parquet(spark, events).where(where))
-        assert found.count() == 2
+        frame = load(spark, events, where=where, timeZone=zone)
+        assert rows(frame) == rows(parquet(spark, events).where(where))
+        assert frame.count() == 2
 
 
-def test_a_time_without_a_zone_needs_one_for_directories_too(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_partition_time_needs_the_option_time_zone(spark: SparkSession, tmp_path: Path) -> None:
     path = files.hive(
         tmp_path / "t", {"p=2024-07-01 12%3A00%3A00": {"id": [1]}, "p=2024-01-01 00%3A00%3A00": {"id": [2]}}
     )
-    with pytest.raises(Exception, match="column p with a time that names no zone"):
+    with pytest.raises(Exception, match="column p with a time without a zone"):
         load(spark, path, where="p = TIMESTAMP'2024-07-01 12:00:00'").collect()
     with conf(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         zoned = "p = TIMESTAMP'2024-07-01 16:00:00Z'"
@@ -126,14 +122,14 @@ def test_a_time_without_a_zone_needs_one_for_directories_too(spark: SparkSession
         assert rows(load(spark, path, "id BIGINT", where=zoned, timeZone="America/New_York")) == ["(1,)"]
 
 
-def test_a_schema_of_other_types_changes_nothing_about_what_it_means(spark: SparkSession, tmp_path: Path) -> None:
+def test_types_of_the_users_schema_do_not_change_where(spark: SparkSession, tmp_path: Path) -> None:
     path = files.hive(
         tmp_path / "t", {"p=01": {"i": pa.array([1, 2], pa.int32())}, "p=1": {"i": pa.array([3], pa.int32())}}, ["i"]
     )
     assert rows(load(spark, path, "i DOUBLE, p STRING", where="i >= 2 AND p = 1")) == ["(2.0, '01')", "(3.0, '1')"]
 
 
-def test_types_that_arrow_shows_otherwise_than_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_types_that_differ_between_arrow_and_spark(spark: SparkSession, tmp_path: Path) -> None:
     table = pa.table(
         {
             "duration": pa.array([5, 6, None], pa.duration("us")),
@@ -172,9 +168,7 @@ def test_nan_and_signed_zero_compare_as_in_spark(spark: SparkSession, tmp_path: 
         ("id = session", "session"),
     ],
 )
-def test_a_predicate_that_does_not_fit_is_an_error_that_says_why(
-    spark: SparkSession, events: str, where: str, message: str
-) -> None:
+def test_a_predicate_that_does_not_fit_is_an_error(spark: SparkSession, events: str, where: str, message: str) -> None:
     with pytest.raises(Exception, match=message) as caught:
         load(spark, events, where=where).collect()
     assert "PlanError" in str(caught.value)
@@ -185,7 +179,7 @@ def test_lists_of_many_values(spark: SparkSession, events: str) -> None:
     assert load(spark, events, where=f"id IN ({values})").count() == 100
 
 
-def test_a_name_with_dots_means_one_column_in_all_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_name_with_dots_is_one_column_in_all_files(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1, 2], "a": [{"b": 7}, {"b": 8}]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"id": [3, 4], "a.b": [7, None]}), tmp_path / "2.parquet")
     assert sorted(row["id"] for row in load(spark, tmp_path, where="`a.b` IS NULL").collect()) == [1, 2, 4]

@@ -1,4 +1,4 @@
-"""A file is replaced whole or not at all, by one writer at a time, and what belongs to it stays with it."""
+"""A file is replaced whole or not at all, by one writer at a time, and keeps its owner, mode and attributes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage import atomic as replace
+from bloomparquet.storage import atomic
 from bloomparquet.storage.atomic import remove_leftover, replacing, temporary_name
 from bloomparquet.storage.files import FileInfo, LocalStorage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
@@ -30,7 +30,7 @@ LOCAL = LocalStorage()
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others, and mount")
 
 
-def info(path: Path) -> FileInfo:
+def file_info(path: Path) -> FileInfo:
     (file,) = LOCAL.list_files(str(path), recursive=False)
     return file
 
@@ -48,7 +48,7 @@ def names(path: Path) -> list[str]:
     return sorted(os.listdir(path.parent))
 
 
-def test_nobody_sees_a_file_before_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_is_invisible_until_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with replacing(LOCAL, str(path)) as output:
         output.write(b"one ")
@@ -59,21 +59,21 @@ def test_nobody_sees_a_file_before_it_is_whole(tmp_path: Path) -> None:
     assert names(path) == ["a"]
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_without_a_commit_nothing_has_happened(tmp_path: Path, there: bool) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_without_a_commit_nothing_changes(tmp_path: Path, exists: bool) -> None:
     path = tmp_path / "a"
-    if there:
+    if exists:
         path.write_bytes(b"old")
     with replacing(LOCAL, str(path)) as output:
         output.write(b"new")
     with pytest.raises(ZeroDivisionError), replacing(LOCAL, str(path)) as output:
         output.write(b"new" * (1 // 0))
-    assert names(path) == (["a"] if there else [])
-    assert not there or path.read_bytes() == b"old"
+    assert names(path) == (["a"] if exists else [])
+    assert not exists or path.read_bytes() == b"old"
 
 
 @pytest.mark.parametrize("error", [None, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, AttributeError])
-def test_ranges_are_copied_whatever_the_system_can_do(
+def test_ranges_are_copied_with_and_without_copy_file_range(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Any
 ) -> None:
     content = np.random.default_rng(0).bytes(100_000)
@@ -94,7 +94,7 @@ def test_ranges_are_copied_whatever_the_system_can_do(
     assert (tmp_path / "a").read_bytes() == content[10:50_000] + content[:1] + content[-1:] + b"end"
 
 
-def test_copies_that_come_in_parts_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_copies_and_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = np.random.default_rng(0).bytes(10_000)
     (tmp_path / "source").write_bytes(content)
     copy, write = os.copy_file_range, os.write
@@ -109,7 +109,10 @@ def test_copies_that_come_in_parts_are_put_together(tmp_path: Path, monkeypatch:
 
 def test_a_source_that_ends_early_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"short")
-    with pytest.raises(bp.FormatError, match="changed meanwhile"), replacing(LOCAL, str(tmp_path / "a")) as output:
+    with (
+        pytest.raises(bp.FormatError, match="changed while it was read"),
+        replacing(LOCAL, str(tmp_path / "a")) as output,
+    ):
         output.copy(LOCAL, str(tmp_path / "source"), 0, 6)
     assert names(tmp_path / "a") == ["source"]
 
@@ -121,7 +124,7 @@ def test_the_mode_is_kept(parquet: Path, mode: int) -> None:
     assert stat.S_IMODE(parquet.stat().st_mode) == mode
 
 
-def test_a_new_file_has_the_mode_of_any_new_file(parquet: Path) -> None:
+def test_a_new_file_has_the_default_mode(parquet: Path) -> None:
     parquet.chmod(0o600)
     before = os.umask(0o027)
     try:
@@ -141,8 +144,8 @@ def test_the_owner_is_kept(parquet: Path, change: str) -> None:
         add_filters(parquet, bloom="b")
     else:
         shrink_filters(parquet)
-    found = parquet.stat()
-    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (4_711, 815, 0o640)
+    status = parquet.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (4_711, 815, 0o640)
 
 
 @needs_root
@@ -169,7 +172,7 @@ def test_extended_attributes_are_kept(parquet: Path) -> None:
     assert os.getxattr(parquet, "user.mine") == b"kept"
 
 
-def test_of_a_symbolic_link_the_file_is_replaced_and_not_it(parquet: Path, tmp_path: Path) -> None:
+def test_the_target_of_a_symbolic_link_is_replaced(parquet: Path, tmp_path: Path) -> None:
     graft_filters(str(parquet), 1 << 15)
     link = tmp_path / "links" / "link.parquet"
     link.parent.mkdir()
@@ -184,7 +187,7 @@ def test_of_a_symbolic_link_the_file_is_replaced_and_not_it(parquet: Path, tmp_p
     assert names(parquet) == ["a.parquet"]
 
 
-def test_of_a_hard_link_the_other_name_keeps_the_old_file(parquet: Path) -> None:
+def test_another_hard_link_keeps_the_old_content(parquet: Path) -> None:
     other = parquet.with_name("b.parquet")
     other.hardlink_to(parquet)
     before = parquet.read_bytes()
@@ -207,7 +210,7 @@ def mounted(folder: Path, *options: str) -> Iterator[Path]:
 
 @needs_root
 @pytest.mark.parametrize("change", ["add", "shrink", "elsewhere"])
-def test_a_full_disk_is_an_error_and_the_file_is_as_it_was(parquet: Path, tmp_path: Path, change: str) -> None:
+def test_a_full_disk_leaves_the_file_as_it_was(parquet: Path, tmp_path: Path, change: str) -> None:
     content = graft_filters(str(parquet), 1 << 16) and parquet.read_bytes()
     room = len(content) + 20_000
     with mounted(tmp_path / "small", "-t", "tmpfs", "-o", f"size={room}", "tmpfs") as small:
@@ -230,7 +233,7 @@ def test_a_full_disk_is_an_error_and_the_file_is_as_it_was(parquet: Path, tmp_pa
 
 
 @needs_root
-def test_a_directory_that_cannot_be_written_is_an_error(parquet: Path, tmp_path: Path) -> None:
+def test_a_read_only_directory_is_an_error(parquet: Path, tmp_path: Path) -> None:
     graft_filters(str(parquet), 1 << 15)
     before = parquet.read_bytes()
     with mounted(tmp_path / "ro", "--bind", str(parquet.parent)) as folder:
@@ -243,8 +246,8 @@ def test_a_directory_that_cannot_be_written_is_an_error(parquet: Path, tmp_path:
     assert names(parquet) == ["a.parquet"]
 
 
-def as_somebody(path: Path, function: Any) -> int:
-    """Run the function as a user who is not root; 0 where it ended well."""
+def run_as_nobody(function: Any) -> int:
+    """Run the function as a user who is not root. Returns 0 if it succeeds, 13 if it is not permitted."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -261,8 +264,8 @@ def as_somebody(path: Path, function: Any) -> int:
 
 
 @needs_root
-def test_what_was_left_with_the_mode_of_a_read_only_file_is_tidied_up(tmp_path: Path) -> None:
-    """A writer that is killed right before the end has given the new file the old one's mode."""
+def test_a_read_only_leftover_is_removed(tmp_path: Path) -> None:
+    """A writer that is killed at the end has given the temporary file the mode of the old one."""
     folder = tmp_path / "theirs"
     folder.mkdir()
     for parent in [*folder.parents][:-1]:
@@ -272,12 +275,12 @@ def test_what_was_left_with_the_mode_of_a_read_only_file_is_tidied_up(tmp_path: 
     hidden.write_bytes(b"left")
     hidden.chmod(0o444)
     os.chown(hidden, 65_534, 65_534)
-    assert as_somebody(folder, lambda: remove_leftover(LOCAL, str(folder / "a"))) == 0
+    assert run_as_nobody(lambda: remove_leftover(LOCAL, str(folder / "a"))) == 0
     assert os.listdir(folder) == []
 
 
 @needs_root
-def test_a_directory_without_permission_is_an_error_for_who_is_not_root(tmp_path: Path) -> None:
+def test_a_directory_without_permission_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "a").write_bytes(b"old")
@@ -286,10 +289,10 @@ def test_a_directory_without_permission_is_an_error_for_who_is_not_root(tmp_path
     folder.chmod(0o755)
 
     def write() -> None:
-        with replacing(LOCAL, str(folder / "a"), info(folder / "a")) as output:
+        with replacing(LOCAL, str(folder / "a"), file_info(folder / "a")) as output:
             output.commit()
 
-    assert as_somebody(folder, write) == 13
+    assert run_as_nobody(write) == 13
     assert (folder / "a").read_bytes() == b"old"
 
 
@@ -297,10 +300,10 @@ CHANGED = "changed while it was"
 
 
 @pytest.mark.parametrize("how", ["longer", "same size", "another file", "gone"])
-def test_a_file_that_changes_meanwhile_is_left_as_it_is_then(tmp_path: Path, how: str) -> None:
+def test_a_file_that_changed_is_not_replaced(tmp_path: Path, how: str) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
-    old = info(path)
+    old = file_info(path)
     expected: Any = FileNotFoundError if how == "gone" else bp.BloomParquetError
     with replacing(LOCAL, str(path), old) as output:
         output.write(b"new")
@@ -317,16 +320,16 @@ def test_a_file_that_changes_meanwhile_is_left_as_it_is_then(tmp_path: Path, how
             path.unlink()
         with pytest.raises(expected):
             output.commit()
-    found = {"longer": b"longer", "same size": b"OLD", "another file": b"oLd"}
+    content = {"longer": b"longer", "same size": b"OLD", "another file": b"oLd"}
     assert names(path) == ([] if how == "gone" else ["a"])
-    assert how == "gone" or path.read_bytes() == found[how]
+    assert how == "gone" or path.read_bytes() == content[how]
 
 
 @pytest.mark.parametrize("change", ["add", "shrink", "elsewhere"])
 def test_a_parquet_file_that_changes_while_it_is_read(
     parquet: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    """By someone who appends, at any of the reads."""
+    """Another process appends to it after any of the reads."""
     graft_filters(str(parquet), 1 << 15)
     content = parquet.read_bytes()
     original = LocalStorage.read_into
@@ -352,8 +355,8 @@ def test_a_parquet_file_that_changes_while_it_is_read(
                     shrink_filters(parquet)
             except bp.BloomParquetError as error:
                 raised = str(error)
-        found = parquet.read_bytes()
-        if found == content + b"more":
+        after = parquet.read_bytes()
+        if after == content + b"more":
             assert "a.parquet" in raised, at
             assert not (parquet.parent.parent / "copy").exists()
         else:
@@ -363,24 +366,24 @@ def test_a_parquet_file_that_changes_while_it_is_read(
     assert raised == "" or CHANGED in raised or "not a Parquet file" in raised or "again" in raised
 
 
-def test_two_writers_of_one_file_do_not_get_in_each_others_way(tmp_path: Path) -> None:
+def test_a_second_writer_of_a_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with replacing(LOCAL, str(path)) as output:
         output.write(b"first")
         with pytest.raises(bp.BloomParquetError, match="another process is writing"), replacing(LOCAL, str(path)):
             pass
         remove_leftover(LOCAL, str(path))
-        assert names(path) == [".a.bloomparquet-tmp"], "what is being written is not swept away"
+        assert names(path) == [".a.bloomparquet-tmp"], "a file that is being written is no leftover"
         output.commit()
     assert path.read_bytes() == b"first"
 
 
 def add_b(path: str) -> None:
-    with contextlib.suppress(bp.BloomParquetError):  # somebody else was first
+    with contextlib.suppress(bp.BloomParquetError):  # another process was first
         add_filters(path, bloom="b")
 
 
-def test_processes_that_add_to_one_file_at_once(parquet: Path) -> None:
+def test_concurrent_processes_add_filters_to_one_file(parquet: Path) -> None:
     before = pq.read_table(parquet)
     children = [start(add_b, str(parquet)) for _ in range(6)]
     for child in children:
@@ -392,7 +395,7 @@ def test_processes_that_add_to_one_file_at_once(parquet: Path) -> None:
     assert names(parquet) == ["a.parquet"]
 
 
-def test_threads_that_change_one_file_at_once(parquet: Path) -> None:
+def test_concurrent_threads_change_one_file(parquet: Path) -> None:
     graft_filters(str(parquet), 1 << 15)
     before = pq.read_table(parquet)
     errors: list[BaseException] = []
@@ -423,7 +426,7 @@ def test_threads_that_change_one_file_at_once(parquet: Path) -> None:
     assert names(parquet) == ["a.parquet"]
 
 
-def test_what_a_killed_writer_has_left_is_removed_and_taken_for_nothing(parquet: Path) -> None:
+def test_a_leftover_is_not_read_and_is_removed(parquet: Path) -> None:
     Path(temporary_name(str(parquet))).write_bytes(b"half of a file")
     assert bp.plan(str(parquet.parent)).total == 2
     add_filters(parquet.parent, bloom="a")
@@ -433,39 +436,37 @@ def test_what_a_killed_writer_has_left_is_removed_and_taken_for_nothing(parquet:
     assert names(parquet) == ["a.parquet"]
 
 
-def test_points_of_a_kill_are_those_that_write(parquet: Path) -> None:
-    """What the tests of killed processes hang on."""
+def test_processes_are_killed_at_every_write(parquet: Path) -> None:
+    """The tests of killed processes depend on it."""
     assert len(list(every_point(add_b, str(parquet)))) >= 15
 
 
-def test_a_network_file_system_that_cannot_lock_is_an_error_and_nothing_happens(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_locks_is_an_error(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = parquet.read_bytes()
 
     def flock(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(replace.fcntl, "flock", flock)
+    monkeypatch.setattr(atomic.fcntl, "flock", flock)
     with pytest.raises(OSError, match="No locks available"):
         add_filters(parquet, bloom="a")
     assert parquet.read_bytes() == before
 
 
 @pytest.mark.parametrize("kind", ["a link", "a broken link", "a directory", "a pipe"])
-def test_what_stands_at_the_hidden_name_is_an_error_that_names_it(tmp_path: Path, parquet: Path, kind: str) -> None:
-    hidden = Path(temporary_name(str(parquet)))
+def test_no_link_or_directory_is_taken_for_a_leftover(tmp_path: Path, parquet: Path, kind: str) -> None:
+    temporary = Path(temporary_name(str(parquet)))
     if kind == "a directory":
-        hidden.mkdir()
+        temporary.mkdir()
     elif kind == "a pipe":
-        os.mkfifo(hidden)
+        os.mkfifo(temporary)
     else:
         target = tmp_path / "elsewhere"
         if kind == "a link":
             target.write_bytes(b"precious")
-        hidden.symlink_to(target)
+        temporary.symlink_to(target)
     before = parquet.read_bytes()
-    with pytest.raises(bp.BloomParquetError, match=r"this is no plain file.*remove it"):
+    with pytest.raises(bp.BloomParquetError, match=r"this is not a regular file.*remove it"):
         bp.add_filters(parquet, bloom="a")
     assert parquet.read_bytes() == before
     if kind == "a link":
@@ -473,7 +474,7 @@ def test_what_stands_at_the_hidden_name_is_an_error_that_names_it(tmp_path: Path
 
 
 @pytest.mark.parametrize("length", [234, 235, 254, 255])
-def test_a_file_may_have_the_longest_name_there_is(tmp_path: Path, parquet: Path, length: int) -> None:
+def test_file_names_may_have_255_bytes(tmp_path: Path, parquet: Path, length: int) -> None:
     path = tmp_path / ("ä" * 20 + "x" * (length - 48) + ".parquet")
     assert len(path.name.encode()) == length
     parquet.rename(path)
@@ -483,14 +484,14 @@ def test_a_file_may_have_the_longest_name_there_is(tmp_path: Path, parquet: Path
     assert [name for name in os.listdir(tmp_path) if name != "data"] == [path.name]
 
 
-def test_a_file_that_is_named_twice_is_done_once(tmp_path: Path, parquet: Path) -> None:
+def test_a_file_that_is_named_twice_is_changed_once(tmp_path: Path, parquet: Path) -> None:
     (tmp_path / "link.parquet").symlink_to(parquet)
     outcomes = bp.add_filters([parquet, tmp_path, tmp_path / "link.parquet"], bloom="a")
     assert [outcome.action for outcome in outcomes] == ["added"]
 
 
 @pytest.mark.parametrize("reason", [errno.EACCES, errno.EINVAL])
-def test_a_directory_that_cannot_be_flushed_fails_no_file_that_is_in_place(
+def test_a_directory_that_cannot_be_flushed_is_no_error(
     parquet: Path, monkeypatch: pytest.MonkeyPatch, reason: int
 ) -> None:
     fsync = os.fsync
@@ -504,7 +505,7 @@ def test_a_directory_that_cannot_be_flushed_fails_no_file_that_is_in_place(
     assert [outcome.action for outcome in add_filters(parquet, bloom="a", on_error="report")] == ["added"]
 
 
-def test_where_a_copy_is_no_one_step_nothing_is_written(tmp_path: Path, parquet: Path) -> None:
+def test_storage_without_atomic_copies_is_not_written(tmp_path: Path, parquet: Path) -> None:
     import fsspec
     import pyarrow.fs
 
@@ -512,7 +513,7 @@ def test_where_a_copy_is_no_one_step_nothing_is_written(tmp_path: Path, parquet:
     below = pyarrow.fs.SubTreeFileSystem(str(parquet.parent), pyarrow.fs.LocalFileSystem())
     directory = fsspec.filesystem("dir", path=str(parquet.parent), fs=fsspec.filesystem("file"))
     for filesystem in (below, directory):
-        with pytest.raises(bp.UnsupportedError, match="replaces a file in one step, so nothing is written"):
+        with pytest.raises(bp.UnsupportedError, match="not known to replace a file in one step, so nothing is written"):
             add_filters("a.parquet", bloom="a", filesystem=filesystem)
         with pytest.raises(bp.UnsupportedError, match="so nothing is written"):
             bp.write_table(pa.table({"v": [1]}), "a.parquet", filesystem=filesystem)

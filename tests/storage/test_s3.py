@@ -1,4 +1,4 @@
-"""S3 by pyarrow's own file system, against a server on loopback."""
+"""S3 through pyarrow's own file system, against a local server."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_url_with_an_endpoint_is_listed_and_read(path: str, endpoint: str) -> 
     assert bp.read_table(url(endpoint, path), "x = 2104").column("y").to_pylist() == [2]
 
 
-def test_the_order_of_a_urls_parameters_does_not_matter(endpoint: str) -> None:
+def test_url_parameters_may_come_in_any_order(endpoint: str) -> None:
     for query in (
         f"scheme=http&endpoint_override={endpoint}&region=us-east-1",
         f"region=us-east-1&endpoint_override={endpoint}&scheme=http",
@@ -73,22 +73,24 @@ def test_the_order_of_a_urls_parameters_does_not_matter(endpoint: str) -> None:
         assert bp.plan(f"s3://bucket/table/*/0.parquet?{query}").total == 10
 
 
-def test_a_given_file_system_is_used(endpoint: str) -> None:
+def test_a_file_system_object_is_used(endpoint: str) -> None:
     s3 = filesystem(endpoint)
     for path in ("bucket/table", "s3://bucket/table", "bucket/table/day=*", "bucket/table/**/*.parquet"):
         assert bp.read_table(path, "x = 2104", filesystem=s3).num_rows == 1, path
     assert bp.plan("bucket/table", "day = DATE '2026-01-01'", filesystem=s3).skipped == {"partition": 2}
 
 
-def test_near_ranges_are_merged_and_a_warm_plan_is_silent(endpoint: str) -> None:
+def test_near_ranges_are_merged_and_warm_plans_read_nothing(endpoint: str) -> None:
     s3 = filesystem(endpoint)
     cold = bp.plan("bucket/table", "x = 2105", filesystem=s3)
     assert cold.kept == 0
-    assert cold.requests <= 4 + 1, "a footer each, and the filters of the one file that statistics leave"
+    assert cold.requests <= 4 + 1, (
+        "one request for each footer, and one for the filters of the only file that statistics keep"
+    )
     assert bp.plan("bucket/table", "x = 2105", filesystem=s3).requests == 0
 
 
-def test_what_is_not_there_is_an_os_error(endpoint: str) -> None:
+def test_missing_paths_are_file_not_found_errors(endpoint: str) -> None:
     with pytest.raises(FileNotFoundError, match="nothing"):
         bp.plan(url(endpoint, "nothing"))
     with pytest.raises(FileNotFoundError, match="nothing"):

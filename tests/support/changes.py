@@ -1,8 +1,8 @@
-"""One data file that changes while somebody reads it, and what a reader may then say.
+"""A data file that changes while it is read, and the results that a reader may return.
 
-Each version of the file consists of numbered units (row groups, of ORC stripes) of :data:`ROWS` rows. A query asks for
-ids that lie in unit 2 and above. Every change moves the units, so that byte ranges or indexes of the old version name
-other rows in the new one.
+Each version of the file consists of numbered units (row groups or stripes) of :data:`ROWS` rows. The query matches ids
+in unit 2 and above. Every change moves the units, so that offsets and indexes of the old version lead to other rows in
+the new one.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import pyarrow.orc as orc
 from tests.support import files
 
 ROWS = 1000
-BASE = 1 << 40  # all ids have one width, so that the order of units changes no size
+BASE = 1 << 40  # all ids have one width, so the order of units does not change the size
 FIRST = BASE + 2500  # the first id that matches
 WHERE = f"id >= {FIRST}"
 FORMATS = ("parquet", "orc")
-CHANGED = "changed since it was listed"  # what Python says
+CHANGED = "changed since it was listed"  # in Python's error
 Row = tuple[int, str]
 
 KEPT, SKIPPED = (0, 1, 2), (0, 1)
-"""Units of the first version: with rows that match, and without."""
+"""Units of the first version, with and without matching rows."""
 
 
 def write(path: Path, units: Sequence[int], version: str, *, extra: bool = False) -> None:
-    """Write a version of the file at `path` beside it, and put it in its place."""
+    """Write a version of the file at `path`, by renaming a new file."""
     numbers = [np.random.default_rng(unit).permutation(ROWS) + unit * ROWS for unit in units]
     ids = np.concatenate(numbers)
     table = pa.table({"id": ids + BASE, "v": [version] * len(ids), "pad": [f"{7919 * i:032x}" for i in ids.tolist()]})
@@ -77,7 +77,7 @@ CHANGES = tuple(_AFTER)
 
 
 def change(path: Path, kind: str, units: Sequence[int]) -> None:
-    """Change the file at `path`, which consists of `units`."""
+    """Change the file at `path`, which has `units`."""
     after = _AFTER[kind](units)
     if kind == "deleted":
         path.unlink()
@@ -92,23 +92,23 @@ def change(path: Path, kind: str, units: Sequence[int]) -> None:
 
 
 def matching(units: Sequence[int], version: str, first: int = FIRST) -> list[Row]:
-    """The rows of a version whose id is `first` or more."""
+    """The rows of a version with an id of `first` or more."""
     ids = sorted(i for unit in units for i in range(unit * ROWS, unit * ROWS + ROWS) if i + BASE >= first)
     return [(i, version) for i in ids]
 
 
 def after(kind: str, units: Sequence[int], first: int = FIRST) -> list[Row]:
-    """The matching rows of the version that a change leaves."""
+    """The matching rows after a change."""
     return matching(_AFTER[kind](units), "b", first)
 
 
 def shown(rows: Iterable[Any]) -> list[Row]:
-    """Rows of ``id`` and ``v``, as :func:`matching` has them."""
+    """Rows of ``id`` and ``v`` in the form of :func:`matching`."""
     return sorted((row[0] - BASE, row[1]) for row in rows)
 
 
 def outcome(read: Callable[[], list[Row]], allowed: Sequence[list[Row]], errors: type[Exception], named: str) -> str:
-    """What `read` does: ``"old rows"``, ``"new rows"`` or ``"named error"``. Anything else fails the test."""
+    """The outcome of `read`: ``"old rows"``, ``"new rows"`` or ``"named error"``. Anything else fails the test."""
     try:
         rows = read()
     except errors as error:

@@ -1,4 +1,4 @@
-"""What the tests of the footer cache on disk share."""
+"""Helpers for tests of the footer cache on disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cache_in(directory: Path) -> Iterator[Path]:
 
 
 def ten_files(root: Path) -> Path:
-    """Of four row groups each; `x` and `name` have filters, and are even numbers."""
+    """Ten files with four row groups each. `x` and `name` are even numbers and have filters."""
     for i in range(10):
         values = np.random.default_rng(i).permutation(np.arange(400) * 2)
         table = {"x": values, "name": [f"n{value}" for value in values], "y": values / 2}
@@ -39,27 +39,27 @@ def ten_files(root: Path) -> Path:
     return root
 
 
-def told(plan: bp.ScanPlan) -> list[Any]:
-    """All that a plan says of its row groups."""
+def summary(plan: bp.ScanPlan) -> list[Any]:
+    """What a plan says of its row groups, its predicate and its errors."""
     return [*plan.row_groups, plan.where, *dict.fromkeys(map(str, plan.errors))]
 
 
 def uncached(path: Any, where: Any, **options: Any) -> list[Any]:
-    """What a plan with an empty cache says."""
+    """The summary of a plan with an empty cache."""
     dataset = path if isinstance(path, bp.Dataset) else bp.Dataset.open(path)
-    return told(plan_dataset(dataset, where, PlanOptions(cache=FooterCache(), **options)))
+    return summary(plan_dataset(dataset, where, PlanOptions(cache=FooterCache(), **options)))
 
 
 def restart() -> None:
-    """Store what was learnt, and forget it."""
+    """Write the cache to disk and clear the memory, as if a new process began."""
     process_cache.persist()
     process_cache.clear()
 
 
-def own(directory: Path) -> Path:
-    """The cache's own directory in the one that it was given."""
+def cache_directory(directory: Path) -> Path:
+    """The directory that the cache makes in the given one."""
     return directory / "bloomparquet-cache"
 
 
-def entries(directory: Path) -> list[Path]:
-    return sorted(own(directory).glob("*.columns"))
+def cache_files(directory: Path) -> list[Path]:
+    return sorted(cache_directory(directory).glob("*.columns"))

@@ -1,4 +1,4 @@
-"""Encrypted files beside their twins in plain text, and where things are in them."""
+"""Encrypted files that pyarrow wrote, beside plaintext files with the same rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make_table(rows: int = ROWS) -> pa.Table:
 
 TABLE = make_table()
 COLUMNS = {"k1": ["id", "list.list.element", "nothing"], "k2": ["struct.b.c", "word", "map.key_value.value"]}
-"""The others are in plain text where these have keys of their own."""
+"""The columns with their own keys, by master key. The others are plaintext."""
 LAYOUTS: dict[str, dict[str, Any]] = {
     "default": {},
     "plain values": {"use_dictionary": False, "compression": "none"},
@@ -56,24 +56,24 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 
 
 class Secret:
-    """A file in plain text, `plain`, and its encrypted twin, `path`."""
+    """A plaintext file, `plain`, and an encrypted one with the same rows, `path`."""
 
     def __init__(self, home: Path) -> None:
         self.plain, self.path, self.kms = home / "plain.parquet", home / "secret.parquet", Kms()
 
     def keys(self) -> bp.Keys:
-        """All of them."""
+        """The keys of all columns."""
         return bp.Keys.from_kms(pe.KmsConnectionConfig(), self.kms.client)
 
     def write(self, table: pa.Table, columns: dict[str, list[str]], **options: Any) -> None:
-        """`columns` are those that have keys of their own, by master key; other `options` are pyarrow's."""
+        """Write both files. `columns`: the columns with their own keys, by master key."""
         names = ("encryption_algorithm", "plaintext_footer", "data_key_length_bits")
         encryption = {name: options.pop(name) for name in names if name in options}
         pq.write_table(table, self.plain, **options)
         Writer(self.kms).write(table, self.path, configuration(columns, **encryption), **options)
 
     def write_uniform(self, table: pa.Table, key: bytes = FOOTER_KEY, *, name: str = "secret", **options: Any) -> None:
-        """Everything under one `key`; the file is called `name`."""
+        """Write both files, the encrypted one under a single `key` and called `name`."""
         names = ("encryption_algorithm", "plaintext_footer", "aad_prefix", "store_aad_prefix")
         encryption = {name: options.pop(name) for name in names if name in options}
         properties = pe.create_encryption_properties(key, **encryption)
@@ -90,11 +90,11 @@ def open_file(path: Path, keys: bp.Keys | None) -> tuple[Storage, Footer]:
 
 
 def chunk_extents(path: Path, keys: bp.Keys) -> dict[tuple[int, str], tuple[int, int]]:
-    """Where each chunk begins and ends, by row group and column."""
+    """The start and end offset of each column chunk, by row group and column."""
     _, footer = open_file(path, keys)
-    found = {}
+    extents = {}
     for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
         fields = footer.read_chunk(i, leaf.index)
         start = min(fields.dictionary_page_offset or 1 << 62, fields.data_page_offset or 0)
-        found[i, ".".join(leaf.path)] = start, start + (fields.compressed_size or 0)
-    return found
+        extents[i, ".".join(leaf.path)] = start, start + (fields.compressed_size or 0)
+    return extents

@@ -1,4 +1,4 @@
-"""Encrypted files looked into by their keys, module by module; and what of them must not be seen without."""
+"""The modules of encrypted files, decrypted one by one; and secrets that must not appear in a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import xxhash
 import bloomparquet as bp
 from bloomparquet.parquet.encryption.modules import Module, module_size
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
-from bloomparquet.parquet.thrift.definitions import FileMetaData, PageHeader
+from bloomparquet.parquet.thrift.definitions import ColumnChunk, ColumnMetaData, FileMetaData, OffsetIndex, PageHeader
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.struct import ThriftStruct
 from bloomparquet.storage.files import ReadCount, open_storage
@@ -21,9 +21,9 @@ from tests.support.stored import leaf_arrays, plain
 
 BLOOM_OFFSET, BLOOM_LENGTH = 14, 15
 TOLD_TO_ALL = {1, 2, 3, 4, 5, 6, 7, 9, 10, 11}
-"""Fields of ColumnMetaData that say nothing of values."""
+"""Fields of ColumnMetaData that reveal no values."""
 
-Place = tuple[int, int]
+ChunkId = tuple[int, int]
 
 
 def footer_of(path: Path | str, keys: bp.Keys | None) -> Footer:
@@ -33,53 +33,55 @@ def footer_of(path: Path | str, keys: bp.Keys | None) -> Footer:
     return footer
 
 
-def chunk_ids(footer: Footer) -> Iterator[Place]:
+def chunk_ids(footer: Footer) -> Iterator[ChunkId]:
     for i in range(len(footer.rows)):
         for j in range(len(footer.profile.schema.leaves)):
             yield i, j
 
 
-def chunks(path: Path | str, keys: bp.Keys | None) -> dict[Place, ThriftStruct]:
-    """The ColumnChunks as the footer has them."""
+def chunks(path: Path | str, keys: bp.Keys | None) -> dict[ChunkId, ColumnChunk]:
+    """The ColumnChunks of the footer."""
     tree, _ = read_struct(footer_of(path, keys).raw, FileMetaData)
-    return {(i, j): chunk for i, group in enumerate(tree[4]) for j, chunk in enumerate(group[1])}
+    return {(i, j): chunk for i, group in enumerate(tree.row_groups) for j, chunk in enumerate(group.columns)}
 
 
-def metadata(path: Path | str, keys: bp.Keys | None) -> dict[Place, ThriftStruct]:
-    """Their metadata, opened."""
+def metadata(path: Path | str, keys: bp.Keys | None) -> dict[ChunkId, ColumnMetaData]:
+    """The metadata of each column chunk, decrypted."""
     footer = footer_of(path, keys)
-    return {place: footer.chunk_metadata(*place) for place in chunk_ids(footer)}
+    return {chunk_id: footer.chunk_metadata(*chunk_id) for chunk_id in chunk_ids(footer)}
 
 
-def bitsets(path: Path | str, keys: bp.Keys | None) -> dict[Place, bytes]:
-    """The bitset of each filter that opens: those of encrypted columns are two modules just as long as the footer says,
-    the others are in plain text."""
+def bitsets(path: Path | str, keys: bp.Keys | None) -> dict[ChunkId, bytes]:
+    """The bitset of each Bloom filter whose key is known.
+
+    The filter of an encrypted column must be two modules of exactly the length in the footer.
+    """
     data, footer = Path(path).read_bytes(), footer_of(path, keys)
-    found = {}
-    for place in chunk_ids(footer):
+    bitset_of = {}
+    for chunk_id in chunk_ids(footer):
         try:
-            cipher = footer.chunk_cipher(*place)
+            cipher = footer.chunk_cipher(*chunk_id)
         except bp.EncryptionError:
             continue
-        fields = footer.chunk_metadata(*place)
-        if BLOOM_OFFSET not in fields:
+        fields = footer.chunk_metadata(*chunk_id)
+        if fields.bloom_filter_offset is None:
             continue
-        at, stop = fields[BLOOM_OFFSET], fields[BLOOM_OFFSET] + fields[BLOOM_LENGTH]
+        at, stop = fields.bloom_filter_offset, fields.bloom_filter_offset + fields.bloom_filter_length
         if cipher is None:
             size = decode(data[at : at + 64])[1].value
             assert data[at:stop] == bloom_header(size) + data[stop - size : stop]
-            found[place] = data[stop - size : stop]
+            bitset_of[chunk_id] = data[stop - size : stop]
             continue
         middle = at + module_size(data[at:stop])
         header = cipher.decrypt(data[at:middle], Module.BLOOM_FILTER_HEADER)
-        found[place] = cipher.decrypt(data[middle:stop], Module.BLOOM_FILTER_BITSET)
-        assert decode(header)[1].value == len(found[place])
-        assert header.rstrip(b"\0") == bloom_header(len(found[place])).rstrip(b"\0")
-    return found
+        bitset_of[chunk_id] = cipher.decrypt(data[middle:stop], Module.BLOOM_FILTER_BITSET)
+        assert decode(header)[1].value == len(bitset_of[chunk_id])
+        assert header.rstrip(b"\0") == bloom_header(len(bitset_of[chunk_id])).rstrip(b"\0")
+    return bitset_of
 
 
 def hashes(table: pa.Table, row_group: int, rows: int) -> list[set[int]]:
-    """The hashes of the values of each leaf of a row group of so many rows."""
+    """The hashes of the values of each leaf in a row group of `rows` rows."""
     part = table.slice(row_group * rows, rows)
     leaves = [leaf for column in part.columns for leaf in leaf_arrays(column)]
     physical = {"int64": "INT64", "string": "BYTE_ARRAY", "double": "DOUBLE"}
@@ -87,7 +89,7 @@ def hashes(table: pa.Table, row_group: int, rows: int) -> list[set[int]]:
 
 
 def filter_excerpts(bitset: bytes) -> Iterator[bytes]:
-    """What of a filter would tell: the whole, and each stretch of 64 bytes in which a bit is set."""
+    """Parts of a filter that reveal it: the whole, and each stretch of 64 bytes in which a bit is set."""
     yield bloom_header(len(bitset)) + bitset
     for at in range(0, max(len(bitset) - 64, 0) + 1, 32):
         if any(bitset[at : at + 64]):
@@ -95,47 +97,53 @@ def filter_excerpts(bitset: bytes) -> Iterator[bytes]:
 
 
 def find_secrets(data: bytes, secrets: Iterable[bytes]) -> list[bytes]:
-    """Those of `secrets` that can be read in `data`."""
+    """The `secrets` that `data` contains."""
     return [secret for secret in secrets if secret in data]
 
 
 def record_writes(monkeypatch: Any) -> list[bytes]:
-    """All that goes to any file by `os.write` from now on."""
+    """The bytes that go to any file by `os.write` from now on."""
     import os
 
-    found: list[bytes] = []
+    writes: list[bytes] = []
     original = os.write
 
     def write(descriptor: int, data: Any) -> int:
-        found.append(bytes(data))
+        writes.append(bytes(data))
         return original(descriptor, data)
 
     monkeypatch.setattr(os, "write", write)
-    return found
+    return writes
 
 
 def assert_page_indexes_open(path: Path | str, keys: bp.Keys) -> int:
-    """Each column index opens, and each offset index, and it leads to data pages that follow one another and open by
-    their numbers, of the sizes that it says. The number of pages."""
+    """Decrypt every page index, and the header of every data page that an offset index names. Returns the pages.
+
+    The pages must follow one another, and have the sizes that the offset index says.
+    """
     data, footer, pages = Path(path).read_bytes(), footer_of(path, keys), 0
-    for place, chunk in chunks(path, keys).items():
-        cipher, found = footer.chunk_cipher(*place), footer.chunk_metadata(*place)
-        indexes = {}
-        for field, module in ((6, Module.COLUMN_INDEX), (4, Module.OFFSET_INDEX)):
-            raw = data[chunk[field] : chunk[field] + chunk[field + 1]]
-            indexes[field], stop = read_struct(raw if cipher is None else cipher.decrypt(raw, module), ThriftStruct)
-            assert cipher is not None or stop == len(raw)
-        assert len(indexes[6][1]) == len(indexes[4][1])
-        at, start = found[9], found.get(11) or found[9]
-        for number, location in enumerate(indexes[4][1]):
-            assert location[1] == at
-            at += location[2]
-            size = module_size(data[location[1] :]) if cipher is not None else 0
-            raw = data[location[1] : at] if cipher is None else data[location[1] : location[1] + size]
-            header, stop = read_struct(
-                raw if cipher is None else cipher.decrypt(raw, Module.DATA_PAGE_HEADER, number), PageHeader
-            )
-            assert header[3] == location[2] - (size or stop)
+    for chunk_id, chunk in chunks(path, keys).items():
+        cipher, metadata = footer.chunk_cipher(*chunk_id), footer.chunk_metadata(*chunk_id)
+
+        def read(start: int, length: int, module: Module, cls: Any, *page: int, cipher: Any = cipher) -> Any:
+            raw = data[start : start + length]
+            struct, size = read_struct(raw if cipher is None else cipher.decrypt(raw, module, *page), cls)
+            assert cipher is not None or size == length
+            return struct
+
+        column_index = read(chunk.column_index_offset, chunk.column_index_length, Module.COLUMN_INDEX, ThriftStruct)
+        offset_index = read(chunk.offset_index_offset, chunk.offset_index_length, Module.OFFSET_INDEX, OffsetIndex)
+        assert len(column_index[1]) == len(offset_index.page_locations)
+        first, stop = metadata.data_page_offset, metadata.data_page_offset
+        for number, location in enumerate(offset_index.page_locations):
+            assert location.offset == stop
+            start, stop = stop, stop + location.compressed_page_size
+            if cipher is None:
+                header, header_size = read_struct(data[start:stop], PageHeader)
+            else:
+                header_size = module_size(data[start:stop])
+                header = read(start, header_size, Module.DATA_PAGE_HEADER, PageHeader, number)
+            assert header_size + header.compressed_page_size == location.compressed_page_size
             pages += 1
-        assert at == start + found[7]
+        assert stop == (metadata.dictionary_page_offset or first) + metadata.total_compressed_size
     return pages

@@ -187,7 +187,7 @@ def reasons(path: str, predicate: bp.Predicate | str) -> list[str | None]:
 
 
 def leaf_of(path: str, column: str) -> tuple[LeafColumn, WriterTraits]:
-    (layout,) = bp.plan(path).table.layouts
+    (layout,) = bp.plan(path).table.profiles
     (leaf,) = (leaf for leaf in layout.schema.leaves if ".".join(leaf.path) == column)
     return leaf, layout.traits
 

@@ -22,10 +22,10 @@ SECRET = "the-text-of-a-service's-own-exception"
 
 @dataclass(eq=False)
 class Kms:
-    """Master keys by name, made as they are asked for. It wraps keys by them, refuses those in `denied`, and counts
-    what it is asked; `connections` are the configurations that clients were made with, as pyarrow's attributes.
+    """A key management service that makes master keys on demand, rejects those in `denied`, and counts requests.
 
-    `client` is the factory that pyarrow and :meth:`bloomparquet.Keys.from_kms` take.
+    `client` is the factory for pyarrow and :meth:`bloomparquet.Keys.from_kms`; `connections` are the configurations
+    that it was called with.
     """
 
     denied: set[str] = field(default_factory=set)
@@ -46,16 +46,16 @@ class Kms:
         return AESGCM(self.master_keys.setdefault(name, os.urandom(32)))
 
     def unwrapped(self) -> int:
-        """How many keys it was asked to unwrap."""
+        """The number of requests to unwrap a key."""
         return sum(count for (verb, _), count in self.calls.items() if verb == "unwrap")
 
     def wrapped(self) -> int:
-        """How many keys it was asked to wrap."""
+        """The number of requests to wrap a key."""
         return sum(count for (verb, _), count in self.calls.items() if verb == "wrap")
 
 
 COMMON = Kms()
-"""One that functions of other modules find, such as key providers."""
+"""Shared with functions of other modules, such as key providers."""
 
 
 class _Client(pe.KmsClient):  # type: ignore[misc]
@@ -65,18 +65,18 @@ class _Client(pe.KmsClient):  # type: ignore[misc]
 
     def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes:
         nonce = os.urandom(12)
-        sealed = self._kms.cipher("wrap", master_key_identifier).encrypt(nonce, key_bytes, None)
-        return base64.b64encode(nonce + sealed)
+        encrypted = self._kms.cipher("wrap", master_key_identifier).encrypt(nonce, key_bytes, None)
+        return base64.b64encode(nonce + encrypted)
 
     def unwrap_key(self, wrapped_key: str, master_key_identifier: str) -> bytes:
-        sealed = base64.b64decode(wrapped_key)
-        return self._kms.cipher("unwrap", master_key_identifier).decrypt(sealed[:12], sealed[12:], None)
+        encrypted = base64.b64decode(wrapped_key)
+        return self._kms.cipher("unwrap", master_key_identifier).decrypt(encrypted[:12], encrypted[12:], None)
 
 
 def configuration(
     columns: Mapping[str, Sequence[str]] | None = None, *, footer: str = "footer", **options: Any
 ) -> pe.EncryptionConfiguration:
-    """`columns` are column names by master key; without any the encryption is uniform. `options` are pyarrow's."""
+    """pyarrow's configuration. `columns`: column names by master key; without any, encryption is uniform."""
     given = {"column_keys": {name: list(some) for name, some in columns.items()}} if columns else {}
     return pe.EncryptionConfiguration(
         footer, uniform_encryption=not columns, cache_lifetime=timedelta(minutes=10), **given, **options
@@ -84,39 +84,39 @@ def configuration(
 
 
 class Writer:
-    """pyarrow's factory over a `kms`: files that one of it has written share their key-encryption keys."""
+    """Writes and reads files with pyarrow and a `kms`. The files of one writer share their key-encryption keys."""
 
     def __init__(self, kms: Kms, **connection: Any) -> None:
         self.config = pe.KmsConnectionConfig(**connection)
         self.factory = pe.CryptoFactory(kms.client)
 
     def write(self, table: pa.Table, path: Path, encryption: pe.EncryptionConfiguration, **options: Any) -> str:
-        """`table` as an encrypted file; key material that is to lie beside it does. `options` are pyarrow's."""
+        """Write an encrypted file, and its key material file if `encryption` demands one."""
         properties = self.factory.file_encryption_properties(self.config, encryption, str(path))
         pq.write_table(table, path, encryption_properties=properties, **options)
         return str(path)
 
     def read(self, path: Path | str) -> pa.Table:
-        """The file, as pyarrow reads it."""
+        """Read the file with pyarrow."""
         properties = self.factory.file_decryption_properties(self.config, None, str(path))
         return pq.ParquetFile(path, decryption_properties=properties).read()
 
 
 def reveals(text: str, *keys: bytes) -> list[str]:
-    """The ways in which `text` has one of `keys` in it: as it is, as Python writes it, in hex, base64 or numbers."""
-    found = []
+    """The forms in which `text` contains one of `keys`: as text, ``repr``, hex, base64 or numbers."""
+    forms = []
     for key in keys:
-        ways = {
+        written_forms = {
             "text": key.decode("latin-1"),
             "repr": repr(key)[2:-1],
             "hex": key.hex(),
             "base64": base64.b64encode(key).decode(),
             "numbers": str(list(key))[1:-1],
         }
-        found += [way for way, written in ways.items() if written.lower() in text.lower()]
-    return found
+        forms += [form for form, written in written_forms.items() if written.lower() in text.lower()]
+    return forms
 
 
-def whole_text(error: BaseException) -> str:
-    """All that a traceback prints of an exception, what it chains included."""
+def full_text(error: BaseException) -> str:
+    """The traceback of an exception, with chained exceptions, its ``repr`` and its arguments."""
     return "".join(traceback.format_exception(error)) + repr(error) + str(error.args)

@@ -1,4 +1,4 @@
-"""Files whose keys a key management service has, and a clock for what is kept of them."""
+"""Files whose keys are in a key management service, and a clock for cached keys."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ TABLE = pa.table({"id": list(range(100)), "name": [f"n{i}" for i in range(100)],
 COLUMNS = {"of_ids": ["id"], "of_names": ["name"]}
 
 
-def keys(kms: Kms, **options: Any) -> Keys:
+def kms_keys(kms: Kms, **options: Any) -> Keys:
     return Keys.from_kms(None, kms.client, **options)
 
 
-def beside(path: str | Path) -> Path:
+def material_path(path: str | Path) -> Path:
+    """The key material file of a Parquet file."""
     return Path(path).parent / f"_KEY_MATERIAL_FOR_{Path(path).name}.json"
 
 
 class Clock:
+    """Replaces ``time.monotonic``; tests set `now`."""
+
     def __init__(self) -> None:
         self.now = 1000.0
 
@@ -33,18 +36,19 @@ class Clock:
         return self.now
 
 
-def material(wrapping: KeyWrapper, master_key_id: str = "footer", *, is_footer: bool = False) -> dict[str, Any]:
-    """The key metadata of a new key, as the JSON that it is."""
-    found: dict[str, Any] = json.loads(wrapping.new_key(master_key_id, is_footer=is_footer)[1])
-    return found
+def new_material(wrapping: KeyWrapper, master_key_id: str = "footer", *, is_footer: bool = False) -> dict[str, Any]:
+    """The key metadata of a new key, parsed."""
+    fields: dict[str, Any] = json.loads(wrapping.new_key(master_key_id, is_footer=is_footer)[1])
+    return fields
 
 
-def external(kms: Kms, folder: Path, name: str = "a.parquet") -> str:
+def write_with_material_file(kms: Kms, folder: Path, name: str = "a.parquet") -> str:
+    """Write `TABLE` with its key material in another file."""
     return Writer(kms).write(TABLE, folder / name, configuration(COLUMNS, internal_key_material=False))
 
 
-class Strange(pe.KmsClient):  # type: ignore[misc]
-    """A client that answers with whatever it was made with."""
+class StrangeClient(pe.KmsClient):  # type: ignore[misc]
+    """A KMS client that returns `answer`."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -56,5 +60,5 @@ class Strange(pe.KmsClient):  # type: ignore[misc]
     unwrap_key = wrap_key
 
 
-def answering(answer: Any, config: Any) -> Strange:
-    return Strange(answer)
+def answering(answer: Any, config: Any) -> StrangeClient:
+    return StrangeClient(answer)

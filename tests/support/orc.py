@@ -1,4 +1,4 @@
-"""ORC files for tests: what is in real ones, by row group, and forged ones, made of any index that one likes."""
+"""ORC files for tests: the contents of real files by row group, and forged files with any index streams."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import pyarrow.orc as orc
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc import protobuf as messages
-from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter, bit_positions, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.compression import Compression
 from bloomparquet.orc.file_tail import MAX_SECTION, Tail, read_tails
-from bloomparquet.orc.schema import Kind, fields
+from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics
 from bloomparquet.orc.stripe_indexes import (
-    Place,
     RowGroupFilters,
+    StripeId,
     StripeIndexes,
     read_filters,
     read_statistics,
-    read_stripes,
+    read_stripe_footers,
 )
 from bloomparquet.orc.writer_quirks import decimal_text, timestamp_millis
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, open_storage
@@ -34,28 +34,27 @@ FLOATS = (Kind.FLOAT, Kind.DOUBLE)
 TIMESTAMPS = (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT)
 
 
-def listed(path: Path | str) -> tuple[Storage, list[FileInfo]]:
+def list_files(path: Path | str) -> tuple[Storage, list[FileInfo]]:
     storage, inner = open_storage(str(path))
     return storage, storage.list_files(inner, recursive=True)
 
 
-def result(found: Any) -> Any:
-    """What was found, where it is no error."""
-    if isinstance(found, BloomParquetError):
-        raise found
-    return found
+def unless_error(result: Any) -> Any:
+    """`result`; raised if it is an error."""
+    if isinstance(result, BloomParquetError):
+        raise result
+    return result
 
 
 def tail_of(path: Path | str) -> Tail:
-    storage, files = listed(path)
-    (found,) = read_tails(storage, files, ReadCount())
-    tail: Tail = result(found)
+    storage, files = list_files(path)
+    tail: Tail = unless_error(read_tails(storage, files, ReadCount())[0])
     return tail
 
 
 @dataclass
 class OrcFile:
-    """One file with its tail and the indexes of its stripes."""
+    """A file with its tail and the indexes of its stripes."""
 
     path: str
     storage: Storage
@@ -64,32 +63,46 @@ class OrcFile:
 
     @classmethod
     def open(cls, path: Path | str) -> OrcFile:
-        storage, files = listed(path)
-        (tail,) = map(result, read_tails(storage, files, ReadCount()))
-        places = [Place(0, stripe) for stripe in range(len(tail.stripes))]
-        return cls(str(path), storage, tail, list(map(result, read_stripes(storage, [tail], places, ReadCount()))))
+        storage, files = list_files(path)
+        (tail,) = map(unless_error, read_tails(storage, files, ReadCount()))
+        ids = [StripeId(0, stripe) for stripe in range(len(tail.stripes))]
+        stripes = map(unless_error, read_stripe_footers(storage, [tail], ids, ReadCount()))
+        return cls(str(path), storage, tail, list(stripes))
 
     def column(self, name: str) -> int:
-        return dict(fields(self.tail.types))[tuple(name.split("."))]
+        return columns_by_path(self.tail.types)[tuple(name.split("."))]
 
     def filters(self, name: str, stripe: int = 0) -> RowGroupFilters | None:
         wanted = [(self.stripes[stripe], self.column(name))]
-        found: RowGroupFilters | None = result(read_filters(self.storage, wanted, ReadCount())[0])
-        return found
+        filters: RowGroupFilters | None = unless_error(read_filters(self.storage, wanted, ReadCount())[0])
+        return filters
 
     def statistics(self, name: str, stripe: int = 0) -> tuple[Statistics | None, ...]:
         wanted = [(self.stripes[stripe], self.column(name))]
-        found: tuple[Statistics | None, ...] = result(read_statistics(self.storage, wanted, ReadCount())[0])
-        return found
+        statistics: tuple[Statistics | None, ...] = unless_error(read_statistics(self.storage, wanted, ReadCount())[0])
+        return statistics
 
     def row_groups(self, name: str, stripe: int) -> list[list[Any]]:
-        """The values of a column that are not null, by row group, as they are hashed: numbers and bytes, timestamps in
-        nanoseconds."""
+        """The values of a column that are not null, by row group, in the form that is hashed: numbers and bytes;
+        timestamps in nanoseconds."""
         kind = self.tail.types[self.column(name)].kind
         values = plain_values(orc.ORCFile(self.path).read_stripe(stripe, columns=[name]).column(0), kind)
         stride = self.tail.row_index_stride
         parts = [values[at : at + stride] for at in range(0, len(values), stride)]
         return [[value for value in part if value is not None] for part in parts]
+
+
+def columns_by_path(types: Sequence[OrcType]) -> dict[tuple[str, ...], int]:
+    """The number of every column below the root that is in structs only, structs included."""
+    columns: dict[tuple[str, ...], int] = {}
+    pending: list[tuple[tuple[str, ...], int]] = [((), 0)]
+    while pending:
+        path, column = pending.pop()
+        if types[column].kind == Kind.STRUCT:
+            children = {(*path, name): i for name, i in zip(types[column].names, types[column].children, strict=True)}
+            columns |= children
+            pending += children.items()
+    return columns
 
 
 def plain_values(column: pa.Array, kind: int) -> list[Any]:
@@ -102,8 +115,8 @@ def plain_values(column: pa.Array, kind: int) -> list[Any]:
     return [value.encode() if isinstance(value, str) else value for value in column.to_pylist()]
 
 
-def candidates(value: Any, kind: int) -> Hashes:
-    """Every hash by which a filter may know a value."""
+def possible_hashes(value: Any, kind: int) -> Hashes:
+    """Every hash that a filter may hold for a value."""
     if kind in BYTES:
         return hash_bytes([value])
     if kind in FLOATS:
@@ -111,20 +124,21 @@ def candidates(value: Any, kind: int) -> Hashes:
     return hash_longs(np.array(timestamp_millis(value, value) if kind in TIMESTAMPS else [value], np.int64))
 
 
-def tally(file: OrcFile, name: str) -> tuple[int, int, int, int]:
-    """How many values their row group's filter holds, of how many; and the same for values of other row groups."""
+def count_held(file: OrcFile, name: str) -> tuple[int, int, int, int]:
+    """How many values the filter of their row group holds, and of how many; the same for values of other row
+    groups."""
     kind = file.tail.types[file.column(name)].kind
     held = written = taken = absent = 0
     for stripe in range(len(file.stripes)):
-        found = file.filters(name, stripe)
-        assert found is not None
+        filters = file.filters(name, stripe)
+        assert filters is not None
         groups = file.row_groups(name, stripe)
         every = {value for group in groups for value in group}
-        for group, each in zip(groups, found.filters, strict=True):
-            held += sum(bool(each.check(candidates(value, kind)).any()) for value in group)
+        for group, each in zip(groups, filters.filters, strict=True):
+            held += sum(bool(each.check(possible_hashes(value, kind)).any()) for value in group)
             written += len(group)
             others = every - set(group)
-            taken += sum(bool(each.check(candidates(value, kind)).any()) for value in others)
+            taken += sum(bool(each.check(possible_hashes(value, kind)).any()) for value in others)
             absent += len(others)
     return held, written, taken, absent
 
@@ -134,6 +148,14 @@ def footer_message(data: bytes, compression: Compression) -> Any:
     end = len(data) - 1 - data[-1]
     size = messages.PostScript.FromString(data[end:-1]).footer_length
     return messages.Footer.FromString(compression.decompress(data[end - size : end], MAX_SECTION))
+
+
+def filter_of(hashes: Hashes, *, k: int = 30, words: int = 1024) -> OrcBloomFilter:
+    """A filter of so many 64-bit `words` that holds `hashes`."""
+    positions = bit_positions(hashes, k, words * 64).reshape(-1)
+    bits = np.zeros(words, np.uint64)
+    np.bitwise_or.at(bits, positions >> 6, np.uint64(1) << (positions & 63).astype(np.uint64))
+    return OrcBloomFilter(k, bits)
 
 
 def bloom_message(bloom: OrcBloomFilter, *, utf8: bool = True) -> Any:
@@ -155,8 +177,8 @@ def forge(
     postscript: Callable[[Any], None] = lambda _: None,
     statistics: bytes = b"",
 ) -> Path:
-    """A file without compression, of one stripe without data, whose index streams are these, by kind and column. The
-    callables change the messages before they are written. `statistics` is the Metadata message."""
+    """An uncompressed file with one stripe without data and these index streams, by kind and column. The callables
+    change the messages before they are written. `statistics` is the Metadata message."""
     body = b"ORC" + b"".join(streams.values())
     at_end = messages.StripeFooter()
     for (kind, column), data in streams.items():

@@ -1,4 +1,4 @@
-"""Forged ORC files of one column: by what a writer hashes, and by what it notes of bounds."""
+"""Forged ORC files of one column, with given filters or statistics."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, ROW_INDEX
-from tests.reading.test_inspect_orc import index
-from tests.support.orc import forge
+from tests.support.orc import bloom_message, filter_of, forge
 
 
 def longs(*values: int) -> Hashes:
@@ -32,35 +31,37 @@ def millis(clock: dt.datetime) -> int:
     return (clock - dt.datetime(1970, 1, 1)) // dt.timedelta(milliseconds=1)
 
 
-def inside(plan: bp.ScanPlan) -> int:
-    """How many row groups might match; the counts are those of the whole plan."""
+def kept_row_groups(plan: bp.ScanPlan) -> int:
+    """The number of row groups that might match; checks that the plan's counts agree."""
     assert plan.row_group_counts is not None
     assert plan.row_group_counts.total == sum(plan.row_group_counts[1:])
     assert (plan.row_group_counts.kept == 0) == (plan.kept == 0)
     return plan.row_group_counts.kept
 
 
-def entry(**given: Any) -> bytes:
+def row_index_entry(**statistics: Any) -> bytes:
     return bytes(
-        messages.RowIndexEntry(statistics=messages.ColumnStatistics(**given).SerializeToString()).SerializeToString()
+        messages.RowIndexEntry(
+            statistics=messages.ColumnStatistics(**statistics).SerializeToString()
+        ).SerializeToString()
     )
 
 
-def noted(path: Path, kind: int, *groups: dict[str, Any], level: str = "row groups", **more: Any) -> Path:
-    """A file of one column of which the statistics of row groups (of 10 rows), or of the stripe, are these."""
+def with_statistics(path: Path, kind: int, *groups: dict[str, Any], level: str = "row groups", **more: Any) -> Path:
+    """A file of one column with these statistics of row groups (of 10 rows each), or of the stripe."""
 
     def footer(message: Any) -> None:
         for key, value in more.items():
             setattr(message if key in ("writer", "software_version", "calendar") else message.types[1], key, value)
 
-    given = [{"number_of_values": 10, "has_null": False, **group} for group in groups]
+    every_group = [{"number_of_values": 10, "has_null": False, **group} for group in groups]
     indexes = messages.RowIndex()
-    for each in given:
-        indexes.entry.add().MergeFromString(entry(**each) if level == "row groups" else b"")
+    for each in every_group:
+        indexes.entry.add().MergeFromString(row_index_entry(**each) if level == "row groups" else b"")
     whole = messages.Metadata()
     stripe = whole.stripe_stats.add()
     stripe.col_stats.add(number_of_values=10 * len(groups))
-    stripe.col_stats.add().CopyFrom(messages.ColumnStatistics(**given[0]))
+    stripe.col_stats.add().CopyFrom(messages.ColumnStatistics(**every_group[0]))
     statistics = whole.SerializeToString() if level == "stripes" else b""
     streams = {(ROW_INDEX, 1): indexes.SerializeToString()}
 
@@ -71,16 +72,13 @@ def noted(path: Path, kind: int, *groups: dict[str, Any], level: str = "row grou
                  stripe_footer=stripe_footer)  # fmt: skip
 
 
-def bound(low: Any, high: Any, name: str = "int") -> dict[str, Any]:
+def bounds(low: Any, high: Any, name: str = "int") -> dict[str, Any]:
     return {f"{name}_statistics": {"minimum": low, "maximum": high}}
 
 
-def old_stream(path: Path, kind: int, hashes: Hashes) -> Path:
-    found = messages.BloomFilterIndex.FromString(index(hashes))
-    for each in found.bloom_filter:
-        words = np.frombuffer(each.utf8bitset, "<u8")
-        each.ClearField("utf8bitset")
-        each.bitset.extend(words.tolist())
+def with_old_stream(path: Path, kind: int, hashes: Hashes) -> Path:
+    """A file of one column and row group, with a BLOOM_FILTER stream that holds `hashes`."""
+    old_index = messages.BloomFilterIndex(bloom_filter=[bloom_message(filter_of(hashes), utf8=False)])
 
     def footer(tail: Any) -> None:
         tail.types[1].maximum_length, tail.types[1].precision, tail.types[1].scale = 5, 9, 2
@@ -88,5 +86,5 @@ def old_stream(path: Path, kind: int, hashes: Hashes) -> Path:
     def stripe_footer(end: Any) -> None:
         end.writer_timezone = b"UTC"
 
-    streams = {(BLOOM_FILTER, 1): bytes(found.SerializeToString())}
+    streams = {(BLOOM_FILTER, 1): bytes(old_index.SerializeToString())}
     return forge(path, streams, kinds=[kind], footer=footer, stripe_footer=stripe_footer)

@@ -1,6 +1,6 @@
-"""Real ORC files with other metadata: their messages and index streams are changed, their data stays as it was written.
+"""Changes messages and index streams of real, uncompressed ORC files, and keeps their data.
 
-Of files without compression. What :mod:`bloomparquet.orc.protobuf` does not know survives as it is.
+Fields that :mod:`bloomparquet.orc.protobuf` does not know survive.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ Edit = Callable[[Any], None]
 
 
 def write(path: Path, table: pa.Table, *, stripe: int = 300, stride: int = 100, **options: Any) -> str:
-    """By pyarrow: stripes and row groups of so many rows, a filter for every column, nested ones too. Unless told
-    otherwise without compression.
+    """Write a file with pyarrow: stripes and row groups of so many rows, a filter for every column, nested ones too.
+    Not compressed, unless `options` say so.
 
-    Each stripe is a file of its own at first: where its writer ends one hangs on more than rows.
+    Each stripe is first written to a file of its own: rows alone do not decide where the writer ends a stripe.
     """
-    given = {"bloom_filter_columns": list(range(1, 60)), "bloom_filter_fpp": 0.05, "compression": "uncompressed"}
+    defaults = {"bloom_filter_columns": list(range(1, 60)), "bloom_filter_fpp": 0.05, "compression": "uncompressed"}
     bodies, tails = bytearray(b"ORC"), []
     for at in range(0, max(table.num_rows, 1), stripe):
         # pyarrow takes the fields of a slice's structs from the rows before it.
         rows = table.take(pa.array(range(at, min(at + stripe, table.num_rows)), pa.int64()))
-        orc.write_table(rows, path, row_index_stride=stride, **{**given, **options})
+        orc.write_table(rows, path, row_index_stride=stride, **{**defaults, **options})
         data, file = path.read_bytes(), OrcFile.open(path)
         tails.append((file.tail, footer_message(data, file.tail.compression), len(bodies)))
         bodies += b"".join(data[each.offset : each.offset + each.length] for each in file.tail.stripes)
@@ -54,7 +54,7 @@ def write(path: Path, table: pa.Table, *, stripe: int = 300, stride: int = 100, 
 
 
 def _stored(tail: Tail, plain: bytes) -> bytes:
-    """As a section of the tail has it: one chunk that is not compressed, where files are."""
+    """`plain` as a section of the tail: in a compressed file, one uncompressed chunk."""
     return plain if tail.compression.codec == Codec.NONE else (len(plain) << 1 | 1).to_bytes(3, "little") + plain
 
 
@@ -67,8 +67,8 @@ def rewrite(
     footer: Edit = lambda _: None,
     postscript: Edit = lambda _: None,
 ) -> str:
-    """The file at `path`, changed where it lies: ``stream(kind, column, data)`` gives each index stream anew (None
-    leaves it out), `statistics` the Metadata message; the others change messages."""
+    """Change the file at `path` in place: ``stream(kind, column, data)`` returns each index stream (None removes it),
+    `statistics` the Metadata message; the other callables change messages."""
     data, file = Path(path).read_bytes(), OrcFile.open(path)
     tail = footer_message(data, file.tail.compression)
     body = bytearray(b"ORC")
@@ -77,14 +77,14 @@ def rewrite(
         info.offset, at, streams = len(body), stripe.offset, list(end.streams)
         del end.streams[:]
         for each in streams:
-            found: bytes | None = data[at : at + each.length]
+            changed: bytes | None = data[at : at + each.length]
             at += each.length
             if each.kind in (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8):
-                found = stream(each.kind, each.column, found or b"")
-                if found is None:
+                changed = stream(each.kind, each.column, changed or b"")
+                if changed is None:
                     continue
-                each.length = len(found)
-                body += found
+                each.length = len(changed)
+                body += changed
             end.streams.append(each)
         info.index_length = len(body) - info.offset
         body += data[stripe.offset + stripe.index_length : stripe.footer_offset]
@@ -104,7 +104,7 @@ def rewrite(
 
 
 def drop_statistics(path: Path | str, *, stripes: bool = True, row_groups: bool = True) -> str:
-    """Leave of a file's statistics of stripes and of row groups nothing."""
+    """Remove the statistics of stripes, of row groups, or both."""
 
     def without(kind: int, column: int, data: bytes) -> bytes:
         if kind != ROW_INDEX or not row_groups:

@@ -1,4 +1,4 @@
-"""ORC files of very small stripes by Spark's own writer, and the readers of ORC in one session."""
+"""ORC files with very small stripes by Spark's own writer, and the ORC readers of one session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNPUSHED = {"spark.sql.orc.filterPushdown": "false", "spark.sql.parquet.filterPu
 
 
 class OrcReaders(Readers):
-    """As :class:`Readers`, of ORC."""
+    """:class:`Readers` of ORC."""
 
     def jar(self, path: Paths, schema: Any = None, **options: Any) -> DataFrame:
         return read(self.spark, "bloomorc", path, schema, **options)
@@ -33,8 +33,8 @@ def write_stripes(
     mode: str = "append",
     options: Mapping[str, Any] | None = None,
 ) -> str:
-    """Write each partition of `frame` as a file with stripes of so many `rows`, and give the path back. `bloom` names
-    the columns that get filters, with commas between."""
+    """Write each partition of `frame` as a file with stripes of so many `rows`, and return the path. `bloom` lists the
+    columns with filters, separated by commas."""
     writer = frame.write.mode(mode).option("orc.stripe.row.count", rows).option("orc.bloom.filter.fpp", "0.0001")
     for key, value in {"orc.bloom.filter.columns": bloom, **(options or {})}.items():
         writer = writer.option(key, str(value))
@@ -44,7 +44,7 @@ def write_stripes(
 
 
 def stripes_of(spark: SparkSession, path: Path | str, kind: str, values: list[str], bloom: str = "c") -> str:
-    """One file with a column `c` of SQL type `kind`, in which each of `values` is alone in a stripe, twice."""
+    """One file with a column `c` of SQL type `kind`. Each of `values` has a stripe of its own, with two rows."""
     rows = ", ".join(f"({i}, CAST({value} AS {kind}))" for i, value in enumerate(values) for _ in range(2))
     frame = spark.sql(f"SELECT * FROM VALUES {rows} AS t(i, c)").coalesce(1)
     return write_stripes(frame.sortWithinPartitions("i").select("c"), path, bloom)

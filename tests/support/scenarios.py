@@ -1,7 +1,6 @@
-"""One question, put to three readers: Spark's own Parquet, the Python data source, and the jar.
+"""Runs one query with three readers: Spark's own Parquet source (the oracle), the Python data source, and the jar.
 
-The first says what is right. Of the jar it is also known what it planned, and what Spark then did: how many tasks it
-started, and how many rows left the scan.
+For the jar, a test also gets the plan, the number of tasks, and the number of rows that left the scan.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _groups = itertools.count()
 
 
 def read(spark: SparkSession, source: str, path: Paths, schema: Any = None, **options: Any) -> DataFrame:
-    """The files by one of the readers."""
+    """Load the files with one of the readers."""
     reader = spark.read.format(source)
     if schema is not None:
         reader = reader.schema(schema)
@@ -35,15 +34,15 @@ def read(spark: SparkSession, source: str, path: Paths, schema: Any = None, **op
 
 
 def texts(rows: list[Any]) -> list[str]:
-    """Rows as texts in an order of their own: NaN equals NaN there, and -0.0 is not 0.0."""
+    """Rows as sorted texts, in which NaN equals NaN and -0.0 differs from 0.0."""
     return sorted(repr(tuple(row)) for row in rows)
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A query through the jar that was run: its rows, its plans, and what Spark says that it did.
+    """The result of a query through the jar: rows, plans, and Spark's counts.
 
-    `scanned` are the rows that left the scans, before Spark's own filter.
+    `scanned` counts the rows that left the scans, before Spark's own filter.
     """
 
     rows: list[str]
@@ -53,12 +52,12 @@ class Ran:
 
     @property
     def plan(self) -> ScanSummary:
-        (found,) = self.plans
-        return found
+        (plan,) = self.plans
+        return plan
 
 
 def run(frame: DataFrame) -> Ran:
-    """Collect `frame`, and hold what is planned for its scans against Spark's own metrics of them."""
+    """Collect `frame`, and assert that the plans of its scans agree with Spark's metrics."""
     context = frame.sparkSession.sparkContext
     group = f"scenario-{next(_groups)}"
     context.setJobGroup(group, group)
@@ -82,8 +81,8 @@ _COUNTS: Mapping[str, Callable[[ScanSummary], int]] = {
 
 
 def _tasks(context: Any, group: str) -> int:
-    """How many tasks the jobs of a group had."""
-    context._jsc.sc().listenerBus().waitUntilEmpty()  # what the tracker knows arrives there
+    """The number of tasks of a job group."""
+    context._jsc.sc().listenerBus().waitUntilEmpty()  # the tracker's data arrives there
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = {stage for job in jobs for stage in job.stageIds}
@@ -91,7 +90,7 @@ def _tasks(context: Any, group: str) -> int:
 
 
 def _scans(plan: Any) -> Iterator[Any]:
-    """The jar's nodes in a physical plan, also in one that was changed while it ran."""
+    """The jar's nodes in a physical plan, including one that adaptive execution changed."""
     kind = plan.getClass().getSimpleName()
     if kind == "AdaptiveSparkPlanExec":
         yield from _scans(plan.executedPlan())
@@ -110,13 +109,13 @@ def _metric(node: Any, name: str) -> int:
 
 
 class Readers:
-    """The three of them in one session."""
+    """The three readers in one session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
 
     def jar(self, path: Paths, schema: Any = None, **options: Any) -> DataFrame:
-        options.pop("caseSensitive", None)  # of the Python source; the jar goes by the session
+        options.pop("caseSensitive", None)  # the jar uses the session's setting
         return read(self.spark, JAR, path, schema, **options)
 
     def oracle(self, path: Paths, schema: Any = None, **options: Any) -> DataFrame:
@@ -140,12 +139,13 @@ class Readers:
         not_understood: int = 0,
         **options: Any,
     ) -> Ran:
-        """Ask the jar for the rows of `path` for which `where` is true: by a query, and bound to the load if `bind`.
+        """Query the rows of `path` for which `where` is true with the jar, and compare them with the other readers.
 
-        They are those of the oracle, which is asked as well unless its answer is given as `expected`; so is the Python
-        data source then, by what `by_python` says: "query", "where" or "nothing", for what it cannot read. Where all
-        row groups have `rows_per_group` rows, as many leave the scan as the kept ones have. Files that are
-        `not_understood` are left to Spark whole. Gives what the query did.
+        The query is a filter; with `bind`, a second query uses the option `where`. The rows must be `expected`, by
+        default those of the oracle. Without `expected`, the Python data source is also compared: `by_python` is
+        "query", "where", or "nothing" if it cannot read the files. If all row groups have `rows_per_group` rows, the
+        rows that leave the scan are counted. Spark reads `not_understood` files whole. Returns the first query's
+        result.
         """
 
         def chosen(frame: DataFrame) -> DataFrame:
@@ -160,15 +160,14 @@ class Readers:
             elif by_python == "query":
                 self._agrees(chosen(self.python(path, schema, **options).where(where)), oracle, rows)
 
-        # Spark's reader reads all rows of what it is given while it knows of no filter: then what leaves the scan
-        # is what was planned.
+        # Without filters, Spark's reader returns all rows of the planned row groups, so they can be counted.
         knows = "true" if rows_per_group is None else "false"
         with conf(self.spark, {"spark.sql.parquet.filterPushdown": knows}):
             frame = chosen(self.jar(path, schema, **options).where(where))
             assert frame.schema == oracle.schema
             ran = run(frame)
             assert ran.rows == rows
-            for plan in ran.plans:  # none where Spark knows without reading that there are no rows
+            for plan in ran.plans:  # no plans if Spark knows without reading that there are no rows
                 _holds_together(ran, plan, not_understood)
                 if rows_per_group is not None and plan.planned:
                     assert ran.scanned == plan.kept * rows_per_group
@@ -185,20 +184,20 @@ class Readers:
                 return bound
             if ran.plan.planned and bound.plan.planned:
                 assert (bound.plan.kept, bound.plan.skipped) == (ran.plan.kept, ran.plan.skipped)
-            else:  # one of them may know that a column is not null, which excludes nothing
+            else:  # one query may have only IS NOT NULL, which skips nothing
                 assert ran.plan.skipped.total() == bound.plan.skipped.total() == 0
             return ran
 
     def answers(self, path: Paths, wheres: Iterable[str], **options: Any) -> dict[str, list[str]]:
-        """The rows for each of many predicates, by the oracle and by the Python data source, which agree.
+        """The rows for each of many predicates, for which the oracle and the Python data source must agree.
 
-        The predicates are columns of one query: nothing is filtered, so nothing can be pruned.
+        The predicates are columns of one query. It has no filter, so no row group can be skipped.
         """
         wheres = list(wheres)
 
         def asked(frame: DataFrame) -> dict[str, list[str]]:
-            found = frame.selectExpr("struct(*) AS row", *(f"({where}) AS `{i}`" for i, where in enumerate(wheres)))
-            rows = found.collect()
+            verdicts = (f"({where}) AS `{i}`" for i, where in enumerate(wheres))
+            rows = frame.selectExpr("struct(*) AS row", *verdicts).collect()
             return {where: texts([row[0] for row in rows if row[i + 1]]) for i, where in enumerate(wheres)}
 
         answers = asked(self.oracle(path, **options))
@@ -206,7 +205,7 @@ class Readers:
         return answers
 
     def agree(self, path: Paths, schema: Any = None, *, by_python: bool = True, **options: Any) -> DataFrame:
-        """All readers agree on all rows; gives the jar's frame."""
+        """Assert that all readers agree on all rows; return the jar's frame."""
         expected = self.oracle(path, schema, **options)
         rows = texts(expected.collect())
         if by_python:
@@ -224,6 +223,6 @@ def _holds_together(ran: Ran, plan: ScanSummary, not_understood: int) -> None:
     if plan.planned:
         assert plan.total == plan.kept + plan.skipped.total()
         read = plan.kept + not_understood
-        # Where nothing is kept, one task checks that the skipped files are still what was planned.
+        # If nothing is kept, one task checks that the skipped files are unchanged.
         assert ran.tasks <= max(read, 1), "a task with nothing to read"
         assert ran.tasks > 0 or read == 0

@@ -14,7 +14,7 @@ from tests.support import spark_kms
 
 
 def start(home: Path, **conf: str) -> SparkSession:
-    """A session on two threads that keeps everything it writes of its own under `home`."""
+    """A session with two threads, which writes its own files under `home`."""
     os.environ["BLOOMPARQUET_KEY_PROVIDERS"] = spark_kms.ALLOWED  # for Spark's Python workers, which inherit it
     builder = (
         SparkSession.builder.master("local[2]")
@@ -41,7 +41,7 @@ def start(home: Path, **conf: str) -> SparkSession:
 
 @contextmanager
 def clock(spark: SparkSession, zone: str) -> Iterator[None]:
-    """The JVM's own zone, by which Spark writes and reads timestamps of ORC."""
+    """Set the JVM's default zone, by which Spark writes and reads timestamps of ORC, in a block."""
     zones: Any = spark._jvm.java.util.TimeZone
     before = zones.getDefault()
     zones.setDefault(zones.getTimeZone(zone))
@@ -53,7 +53,7 @@ def clock(spark: SparkSession, zone: str) -> Iterator[None]:
 
 @contextmanager
 def conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Runtime configuration for the length of a block; what was there before comes back."""
+    """Set the session's configuration in a block, and restore it afterwards."""
     before = {key: spark.conf.get(key, None) for key in values}
     for key, value in values.items():
         spark.conf.set(key, value)
@@ -69,7 +69,7 @@ def conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def application_conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Settings of the application for the length of a block, as if it had been started with them."""
+    """Set settings of the application in a block, as if it had been started with them."""
     settings: Any = spark.sparkContext._jsc.sc().conf()  # type: ignore[union-attr]
     before = {key: settings.get(key, "") for key in values}
     for key, value in values.items():
@@ -91,11 +91,10 @@ def write(
     partition_by: tuple[str, ...] = (),
     options: Mapping[str, Any] | None = None,
 ) -> str:
-    """Write `frame` by parquet-java with a filter on every column of `bloom`, and give the path back.
+    """Write `frame` with parquet-java, with a filter for every column of `bloom`, and return the path.
 
-    The value of a column in `bloom` is the number of distinct values to expect, or None for parquet-java's default,
-    which is a filter of 1 MiB. Dictionary encoding is off for these columns: parquet-java leaves the filter out of a
-    chunk whose pages are all dictionary encoded.
+    The value of a column in `bloom` is the NDV to expect, or None for parquet-java's default, a filter of 1 MiB. These
+    columns have no dictionary encoding: parquet-java writes no filter for a chunk with dictionary pages only.
     """
     writer = (frame if files is None else frame.repartition(files)).write.mode("overwrite")
     for column, distinct in (bloom or {}).items():
@@ -114,5 +113,5 @@ def write(
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
-    """All rows as tuples in an order of their own, so that two frames can be compared whatever order they came in."""
+    """All rows as sorted tuples, for comparison."""
     return sorted((tuple(row) for row in frame.collect()), key=repr)

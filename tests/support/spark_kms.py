@@ -1,7 +1,7 @@
-"""A key server for Spark, compiled from Java, and its twin for pyarrow: what one wrapped, the other unwraps.
+"""A key server for Spark, compiled from Java, and one for pyarrow that unwraps the same keys.
 
-This file is also what tests ship to Spark's Python processes as a module of its own, ``spark_kms``, whose functions are
-key providers; so it imports nothing of the tests.
+Tests ship this file to Spark's Python processes as the module ``spark_kms``, whose functions are key providers. So it
+imports nothing from the tests.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ public final class TestKms implements KmsClient {
   private static byte[] masked(byte[] key, String master) {
     try {
       byte[] mask = MessageDigest.getInstance("SHA-256").digest(master.getBytes(StandardCharsets.UTF_8));
-      byte[] found = key.clone();
-      for (int i = 0; i < found.length; i++) {
-        found[i] ^= mask[i];
+      byte[] masked = key.clone();
+      for (int i = 0; i < masked.length; i++) {
+        masked[i] ^= mask[i];
       }
-      return found;
+      return masked;
     } catch (java.security.NoSuchAlgorithmException error) {
       throw new IllegalStateException(error);
     }
@@ -75,7 +75,7 @@ READING = {
     "parquet.crypto.factory.class": "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory",
     "parquet.encryption.kms.client.class": "io.bloomparquet.test.TestKms",
 }
-"""What Spark's own reader is to be told to open files with it."""
+"""The settings with which Spark's own reader decrypts files by this key server."""
 
 MODULE = Path(__file__).stem
 PROVIDER = f"{MODULE}:every_key"
@@ -91,7 +91,7 @@ ALLOWED = ",".join(
 
 
 class Client(KmsClient):  # type: ignore[misc]
-    """The same as the Java class: a mask that follows from the master key's name."""
+    """Wraps keys as the Java class does: with a mask derived from the master key's name."""
 
     def __init__(self, _: Any) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Client(KmsClient):  # type: ignore[misc]
 
 
 class _FooterClient(Client):
-    """Has master keys for footers only."""
+    """Unwraps footer keys only."""
 
     def unwrap_key(self, wrapped_key: str, master_key_identifier: str) -> bytes:
         if master_key_identifier != "kf":
@@ -122,27 +122,27 @@ def every_key() -> Keys:
 
 
 def footer_key() -> Keys:
-    """A key provider: the footer key alone."""
+    """A key provider: only the footer key."""
     return Keys.from_kms(None, _FooterClient)
 
 
 def wrong_key() -> Keys:
-    """A key provider that has another key for everything."""
+    """A key provider that returns one wrong key for everything."""
     return Keys(retriever=lambda _: WRONG_KEY)
 
 
 def fails() -> Keys:
-    """A key provider that does not provide."""
+    """A key provider that raises."""
     raise RuntimeError(SECRET)
 
 
 def no_keys() -> str:
-    """A key provider that provides something else."""
+    """A key provider that does not return Keys."""
     return WRONG_KEY.decode()
 
 
 def compile_kms(home: Path) -> Path:
-    """A jar with the Java class; parquet-java has no such class for others than its own tests."""
+    """A jar with the Java class; parquet-java has such a class in its own tests only."""
     (home / "TestKms.java").write_text(JAVA)
     java_home = os.environ.get("JAVA_HOME")
     javac = shutil.which("javac", path=f"{java_home}/bin" if java_home else None) or shutil.which("javac")
@@ -177,8 +177,10 @@ def _installed(spark: SparkSession) -> bool:
 
 
 def encryption(footer: str = "kf", columns: dict[str, list[str]] | None = None, **options: Any) -> Encryption:
-    """How files are to be encrypted by keys of the server: `columns` by master key, or all alike where there are none;
-    `options` are those of pyarrow's ``EncryptionConfiguration``."""
+    """Encryption with keys of the server: `columns` by master key, or all columns with the footer key if None.
+
+    `options` are those of pyarrow's ``EncryptionConfiguration``.
+    """
     from bloomparquet.writing.encryption import Encryption
 
     given = {"column_keys": columns} if columns else {}

@@ -1,4 +1,4 @@
-"""What a running Spark tells of a query: its log, its event log, and EXPLAIN, as text to search."""
+"""The log of a running Spark, its event log, and EXPLAIN, as text to search."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 @contextmanager
 def recorded(spark: SparkSession, home: Path) -> Iterator[Path]:
-    """Write to files below `home` what Spark logs at level INFO, and its event log, for the length of a block."""
+    """Write Spark's log at level INFO and its event log to files below `home`, in a block."""
     jvm: Any = spark._jvm
     context = spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
     settings = context.conf().set("spark.eventLog.compress", "false")
@@ -47,8 +47,7 @@ def recorded(spark: SparkSession, home: Path) -> Iterator[Path]:
 
 def text_below(home: Path) -> str:
     """All files below `home`, as one text."""
-    found = [path.read_bytes().decode("latin-1") for path in sorted(home.rglob("*")) if path.is_file()]
-    return "\n".join(found)
+    return "\n".join(path.read_bytes().decode("latin-1") for path in sorted(home.rglob("*")) if path.is_file())
 
 
 def explained(frame: DataFrame) -> str:

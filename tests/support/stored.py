@@ -1,5 +1,5 @@
-"""What a filter must hold, told without the package: the XXH64 of every stored value, by pyarrow's reader, `struct` and
-`xxhash`; and which of them a filter lacks, block by block, as the format describes it."""
+"""An independent check of filters: the XXH64 of every stored value, by pyarrow, `struct` and `xxhash`; and which of
+them a filter lacks, by the description of the format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDE = Context(prec=100)
 
 
 def leaf_arrays(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
-    """The leaves of an array in schema order: their values, without nulls and without the elements of null lists."""
+    """The leaf arrays in schema order, without nulls and without elements of null lists."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
     if isinstance(array.type, pa.BaseExtensionType):
@@ -43,18 +43,18 @@ def leaf_arrays(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
 
 
 def plain(array: pa.Array, physical: str, length: int) -> list[bytes]:
-    """The plain encoding of each value: what the hash is of."""
+    """The PLAIN encoding of each value, which is hashed."""
     kind = array.type
     if pa.types.is_float16(kind) or pa.types.is_floating(kind):
         data, width = array.to_numpy(zero_copy_only=False).tobytes(), kind.bit_width // 8
         return [data[i : i + width] for i in range(0, len(data), width)]
     if physical == "INT96":
-        found = []
-        grain = {"us": 1_000, "ns": 1}[kind.unit]
+        encoded = []
+        nanos_per_tick = {"us": 1_000, "ns": 1}[kind.unit]
         for ticks in array.cast(pa.int64()).to_pylist():
-            days, rest = divmod(ticks * grain, _NANOS_PER_DAY)
-            found.append(struct.pack("<qi", rest, days + _JULIAN_EPOCH))
-        return found
+            days, rest = divmod(ticks * nanos_per_tick, _NANOS_PER_DAY)
+            encoded.append(struct.pack("<qi", rest, days + _JULIAN_EPOCH))
+        return encoded
     if pa.types.is_temporal(kind):
         array = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     values = array.to_pylist()
@@ -69,9 +69,9 @@ def plain(array: pa.Array, physical: str, length: int) -> list[bytes]:
 
 
 def hashes_by_chunk(path: str, int96: str = "ns") -> dict[tuple[int, int], set[int]]:
-    """Row group and leaf → the hashes of the values that pyarrow reads there, INT96 in the unit named."""
+    """The hashes of the values that pyarrow reads, by row group and leaf. `int96` is the unit of INT96 timestamps."""
     file = pq.ParquetFile(path, coerce_int96_timestamp_unit=int96)
-    found: dict[tuple[int, int], set[int]] = {}
+    hashes: dict[tuple[int, int], set[int]] = {}
     for row_group in range(file.metadata.num_row_groups):
         table = file.read_row_group(row_group)
         leaves = [leaf for column in table.columns for leaf in leaf_arrays(column)]
@@ -80,12 +80,12 @@ def hashes_by_chunk(path: str, int96: str = "ns") -> dict[tuple[int, int], set[i
             column = file.schema.column(i)
             if column.physical_type != "BOOLEAN":
                 values = plain(leaf, column.physical_type, column.length)
-                found[row_group, i] = {xxhash.xxh64_intdigest(value) for value in values}
-    return found
+                hashes[row_group, i] = {xxhash.xxh64_intdigest(value) for value in values}
+    return hashes
 
 
 def lacking(bitset: bytes, hashes: set[int]) -> set[int]:
-    """The hashes that a bitset does not hold."""
+    """The `hashes` that a bitset does not hold."""
     words = struct.unpack(f"<{len(bitset) // 4}I", bitset)
     blocks = len(bitset) // 32
     return {
@@ -99,9 +99,9 @@ def lacking(bitset: bytes, hashes: set[int]) -> set[int]:
 
 
 def bitsets(path: str) -> dict[tuple[int, int], bytes]:
-    """Row group and leaf → the bitset of its filter, as the footer and the filter's header say."""
+    """The bitset of each filter, by row group and leaf."""
     data = Path(path).read_bytes()
-    found = {}
+    by_chunk = {}
     for i, group in enumerate(decode(read_footer(path))[4].value.values):
         for j, chunk in enumerate(group[1].value.values):
             metadata: dict[int, Field] = chunk[3].value
@@ -112,19 +112,19 @@ def bitsets(path: str) -> dict[tuple[int, int], bytes]:
             size = header[1].value
             start = at + len(encode(header))
             assert [header[k].value for k in (2, 3, 4)] == [{1: Field(12, {})}] * 3
-            found[i, j] = data[start : start + size]
+            by_chunk[i, j] = data[start : start + size]
             assert metadata.get(BLOOM_LENGTH, Field(5, start + size - at)).value == start + size - at
-    return found
+    return by_chunk
 
 
 def assert_filters_hold_all(
     path: str, columns: set[int] | None = None, *, int96: str = "ns"
 ) -> dict[tuple[int, int], bytes]:
-    """Every filter of the file holds every value of its chunk; the leaves `columns` have one where there are values."""
+    """Check that every filter holds all values of its chunk, and that chunks of `columns` with values have filters."""
     filters, hashes = bitsets(path), hashes_by_chunk(path, int96)
-    for place, bitset in filters.items():
-        assert not lacking(bitset, hashes[place]), f"{path}: {place} lacks values that are stored"
-    for place, found in hashes.items():
-        if columns is not None and place[1] in columns and found:
-            assert place in filters, f"{path}: {place} has values and no filter"
+    for chunk, bitset in filters.items():
+        assert not lacking(bitset, hashes[chunk]), f"{path}: the filter of {chunk} lacks stored values"
+    for chunk, values in hashes.items():
+        if columns is not None and chunk[1] in columns and values:
+            assert chunk in filters, f"{path}: {chunk} has values and no filter"
     return filters

@@ -1,6 +1,6 @@
-"""Directories with and without the log of a table, and what reading and writing in them must answer.
+"""Directories with and without a table's log, and whether they may be read and written.
 
-The planner's rule in Python and the jar's in Java are tested with the same cases, so that they stay one rule.
+The tests of Python and of the jar share these cases, so that both follow one rule.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from pathlib import Path
 DELTA = "_delta_log/00000000000000000000.json"
 ICEBERG = "metadata/v3.metadata.json"
 HUDI = ".hoodie/hoodie.properties"
-DATA = "{data}"  # a data file of the format under test
+DATA = "{data}"  # a data file of the tested format
 
 
 @dataclass(frozen=True)
 class Case:
-    """`entries` below a root: files, directories (which end with a slash), data files, and links ``name -> target``.
+    """A directory tree, and the table that `path` in it belongs to.
 
-    `path` is what is read, and `kind` the table that it belongs to, if any. Writing to `path` is refused where reading
-    is, unless `appending` or `overwriting` harms no table. Spark reads files in directories that are no partitions only
-    where it is told to look into them: `is_nested`.
+    `entries` are files, directories (with a slash at the end), data files, and links ``name -> target``. `kind` is the
+    table's product, or None. Writing to `path` is refused if reading is, unless `appending` or `overwriting` says
+    otherwise. `is_nested`: the files are in directories that are not partitions, which Spark reads only on demand.
     """
 
     path: str
@@ -102,7 +102,7 @@ CASES: dict[str, Case] = {
 
 
 def make(root: Path, case: Case, data: bytes, suffix: str) -> str:
-    """Make the case's entries below `root`, with `data` in every data file; the path to read."""
+    """Make the case's entries below `root`, with `data` in every data file. Returns the path to read."""
     for entry in case.entries:
         name, _, target = entry.replace(DATA, suffix).partition(" -> ")
         path = root / name

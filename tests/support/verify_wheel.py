@@ -1,4 +1,4 @@
-"""What `make verify-wheel` runs in a fresh venv that has the wheel and nothing of the source tree."""
+"""The checks of `make verify-wheel`, run in a fresh venv that has only the wheel."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def main() -> None:
 
         import pyspark_bloomparquet
 
-        os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers would be the first python3 on the PATH
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # by default workers run the first python3 on the PATH
         builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
         spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
-        found = spark.read.format("bloomparquet").option("where", f"user_id = {wanted}").load(path).collect()
-        assert [tuple(row) for row in found] == [(wanted,)], found
-        print(f"Spark:        {found}")
+        rows = spark.read.format("bloomparquet").option("where", f"user_id = {wanted}").load(path).collect()
+        assert [tuple(row) for row in rows] == [(wanted,)], rows
+        print(f"Spark:        {rows}")
 
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # attach warns where the jar cannot work
+            warnings.simplefilter("error")  # attach warns if the jar cannot work
             pyspark_bloomparquet.attach(spark)
         frame = spark.read.format("bloomparquet").load(path).where(f"user_id = {wanted}")
         assert [tuple(row) for row in frame.collect()] == [(wanted,)], frame.collect()

@@ -49,7 +49,7 @@ def plain(tmp_path: Path) -> Path:
         ({"values": 1_001}, "1001 values, but its row group has 1000 rows"),
         ({"compressed": 100}, "claims"),
         ({"compressed": 0}, "0 bytes"),
-        ({"compressed": 1 << 40}, "bytes at byte"),
+        ({"compressed": 1 << 40}, "puts the column chunk at byte"),
         ({"pages": 0}, "at byte 0"),
         ({"pages": -5}, "at byte -5"),
         ({"pages": 1 << 50}, "at byte"),

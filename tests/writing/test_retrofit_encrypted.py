@@ -229,7 +229,7 @@ def test_filter_between_row_groups_shrinks_and_data_moves(tmp_path: Path, plaint
     altered = bytearray(closed)
     altered[chunks(path, ALL)[1, NAME][4] + 30] ^= 1
     Path(path).write_bytes(altered)
-    with pytest.raises(bp.EncryptionError, match=r"offset index of row group 1, column name: .* does not open"):
+    with pytest.raises(bp.EncryptionError, match=r"offset index of row group 1, column name: .* cannot be decrypted"):
         shrink_filters(path, keys=ALL)
     assert Path(path).read_bytes() == altered
     Path(path).write_bytes(closed)

@@ -128,7 +128,7 @@ def test_failed_upload_leaves_the_old_or_the_new_object(
     monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(failing))
     monkeypatch.setattr("bloomparquet.writing.retrofit.retrofit.open_storage", _with(failing))
     if call == "delete_file":  # the new object is already complete
-        with pytest.warns(UserWarning, match=r"is of no use any more, and could not be deleted: .*no network"):
+        with pytest.warns(UserWarning, match=r"the temporary file .* could not be deleted: .*no network"):
             assert add_filters(remote.url("a.parquet"), bloom="b")[0].action == "added"
     else:
         with pytest.raises(OSError, match="no network"):
@@ -229,7 +229,7 @@ def test_hdfs_is_an_error_because_it_cannot_replace_atomically(content: bytes, m
         type_name = "hdfs"
 
     monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Hdfs(storage.filesystem, "")))
-    with pytest.raises(bp.UnsupportedError, match="it is not known that hdfs replaces a file in one step"):
+    with pytest.raises(bp.UnsupportedError, match="hdfs is not known to replace a file in one step"):
         add_filters("memory://hdfs/a.parquet", bloom="b")
     assert memory.find("/hdfs") == ["/hdfs/a.parquet"]
     memory.rm("/hdfs", recursive=True)
@@ -243,6 +243,6 @@ def test_foreign_object_at_the_hidden_name_is_not_used(remote: RemoteDirectory, 
             output.write(b"A" * 1_000)
             output._stream.close()  # type: ignore[attr-defined]
             remote.put(temporary_name("a.parquet"), theirs)
-            with pytest.raises(bp.BloomParquetError, match="somebody else is writing this file"):
+            with pytest.raises(bp.BloomParquetError, match="another process is writing this file"):
                 output.commit()
         assert remote.get("a.parquet") == content

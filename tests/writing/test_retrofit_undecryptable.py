@@ -22,7 +22,7 @@ from tests.support.encrypted_modules import (
     chunks,
     metadata,
 )
-from tests.support.kms import reveals, whole_text
+from tests.support.kms import full_text, reveals
 from tests.support.retrofit_encrypted import (
     ALL,
     BLOOM,
@@ -102,7 +102,7 @@ def test_missing_column_key_is_an_error(tmp_path: Path, change: Callable[[str, b
     with pytest.raises(bp.EncryptionError, match=message) as caught:
         change(path, WITHOUT_NAME)
     assert "a.parquet" in str(caught.value)
-    assert reveals(whole_text(caught.value), FOOTER, FIRST) == []
+    assert reveals(full_text(caught.value), FOOTER, FIRST) == []
     assert Path(path).read_bytes() == before
     assert os.listdir(tmp_path) == ["a.parquet"]
 

@@ -1,12 +1,12 @@
-"""ORC's Bloom filters: bits only, and the two hashes that go with them.
+"""ORC's Bloom filters: bits, and the two hash functions that go with them.
 
 **False is a proof, true is a maybe**: a hash that was inserted always checks true. Which bytes of a value a writer
-hashes is another matter: see :mod:`bloomparquet.orc.writer_quirks`.
+hashes is the subject of :mod:`bloomparquet.orc.writer_quirks`.
 
-A filter has m bits and k hash functions, which are made of one 64-bit hash: of its lower half h1 and its upper half h2,
-``h1 + i * h2`` for i in 1..k. All of this is 32-bit arithmetic with a sign that wraps; a negative result is inverted
+A filter has m bits and k hash functions. All k are made of one 64-bit hash with the lower half h1 and the upper half
+h2: function i is ``h1 + i * h2`` for i in 1..k, in signed 32-bit arithmetic that wraps. A negative result is inverted
 (``~``), and the remainder by m is the bit. Integers are hashed by Thomas Wang's function, bytes by a 64-bit Murmur3. No
-library has either as ORC has it: what they call Murmur3 of 64 bits is half of the one of 128, and starts from another
+library has either function in ORC's form: what libraries call 64-bit Murmur3 is half of the 128-bit one, with another
 seed.
 
 Sources: ORC specification, "Bloom Filter Index"; apache/orc ``util/BloomFilter.java`` and ``util/Murmur3.java``;
@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bloomparquet.errors import FormatError, LimitError, OptionError, UnsupportedError
+from bloomparquet.errors import FormatError, LimitError, UnsupportedError
 
 Hashes = npt.NDArray[np.uint64]
 Words = npt.NDArray[np.uint64]
 Booleans = npt.NDArray[np.bool_]
 
 MAX_BITS = (1 << 31) - 64
-"""ORC counts bits by a signed 32-bit number."""
+"""The most bits of a filter: ORC counts them in a signed 32-bit number."""
 
 MAX_HASH_FUNCTIONS = 128
-"""Far beyond what any false positive probability asks for (0.05 takes 4, a trillionth takes 40)."""
+"""Far more than any false positive probability needs: 0.05 takes 4, 1e-12 takes 40."""
 
 _BITS_PER_WORD = 64
 _SEED = 104729
@@ -41,14 +41,13 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 _ADD = 0x52DCE729
 _FINAL_1, _FINAL_2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
 _MASK = (1 << 64) - 1
-_WORTH_NUMPY = 16
-"""Byte strings side by side from which an array of them is faster than one after the other."""
+_MIN_VECTORIZED = 16  # fewer byte strings are faster to hash one after the other
 
 
 def hash_longs(values: npt.NDArray[np.integer[Any]]) -> Hashes:
-    """Thomas Wang's 64-bit hash of each integer, which is widened to a signed 64-bit one; the same shape.
+    """Thomas Wang's 64-bit hash of each integer, widened to a signed 64-bit one. The shape of `values` is kept.
 
-    For integers, dates (days since 1970) and timestamps (milliseconds).
+    Dates are hashed as days since 1970, timestamps as milliseconds.
     """
     key = values.astype(np.int64)
     key = ~key + (key << 21)
@@ -62,19 +61,19 @@ def hash_longs(values: npt.NDArray[np.integer[Any]]) -> Hashes:
 
 
 def hash_doubles(values: npt.NDArray[np.floating[Any]]) -> Hashes:
-    """The hash of each number's 64 bits; a float32 is widened first. The same shape.
+    """The hash of each number's 64 bits; a float32 is widened first. The shape of `values` is kept.
 
-    0.0 and -0.0 differ, and so do NaNs of different bits.
+    0.0 and -0.0 have different hashes, and so do NaNs of different bits.
     """
     return hash_longs(values.astype(np.float64).view(np.int64))
 
 
 def hash_bytes(values: Sequence[bytes]) -> Hashes:
-    """Murmur3 of each byte string: the 64-bit variant of Hive, seed 104729."""
-    if len(values) < _WORTH_NUMPY:
+    """Hive's 64-bit variant of Murmur3 of each byte string, with seed 104729."""
+    if len(values) < _MIN_VECTORIZED:
         return np.array([_murmur(value, _SEED, 0) for value in values], np.uint64)
     sizes = np.fromiter(map(len, values), np.int64, len(values))
-    # The longest first: those that have a block left are always the first few.
+    # Longest first: then the strings that have a block left are always the first ones.
     order = np.argsort(-sizes, kind="stable")
     sizes = sizes[order]
     padded = (sizes + _BLOCK) // _BLOCK
@@ -84,46 +83,46 @@ def hash_bytes(values: Sequence[bytes]) -> Hashes:
     blocks = sizes // _BLOCK
     state = np.full(len(values), _SEED, np.uint64)
     block = 0
-    while (left := int(np.count_nonzero(blocks > block))) >= _WORTH_NUMPY:
-        state[:left] = _mixed(state[:left], words[starts[:left] + block])
+    while (left := int(np.count_nonzero(blocks > block))) >= _MIN_VECTORIZED:
+        state[:left] = _mix(state[:left], words[starts[:left] + block])
         block += 1
-    done = np.empty(len(values), np.uint64)
-    for i in range(left):  # the few that are longest
-        done[order[i]] = _murmur(values[order[i]], int(state[i]), block)
+    hashes = np.empty(len(values), np.uint64)
+    for i in range(left):  # the few longest strings
+        hashes[order[i]] = _murmur(values[order[i]], int(state[i]), block)
     state, sizes, tails = state[left:], sizes[left:], words[(starts + blocks)[left:]]
-    some = sizes % _BLOCK > 0
-    state[some] ^= _scrambled(tails[some])
+    has_tail = sizes % _BLOCK > 0
+    state[has_tail] ^= _scramble(tails[has_tail])
     state ^= sizes.astype(np.uint64)
     state ^= state >> np.uint64(33)
     state *= np.uint64(_FINAL_1)
     state ^= state >> np.uint64(33)
     state *= np.uint64(_FINAL_2)
     state ^= state >> np.uint64(33)
-    done[order[left:]] = state
-    return done
+    hashes[order[left:]] = state
+    return hashes
 
 
-def _rotated(values: Hashes, by: int) -> Hashes:
+def _rotate(values: Hashes, by: int) -> Hashes:
     return (values << np.uint64(by)) | (values >> np.uint64(64 - by))
 
 
-def _scrambled(words: Words) -> Hashes:
-    return _rotated(words * np.uint64(_C1), 31) * np.uint64(_C2)
+def _scramble(words: Words) -> Hashes:
+    return _rotate(words * np.uint64(_C1), 31) * np.uint64(_C2)
 
 
-def _mixed(state: Hashes, words: Words) -> Hashes:
-    return _rotated(state ^ _scrambled(words), 27) * np.uint64(5) + np.uint64(_ADD)
+def _mix(state: Hashes, words: Words) -> Hashes:
+    return _rotate(state ^ _scramble(words), 27) * np.uint64(5) + np.uint64(_ADD)
 
 
 def _murmur(value: bytes, state: int, block: int) -> int:
-    """The hash of `value`, from the state after the first `block` of its blocks."""
+    """The hash of `value`, given the state after its first `block` blocks."""
     whole = len(value) // _BLOCK * _BLOCK
-    for at in range(block * _BLOCK, whole, _BLOCK):
-        state ^= _scrambled_one(int.from_bytes(value[at : at + _BLOCK], "little"))
+    for start in range(block * _BLOCK, whole, _BLOCK):
+        state ^= _scramble_word(int.from_bytes(value[start : start + _BLOCK], "little"))
         state = (state << 27 | state >> 37) & _MASK
         state = (state * 5 + _ADD) & _MASK
     if whole < len(value):
-        state ^= _scrambled_one(int.from_bytes(value[whole:], "little"))
+        state ^= _scramble_word(int.from_bytes(value[whole:], "little"))
     state ^= len(value)
     state ^= state >> 33
     state = state * _FINAL_1 & _MASK
@@ -132,70 +131,41 @@ def _murmur(value: bytes, state: int, block: int) -> int:
     return state ^ state >> 33
 
 
-def _scrambled_one(word: int) -> int:
+def _scramble_word(word: int) -> int:
     word = word * _C1 & _MASK
     word = (word << 31 | word >> 33) & _MASK
     return word * _C2 & _MASK
 
 
-def optimal_size(ndv: int, fpp: float) -> tuple[int, int]:
-    """The bits and the hash functions that ORC's writers give a filter of `ndv` values at the false positive
-    probability `fpp`: ``(m, k)``, m a multiple of 64.
-
-    Writers take the row index stride for `ndv`. A size that is a multiple of 64 by itself gets 64 more. Raises
-    OptionError unless 0 < fpp < 1, LimitError where m is beyond :data:`MAX_BITS`.
-    """
-    if not 0 < fpp < 1:
-        raise OptionError(f"fpp is {fpp}; expected a number above 0 and below 1")
-    ndv = max(ndv, 1)
-    bits = int(-ndv * math.log(fpp) / (math.log(2) * math.log(2)))
-    bits += _BITS_PER_WORD - bits % _BITS_PER_WORD
-    if bits > MAX_BITS:
-        raise LimitError(f"a filter of {bits} bits; expected at most {MAX_BITS}")
-    return bits, max(1, math.floor(bits / ndv * math.log(2) + 0.5))
-
-
 def bit_positions(hashes: Hashes, k: int, bits: int) -> npt.NDArray[np.int64]:
-    """The bits that each hash sets: shape (…) becomes (…, k), numbers in 0..bits-1.
-
-    ``lower + i * upper`` for i in 1..k, where both halves and all that is made of them are signed 32-bit numbers that
-    wrap; a negative one is inverted.
-    """
+    """The bits in 0..bits-1 that each hash sets: shape (…) becomes (…, k)."""
     lower = hashes.astype(np.uint32)
     upper = (hashes >> np.uint64(32)).astype(np.uint32)
-    steps = np.arange(1, k + 1, dtype=np.uint32)
-    combined = (lower[..., np.newaxis] + steps * upper[..., np.newaxis]).view(np.int32)
-    combined ^= combined >> np.int32(31)
+    factors = np.arange(1, k + 1, dtype=np.uint32)
+    combined = (lower[..., np.newaxis] + factors * upper[..., np.newaxis]).view(np.int32)
+    combined ^= combined >> np.int32(31)  # inverts the negative ones
     return combined.astype(np.int64) % bits
 
 
 class OrcBloomFilter:
-    """A filter of `k` hash functions over 64 bits for every word of `words`, of which bit i is bit i % 64 of word
-    i // 64.
+    """A filter of `k` hash functions over 64 bits for each of `words`: bit i is bit i % 64 of word i // 64.
 
-    Raises FormatError for k or m of 0, LimitError beyond :data:`MAX_HASH_FUNCTIONS` and :data:`MAX_BITS`.
+    Raises FormatError if k or the number of bits is 0, LimitError beyond :data:`MAX_HASH_FUNCTIONS` and
+    :data:`MAX_BITS`.
     """
 
     __slots__ = ("_words", "k")
 
     def __init__(self, k: int, words: Words) -> None:
-        if k < 1 or not len(words):
-            raise FormatError(
-                f"a Bloom filter of {k} hash functions and {len(words) * _BITS_PER_WORD} bits; "
-                "expected at least one of each"
-            )
+        bits = len(words) * _BITS_PER_WORD
+        if k < 1 or not bits:
+            raise FormatError(f"a Bloom filter of {k} hash functions and {bits} bits; expected at least one of each")
         if k > MAX_HASH_FUNCTIONS:
             raise LimitError(f"a Bloom filter of {k} hash functions; expected at most {MAX_HASH_FUNCTIONS}")
-        if len(words) * _BITS_PER_WORD > MAX_BITS:
-            raise LimitError(f"a Bloom filter of {len(words) * _BITS_PER_WORD} bits; expected at most {MAX_BITS}")
+        if bits > MAX_BITS:
+            raise LimitError(f"a Bloom filter of {bits} bits; expected at most {MAX_BITS}")
         self.k = k
         self._words = words
-
-    @classmethod
-    def for_ndv(cls, ndv: int, fpp: float) -> OrcBloomFilter:
-        """An empty filter of the size that ORC's writers give it: see :func:`optimal_size`."""
-        bits, k = optimal_size(ndv, fpp)
-        return cls(k, np.zeros(bits // _BITS_PER_WORD, np.uint64))
 
     @property
     def words(self) -> Words:
@@ -213,39 +183,32 @@ class OrcBloomFilter:
 
     @property
     def estimated_ndv(self) -> float:
-        """How many distinct values were inserted, judged by the bits; infinite where all are set."""
+        """The number of distinct values, estimated from the bits; infinite if all bits are set."""
         unset = 1 - self.bits_set / self.bits
         return math.inf if unset <= 0 else -self.bits / self.k * math.log(unset)
 
     @property
     def estimated_fpp(self) -> float:
-        """The share of absent values that check true, judged by the bits."""
+        """The share of absent values that check true, estimated from the bits."""
         return float((self.bits_set / self.bits) ** self.k)
 
-    def insert(self, hashes: Hashes) -> None:
-        """Insert every hash of an array of any shape."""
-        if not self._words.flags.writeable:
-            self._words = self._words.copy()
-        at = bit_positions(hashes, self.k, self.bits).reshape(-1)
-        np.bitwise_or.at(self._words, at >> 6, np.uint64(1) << (at & 63).astype(np.uint64))
-
     def check(self, hashes: Hashes) -> Booleans:
-        """Whether each hash may have been inserted; **false is a proof, true is a maybe**. The same shape."""
-        found: Booleans = check_filters([self], hashes)[0]
-        return found
+        """Whether each hash may have been inserted. **False is a proof, true is a maybe.** The shape is kept."""
+        answers: Booleans = check_filters([self], hashes)[0]
+        return answers
 
     @classmethod
     def from_message(cls, message: Any, *, utf8: bool) -> OrcBloomFilter:
-        """The filter in a BloomFilter message, of a stream BLOOM_FILTER_UTF8 if `utf8`, else BLOOM_FILTER.
+        """The filter in a BloomFilter message of a BLOOM_FILTER_UTF8 stream if `utf8`, else of a BLOOM_FILTER stream.
 
-        Raises FormatError where bits are missing, or are no multiple of 64, UnsupportedError where there is more to it
-        than is known here, as in files before the first release, and what the constructor raises.
+        Raises FormatError if the bits are missing or no multiple of 64, UnsupportedError if the message has other
+        fields, as in files before ORC's first release, and what the constructor raises.
         """
         known = type(message)()
         known.CopyFrom(message)
         known.DiscardUnknownFields()
-        if known.ByteSize() != message.ByteSize() or (message.HasField("utf8bitset") if not utf8 else message.bitset):
-            raise UnsupportedError("a Bloom filter in another layout than that of ORC's releases")
+        if known.ByteSize() != message.ByteSize() or (message.bitset if utf8 else message.HasField("utf8bitset")):
+            raise UnsupportedError("a Bloom filter in a layout that no release of ORC writes")
         if not utf8:
             return cls(message.num_hash_functions, np.array(message.bitset, np.uint64))
         data = message.utf8bitset
@@ -258,17 +221,14 @@ class OrcBloomFilter:
 
 
 def check_filters(filters: Sequence[OrcBloomFilter], hashes: Hashes) -> Booleans:
-    """Whether each filter may hold each hash: shape (filters, *hashes.shape). **False is a proof, true is a maybe.**
-
-    The filters of a data set are of few sizes: the bits of a hash are worked out once for all of one size.
-    """
-    found = np.empty((len(filters), *hashes.shape), np.bool_)
-    shapes: dict[tuple[int, int], list[int]] = {}
+    """Whether each filter may hold each hash: shape (filters, *hashes.shape). **False is a proof, true is a maybe.**"""
+    answers = np.empty((len(filters), *hashes.shape), np.bool_)
+    by_size: dict[tuple[int, int], list[int]] = {}
     for i, each in enumerate(filters):
-        shapes.setdefault((each.k, each.bits), []).append(i)
-    for (k, bits), members in shapes.items():
-        at = bit_positions(hashes, k, bits)
-        word, bit = at >> 6, (at & 63).astype(np.uint64)
+        by_size.setdefault((each.k, each.bits), []).append(i)
+    for (k, bits), members in by_size.items():
+        positions = bit_positions(hashes, k, bits)
+        word, bit = positions >> 6, (positions & 63).astype(np.uint64)
         for i in members:
-            found[i] = ((filters[i]._words[word] >> bit) & np.uint64(1)).all(axis=-1)
-    return found
+            answers[i] = ((filters[i]._words[word] >> bit) & np.uint64(1)).all(axis=-1)
+    return answers

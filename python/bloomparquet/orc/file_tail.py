@@ -1,15 +1,14 @@
-"""The ends of ORC files: what is in them and how it was written, read for many files at once.
+"""Reads the tails of ORC files: what each file holds, and how it was written.
 
-From the end: one byte with the length of the postscript; the postscript, never compressed; the footer; the statistics
-of every stripe ("metadata"). All of it comes by one request where the guess at its size is right. The footer is parsed
-at once, the statistics when they are asked for, a column at a time.
+From the end of the file: one byte with the length of the postscript; the postscript, never compressed; the footer; the
+statistics of every stripe ("metadata"). The footer is parsed at once, statistics on demand, a column at a time.
 
 Source: ORC specification, "File Tail".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -36,11 +35,11 @@ from bloomparquet.storage.ranges import read_ranges
 
 MAGIC = b"ORC"
 MAX_SECTION = 32 * 1024 * 1024
-"""Of a footer, and of the statistics of a file's stripes, in plain text."""
+"""The most decompressed bytes of a footer, and of the statistics of a file's stripes."""
 
 
 class Writer(IntEnum):
-    """The programs that have a number of their own; others are numbers without a name."""
+    """The programs that write ORC, by the number in the footer. Other numbers are not in this list."""
 
     JAVA = 0
     CPP = 1
@@ -51,7 +50,8 @@ class Writer(IntEnum):
 
 
 class WriterVersion(IntEnum):
-    """What the Java writer's versions are called after. Those of others begin at 6 and say nothing of this."""
+    """The versions of the Java writer, named after issues of its tracker. Other writers count from 6 and mean none of
+    these issues."""
 
     ORIGINAL = 0
     HIVE_8732 = 1
@@ -67,7 +67,7 @@ class WriterVersion(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """Where a stripe is: its indexes, its data and its footer, one behind the other, lengths in bytes."""
+    """The byte offset of a stripe and the lengths of its indexes, data and footer, which follow each other."""
 
     offset: int
     index_length: int
@@ -86,12 +86,12 @@ class Stripe:
 
 @dataclass(frozen=True)
 class Tail:
-    """What one file's tail says.
+    """The tail of one file.
 
-    `types` are the columns by their numbers, 0 the root. `row_index_stride` is the rows of a row group, 0 where there
-    are no row groups. `writer` and `writer_version` are :class:`Writer` and :class:`WriterVersion` where those know
-    them; `software_version` is the release that wrote the file, where it says so. `size` are the tail's bytes at the
-    end of the file. `last_stripe_footer` is what stands before them, as it is stored, where it came with the tail.
+    `types` are the columns by number; 0 is the root. `row_index_stride` is the number of rows in a row group, 0 if the
+    file has no row groups. `writer` and `writer_version` are :class:`Writer` and :class:`WriterVersion`, or a number
+    that is not listed there. `software_version` is the writer's release, if the file names it. `size` is the number of
+    bytes of the tail. `last_stripe_footer` is the stored footer of the last stripe, if it was read with the tail.
     """
 
     path: str
@@ -105,40 +105,41 @@ class Tail:
     file_version: tuple[int, ...]
     calendar: int
     compression: Compression
-    user_metadata: Mapping[str, bytes]
     size: int
     stored_metadata: bytes = field(repr=False)
     last_stripe_footer: bytes | None = field(default=None, repr=False)
 
     def row_groups(self, stripe: int) -> int:
-        """How many row groups a stripe has; 0 where the file has no row indexes."""
+        """The number of row groups in a stripe; 0 if the file has no row indexes."""
         return -(-self.stripes[stripe].rows // self.row_index_stride) if self.row_index_stride else 0
 
-    def stripe_statistics(self, stripe: int, columns: Sequence[int]) -> list[Statistics | None]:
-        """Those of a stripe for each column; None where there are none. Raises FormatError or LimitError where they
-        are damaged, UnsupportedError where their compression is not known."""
+    def stripe_statistics(self, stripe: int, column: int) -> Statistics | None:
+        """The statistics of a column in a stripe; None if the file has none. Raises FormatError or LimitError if they
+        are damaged, UnsupportedError for an unknown compression."""
         if not self._stripe_statistics:
-            return [None] * len(columns)
+            return None
         what = f"the statistics of stripe {stripe}"
-        with _named(self.path, what):
-            found = messages.elements(self._stripe_statistics[stripe], 1, what)
-            if found and len(found) != len(self.types):
-                raise FormatError(f"there are those of {len(found)} columns; expected {len(self.types)}")
-            return [parse_statistics(found[column], f"column {column}") if found else None for column in columns]
+        with _name_errors(self.path, what):
+            columns = messages.elements(self._stripe_statistics[stripe], what)
+            if not columns:
+                return None
+            if len(columns) != len(self.types):
+                raise FormatError(f"they cover {len(columns)} columns; expected {len(self.types)}")
+            return parse_statistics(columns[column], f"column {column}")
 
     @cached_property
     def _stripe_statistics(self) -> Sequence[bytes | memoryview]:
         what = "the statistics of the stripes"
-        with _named(self.path, what):
-            found = messages.elements(self.compression.decompress(self.stored_metadata, MAX_SECTION), 1, what)
-            if found and len(found) != len(self.stripes):
-                raise FormatError(f"there are {len(found)} of them; expected {len(self.stripes)}")
-        return found
+        with _name_errors(self.path, what):
+            stripes = messages.elements(self.compression.decompress(self.stored_metadata, MAX_SECTION), what)
+            if stripes and len(stripes) != len(self.stripes):
+                raise FormatError(f"they cover {len(stripes)} stripes; expected {len(self.stripes)}")
+        return stripes
 
 
 @contextmanager
-def _named(path: str, what: str) -> Iterator[None]:
-    """Errors out of the block say which file and which part of it they are of."""
+def _name_errors(path: str, what: str) -> Iterator[None]:
+    """Prefix errors that leave the block with the file and the part of it."""
     try:
         yield
     except BloomParquetError as error:
@@ -146,16 +147,22 @@ def _named(path: str, what: str) -> Iterator[None]:
 
 
 def read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[Tail | BloomParquetError]:
-    """The tails of `files`, in their order, or what is wrong with each; one request each where the tail fits in the
-    first read.
+    """The tails of `files` in their order, or what is wrong with each file. Most tails take one request.
 
-    NotOrcError for a file that is empty or no ORC file, FormatError for one that is damaged, LimitError for a tail that
-    is too large, EncryptionError for a file with encrypted columns, UnsupportedError for one whose compression is not
-    known. All of them name their file.
+    NotOrcError for a file that is empty or no ORC file, FormatError for a damaged one, LimitError for a tail that is
+    too large, EncryptionError for encrypted columns, UnsupportedError for an unknown compression. Errors name the file.
     """
     tails: list[Tail | BloomParquetError] = []
     for batch in read_file_tails(storage, files, _tail_size, count):
-        tails += _parse_batch(storage, batch, count)
+        # Files of Hive 0.11 have the magic only at their beginning.
+        unsure = [
+            each.file
+            for each in batch
+            if isinstance(each, FileTail) and _parse_postscript(each.file, each.end).magic != MAGIC
+        ]
+        starts = are_orc(storage, unsure, count)
+        not_orc = {file for file, is_orc in zip(unsure, starts, strict=True) if not is_orc}
+        tails += [each if isinstance(each, BloomParquetError) else _parse(each, not_orc) for each in batch]
     return tails
 
 
@@ -166,56 +173,33 @@ def are_orc(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> li
 
 def begin_with(storage: Storage, files: Sequence[FileInfo], magic: bytes, count: ReadCount) -> list[bool]:
     """Which of `files` begin with `magic`; one request each."""
-    some = [i for i, file in enumerate(files) if file.size > len(magic)]
-    found = [False] * len(files)
-    for i, head in zip(some, _read_heads(storage, [files[i] for i in some], len(magic), count), strict=True):
-        found[i] = head == magic
-    return found
+    some = np.flatnonzero([file.size > len(magic) for file in files])
+    offsets, lengths = np.zeros(len(some), np.int64), np.full(len(some), len(magic))
+    ranges = read_ranges(storage, [file.path for file in files], some, offsets, lengths, count)
+    answers = [False] * len(files)
+    for i, head in zip(some.tolist(), ranges.rows(len(magic)), strict=True):
+        answers[i] = head.tobytes() == magic
+    return answers
 
 
-def _parse_batch(
-    storage: Storage, batch: Sequence[FileTail | BloomParquetError], count: ReadCount
-) -> list[Tail | BloomParquetError]:
-    # Files of Hive 0.11 have the magic at their beginning only.
-    headless = [
-        tail.file for tail in batch if isinstance(tail, FileTail) and _postscript(tail.file, tail.end).magic != MAGIC
-    ]
-    heads = zip(headless, _read_heads(storage, headless, len(MAGIC), count), strict=True)
-    strangers = {file for file, head in heads if head != MAGIC}
-    tails: list[Tail | BloomParquetError] = []
-    for tail in batch:
-        if isinstance(tail, BloomParquetError):
-            tails.append(tail)
-        elif tail.file in strangers:
-            tails.append(_not_orc(tail.file, f"{MAGIC!r} is at neither of its ends"))
-        else:
-            tails.append(_parsed(tail))
-    return tails
-
-
-def _parsed(stored: FileTail) -> Tail | BloomParquetError:
+def _parse(stored: FileTail, not_orc: set[FileInfo]) -> Tail | BloomParquetError:
     file, end = stored.file, stored.end
+    if file in not_orc:
+        return _not_orc(file, f"{MAGIC!r} is at neither of its ends")
     try:
         tail = parse_tail(file, end[-stored.size :])
     except BloomParquetError as error:
         return error
     if tail.stripes:
         last = tail.stripes[-1]
-        at = last.footer_offset - (file.size - len(end))
-        if at >= 0:
-            return replace(tail, last_stripe_footer=end[at : at + last.footer_length])
+        start = last.footer_offset - (file.size - len(end))
+        if start >= 0:
+            return replace(tail, last_stripe_footer=end[start : start + last.footer_length])
     return tail
 
 
-def _read_heads(storage: Storage, files: Sequence[FileInfo], size: int, count: ReadCount) -> list[bytes]:
-    every = np.arange(len(files))
-    width = np.full(len(files), size)
-    ranges = read_ranges(storage, [file.path for file in files], every, np.zeros(len(files), np.int64), width, count)
-    return [row.tobytes() for row in ranges.rows(size)]
-
-
-def _postscript(file: FileInfo, end: bytes) -> Any:
-    """The postscript at the end of `end`, which is that of the file."""
+def _parse_postscript(file: FileInfo, end: bytes) -> Any:
+    """The postscript in `end`, the last bytes of the file."""
     if not end:
         raise _not_orc(file, "the file is empty (0 bytes)")
     size = end[-1]
@@ -231,17 +215,17 @@ def _postscript(file: FileInfo, end: bytes) -> Any:
 
 
 def _not_orc(file: FileInfo, why: str) -> NotOrcError:
-    return NotOrcError(f"{file.path}: not an ORC file, or cut short: {why}")
+    return NotOrcError(f"{file.path}: not an ORC file, or truncated: {why}")
 
 
 def _tail_size(file: FileInfo, end: bytes) -> int:
-    postscript = _postscript(file, end)
+    postscript = _parse_postscript(file, end)
     lengths = (postscript.footer_length, postscript.metadata_length, postscript.stripe_statistics_length)
     size: int = sum(lengths) + end[-1] + 1
     if size + len(MAGIC) > file.size:
         raise FormatError(
             f"{file.path}: the postscript claims a footer of {lengths[0]} bytes and statistics of "
-            f"{lengths[1] + lengths[2]}, but the file has {file.size} in all; it is damaged or cut short"
+            f"{lengths[1] + lengths[2]}, but the file has {file.size} in all; it is damaged or truncated"
         )
     if sum(lengths) > 3 * MAX_SECTION:
         raise LimitError(f"{file.path}: a tail of {size} bytes; at most {3 * MAX_SECTION} are read")
@@ -249,19 +233,18 @@ def _tail_size(file: FileInfo, end: bytes) -> int:
 
 
 def parse_tail(file: FileInfo, raw: bytes) -> Tail:
-    """The tail in `raw`, the last bytes of a file; see :func:`read_tails` for errors."""
-    postscript = _postscript(file, raw)
+    """The tail in `raw`, the last bytes of a file. Errors are those of :func:`read_tails`."""
+    postscript = _parse_postscript(file, raw)
     end = len(raw) - 1 - raw[-1]
-    middle = end - postscript.footer_length
-    with _named(file.path, "the footer"):
-        compression = _compression(postscript)
-        footer = messages.parse(messages.Footer, compression.decompress(raw[middle:end], MAX_SECTION), "it")
+    start = end - postscript.footer_length
+    with _name_errors(file.path, "the footer"):
+        compression = _parse_compression(postscript)
+        footer = messages.parse(messages.Footer, compression.decompress(raw[start:end], MAX_SECTION), "the message")
         if footer.HasField("encryption"):
-            raise EncryptionError("the file has encrypted columns; those of ORC are not read")
+            raise EncryptionError("the file has encrypted columns, which are not supported in ORC")
         types = parse_types(footer.types)
-        body_end = file.size - len(raw)
-        stripes = tuple(_stripe(i, found, body_end) for i, found in enumerate(footer.stripes))
-        _require_apart(stripes)
+        stripes = tuple(_parse_stripe(i, each, file.size - len(raw)) for i, each in enumerate(footer.stripes))
+        _require_disjoint(stripes)
         return Tail(
             path=file.path,
             types=types,
@@ -274,18 +257,18 @@ def parse_tail(file: FileInfo, raw: bytes) -> Tail:
             file_version=tuple(postscript.version),
             calendar=footer.calendar,
             compression=compression,
-            user_metadata={text(item.name): item.value for item in footer.metadata},
             size=len(raw),
-            stored_metadata=raw[middle - postscript.metadata_length : middle],
+            stored_metadata=raw[start - postscript.metadata_length : start],
         )
 
 
-def _compression(postscript: Any) -> Compression:
+def _parse_compression(postscript: Any) -> Compression:
     try:
         codec = Codec(postscript.compression)
     except ValueError:
         raise UnsupportedError(
-            f"its compression is number {postscript.compression}; known are {', '.join(each.name for each in Codec)}"
+            f"its compression has the unknown number {postscript.compression}; "
+            f"known are {', '.join(codec.name for codec in Codec)}"
         ) from None
     size = postscript.compression_block_size if postscript.HasField("compression_block_size") else DEFAULT_BLOCK_SIZE
     if codec and not 0 < size <= MAX_BLOCK_SIZE:
@@ -293,8 +276,10 @@ def _compression(postscript: Any) -> Compression:
     return Compression(codec, size)
 
 
-def _stripe(number: int, found: Any, body_end: int) -> Stripe:
-    stripe = Stripe(found.offset, found.index_length, found.data_length, found.footer_length, found.number_of_rows)
+def _parse_stripe(number: int, message: Any, body_end: int) -> Stripe:
+    stripe = Stripe(
+        message.offset, message.index_length, message.data_length, message.footer_length, message.number_of_rows
+    )
     if stripe.offset + stripe.length > body_end:
         raise FormatError(
             f"stripe {number} claims the bytes {stripe.offset} to {stripe.offset + stripe.length}, "
@@ -303,12 +288,12 @@ def _stripe(number: int, found: Any, body_end: int) -> Stripe:
     return stripe
 
 
-def _require_apart(stripes: Sequence[Stripe]) -> None:
-    """FormatError where two stripes share bytes: a small file could claim any amount of them."""
+def _require_disjoint(stripes: Sequence[Stripe]) -> None:
+    """FormatError if two stripes share bytes: a small file could claim any amount of them."""
     end = 0
     for stripe in sorted(stripes, key=lambda each: (each.offset, each.length)):
         if stripe.offset < end:
             raise FormatError(f"the stripe at byte {stripe.offset} begins within another, which ends at byte {end}")
         if stripe.rows and not stripe.footer_length:
-            raise FormatError(f"the stripe at byte {stripe.offset} claims {stripe.rows} rows, and has no footer")
+            raise FormatError(f"the stripe at byte {stripe.offset} claims {stripe.rows} rows, but has no footer")
         end = stripe.offset + stripe.length

@@ -1,7 +1,7 @@
-"""Where the data of a stripe lies, and a stripe fetched before it is read.
+"""Fetches the data of a stripe before pyarrow reads it.
 
-pyarrow reads a stripe in pieces of 128 KiB, one after the other, which takes hundreds of requests. Where a request
-costs far more than its bytes, the streams of the columns that are wanted are fetched first, nearby ones by one request.
+pyarrow reads a stripe in pieces of 128 KiB, one after the other, which takes hundreds of requests. If a request costs
+far more than its bytes, the streams of the wanted columns are fetched first, nearby ones in one request.
 
 Source: ORC specification, "Stripe Footer"; apache/arrow ``cpp/src/arrow/adapters/orc/adapter.cc`` (ArrowInputFile).
 """
@@ -11,66 +11,35 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.file_tail import Tail
-from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, MAX_STREAM, ROW_INDEX
+from bloomparquet.orc.stripe_indexes import INDEX_STREAMS, MAX_STREAM, Stream, parse_stripe_footer
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
 
-_INDEXES = (ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8)
 
-
-class DataStream(NamedTuple):
-    """A stream of values, lengths or the like: the place of the top-level column that it belongs to, or is within, and
-    its bytes in the file."""
-
-    place: int
-    offset: int
-    length: int
-
-
-def read_data_streams(storage: Storage, tail: Tail, stripe: int, count: ReadCount) -> list[DataStream]:
-    """The streams of a stripe that are no indexes, in their order. Reads its footer; raises FormatError, LimitError or
-    UnsupportedError for one that is damaged."""
-    found = tail.stripes[stripe]
-    data = b""
-    if found.footer_length <= MAX_STREAM:
-        at, size = np.array([found.footer_offset]), np.array([found.footer_length])
-        data = read_ranges(storage, [tail.path], np.array([0]), at, size, count).buffer.tobytes()
-    try:
-        footer = messages.parse(messages.StripeFooter, tail.compression.decompress(data, MAX_STREAM), "it")
-    except BloomParquetError as error:
-        raise type(error)(f"{tail.path}: the footer of stripe {stripe}: {error}") from error
-    return list(_located(tail, found.offset, found.footer_offset, footer.streams))
-
-
-def _located(tail: Tail, at: int, end: int, streams: Any) -> Iterator[DataStream]:
-    tops = sorted((column, place) for place, column in enumerate(tail.types[0].children))
-    for stream in streams:
-        top = bisect_right(tops, (stream.column, len(tops))) - 1
-        if top >= 0 and stream.kind not in _INDEXES and at + stream.length <= end:
-            yield DataStream(tops[top][1], at, stream.length)
-        at += stream.length
-
-
-class FetchedFile(io.RawIOBase):
-    """`source`, of which some ranges are in memory."""
+class PrefetchedFile(io.RawIOBase):
+    """`source` as a file, with some of its ranges in memory."""
 
     def __init__(self, source: pa.NativeFile) -> None:
-        self._source, self._size, self._at = source, source.size(), 0
+        self._source, self._size, self._position = source, source.size(), 0
         self._starts: list[int] = []
-        self._held: list[memoryview] = []
+        self._views: list[memoryview] = []
 
-    def hold(self, starts: list[int], held: list[memoryview]) -> None:
-        """Have these ranges in memory, and no others."""
-        order = sorted(range(len(starts)), key=starts.__getitem__)
-        self._starts, self._held = [starts[i] for i in order], [held[i] for i in order]
+    def fetch_columns(self, storage: Storage, tail: Tail, stripe: int, fields: set[int], count: ReadCount) -> None:
+        """Replace the ranges in memory with the data of some top-level columns in a stripe, given by the positions of
+        their fields. Raises FormatError, LimitError or UnsupportedError if the footer of the stripe is damaged."""
+        streams = sorted(stream for field, stream in _data_streams(storage, tail, stripe, count) if field in fields)
+        offsets, lengths = np.array(streams, np.int64).reshape(-1, 2).T
+        ranges = read_ranges(storage, [tail.path], np.zeros_like(offsets), offsets, lengths, count)
+        starts = zip(ranges.starts.tolist(), lengths.tolist(), strict=True)
+        self._starts = offsets.tolist()
+        self._views = [ranges.buffer.data[start : start + length] for start, length in starts]
 
     def readable(self) -> bool:
         return True
@@ -79,36 +48,46 @@ class FetchedFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
+        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        return self._position
 
     def read(self, size: int = -1) -> bytes:
-        size = self._size - self._at if size < 0 else size
-        found = self._find(size)
-        if found is None:
-            self._source.seek(self._at)
-            found = self._source.read(size)
-        self._at += len(found)
-        return found
+        size = self._size - self._position if size < 0 else size
+        data = self._read_prefetched(size)
+        if data is None:
+            self._source.seek(self._position)
+            data = self._source.read(size)
+        self._position += len(data)
+        return data
 
-    def _find(self, size: int) -> bytes | None:
-        i = bisect_right(self._starts, self._at) - 1
+    def _read_prefetched(self, size: int) -> bytes | None:
+        i = bisect_right(self._starts, self._position) - 1
         if i < 0:
             return None
-        begin = self._at - self._starts[i]
-        return bytes(self._held[i][begin : begin + size]) if begin + size <= len(self._held[i]) else None
+        start = self._position - self._starts[i]
+        return bytes(self._views[i][start : start + size]) if start + size <= len(self._views[i]) else None
 
 
-def fetch_columns(
-    storage: Storage, tail: Tail, stripe: int, places: set[int], file: FetchedFile, count: ReadCount
-) -> None:
-    """Have the data of the top-level columns at `places` in `file`. Errors are those of :func:`read_data_streams`."""
-    streams = [each for each in read_data_streams(storage, tail, stripe, count) if each.place in places]
-    starts = np.array([each.offset for each in streams], np.int64)
-    sizes = np.array([each.length for each in streams], np.int64)
-    ranges = read_ranges(storage, [tail.path], np.zeros_like(starts), starts, sizes, count)
-    parts = zip(ranges.starts.tolist(), sizes.tolist(), strict=True)
-    file.hold(starts.tolist(), [ranges.buffer.data[at : at + size] for at, size in parts])
+def _data_streams(storage: Storage, tail: Tail, stripe: int, count: ReadCount) -> Iterator[tuple[int, Stream]]:
+    """The streams of a stripe that are no indexes, each with the position of its top-level field."""
+    location = tail.stripes[stripe]
+    raw = b""
+    if location.footer_length <= MAX_STREAM:
+        start, size = np.array([location.footer_offset]), np.array([location.footer_length])
+        raw = read_ranges(storage, [tail.path], np.array([0]), start, size, count).buffer.tobytes()
+    try:
+        footer = parse_stripe_footer(tail, raw)
+    except BloomParquetError as error:
+        raise type(error)(f"{tail.path}: the footer of stripe {stripe}: {error}") from error
+    # Columns are numbered depth first: a column belongs to the last top-level column that is not after it.
+    fields = sorted(((column, field) for field, column in enumerate(tail.types[0].children)), key=itemgetter(0))
+    offset = location.offset
+    for message in footer.streams:
+        end = offset + message.length
+        i = bisect_right(fields, message.column, key=itemgetter(0)) - 1
+        if i >= 0 and message.kind not in INDEX_STREAMS and end <= location.footer_offset:
+            yield fields[i][1], Stream(offset, message.length)
+        offset = end

@@ -1,11 +1,12 @@
-"""The protobuf messages of ORC, as far as they are read: their descriptors, made here from one table.
+"""ORC's protobuf messages, as far as they are read; their descriptors are made here from one table.
 
-Owns what the wire looks like and nothing of what it means. The ``protobuf`` library parses; the descriptors are made
-in code, in a pool of their own, so that no compiler is needed and no other package's ``orc.proto`` is in the way.
-What is not in the table survives as an unknown field. Three deviations from the published file, none of which changes
-a byte on the wire: enumerations are numbers, for a value of tomorrow must not read as "absent"; strings are bytes, for
-writers cut them anywhere, and their order is that of the bytes; and what is parsed only when it is asked for, the
-statistics of a row group and the encryption of a file, is the bytes of its message.
+The ``protobuf`` library parses. The descriptors are made in code, in a pool of their own, so that no compiler is needed
+and no other package's ``orc.proto`` conflicts. A field that is not in the table survives as an unknown field. Three
+deviations from the published file change no byte of the encoding:
+
+* enumerations are numbers, so that a value of a future release does not read as "absent";
+* strings are bytes, because writers cut them anywhere, and their order is that of the bytes;
+* the statistics of a row group and the encryption of a file are the bytes of their messages, parsed only on demand.
 
 Source: apache/orc-format ``orc_proto.proto``.
 """
@@ -26,8 +27,8 @@ from bloomparquet.storage.varint import read_varint
 _PACKAGE = "bloomparquet.orc"
 
 MAX_ELEMENTS = 1 << 18
-"""Of what a message repeats, the most that is read: no file has so many columns, stripes or row groups. Without a
-bound, two bytes per element would take a hundred of memory each."""
+"""The most fields of one message: no file has so many columns, stripes or row groups. Without a limit, an element of
+two bytes would take a hundred bytes of memory."""
 
 _TABLE = {
     "PostScript": """
@@ -72,7 +73,7 @@ _TABLE = {
     "RowIndex": "1 entry repeated RowIndexEntry",
     "RowIndexEntry": "2 statistics bytes",
     "BloomFilterIndex": "1 bloom_filter repeated BloomFilter",
-    "Elements": "1 first repeated bytes, 7 seventh repeated bytes",
+    "Elements": "1 element repeated bytes",
     "BloomFilter": "1 num_hash_functions uint32, 2 bitset repeated fixed64, 3 utf8bitset bytes",
 }
 
@@ -106,32 +107,29 @@ _CLASSES = _message_classes()
 
 PostScript = _CLASSES["PostScript"]
 Footer = _CLASSES["Footer"]
-Type = _CLASSES["Type"]
-StripeInformation = _CLASSES["StripeInformation"]
 Metadata = _CLASSES["Metadata"]
 StripeStatistics = _CLASSES["StripeStatistics"]
 ColumnStatistics = _CLASSES["ColumnStatistics"]
 StripeFooter = _CLASSES["StripeFooter"]
-Stream = _CLASSES["Stream"]
 ColumnEncoding = _CLASSES["ColumnEncoding"]
 RowIndex = _CLASSES["RowIndex"]
 RowIndexEntry = _CLASSES["RowIndexEntry"]
 BloomFilterIndex = _CLASSES["BloomFilterIndex"]
 BloomFilter = _CLASSES["BloomFilter"]
-_ELEMENTS = _CLASSES["Elements"]
-_FIELDS = {1: "first", 7: "seventh"}
 _SMALL = 1 << 20  # bytes that hold too few elements to do harm
 
 
 def parse(message: Any, data: bytes | memoryview, what: str) -> Any:
-    """`data` as one of the classes above. `what` names it in errors: FormatError for bytes that are no such message,
-    LimitError where it repeats something too often."""
-    elements(data, None, what)
-    return decode(message, data, what)
+    """`data` as a `message`, one of the classes above. `what` names the data in errors.
+
+    Raises FormatError if `data` is no such message, LimitError if it has more than :data:`MAX_ELEMENTS` fields.
+    """
+    _scan(data, what)
+    return parse_uncounted(message, data, what)
 
 
-def decode(message: Any, data: bytes | memoryview, what: str) -> Any:
-    """The same, for a message that repeats nothing, or whose elements have been counted."""
+def parse_uncounted(message: Any, data: bytes | memoryview, what: str) -> Any:
+    """:func:`parse` without the limit: for a message without repeated fields, or whose fields were counted."""
     parsed = message()
     try:
         parsed.ParseFromString(bytes(data))
@@ -140,39 +138,41 @@ def decode(message: Any, data: bytes | memoryview, what: str) -> Any:
     return parsed
 
 
-def elements(data: bytes | memoryview, number: int | None, what: str) -> Sequence[bytes | memoryview]:
-    """The bytes of every element of the repeated message with this field number, in order; none of them is parsed.
+def elements(data: bytes | memoryview, what: str) -> Sequence[bytes | memoryview]:
+    """The bytes of every element of the repeated message field 1, in order, not parsed. Errors are those of
+    :func:`parse`."""
+    if len(data) < _SMALL:
+        return list(parse_uncounted(_CLASSES["Elements"], data, what).element)
+    return _scan(data, what)
 
-    Raises FormatError for bytes that are no message, LimitError for one of more than :data:`MAX_ELEMENTS` fields.
-    """
-    if number in _FIELDS and len(data) < _SMALL:
-        return list(getattr(decode(_ELEMENTS, data, what), _FIELDS[number]))
+
+def _scan(data: bytes | memoryview, what: str) -> list[memoryview]:
+    """Count the fields of a message, and collect the elements of field 1."""
     view = memoryview(data)
-    found: list[bytes | memoryview] = []
-    at = fields = 0
+    collected: list[memoryview] = []
+    position = fields = 0
     try:
-        while at < len(view):
-            tag, at = read_varint(view, at)
-            kind = tag & 7
-            start = at
-            if kind == 2:
-                size, start = read_varint(view, at)
-                at = start + size
-            elif kind == 0:
-                at = read_varint(view, at)[1]
-            elif kind in (1, 5):
-                at += 8 if kind == 1 else 4
+        while position < len(view):
+            tag, position = read_varint(view, position)
+            wire_type, start = tag & 7, position
+            if wire_type == 2:
+                size, start = read_varint(view, position)
+                position = start + size
+            elif wire_type == 0:
+                position = read_varint(view, position)[1]
+            elif wire_type in (1, 5):
+                position += 8 if wire_type == 1 else 4
             else:
-                raise FormatError(f"{what}: a field of wire type {kind} at byte {at}; expected 0, 1, 2 or 5")
-            if at > len(view):
+                raise FormatError(f"{what}: a field of wire type {wire_type} at byte {position}; expected 0, 1, 2 or 5")
+            if position > len(view):
                 raise IndexError
-            if kind == 2 and tag >> 3 == number:
-                found.append(view[start:at])
+            if wire_type == 2 and tag >> 3 == 1:
+                collected.append(view[start:position])
             fields += 1
             if fields > MAX_ELEMENTS:
                 raise LimitError(f"{what} has more than {MAX_ELEMENTS} fields; it is damaged, or made to do harm")
     except IndexError:
-        raise FormatError(f"{what} ({len(view)} bytes) ends in the middle of a field; it is cut short") from None
+        raise FormatError(f"{what} ({len(view)} bytes) ends in the middle of a field; it is truncated") from None
     except OverflowError:
-        raise FormatError(f"{what}: an integer is longer than 64 bits, near byte {at}") from None
-    return found
+        raise FormatError(f"{what}: an integer at byte {position} is longer than 64 bits") from None
+    return collected

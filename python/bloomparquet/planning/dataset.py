@@ -1,4 +1,4 @@
-"""What a path means: the files of a data set, and the partition values that their directories carry."""
+"""Data sets: the files that paths mean, and the partition values in the names of their directories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.fs
 
 from bloomparquet.errors import OptionError, PlanError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
 from bloomparquet.storage.files import FileInfo, ListingNotes, LocalStorage, Storage, is_glob, is_hidden, open_storage
 from bloomparquet.storage.table_formats import (
@@ -33,11 +33,11 @@ Below a directory, ``name=value`` directories become partition columns.
 
 @dataclass(frozen=True)
 class Dataset:
-    """The files behind one or several paths, on one storage, in the order that they are read.
+    """The files of one or several paths, on one storage, in the order in which they are read.
 
-    `partition_names` are the hive columns, outermost first, and ``partition_values[i]`` the raw text of each for
-    ``files[i]`` (None is Hive's null directory). Their types are `partition_types`, or those that Spark infers.
-    `format` is what the files are known to be; None leaves that to their magic numbers. `keys` decrypt encrypted files.
+    `partition_names`: the partition columns, outermost first. ``partition_values[i]``: their values for ``files[i]`` as
+    text; None is Hive's null directory. `partition_types`: their types; None infers them as Spark does. `format`: the
+    format of the files; None detects it from their first and last bytes. `keys` decrypt encrypted files.
 
     >>> import pyarrow.dataset as ds
     >>> table = pa.table({"id": range(9), "day": [1, 2, 3] * 3})
@@ -74,74 +74,77 @@ class Dataset:
         table_log: OnTableLog = "error",
         allow_named_files: bool = False,
     ) -> Dataset:
-        """List what `path` names: a file, a directory, a glob, or a list of those.
+        """List the files at `path`: a file, a directory, a glob, or a list of those.
 
-        Below a directory, hidden names are passed over and ``name=value`` directories become partition columns;
-        without `recursive` only the directory's own files count, and without `partitioned` such directories are like
-        any other. `base_path` says where partition directories begin when that is not the directory given. `keys` open
-        encrypted files. Raises FileNotFoundError for a path that is not there, PlanError for one that holds no data
-        file.
+        * `filesystem`: a pyarrow or fsspec file system that the paths belong to.
+        * `recursive`: whether files in subdirectories count. Names that begin with ``_`` or ``.`` never do.
+        * `partitioned`: whether ``name=value`` directories become partition columns.
+        * `base_path`: the directory below which partition directories begin, if it is above `path`.
+        * `keys`: decrypt encrypted files.
+        * `table_log`: ``"ignore"`` lists the bare files of a Delta Lake, Iceberg or Hudi table, which may hold deleted
+          rows. Otherwise they raise :class:`UnsupportedError`.
+        * `allow_named_files`: files of such a table may be named one by one.
 
-        The files of a table with a log (Delta Lake, Iceberg, Hudi) are an UnsupportedError, for files with deleted
-        rows may be among them; ``table_log="ignore"`` takes them as they lie, and `allow_named_files` those that
-        `path` names one by one.
+        Raises FileNotFoundError for a path that does not exist, and PlanError for one without data files.
         """
         check_choice(table_log)
-        given = [path] if isinstance(path, str | os.PathLike) else list(path)
-        if not given:
+        items = [os.fspath(item) for item in ([path] if isinstance(path, str | os.PathLike) else path)]
+        if not items:
             raise PlanError("no path was given; expected a file, a directory, a glob, or a list of them")
         storage: Storage | None = None
         files: list[FileInfo] = []
         partitions: list[Values] = []
-        roots: set[str] = set()
+        log_roots: set[str] = set()  # directories that a table log may lie in or above
         listed_files: list[FileInfo] = []
         notes = ListingNotes() if table_log == "error" else None
         base = open_storage(os.fspath(base_path), filesystem)[1] if base_path is not None else None
-        for item in given:
-            opened, inner = open_storage(os.fspath(item), filesystem)
-            if storage is not None and opened.key != storage.key:
+        for item in items:
+            item_storage, inner = open_storage(item, filesystem)
+            if storage is not None and item_storage.key != storage.key:
                 raise PlanError(
-                    f"{os.fspath(item)}: the paths of one scan lie on one storage; "
-                    f"{storage.key} and {opened.key} were given"
+                    f"{item}: all paths of one scan must lie on one storage; found {storage.key} and {item_storage.key}"
                 )
-            storage = storage or opened
-            seen: set[str] = set()  # a glob may find a directory and what is in it
-            for root in _expand(storage, inner, os.fspath(item)):
-                # Spark reads past empty files that it lists; one that is named is a mistake worth an error.
+            storage = storage or item_storage
+            seen: set[str] = set()  # a glob may match a directory and a file in it
+            for root in _expand(storage, inner, item):
                 below = storage.list_files(root, recursive=recursive, notes=notes)
-                found = [file for file in below if file.path == inner or (_is_data(file) and file.path not in seen)]
-                is_file = len(below) == 1 and below[0].path == root
-                if not is_file:
-                    # A listing showed what is in `root`: where asking costs a request, ask only above it.
-                    is_known = recursive and not isinstance(storage, LocalStorage)
-                    roots.add(root.rstrip("/").rpartition("/")[0] if is_known else root)
+                # Spark skips empty files in a listing. An empty file that is named is a mistake, and an error later.
+                data_files = [
+                    file for file in below if file.path == inner or (_is_data(file) and file.path not in seen)
+                ]
+                if not (len(below) == 1 and below[0].path == root):  # a directory
+                    # A recursive listing shows the logs in and below it. On remote storage, save the request for it.
+                    only_above = recursive and not isinstance(storage, LocalStorage)
+                    log_roots.add(root.rstrip("/").rpartition("/")[0] if only_above else root)
                     listed_files += below
                 elif not (allow_named_files and root == inner):
-                    roots |= directories_of(storage, [root])
-                seen.update(file.path for file in found)
-                files += found
-                hive = recursive and partitioned
-                partitions += _partitions(root if base is None else base, found) if hive else [()] * len(found)
+                    log_roots |= directories_of(storage, [root])
+                seen.update(file.path for file in data_files)
+                files += data_files
+                if recursive and partitioned:
+                    partitions += _partitions(root if base is None else base, data_files)
+                else:
+                    partitions += [()] * len(data_files)
         assert storage is not None
         if notes is not None:
-            require_no_log(storage, roots, files, listed_files, notes)
-            if len(given) == 1:  # of several paths, Spark reads the files
+            require_no_log(storage, log_roots, files, listed_files, notes)
+            if len(items) == 1:  # if there are several paths, Spark does not look for a stream's log either
                 require_no_stream_log(inner, notes)
         if not files:
             raise PlanError(
-                f"{join_names(os.fspath(item) for item in given)}: no data files here; "
-                "expected Parquet or ORC files (names that begin with _ or . do not count)"
+                f"{join_names(items)}: no data files here; expected Parquet or ORC files (names that begin with _ or . "
+                "are hidden)"
             )
-        names = _one_set_of_names(files, partitions)
-        raw_values = tuple(tuple(value for _, value in values) for values in partitions)
-        return cls(storage, tuple(files), names, raw_values, keys=keys)
+        names = _partition_names(files, partitions)
+        partition_values = tuple(tuple(value for _, value in values) for values in partitions)
+        return cls(storage, tuple(files), names, partition_values, keys=keys)
 
     def with_keys(self, keys: Keys | None) -> Dataset:
-        """This data set, to be decrypted with `keys`; None leaves its own."""
+        """This data set, decrypted with `keys`. None keeps its own keys."""
         return self if keys is None else replace(self, keys=keys)
 
     def partition_table(self, timezone: str) -> pa.Table:
-        """The partition columns with their types: one row per file."""
+        """The partition columns, one row per file. Timestamps without a time zone are in `timezone`."""
         columns = list(zip(*self.partition_values, strict=True)) if self.partition_names else []
         types = self.partition_types or [infer_type(dict.fromkeys(column)) for column in columns]
         arrays = [to_array(column, kind, timezone) for column, kind in zip(columns, types, strict=True)]
@@ -149,13 +152,13 @@ class Dataset:
 
 
 def _expand(storage: Storage, inner: str, given: str) -> list[str]:
-    # A name with a bracket in it may simply be a name.
+    # A name that looks like a glob may be the name of a file.
     if not is_glob(inner) or storage.filesystem.get_file_info(inner).type != pyarrow.fs.FileType.NotFound:
         return [inner]
-    found = storage.glob(inner)
-    if not found:
+    matches = storage.glob(inner)
+    if not matches:
         raise FileNotFoundError(f"no file matches the pattern {given}")
-    return found
+    return matches
 
 
 def _is_data(file: FileInfo) -> bool:
@@ -163,6 +166,7 @@ def _is_data(file: FileInfo) -> bool:
 
 
 def _partitions(root: str, files: Iterable[FileInfo]) -> list[Values]:
+    """The partition values of each file, from the directories between `root` and the file."""
     below = root.rstrip("/") + "/"
     parsed: dict[str, Values] = {}
     result = []
@@ -176,16 +180,17 @@ def _partitions(root: str, files: Iterable[FileInfo]) -> list[Values]:
     return result
 
 
-def _one_set_of_names(files: Sequence[FileInfo], partitions: Sequence[Values]) -> tuple[str, ...]:
+def _partition_names(files: Sequence[FileInfo], partitions: Sequence[Values]) -> tuple[str, ...]:
+    """The partition columns that all files share. Raises PlanError if they differ."""
     by_names: dict[tuple[str, ...], int] = {}
     for i, values in enumerate(partitions):
         by_names.setdefault(tuple(name for name, _ in values), i)
     if len(by_names) > 1:
         (first, i), (second, j) = list(by_names.items())[:2]
         raise PlanError(
-            f"conflicting partition columns: {files[i].path} has ({join_names(first)}), "
-            f"{files[j].path} has ({join_names(second)}); "
-            "expected one set of directories name=value over all files; read the parts apart or give base_path"
+            f"conflicting partition columns: {files[i].path} has ({join_names(first)}), {files[j].path} has "
+            f"({join_names(second)}); expected the same name=value directories above all files. Read the parts one by "
+            "one, or set the base path (base_path= of bloomparquet.Dataset.open, option basePath in Spark)"
         )
     names = next(iter(by_names))
     if len(set(names)) < len(names):

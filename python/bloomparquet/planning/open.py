@@ -12,8 +12,8 @@ from threading import Lock
 
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
@@ -64,7 +64,7 @@ def open_table(
     # Imported here, because who has no ORC files shall not wait for it.
     from bloomparquet.planning.orc.cache import cache as orc_cache
 
-    found = orc_cache.known(storage, files, reads, keys=dataset.keys)
+    found = orc_cache.open(storage, files, reads, keys=dataset.keys)
     if not is_orc:
         if not found.is_orc:
             if refused is not None:
@@ -72,7 +72,7 @@ def open_table(
             assert table is not None
             return table
         _remember(storage, dict.fromkeys(found.table.files, True))
-    return found.use(skip_corrupt, unreadable, told)
+    return found.require(skip_corrupt, unreadable, told)
 
 
 def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:

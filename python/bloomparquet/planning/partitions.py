@@ -1,7 +1,7 @@
 """Hive-style partition values: from directory names to typed columns.
 
-Spark's rules decide (``PartitioningUtils``), because the rows must be the ones that Spark shows: which directories
-count, how they are unescaped, and what type a column of such strings has.
+Which directories count, how names are unescaped, and which type a column gets follow Spark (``PartitioningUtils``), so
+that rows are those that Spark shows.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from bloomparquet.query.literals import find_zone
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 
 Values = tuple[tuple[str, str | None], ...]
-"""The partition columns of one directory, outermost first: (name, raw text), None for Hive's null directory."""
+"""The partition columns of one directory, outermost first: (name, text). None as text is Hive's null directory."""
 
 _INTEGER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DOUBLE = re.compile(rf"\s*([+-]?(NaN|Infinity)|{_NUMBER.pattern}[dDfF]?)\s*")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")
-_INT_DIGITS = {pa.int32(): 10, pa.int64(): 20}  # as wide as Spark takes an integer to be beside a decimal
+_INT_DIGITS = {pa.int32(): 10, pa.int64(): 20}  # the decimal precision to which Spark widens integers
 _DECIMAL_DIGITS = 38
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 
 
 def parse_directories(directories: Sequence[str]) -> Values:
-    """The ``name=value`` pairs among the directory names between a table's root and a file; other names are passed
-    over."""
+    """The ``name=value`` pairs among the directories between a table's root and a file. Other names are ignored."""
     pairs = []
     for directory in directories:
         name, separator, value = directory.partition("=")
@@ -44,15 +43,15 @@ def parse_directories(directories: Sequence[str]) -> Values:
 
 
 def _unescape(text: str) -> str:
-    """Each ``%XX`` as the character of that number, as Spark reads it (``unescapePathName``): never as UTF-8."""
+    """Replace each ``%XX`` by the character with that code, as Spark's ``unescapePathName`` does; never as UTF-8."""
     return _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), text)
 
 
 def infer_type(values: Iterable[str | None]) -> pa.DataType:
-    """The Arrow type that holds every one of `values`, by the type that Spark infers for each and how it widens them.
+    """The type that Spark infers for a partition column with these values.
 
-    int32, int64, decimal128(digits, 0), float64, date32 or timestamp[us, UTC]; string where they do not agree or
-    where all are null.
+    int32, int64, decimal128(digits, 0), float64, date32 or timestamp[us, UTC]; string if the values have no common type
+    or are all null.
     """
     kinds = {_infer_one(value) for value in values if value is not None}
     if not kinds:
@@ -73,13 +72,15 @@ def infer_type(values: Iterable[str | None]) -> pa.DataType:
 
 
 def to_array(values: Sequence[str | None], kind: pa.DataType, timezone: str) -> pa.Array:
-    """The column of `values` as `kind`; a timestamp without an offset is a wall clock reading in `timezone`.
-    PlanError on a misfit."""
+    """The partition column of `values` with the type `kind`. Timestamps are local times in `timezone`.
+
+    Raises PlanError for a value that does not fit.
+    """
     try:
         return pa.array([None if value is None else _convert(value, kind, timezone) for value in values], kind)
     except (ValueError, ArithmeticError, pa.ArrowException) as error:
         raise PlanError(
-            f"a partition value does not fit the type {kind}: {error}; check the directory names"
+            f"a partition value does not fit the column's type {kind}: {error}; check the name=value directories"
         ) from error
 
 

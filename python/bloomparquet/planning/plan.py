@@ -1,11 +1,12 @@
-"""What planning found out: every row group, kept or skipped, and what it cost to know."""
+"""The result of planning: which row groups to read, why the others are skipped, and what planning cost."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, overload
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.formats import Unit
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -24,8 +25,10 @@ REASONS: tuple[Reason | None, ...] = (None, Reason.PARTITION, Reason.STATISTICS,
 
 
 class RowGroupCounts(NamedTuple):
-    """The row groups within stripes: how many there are, how many of them might match, and how many are excluded by
-    statistics (of theirs, or of the stripe that they are in) and by Bloom filters."""
+    """Counts of the row groups within ORC stripes: all, those that might match, and those that evidence excludes.
+
+    `by_statistics` counts statistics of the row group and of its stripe.
+    """
 
     total: int
     kept: int
@@ -42,11 +45,11 @@ def describe_units(kept: int, total: int, skipped: Counter[str], unit: Unit = "r
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """One row group of a plan; or of ORC files one stripe, which is what can be read of them.
+    """One row group of a plan; for ORC files, one stripe.
 
-    `start` and `length` are bytes in the file. A file that its partition values exclude is never opened: it stands in
-    a plan as one entry whose `index` and `rows` are None and whose extent is the whole file; so does one that is
-    encrypted and does not open, which is kept.
+    `start` and `length` are bytes in the file. A file whose footer is not read is one entry, with the extent of the
+    whole file and None as `index` and `rows`. Such files are skipped by partition values, or kept because their footer
+    is unreadable.
     """
 
     path: str
@@ -62,15 +65,16 @@ class RowGroup:
 class ScanPlan:
     """Which row groups of a data set might hold rows that match, and why the others cannot.
 
-    Two plans are equal when they are about the same files and the same predicate, keep the same row groups, and skip
-    each of the others for the same reason. What planning cost does not count.
+    ``total = kept + skipped.total()``. Over ORC files, these and :attr:`row_groups` count stripes, and
+    `row_group_counts` counts the row groups within the stripes; over Parquet files it is None.
 
-    ``total = kept + skipped.total()``. `errors` are the filters that could not be used, and of encrypted files the
-    columns and the footers that did not open (all that they are about is kept).
-    The units of a plan over ORC files are stripes: `total`, `kept`, `skipped` and :attr:`row_groups` are of them, and
-    `row_group_counts` (None for Parquet) counts the row groups within them.
-    `requests` counts all reads that planning made, of footers and of filters; `bloom_bytes_read` the bytes of
-    filters. Everything is computed; the objects of :attr:`row_groups` are made when they are looked at.
+    `errors`: the filters that could not be used, and the encrypted columns and footers that could not be decrypted.
+    Their row groups are kept. `unreadable`: the files whose footer could not be decrypted or exceeds a limit. They are
+    kept whole, and are not in `table`. `requests` counts all reads while planning, `bloom_bytes_read` the bytes of
+    filters.
+
+    Plans are equal if they have the same files and predicate, keep the same row groups, and skip each other row group
+    for the same reason. Costs are not compared. A plan cannot be pickled, because it may hold keys.
 
     >>> plan = bp.plan("events.parquet", "user_id = 4711")
     >>> (plan.kept, plan.total, dict(plan.skipped))
@@ -84,12 +88,12 @@ class ScanPlan:
     seconds: float
     errors: tuple[BloomParquetError, ...]
     table: Table = field(repr=False)
-    codes: NDArray[np.uint8] = field(repr=False)  # per row group of `table`, a place in REASONS
+    codes: NDArray[np.uint8] = field(repr=False)  # per row group of `table`, an index into REASONS
     excluded: tuple[FileInfo, ...] = field(repr=False)  # by partition values; not in `table`
-    file_positions: NDArray[np.int64] = field(repr=False)  # per file of `table`, its place in `dataset.files`
+    file_positions: NDArray[np.int64] = field(repr=False)  # per file of `table`, its index in `dataset.files`
     footer_reads: ReadCount
     filter_reads: ReadCount
-    unreadable: Mapping[FileInfo, BloomParquetError]  # why files did not open, or were not read; not in `table`
+    unreadable: Mapping[FileInfo, BloomParquetError]
     row_group_counts: RowGroupCounts | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -98,11 +102,11 @@ class ScanPlan:
         return self is other or (self.where == other.where and self._outcome() == other._outcome())
 
     def __hash__(self) -> int:
-        # Without the predicate, whose literals need not be hashable.
+        # The predicate is left out: its literals need not be hashable.
         return hash(self._outcome())
 
     def _outcome(self) -> tuple[Hashable, ...]:
-        """The files, the row groups, and the verdicts on them."""
+        """Everything but the predicate that two equal plans share."""
         dataset = self.dataset
         return (
             (dataset.storage.key, dataset.files, dataset.partition_names, dataset.partition_values),
@@ -113,7 +117,7 @@ class ScanPlan:
 
     @property
     def unit(self) -> Unit:
-        """What is read or skipped as a whole: ``"row group"``, or of ORC files ``"stripe"``."""
+        """What is read or skipped as a whole: ``"row group"``, or ``"stripe"`` over ORC files."""
         return self.table.format.unit
 
     @property
@@ -126,7 +130,7 @@ class ScanPlan:
 
     @property
     def skipped(self) -> Counter[str]:
-        """How many were skipped, by ``"partition"`` (files), ``"statistics"`` and ``"bloom"``."""
+        """Skipped row groups, counted by ``"statistics"`` and ``"bloom"``; and files, by ``"partition"``."""
         counts = np.bincount(self.codes, minlength=len(REASONS))
         counts[REASONS.index(Reason.PARTITION)] += len(self.excluded)
         return Counter(
@@ -141,19 +145,18 @@ class ScanPlan:
     def bloom_bytes_read(self) -> int:
         return self.filter_reads.bytes
 
-    @property
-    def row_groups(self) -> Sequence[RowGroup]:
-        """Every row group in file order, then the files that partition values excluded, then unreadable files."""
-        return _RowGroupList(self)
+    @cached_property
+    def row_groups(self) -> tuple[RowGroup, ...]:
+        """All row groups in file order, then the files skipped by partition values, then the unreadable files."""
+        return tuple(self._row_group(i) for i in range(self.total))
 
     def kept_row_groups(self) -> list[RowGroup]:
-        """The row groups to read, in file order, and then the files that are unreadable."""
+        """The row groups to read, in file order, then the unreadable files."""
         unreadable = range(self.total - len(self.unreadable), self.total)
         return [self._row_group(i) for i in [*np.flatnonzero(self.codes == KEPT).tolist(), *unreadable]]
 
     def kept_by_file(self) -> Iterator[tuple[int, list[int]]]:
-        """For each file with something to read: its place in ``table.files``, and the indexes of its kept row
-        groups."""
+        """The index in ``table.files`` of each file with kept row groups, and the indexes of these in the file."""
         kept = np.flatnonzero(self.codes == KEPT)
         if len(kept) == 0:
             return
@@ -169,8 +172,7 @@ class ScanPlan:
                 ("start", pa.int64()), ("length", pa.int64()), ("kept", pa.bool_()), ("reason", pa.string()),
             ]
         )  # fmt: skip
-        groups = list(self.row_groups)
-        return pa.table({name: [getattr(group, name) for group in groups] for name in schema.names}, schema)
+        return pa.Table.from_pylist([asdict(row_group) for row_group in self.row_groups], schema)
 
     def _row_group(self, i: int) -> RowGroup:
         if i >= len(self.table):
@@ -179,52 +181,22 @@ class ScanPlan:
             return RowGroup(file.path, None, None, 0, file.size, kept, None if kept else Reason.PARTITION.value)
         start, length = self.table.extent(i)
         reason = REASONS[self.codes[i]]
-        place = int(self.table.file[i])
+        path = self.table.paths[self.table.file[i]]
         rows, index = int(self.table.rows[i]), int(self.table.index[i])
-        return RowGroup(
-            self.table.paths[place], index, rows, start, length, reason is None, reason.value if reason else None
-        )
+        return RowGroup(path, index, rows, start, length, reason is None, reason.value if reason else None)
 
     def __repr__(self) -> str:
-        told = [describe_units(self.kept - len(self.unreadable), len(self.table), self.skipped, self.unit)]
-        if self.row_group_counts is not None:
-            told.append(f"{self.row_group_counts.kept} of {self.row_group_counts.total} row groups inside might match")
+        parts = [describe_units(self.kept - len(self.unreadable), len(self.table), self.skipped, self.unit)]
+        if (counts := self.row_group_counts) is not None:
+            parts.append(f"{counts.kept} of {counts.total} row groups in the stripes might match")
         if self.unreadable:
-            told.append(f"{len(self.unreadable)} files did not open, and are kept whole")
+            parts.append(f"{len(self.unreadable)} files with an unreadable footer kept whole")
         if self.excluded:
-            told.append(f"{len(self.excluded)} files skipped unopened by partition")
+            parts.append(f"{len(self.excluded)} files skipped by partition values")
         files = set(map(id, self.unreadable.values()))
         chunks = sum(isinstance(error, EncryptionError) and id(error) not in files for error in self.errors)
         if chunks:
-            told.append(f"{chunks} encrypted column chunks did not open")
+            parts.append(f"{chunks} encrypted column chunks could not be decrypted")
         if unusable := len(self.errors) - len(self.unreadable) - chunks:
-            told.append(f"{unusable} filters unusable")
-        return "; ".join(told)
-
-
-class _RowGroupList(Sequence[RowGroup]):
-    """A plan's row groups, made one at a time."""
-
-    def __init__(self, plan: ScanPlan) -> None:
-        self._plan = plan
-
-    def __len__(self) -> int:
-        return self._plan.total
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @overload
-    def __getitem__(self, at: int) -> RowGroup: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[RowGroup]: ...
-    def __getitem__(self, at: int | slice) -> RowGroup | list[RowGroup]:
-        if isinstance(at, slice):
-            return [self._plan._row_group(i) for i in range(*at.indices(len(self)))]
-        if not -len(self) <= at < len(self):
-            raise IndexError(f"row group {at} of a plan of {len(self)}")
-        return self._plan._row_group(at % len(self))
+            parts.append(f"{unusable} Bloom filters could not be used")
+        return "; ".join(parts)

@@ -1,4 +1,7 @@
-"""Paths and a predicate → a plan. Cheap evidence first: partition values before footers, statistics before filters."""
+"""From paths and a predicate to a plan.
+
+Cheap evidence comes first: partition values before footers are read, statistics before filters are.
+"""
 
 from __future__ import annotations
 
@@ -56,14 +59,16 @@ OnFilterError = Literal["keep", "fail"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """How one plan is made. :func:`plan` describes the first four; the others serve readers with rules of their own,
-    such as Spark's.
+    """How one plan is made. :func:`plan` documents the first four; readers with their own rules, such as Spark, use the
+    others.
 
-    `strict` makes an unknown column, a comparison with a struct, a list or a map, and a literal of the wrong kind an
-    error; otherwise such a condition skips nothing. With `exact_names`, a dot is part of a name and never leads into a
-    struct. `reader_types` are the types that a reader gives columns; where such a column may show other values than
-    the file's, nothing is skipped by it. `pushed` is a second predicate that rows must match; it is never strict, and
-    is no part of :attr:`ScanPlan.where`. `cache` keeps Parquet footers and filters.
+    * `strict`: an unknown column, a comparison with a struct, a list or a map, and a literal of the wrong type are
+      errors. Otherwise such a condition skips nothing.
+    * `exact_names`: a dot is part of a column name, and never leads into a struct.
+    * `reader_types`: the types that the reader gives to columns. Where the reader's values may differ from the stored
+      ones, a column skips nothing.
+    * `pushed`: a second predicate that rows must match. It is never strict, and not part of :attr:`ScanPlan.where`.
+    * `cache`: keeps Parquet footers and filters.
     """
 
     timezone: str | None = "UTC"
@@ -93,27 +98,29 @@ def plan(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> ScanPlan:
-    """Which row groups at `path` might hold rows for which `where` is TRUE. Reads footers and filters, never data.
+    """Plan a scan: which row groups at `path` might hold rows for which `where` is TRUE.
 
-    A skipped row group is proven to hold no such row. `path` is a file, a directory (hive partitions become columns),
-    a glob, a list of those, or an open :class:`Dataset`; `where` is SQL text, a pyarrow-style list of tuples, or a
-    predicate.
+    Reads footers and Bloom filters, never data. A skipped row group is proven to hold no matching row. Over ORC files
+    the plan is of stripes: a stripe is skipped if evidence excludes each of its row groups.
 
-    `timezone` is the zone of timestamps that name none. `on_filter_error` says what a filter that cannot be used
-    does: ``"keep"`` its row group and warn, or ``"fail"``. `skip_corrupt` passes over files whose footer is damaged.
+    * `path`: a file, a directory (``name=value`` directories become columns), a glob, a list of those, or an open
+      :class:`Dataset`.
+    * `where`: SQL text, a list of conditions as in pyarrow, or a predicate such as :class:`Eq`; see ``bp.Where``.
+    * `filesystem`: a pyarrow or fsspec file system that the paths belong to.
+    * `timezone`: the time zone of timestamp literals without one. For ORC also the reader's time zone, in which
+      TIMESTAMP columns are shown.
+    * `case_sensitive`: whether column names that differ only by case are different.
+    * `on_filter_error`: for a Bloom filter that cannot be used, ``"keep"`` warns and keeps the row group, and
+      ``"fail"`` raises the error.
+    * `skip_corrupt`: leave out files whose footer is damaged.
+    * `keys`: decrypt encrypted files. Without its key, a column skips nothing, and a file with an encrypted footer is
+      kept whole. Both are among the errors of the plan, and are raised with ``on_filter_error="fail"``. A file whose
+      footer exceeds a limit (:class:`LimitError`) is treated alike.
+    * `table_log`: ``"ignore"`` reads the bare files of a Delta Lake, Iceberg or Hudi table, which may hold deleted
+      rows. Otherwise they raise :class:`UnsupportedError`, which says how to read the table.
 
-    Of ORC files the units are stripes, and evidence is about the row groups within them: a stripe is skipped when all
-    of them are. `timezone` is then also that of the reader's clock: a TIMESTAMP of ORC is what a clock showed.
-
-    `keys` open encrypted files. What does not open excludes nothing: of a column without its key every row group is
-    kept, and of a file whose footer is unreadable the whole; both are among the plan's errors, as for
-    `on_filter_error`. A file whose footer holds more than is read (:class:`LimitError`) is kept whole, too.
-
-    The files of a table with a log (Delta Lake, Iceberg, Hudi) may hold deleted rows: they are an
-    :class:`UnsupportedError` that says how to read the table; ``table_log="ignore"`` takes the files as they lie.
-
-    Raises :class:`PlanError` for a predicate that does not fit the data, :class:`FormatError` for a damaged file,
-    ``OSError`` as the storage gave it.
+    Raises :class:`PlanError` if the predicate does not fit the data, :class:`FormatError` for a damaged file, and
+    ``OSError`` from the storage unchanged.
 
     >>> bp.plan("events.parquet", "user_id = 4711")
     1 of 4 row groups kept; 3 skipped by Bloom filter
@@ -126,14 +133,14 @@ def plan(
 
 
 def open_dataset(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Dataset:
-    """The files at `path`, or the data set that it already is, with `keys` if any are given."""
+    """List the files at `path`, unless it is a data set already. `keys`, if given, replace those of the data set."""
     if isinstance(path, Dataset):
         return path.with_keys(keys)
     return Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log)
 
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = PlanOptions()) -> ScanPlan:
-    """:func:`plan` for files that were listed."""
+    """Plan a scan of files that are listed already; see :func:`plan`."""
     began = time.perf_counter()
     predicate = parse_where(where)
     conditions = [
@@ -146,71 +153,94 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
     if dataset.partition_names:
         for condition in conditions:
             wanted = might_match(condition.predicate, wanted, partitions.judge(condition.strict))
-    places = np.flatnonzero(wanted)
-    footer_reads, filter_reads = ReadCount(), ReadCount()
-    files = dataset.files if wanted.all() else [dataset.files[i] for i in places.tolist()]
+    excluded = [dataset.files[i] for i in np.flatnonzero(~wanted).tolist()]
+    file_positions = np.flatnonzero(wanted)
+    files = [dataset.files[i] for i in file_positions.tolist()] if excluded else dataset.files
     unreadable: dict[FileInfo, BloomParquetError] = {}
+    footer_reads, filter_reads = ReadCount(), ReadCount()
     table = open_table(
         dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache
     )
     if len(table.files) != len(files):
-        readable = {file: i for i, file in enumerate(table.files)}
-        places = np.array([place for place in places.tolist() if dataset.files[place] in readable], np.int64)
-    excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
+        readable = set(table.files)
+        file_positions = np.array([i for i in file_positions.tolist() if dataset.files[i] in readable], np.int64)
+    errors = _Errors(options.on_filter_error)
+    errors.add(unreadable.values())
     codes = np.full(len(table), KEPT, np.uint8)
-    counts: RowGroupCounts | None = None
-    unusable = _Unusable(options.on_filter_error, unreadable.values())
+    row_group_counts: RowGroupCounts | None = None
     if conditions:
-        asked = columns(predicate) if predicate is not None else set()
-        named = asked | (columns(options.pushed) if options.pushed is not None else set())
-        resolved = _resolve(named, table.schemas, dataset, options)
-        schemas: Sequence[FileSchema] = table.schemas
-        # A file that is not decrypted may have the column.
-        if options.strict and not unreadable and any(column in asked for column in resolved.unknown):
-            schemas = [*schemas, *_schemas(dataset, excluded, footer_reads, options.cache)]
-            resolved = _resolve(named, schemas, dataset, options)
-            unknown = [column for column in resolved.unknown if column in asked]
-            if unknown:
-                raise unknown_column(unknown[0], schemas, dataset.partition_names)
+        unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
+        resolved = _resolve(dataset, predicate, table, excluded, options, footer_reads, unknown_allowed)
         if predicate is not None:
             predicate = rename(predicate, resolved.paths)
-            if options.strict:
-                require_comparable(predicate, schemas, dataset.partition_names, case_sensitive=options.case_sensitive)
         conditions = [
             _Condition(merge_equalities(rename(condition.predicate, resolved.paths)), condition.strict)
             for condition in conditions
         ]
-        judge = _Judge(partitions, places, options, frozenset(resolved.unknown), footer_reads, filter_reads, unusable)
-        codes, counts = judge.codes(conditions, table, dataset)
+        unknown = frozenset(resolved.unknown)
+        reads = (footer_reads, filter_reads)
+        request = _Request(dataset, options, partitions, file_positions, unknown, *reads, errors)
+        codes, row_group_counts = _judge(table, conditions, request)
         if footer_reads.requests or filter_reads.requests:
-            _keep_changed(dataset.storage, table, codes)
+            _keep_changed_files(dataset.storage, table, codes)
+    seconds = time.perf_counter() - began
     return ScanPlan(
         dataset,
         predicate,
-        time.perf_counter() - began,
-        tuple(unusable.errors),
+        seconds,
+        tuple(errors.errors),
         table,
         codes,
-        excluded,
-        places,
+        tuple(excluded),
+        file_positions,
         footer_reads,
         filter_reads,
         unreadable,
-        counts,
+        row_group_counts,
     )
 
 
-def _keep_changed(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> None:
-    """Keep all of the files that changed since they were listed: evidence that was read just now may be of another
-    version. What was cached before is of the listed one."""
+def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> None:
+    """Keep all row groups of files that changed since they were listed: the evidence just read may be of the new
+    version. Cached evidence needs no check; it belongs to the listed version."""
     skipped = np.unique(table.file[codes != KEPT])
-    changed = skipped[changed_files(storage, [table.files[place] for place in skipped.tolist()])]
+    changed = skipped[changed_files(storage, [table.files[file] for file in skipped.tolist()])]
     codes[np.isin(table.file, changed)] = KEPT
 
 
-def _schemas(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, cache: FooterCache) -> Sequence[FileSchema]:
-    """The distinct schemas of `files`; those that are damaged or do not open have none."""
-    return open_table(dataset, files, reads, skip_corrupt=True, unreadable={}, cache=cache).schemas if files else ()
+def _resolve(
+    dataset: Dataset,
+    predicate: Predicate | None,
+    table: Table,
+    excluded: Sequence[FileInfo],
+    options: PlanOptions,
+    reads: ReadCount,
+    unknown_allowed: bool,
+) -> Resolved:
+    """What the columns of `predicate` and of ``options.pushed`` mean in the files.
+
+    Raises PlanError for a column of `predicate` that no file has, and with ``options.strict`` for a comparison with a
+    struct, a list or a map. To be sure of the former, reads the footers of `excluded` files.
+    """
+    partitions, case_sensitive = dataset.partition_names, options.case_sensitive
+    names, pushed = (set() if each is None else columns(each) for each in (predicate, options.pushed))
+
+    def resolve(schemas: Sequence[FileSchema]) -> Resolved:
+        exact = options.exact_names
+        return resolve_names(names | pushed, schemas, partitions, case_sensitive=case_sensitive, exact=exact)
+
+    schemas = list(table.schemas)
+    resolved = resolve(schemas)
+    if not unknown_allowed and not names.isdisjoint(resolved.unknown):
+        if excluded:
+            others = open_table(dataset, excluded, reads, skip_corrupt=True, unreadable={}, cache=options.cache)
+            schemas += others.schemas
+            resolved = resolve(schemas)
+        for name in names.intersection(resolved.unknown):
+            raise unknown_column(name, schemas, partitions)
+    if options.strict and predicate is not None:
+        require_comparable(rename(predicate, resolved.paths), schemas, partitions, case_sensitive=case_sensitive)
+    return resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +251,8 @@ class _Condition:
     strict: bool
 
 
-def _resolve(
-    named: Iterable[Column], schemas: Sequence[FileSchema], dataset: Dataset, options: PlanOptions
-) -> Resolved:
-    return resolve_names(
-        named, schemas, dataset.partition_names, case_sensitive=options.case_sensitive, exact=options.exact_names
-    )
-
-
 class _PartitionEvidence:
-    """Leaves over partition columns, evaluated on each file's values."""
+    """Verdicts on leaf predicates over partition columns."""
 
     def __init__(self, dataset: Dataset, options: PlanOptions) -> None:
         self._dataset, self._case_sensitive, self._timezone = dataset, options.case_sensitive, options.timezone
@@ -244,7 +266,7 @@ class _PartitionEvidence:
         return judge
 
     def verdicts(self, leaf: Predicate, strict: bool) -> Verdicts | None:
-        """Per file; None when `leaf` is not about a partition column."""
+        """One verdict per file of the data set; None if `leaf` is not about a partition column."""
         name = find_partition(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
         if name is None:
             return None
@@ -253,7 +275,7 @@ class _PartitionEvidence:
             self._values = self._dataset.partition_table(zone)
         every_file = np.ones(len(self._dataset.files), np.bool_)
         if self._timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
-            return every_file  # the zone of the clock that wrote the directory names is not known
+            return every_file  # the time zone of the directory names is unknown
         try:
             matching = mask(leaf, self._values, timezone=zone, case_sensitive=self._case_sensitive)
         except PlanError:
@@ -263,77 +285,67 @@ class _PartitionEvidence:
         return np.asarray(pc.fill_null(matching, False).to_numpy(zero_copy_only=False), np.bool_)
 
 
-class _Unusable:
-    """The evidence that cannot be used, each piece once, in the order of its discovery; or the first is raised."""
+class _Errors:
+    """Why evidence could not be used: each error once, in order. With ``on_error="fail"`` the first is raised."""
 
-    def __init__(self, on_error: OnFilterError, found: Iterable[BloomParquetError]) -> None:
+    def __init__(self, on_error: OnFilterError) -> None:
         self.errors: dict[BloomParquetError, None] = {}
         self._on_error = on_error
-        self.add(found)
 
-    def add(self, found: Iterable[BloomParquetError]) -> None:
-        for error in found:
+    def add(self, errors: Iterable[BloomParquetError]) -> None:
+        for error in errors:
             if self._on_error == "fail":
                 raise error
             self.errors[error] = None
 
 
-@dataclass(slots=True)
-class _Equality:
-    """An equality over the chunks of one layout, and what their filters are asked for."""
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One plan in progress. `file_positions`: per file of the table, its index in ``dataset.files``. `unknown`: the
+    columns that no file has."""
 
-    chunks: Chunks
-    candidates: Candidates
-
-
-class _Judge:
-    """The order in which evidence is asked for: of whole units, of what they consist of, and then of filters."""
-
-    def __init__(
-        self,
-        partitions: _PartitionEvidence,
-        places: NDArray[np.int64],
-        options: PlanOptions,
-        unknown: frozenset[Column],
-        footer_reads: ReadCount,
-        filter_reads: ReadCount,
-        unusable: _Unusable,
-    ) -> None:
-        self.partitions, self.places, self.options, self.unknown = partitions, places, options, unknown
-        self.footer_reads, self.filter_reads, self.unusable = footer_reads, filter_reads, unusable
-
-    def codes(
-        self, conditions: Sequence[_Condition], table: Table, dataset: Dataset
-    ) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
-        """Per unit of `table` a place in REASONS; and, of ORC files, the counts of the row groups in them."""
-        evidence = [_FooterEvidence(table, self, condition) for condition in conditions]
-        alive = _alive(evidence, table)
-        parts = table.within(np.flatnonzero(alive))
-        if parts is None:
-            return _codes(alive, self._kept(evidence, alive, dataset)), None
-        evidence = [_FooterEvidence(parts, self, condition) for condition in conditions]
-        alive_parts = _alive(evidence, parts)
-        kept_parts = self._kept(evidence, alive_parts, dataset)
-        alive, kept = np.zeros((2, len(table)), np.bool_)
-        alive[parts.of[alive_parts]] = True
-        kept[parts.of[kept_parts]] = True
-        n_alive, n_kept = int(np.count_nonzero(alive_parts)), int(np.count_nonzero(kept_parts))
-        return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
-
-    def _kept(self, evidence: Sequence[_FooterEvidence], alive: Verdicts, dataset: Dataset) -> Verdicts:
-        """The units of `alive` that no filter excludes."""
-        for each in evidence:
-            if each.equalities:
-                filters = _FilterEvidence(each, dataset, self.filter_reads, self.unusable)
-                alive = might_match(each.condition.predicate, alive, filters.judge)
-        return alive
+    dataset: Dataset
+    options: PlanOptions
+    partitions: _PartitionEvidence
+    file_positions: NDArray[np.int64]
+    unknown: frozenset[Column]
+    footer_reads: ReadCount
+    filter_reads: ReadCount
+    errors: _Errors
 
 
-def _alive(evidence: Sequence[_FooterEvidence], table: Table) -> Verdicts:
-    """The units that partition values, null counts and bounds do not exclude."""
+def _judge(
+    table: Table, conditions: Sequence[_Condition], request: _Request
+) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
+    """Per unit of `table` an index into REASONS; for ORC files also the counts of the row groups in the stripes."""
+    evidence = [_Evidence(table, condition, request) for condition in conditions]
+    alive = _by_statistics(evidence, table)
+    parts = table.within(np.flatnonzero(alive))
+    if parts is None:
+        return _codes(alive, _by_filters(evidence, alive)), None
+    evidence = [_Evidence(parts, condition, request) for condition in conditions]
+    alive_parts = _by_statistics(evidence, parts)
+    kept_parts = _by_filters(evidence, alive_parts)
+    alive, kept = np.zeros((2, len(table)), np.bool_)
+    alive[parts.of[alive_parts]] = True
+    kept[parts.of[kept_parts]] = True
+    n_alive, n_kept = int(np.count_nonzero(alive_parts)), int(np.count_nonzero(kept_parts))
+    return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
+
+
+def _by_statistics(evidence: Sequence[_Evidence], table: Table) -> Verdicts:
+    """Verdicts by partition values, null counts and bounds."""
     alive = np.asarray(table.rows > 0, np.bool_)
     for each in evidence:
-        alive = might_match(each.condition.predicate, alive, each.judge)
+        alive = might_match(each.condition.predicate, alive, each.judge_by_statistics)
+    return alive
+
+
+def _by_filters(evidence: Sequence[_Evidence], alive: Verdicts) -> Verdicts:
+    """Verdicts by Bloom filters on the units that are `alive`."""
+    for each in evidence:
+        if each.equalities:
+            alive = might_match(each.condition.predicate, alive, each.judge_by_filters)
     return alive
 
 
@@ -344,53 +356,69 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
     return codes
 
 
-class _FooterEvidence:
-    """What partition values, null counts and bounds say of each leaf. Remembers per leaf, for the filters' turn."""
+@dataclass(frozen=True, slots=True)
+class _Equality:
+    """An equality over the column chunks of files with one schema, and what their filters are asked."""
 
-    def __init__(self, table: Table, judge: _Judge, condition: _Condition) -> None:
-        self.table, self.condition = table, condition
-        self.verdicts: dict[int, Verdicts] = {}
-        self.equalities: dict[int, list[_Equality]] = {}
-        self._partitions, self._places, self._options = judge.partitions, judge.places, judge.options
-        self._unknown, self._reads, self._unusable = judge.unknown, judge.footer_reads, judge.unusable
-        self._asked: dict[tuple[int, int], Chunks] = {}  # the table need not keep them
+    chunks: Chunks
+    candidates: Candidates
 
-    def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
-        verdicts = self.verdicts.get(id(leaf))
+
+class _Evidence:
+    """Verdicts on the leaf predicates of one condition. Those by statistics are computed once for each leaf."""
+
+    def __init__(self, table: Table, condition: _Condition, request: _Request) -> None:
+        self._table, self.condition, self._request = table, condition, request
+        self.equalities: dict[int, list[_Equality]] = {}  # by id of leaf
+        self._verdicts: dict[int, Verdicts] = {}  # by id of leaf
+        self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
+
+    def judge_by_statistics(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
+        verdicts = self._verdicts.get(id(leaf))
         if verdicts is None:
-            verdicts = self.verdicts[id(leaf)] = self._judge(leaf)
+            verdicts = self._verdicts[id(leaf)] = self._judge(leaf)
+        return verdicts
+
+    def judge_by_filters(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
+        verdicts = self.judge_by_statistics(leaf, alive)
+        equalities = self.equalities.get(id(leaf), ())
+        if equalities:
+            verdicts = verdicts & alive
+            for equality in equalities:
+                self._ask(equality, verdicts)
         return verdicts
 
     def _judge(self, leaf: Predicate) -> Verdicts:
-        by_file = self._partitions.verdicts(leaf, self.condition.strict)
+        request, column = self._request, _column(leaf)
+        by_file = request.partitions.verdicts(leaf, self.condition.strict)
         if by_file is not None:
-            return by_file[self._places][self.table.file]
-        verdicts = np.ones(len(self.table), np.bool_)
-        if _column(leaf) in self._unknown:
+            return by_file[request.file_positions][self._table.file]
+        verdicts = np.ones(len(self._table), np.bool_)
+        if column in request.unknown:
             return verdicts
-        reader_type = self._options.reader_types.get(_column(leaf))
-        for i, schema in enumerate(self.table.schemas):
-            found = find_leaf(schema, _column(leaf), case_sensitive=self._options.case_sensitive)
-            here = None if isinstance(found, NoLeaf) else found
-            if found is NoLeaf.UNKNOWN or not self.table.is_lossless(i, here, reader_type):
+        reader_type = request.options.reader_types.get(column)
+        for i, schema in enumerate(self._table.schemas):
+            stored = find_leaf(schema, column, case_sensitive=request.options.case_sensitive)
+            leaf_column = None if isinstance(stored, NoLeaf) else stored
+            if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
                 continue
-            if here is None:
-                # Not is that of a null-safe equality; all rows are null.
-                verdicts[self.table.members(i)] = isinstance(leaf, IsNull | Not)
+            if leaf_column is None:
+                # All rows are null. In negation normal form, Not stands only around <=> and LIKE.
+                verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)
             else:
-                self._judge_chunks(leaf, self._chunks(i, here), verdicts)
+                self._judge_chunks(leaf, self._chunks_of(i, leaf_column), verdicts)
         return verdicts
 
-    def _chunks(self, layout: int, leaf: LeafColumn) -> Chunks:
-        key = layout, leaf.index
-        if key not in self._asked:
-            self._asked[key] = self.table.chunks(layout, leaf, self._reads)
-        return self._asked[key]
+    def _chunks_of(self, schema: int, leaf_column: LeafColumn) -> Chunks:
+        key = schema, leaf_column.index
+        if key not in self._chunks:
+            self._chunks[key] = self._table.chunks(schema, leaf_column, self._request.footer_reads)
+        return self._chunks[key]
 
     def _judge_chunks(self, leaf: Predicate, chunks: Chunks, verdicts: Verdicts) -> None:
-        self._unusable.add(chunks.unreadable)
+        self._request.errors.add(chunks.unreadable)
         try:
-            verdicts[chunks.members], candidates = statistics.judge(leaf, chunks, self._options.timezone)
+            verdicts[chunks.members], candidates = statistics.judge(leaf, chunks, self._request.options.timezone)
         except PlanError:
             if self.condition.strict:
                 raise
@@ -398,38 +426,18 @@ class _FooterEvidence:
         if candidates is not None and chunks.filters.present.any():
             self.equalities.setdefault(id(leaf), []).append(_Equality(chunks, candidates))
 
-
-class _FilterEvidence:
-    """What Bloom filters say of each equality, asked only for row groups that nothing cheaper excluded."""
-
-    def __init__(
-        self,
-        footers: _FooterEvidence,
-        dataset: Dataset,
-        count: ReadCount,
-        unusable: _Unusable,
-    ) -> None:
-        self._footers, self._dataset, self._count, self._unusable = footers, dataset, count, unusable
-
-    def judge(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
-        verdicts = self._footers.judge(leaf, alive)
-        equalities = self._footers.equalities.get(id(leaf), ())
-        if equalities:
-            verdicts = verdicts & alive
-            for equality in equalities:
-                self._ask(equality, verdicts)
-        return verdicts
-
     def _ask(self, equality: _Equality, verdicts: Verdicts) -> None:
+        """Write what filters answer into `verdicts`. Only the units that `verdicts` keeps are asked about."""
         chunks, (hashes, first, last) = equality.chunks, equality.candidates
-        which = np.flatnonzero(verdicts[chunks.members] & chunks.filters.present)
-        if len(which) == 0:
+        asked = np.flatnonzero(verdicts[chunks.members] & chunks.filters.present)
+        if len(asked) == 0:
             return
-        question = Question(self._dataset.storage, which, first[which], last[which], hashes, self._count)
-        found, unusable = chunks.filters.check(question)
-        verdicts[chunks.members[which]] = found
-        if unusable:
-            self._unusable.add(chunks.filters.errors[i] for i in which.tolist() if i in chunks.filters.errors)
+        storage, reads = self._request.dataset.storage, self._request.filter_reads
+        answers, n_unusable = chunks.filters.check(Question(storage, asked, first[asked], last[asked], hashes, reads))
+        verdicts[chunks.members[asked]] = answers
+        if n_unusable:
+            filter_errors = chunks.filters.errors
+            self._request.errors.add(filter_errors[i] for i in asked.tolist() if i in filter_errors)
 
 
 def _column(leaf: Predicate) -> Column:

@@ -1,4 +1,4 @@
-"""The columns of a file as a tree, whatever the file's format: the schema parsers of Parquet and ORC produce it."""
+"""The columns of a file as a tree. The schema parsers of Parquet and ORC produce it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 MAX_DEPTH = 64
-"""The deepest tree of columns that is parsed: trees are walked by recursion."""
+"""The most levels of a tree: trees are walked by recursion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What a physical type means: the LogicalType, or the ConvertedType of older files, as one record.
+    """What the values of a physical type mean.
 
-    `kind` is the LogicalType's name; ``INTERVAL`` exists only as a ConvertedType; ``OTHER`` is one that this version
-    does not know.
+    `kind` is the name of a Parquet LogicalType, also for a ConvertedType of older files. ``INTERVAL`` exists only as a
+    ConvertedType. ``OTHER`` is an annotation that is unknown here. ORC has ``LIST``, ``MAP`` and ``UNION``.
     """
 
     kind: str
@@ -28,7 +28,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class SchemaNode:
-    """One element of the schema: a group (`physical_type` is None) or a leaf."""
+    """One element of a schema: a group (`physical_type` is None), or a leaf with the name of its type in the format."""
 
     name: str
     repetition: str  # "REQUIRED", "OPTIONAL" or "REPEATED"; the root counts as REQUIRED
@@ -41,13 +41,12 @@ class SchemaNode:
 
 @dataclass(frozen=True, slots=True)
 class LeafColumn:
-    """A leaf of the schema: `index` is its column chunk's place in every row group, `path` the names from the root
-    down."""
+    """A leaf of a schema. `index` is its position among the leaves; `path` has the names from the root down."""
 
     index: int
     path: tuple[str, ...]
     node: SchemaNode
-    repeated: bool  # it, or a group above it, is REPEATED
+    repeated: bool  # it or a group above it is REPEATED
 
     def describe(self) -> str:
         """The type for a message: ``INT64``, ``BYTE_ARRAY (STRING)``."""
@@ -57,24 +56,22 @@ class LeafColumn:
 
 @dataclass(frozen=True)
 class FileSchema:
-    """A schema's root and its leaves in column chunk order. Files with the same schema bytes share one object."""
+    """A schema's root and its leaves in file order."""
 
     root: SchemaNode
     leaves: tuple[LeafColumn, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        leaves = tuple(
-            LeafColumn(i, path, node, repeated) for i, (path, node, repeated) in enumerate(_walk(self.root, (), False))
-        )
-        object.__setattr__(self, "leaves", leaves)
+        walked = enumerate(_walk(self.root, (), False))
+        object.__setattr__(self, "leaves", tuple(LeafColumn(i, *leaf) for i, leaf in walked))
 
 
 def _walk(
     node: SchemaNode, path: tuple[str, ...], repeated: bool
 ) -> Iterator[tuple[tuple[str, ...], SchemaNode, bool]]:
     for child in node.children:
-        below = repeated or child.repetition == "REPEATED"
+        child_path, child_repeated = (*path, child.name), repeated or child.repetition == "REPEATED"
         if child.physical_type is not None:
-            yield (*path, child.name), child, below
+            yield child_path, child, child_repeated
         else:
-            yield from _walk(child, (*path, child.name), below)
+            yield from _walk(child, child_path, child_repeated)

@@ -1,10 +1,10 @@
-"""Where a literal stands among the values of a file's column: sort keys that statistics are compared with.
+"""Converts literals to keys in the order of a file's column, which are compared with its statistics.
 
 Keys are exact. A literal that the column cannot hold (2**40 among 32-bit integers, 1.005 among decimals of scale 2) has
-no key, so that no row of the file equals it. A literal whose key is not certain gives None, and nothing is skipped.
+no key: no row of the file equals it. If the key of a literal is uncertain, the answer is None, and nothing is skipped.
 
-What decides is always the *file's* column: its range, unit and scale. The type of the query or of the table never
-does. The formats describe their columns as a :class:`ValueOrder`.
+The *file's* column decides, by its range, unit and scale, never the type of the query or of the table. Each format
+describes its columns as :class:`ValueOrder`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ INT32_RANGE = -(1 << 31), (1 << 31) - 1
 INT64_RANGE = -(1 << 63), (1 << 63) - 1
 
 MAX_DIGITS = 76
-"""Digits of the widest decimal type in use. A damaged scale must not make a number of gigabytes."""
+"""The most digits of a decimal. Without a limit, a damaged scale would make a number of gigabytes."""
 
 BYTES_FAMILIES = frozenset[Family]({"string", "binary", "uuid"})
 """Families whose keys are bytes."""
 
-# Older values may be stored in the hybrid Julian calendar, or with a time zone's local mean time, and readers shift
-# them. The margin of a day covers the zones.
+# Older values may be stored in the hybrid Julian calendar or in local mean time, and readers shift them. A day's margin
+# allows for time zones.
 _OLDEST_DATE = dt.date(1582, 10, 15)
 OLDEST_TIMESTAMP = (dt.date(1900, 1, 2).toordinal() - EPOCH_ORDINAL) * DAY_NANOSECONDS
 
@@ -48,12 +48,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The values of an equality or IN that this column can hold at all; every other value of the query equals no row
-    of the file.
+    """The values of an equality or IN that a column can hold. No row of the file equals any other value of the query.
 
-    `keys` is sorted in the order of the column's statistics, shape (n,). ``hashes[i]`` is the Bloom filter's hash of
-    ``keys[i]``; `hashes` is None when filters of this column prove nothing. Zero of a floating-point column appears
-    twice, as -0.0 and 0.0.
+    `keys` has shape (n,) and is sorted. ``hashes[i]`` is the Bloom filter's hash of ``keys[i]``; `hashes` is None if
+    filters of this column prove nothing. Zero in a floating-point column has two keys, -0.0 and 0.0.
     """
 
     keys: NDArray[Any]
@@ -86,10 +84,10 @@ class ValueOrder:
     float_type: type[np.floating[Any]] = np.float64
 
     def keys(self, values: Sequence[Any], timezone: str | None) -> NDArray[Any] | None:
-        """The sorted keys of those `values` that the column can hold; None when one of them has no certain key.
+        """The sorted keys of the `values` that the column can hold; None if one of them has no certain key.
 
-        `timezone` is the zone of naive datetimes. None says that a naive datetime is never comparable with a
-        UTC-adjusted column. Raises PlanError for a value of another kind than the column's.
+        `timezone` is the zone of naive datetimes. If it is None, a naive datetime has no certain key in a UTC-adjusted
+        column. Raises PlanError for a value of another kind than the column's.
         """
         exact = exact_values(self.family, values, timezone, self.column)
         if exact is None:
@@ -102,7 +100,7 @@ class ValueOrder:
         return self._bytes_keys(stored) if self.family in BYTES_FAMILIES else self._integer_keys(stored)
 
     def point(self, value: Any, timezone: str | None) -> Point | None:
-        """The position of `value` in the order; None when it is not certain. Errors as for :meth:`keys`."""
+        """The position of `value` in the order; None if it is not certain. Errors are those of :meth:`keys`."""
         exact = exact_values(self.family, [value], timezone, self.column)
         if exact is None:
             return None
@@ -123,8 +121,8 @@ class ValueOrder:
         return Point(key, 0 if key == number else 1)
 
     def _stored(self, exact: Sequence[Any]) -> Sequence[Any] | None:
-        """Each value as the file would store it: an exact number (perhaps a Fraction) or bytes; None when a value lies
-        where calendars differ."""
+        """Each value as the file would store it, as an exact number (perhaps a Fraction) or bytes; None if that is not
+        certain for one of them."""
         family = self.family
         if family in ("integer", "boolean"):
             return None if any(_is_nan(value) or _rounds_to_whole(value) for value in exact) else exact
@@ -178,8 +176,8 @@ class ValueOrder:
 
 
 def exact_values(family: Family, values: Sequence[Any], timezone: str | None, column: str) -> list[Any] | None:
-    """Each of `values` as :func:`bloomparquet.query.literals.coerce` makes it; None when one of them means different
-    values to different readers. Parameters and errors are those of :meth:`ValueOrder.keys`."""
+    """The `values` coerced by :func:`bloomparquet.query.literals.coerce`; None if one of them means different values to
+    different readers. Parameters and errors are those of :meth:`ValueOrder.keys`."""
     if timezone is None and family == "timestamp" and any(_is_naive(value) for value in values):
         return None
     if family == "integer" and any(_depends_on_reader(value) for value in values):
@@ -188,7 +186,7 @@ def exact_values(family: Family, values: Sequence[Any], timezone: str | None, co
 
 
 def objects(values: Sequence[Any]) -> NDArray[Any]:
-    """`values` as an array of objects, whatever numpy would make of them."""
+    """An array of objects; numpy alone might choose another type."""
     array = np.empty(len(values), object)
     array[:] = values
     return array
@@ -199,8 +197,11 @@ def _is_naive(value: Any) -> bool:
 
 
 def _depends_on_reader(value: Any) -> bool:
-    """Whether `value` is one integer here and another for a reader who compares this column as double or as decimal:
-    a Decimal that rounds to 2**53, up to which such a reader takes integers, or a large float with another text."""
+    """Whether `value` is another integer for a reader that compares the column as double or as decimal.
+
+    That is so for a Decimal that rounds to 2**53, up to which such a reader has exact integers, and for a large float
+    whose text is another number.
+    """
     if isinstance(value, Decimal) and value.is_finite():
         return 2**53 < abs(value) < 2**53 + 2
     if isinstance(value, float) and math.isfinite(value):
@@ -228,7 +229,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _rounds_to_whole(value: Any) -> bool:
-    """Whether `value` is no integer, but would be one for a reader who compares this column as double."""
+    """Whether `value` is no integer, but becomes one for a reader that compares the column as double."""
     return isinstance(value, Fraction) and abs(value) < 2**1000 and float(value).is_integer()
 
 

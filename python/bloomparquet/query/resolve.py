@@ -1,4 +1,4 @@
-"""Which column chunks a column name of a predicate means, in files whose schemas need not be the same."""
+"""Which leaf column a name in a predicate means. The files of a scan may have different schemas."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from bloomparquet.query.predicate import (
 
 
 class NoLeaf(Enum):
-    """Why a column has no leaf to draw evidence from in a file."""
+    """Why there is no evidence about a column in a file."""
 
-    ABSENT = "absent"  # the file lacks the column: every reader shows nulls
-    UNKNOWN = "unknown"  # a group, a list, or a name that readers resolve in different ways
+    ABSENT = "absent"  # the file lacks the column: every reader returns nulls
+    UNKNOWN = "unknown"  # a group, a list, or a name that readers resolve differently
 
 
 def name_candidates(column: Column, *, exact: bool = False) -> list[Column]:
-    """The paths that `column` may name: itself, and, unless it is `exact`, for one part with dots in it, its parts."""
+    """The paths that `column` may mean: itself, and, unless `exact`, a name with dots split at the dots."""
     if len(column) == 1 and "." in column[0] and not exact:
         return [column, tuple(column[0].split("."))]
     return [column]
@@ -57,10 +57,10 @@ def resolve_names(
     case_sensitive: bool,
     exact: bool = False,
 ) -> Resolved:
-    """What each of the columns `named` means. Partition columns stand for themselves.
+    """Resolve the columns `named`. Partition columns are left out.
 
-    A name with dots means the column of that name if any file has one, in all files; else, unless names are `exact`,
-    the field inside a struct.
+    A name with dots means the column of that name, in all files, if any file has one. Otherwise, unless names are
+    `exact`, it means a field of a struct.
     """
     paths: dict[Column, Column] = {}
     unknown = []
@@ -69,7 +69,7 @@ def resolve_names(
             existing = (
                 path
                 for path in name_candidates(column, exact=exact)
-                if any(_has(schema, path, case_sensitive) for schema in schemas)
+                if any(_contains(schema, path, case_sensitive) for schema in schemas)
             )
             path = next(existing, None)
             if path is None:
@@ -80,7 +80,7 @@ def resolve_names(
 
 
 def rename(predicate: Predicate, names: Mapping[Column, Column]) -> Predicate:
-    """`predicate` about the columns ``names[column]``; columns without an entry stay."""
+    """`predicate` with each column replaced by ``names[column]``, if there is such an entry."""
     if isinstance(predicate, And | Or):
         return type(predicate)(*(rename(child, names) for child in predicate.children))
     if isinstance(predicate, Not):
@@ -91,9 +91,9 @@ def rename(predicate: Predicate, names: Mapping[Column, Column]) -> Predicate:
 
 
 def merge_equalities(predicate: Predicate) -> Predicate:
-    """`predicate` with the equalities of one column side by side as one: ``a = 1 OR a = 2`` as ``a IN (1, 2)``.
+    """Merge the equalities of one column: ``a = 1 OR a = 2`` becomes ``a IN (1, 2)``.
 
-    Takes and gives the negation normal form.
+    `predicate` and the result are in negation normal form.
     """
     if not isinstance(predicate, And | Or):
         return predicate
@@ -107,12 +107,12 @@ def merge_equalities(predicate: Predicate) -> Predicate:
             values.setdefault(child.column, []).extend(child.values)
         else:
             others.append(merge_equalities(child))
-    gathered = [*(many(column, found) for column, found in values.items()), *others]
-    return gathered[0] if len(gathered) == 1 else type(predicate)(*gathered)
+    merged = [*(many(column, literals) for column, literals in values.items()), *others]
+    return merged[0] if len(merged) == 1 else type(predicate)(*merged)
 
 
 def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
-    """The leaf of `schema` at `path`, each part taken as it stands."""
+    """The leaf of `schema` at `path`. Dots in a part are part of the name."""
     node = schema.root
     for name in path:
         if node is not schema.root and not _is_struct(node):
@@ -123,9 +123,9 @@ def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> Leaf
         if not case_sensitive:
             matching += similar
         if not matching:
-            # Readers have more than one notion of case: what one of them may find is not absent.
-            near = similar or any(child.name.casefold() == name.casefold() for child in others)
-            return NoLeaf.UNKNOWN if near else NoLeaf.ABSENT
+            # Readers fold case differently: a column that one of them finds is not absent.
+            is_similar = similar or any(child.name.casefold() == name.casefold() for child in others)
+            return NoLeaf.UNKNOWN if is_similar else NoLeaf.ABSENT
         if len(matching) > 1:
             return NoLeaf.UNKNOWN
         node = matching[0]
@@ -134,22 +134,17 @@ def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> Leaf
 
 
 def find_partition(names: Sequence[str], column: Column, *, case_sensitive: bool) -> str | None:
-    """The partition column that `column` names, if it names one."""
+    """The partition column that `column` names, or None."""
     if len(column) != 1:
         return None
-    found = find(names, column[0], case_sensitive)
-    return names[found[0]] if found else None
+    positions = find(names, column[0], case_sensitive)
+    return names[positions[0]] if positions else None
 
 
 def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Sequence[str]) -> PlanError:
-    """The error for a column that no file and no partition directory has, with the nearest name."""
-    leaves = (".".join(leaf.path) for schema in schemas for leaf in schema.leaves)
-    return unknown_name(column, dict.fromkeys([*leaves, *partitions]))
-
-
-def unknown_name(column: Column, names: Iterable[str]) -> PlanError:
-    """The same, where `names` are those that there are, each once."""
-    names = list(names)
+    """The error for a column that no file and no partition directory has."""
+    leaf_names = (".".join(leaf.path) for schema in schemas for leaf in schema.leaves)
+    names = list(dict.fromkeys([*leaf_names, *partitions]))
     name = ".".join(column)
     return PlanError(
         f"column {quoted(name)} is in none of the files{did_you_mean(name, names)}; the columns are {join_names(names)}"
@@ -159,31 +154,30 @@ def unknown_name(column: Column, names: Iterable[str]) -> PlanError:
 def require_comparable(
     predicate: Predicate, schemas: Iterable[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
 ) -> None:
-    """PlanError where `predicate`, with the names of :func:`resolve`, compares a struct, a list or a map of one of
-    `schemas`, or looks into a list or a map. Of a whole struct, list or map only IS NULL and IS NOT NULL can be
-    asked."""
-    asked: dict[tuple[Column, bool], None] = {}
+    """PlanError if `predicate`, with resolved names, compares a whole struct, list or map of one of `schemas`, or an
+    element of a list or a map. Only IS NULL and IS NOT NULL apply to a whole struct, list or map."""
+    tests: dict[tuple[Column, bool], None] = {}
     for leaf in leaves(predicate):
         if find_partition(partitions, leaf.column, case_sensitive=case_sensitive) is None:
-            of_null = isinstance(leaf, IsNull | IsNotNull) or (isinstance(leaf, EqNullSafe) and leaf.value is None)
-            asked[leaf.column, of_null] = None
+            is_null_test = isinstance(leaf, IsNull | IsNotNull) or (isinstance(leaf, EqNullSafe) and leaf.value is None)
+            tests[leaf.column, is_null_test] = None
     for schema in schemas:
-        for column, of_null in asked:
-            _require_comparable(schema, column, of_null, case_sensitive)
+        for column, is_null_test in tests:
+            _require_comparable(schema, column, is_null_test, case_sensitive)
 
 
-def _require_comparable(schema: FileSchema, column: Column, of_null: bool, case_sensitive: bool) -> None:
+def _require_comparable(schema: FileSchema, column: Column, is_null_test: bool, case_sensitive: bool) -> None:
     node = schema.root
     for name in column:
         if node is not schema.root and node.physical_type is None and not _is_struct(node):
             raise PlanError(
                 f"column {quoted('.'.join(column))} is inside a {_kind(node)}; only structs have fields to compare"
             )
-        places = find([child.name for child in node.children], name, case_sensitive)
-        if len(places) != 1:
+        positions = find([child.name for child in node.children], name, case_sensitive)
+        if len(positions) != 1:
             return
-        node = node.children[places[0]]
-    if not of_null and (node.physical_type is None or node.repetition == "REPEATED"):
+        node = node.children[positions[0]]
+    if not is_null_test and (node.physical_type is None or node.repetition == "REPEATED"):
         fields = f"; compare one of its fields: {join_names(child.name for child in node.children)}"
         raise PlanError(
             f"column {quoted('.'.join(column))} is a {_kind(node)}, of which only IS NULL and IS NOT NULL can be asked"
@@ -198,18 +192,17 @@ def _kind(node: SchemaNode) -> str:
     return "list" if kind is None or node.repetition == "REPEATED" else kind.lower()
 
 
-def _has(schema: FileSchema, path: Column, case_sensitive: bool) -> bool:
-    """Whether a reader finds a leaf or a group at `path`, or cannot tell before it looks into a list or a map."""
+def _contains(schema: FileSchema, path: Column, case_sensitive: bool) -> bool:
+    """Whether there is a leaf or a group at `path`. True if `path` leads into a list or a map."""
     node = schema.root
     for name in path:
         if node is not schema.root and not _is_struct(node):
             return node.physical_type is None
         folded = fold(name, case_sensitive)
-        found = (child for child in node.children if fold(child.name, case_sensitive) == folded)
-        below = next(found, None)
-        if below is None:
+        child = next((child for child in node.children if fold(child.name, case_sensitive) == folded), None)
+        if child is None:
             return False
-        node = below
+        node = child
     return True
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.formats import FileFormat
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.reading.parquet import ParquetReader
 

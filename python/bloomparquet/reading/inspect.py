@@ -11,8 +11,8 @@ import pyarrow as pa
 from bloomparquet.errors import PlanError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.formats import FileFormat
 from bloomparquet.planning.open import open_table
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family, normalize_value

@@ -17,7 +17,7 @@ from bloomparquet.errors import BloomParquetError, UnsupportedError
 from bloomparquet.orc import rows, stripe_indexes
 from bloomparquet.orc.bloom_filter import Hashes, check_filters
 from bloomparquet.orc.encoding import encode_value, family_of
-from bloomparquet.orc.stripe_indexes import Place, RowGroupFilters, StripeIndexes
+from bloomparquet.orc.stripe_indexes import RowGroupFilters, StripeId, StripeIndexes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.query.columns import LeafColumn
@@ -54,7 +54,7 @@ class OrcReader:
         return rows.read_stripes(self._table.storage, tail, units, columns, batch_rows=_BATCH_ROWS)
 
     def column_type(self, layout: int, leaf: LeafColumn) -> tuple[Family, str]:
-        column_type = self._table.layouts[layout].tail.types[self._column(layout, leaf)]
+        column_type = self._table.type_of(layout, leaf)
         return family_of(column_type), column_type.describe()
 
     def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -65,14 +65,14 @@ class OrcReader:
     def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
         _, numbers = self.row_groups()
         for layout, leaf, at, stripe, filters in self._read_filters(leaves):
-            column, tail = self._column(layout, leaf), self._table.tails[stripe.place.file]
+            column, tail = self._table.column_of(layout, leaf), self._table.tails[stripe.id.file]
             kind = stripe.filter_kind(column)
             assert kind is not None
             unusable = why_filters_unusable(tail, column, filters)
-            stripe_rows, stride = tail.stripes[stripe.place.stripe].rows, tail.row_index_stride
+            stripe_rows, stride = tail.stripes[stripe.id.stripe].rows, tail.row_index_stride
             for i, bloom in enumerate(filters.filters):
                 yield FilterRow(
-                    tail.path, int(numbers[at]) + i, stripe.place.stripe, dotted_name(leaf.path),
+                    tail.path, int(numbers[at]) + i, stripe.id.stripe, dotted_name(leaf.path),
                     tail.types[column].describe(), min(stride, stripe_rows - i * stride),
                     stripe.streams[kind, column].offset, bloom.bits // 8, bloom.bits_set, bloom.estimated_ndv,
                     bloom.estimated_fpp, unusable,
@@ -93,8 +93,8 @@ class OrcReader:
         for layout, leaf, at, stripe, filters in self._read_filters(leaves):
             if not filters.filters:
                 continue
-            tail = self._table.tails[stripe.place.file]
-            unusable = why_filters_unusable(tail, self._column(layout, leaf), filters)
+            tail = self._table.tails[stripe.id.file]
+            unusable = why_filters_unusable(tail, self._table.column_of(layout, leaf), filters)
             if unusable is not None:
                 raise UnsupportedError(
                     f"{tail.path}: the Bloom filters of column {dotted_name(leaf.path)} prove nothing: {unusable}"
@@ -103,12 +103,9 @@ class OrcReader:
             might_match[at : at + len(answers)] = [answer.any() for answer in answers]
         return might_match
 
-    def _column(self, layout: int, leaf: LeafColumn) -> int:
-        return self._table.layouts[layout].columns[leaf.index]
-
     def _encode(self, layout: int, leaf: LeafColumn, value: Any, timezone: str, writer_timezone: str | None) -> Hashes:
         tail, name = self._table.layouts[layout].tail, dotted_name(leaf.path)
-        column_type = tail.types[self._column(layout, leaf)]
+        column_type = self._table.type_of(layout, leaf)
         encoded = encode_value(column_type, value, timezone=timezone, writer_timezone=writer_timezone, column=name)
         if encoded is None:
             raise UnsupportedError(
@@ -127,13 +124,13 @@ class OrcReader:
             members, columns = table.members(layout), [leaf for _, leaf in group]
             for start in range(0, len(members), _STRIPES_AT_ONCE):
                 stripes = members[start : start + _STRIPES_AT_ONCE].tolist()
-                places = [Place(int(table.file[i]), int(table.index[i])) for i in stripes]
+                ids = [StripeId(int(table.file[i]), int(table.index[i])) for i in stripes]
                 indexes = [
                     _unless_error(index)
-                    for index in stripe_indexes.read_stripes(table.storage, table.tails, places, ReadCount())
+                    for index in stripe_indexes.read_stripe_footers(table.storage, table.tails, ids, ReadCount())
                 ]
                 for leaf in columns:
-                    wanted = [(index, self._column(layout, leaf)) for index in indexes]
+                    wanted = [(index, self._table.column_of(layout, leaf)) for index in indexes]
                     results = stripe_indexes.read_filters(table.storage, wanted, ReadCount())
                     for i, index, result in zip(stripes, indexes, results, strict=True):
                         filters = _unless_error(result)

@@ -74,7 +74,7 @@ class ParquetReader:
         might_match = np.ones(len(self._table), np.bool_)
         for layout, leaf in leaves:
             chunks = self._table.chunks(layout, leaf)
-            encoded = encode_values(leaf, [value], self._table.layouts[layout].traits, timezone)
+            encoded = encode_values(leaf, [value], self._table.profiles[layout].traits, timezone)
             if encoded is None or encoded.hashes is None:
                 raise UnsupportedError(
                     f"column {shorten('.'.join(leaf.path))} ({leaf.describe()}): it cannot be told which bytes "

@@ -1,4 +1,4 @@
-"""Owns files as bytes: list them, read ranges, replace them atomically, notice that they changed.
+"""Owns files as bytes: list them, read ranges, replace them atomically, detect changes and tables with a log.
 
-Must not know any file format, predicate or encryption key.
+Must not know what a file contains: no format, predicate or encryption key.
 """

@@ -1,7 +1,6 @@
-"""Read the last bytes of many files, where formats keep their metadata: most of them in one request.
+"""Read the tails of many files, where formats keep their metadata, mostly with one request for each.
 
-How many bytes a file's tail takes is known only from the last of them, so the first read is a guess, which adapts to
-the files that were read before.
+The size of a file's tail stands in its last bytes. So the first read is a guess, which adapts to the files before.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FILES_AT_ONCE = 512  # bounds the memory that tails take
 
 @dataclass(frozen=True, slots=True)
 class FileTail:
-    """The tail of `file`: the last `size` bytes of it. `end` ends with them, and holds more where more was read."""
+    """The tail of `file` is its last `size` bytes. `end` ends with the tail, and may have more bytes before it."""
 
     file: FileInfo
     end: bytes
@@ -33,19 +32,19 @@ class FileTail:
 def read_file_tails(
     storage: Storage, files: Sequence[FileInfo], tail_size: Callable[[FileInfo, bytes], int], count: ReadCount
 ) -> Iterator[list[FileTail | BloomParquetError]]:
-    """The tails of `files` in their order, in batches; or what `tail_size` raised for a file.
+    """Batches of tails, in the order of `files`. Instead of a tail there may be the error of `tail_size`.
 
-    ``tail_size(file, end)`` gives the length of the tail, at most that of the file, from the last bytes of the file:
-    from 2 KiB or more, or from the whole file.
+    ``tail_size(file, end)`` returns the size of the tail, at most that of the file. `end` is the last 2 KiB of the
+    file or more, or the whole file.
     """
     position, guess = 0, _FIRST_GUESS
     while position < len(files):
-        # The tails of a data set are of similar sizes: the first few say how much of the others to read.
+        # The tails of a data set have similar sizes: guess from the first files how much to read of the others.
         batch = files[position : position + (_FILES_AT_ONCE if position else _FIRST_FILES)]
         tails = _read_batch(storage, batch, guess, tail_size, count)
         yield tails
         sizes = sorted(tail.size for tail in tails if isinstance(tail, FileTail))
-        if sizes:  # a few tails that are far larger than the others are better read twice
+        if sizes:  # reading a few far larger tails twice is cheaper than a large guess for all
             usual = sizes[len(sizes) * 7 // 8]
             guess = min(max(usual + usual // 4, storage.merge_gap // 4), _MAX_GUESS)
         position += len(batch)
@@ -74,7 +73,7 @@ def _read_batch(
 
 
 def _read_ends(storage: Storage, files: Sequence[FileInfo], sizes: Sequence[int], count: ReadCount) -> list[bytes]:
-    """The last ``sizes[i]`` bytes of ``files[i]``; the whole file where it has fewer."""
+    """The last ``sizes[i]`` bytes of ``files[i]``, or the whole file if it is smaller."""
     file_sizes = np.array([file.size for file in files], np.int64)
     lengths = np.minimum(file_sizes, np.array(sizes, np.int64))
     (some,) = np.nonzero(lengths)

@@ -66,9 +66,7 @@ class Storage(Protocol):
     threads: int  # concurrent reads that pay
     filesystem: pyarrow.fs.FileSystem
 
-    def list_files(
-        self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
-    ) -> list[FileInfo]:
+    def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
         """The files at or below `path`, sorted by path. Hidden names below it are left out; see :func:`is_hidden`.
 
         Raises FileNotFoundError if there is nothing at `path`.
@@ -108,9 +106,7 @@ class LocalStorage:
     def __init__(self) -> None:
         self.filesystem = pyarrow.fs.LocalFileSystem()
 
-    def list_files(
-        self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
-    ) -> list[FileInfo]:
+    def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
         status = os.stat(path)
         if not stat.S_ISDIR(status.st_mode):
             return [FileInfo.of(path, status)]
@@ -119,7 +115,7 @@ class LocalStorage:
         while pending:
             with os.scandir(pending.pop()) as entries:
                 for entry in entries:
-                    if entry.name[0] in "._" and not keep_hidden and is_hidden(entry.name):
+                    if entry.name[0] in "._" and is_hidden(entry.name):
                         if notes is not None and entry.is_dir():
                             notes.hidden.add(entry.path)
                         continue
@@ -211,9 +207,7 @@ class ArrowStorage:
         self.filesystem = filesystem
         self.key = key
 
-    def list_files(
-        self, path: str, *, recursive: bool, keep_hidden: bool = False, notes: ListingNotes | None = None
-    ) -> list[FileInfo]:
+    def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
         info = self.filesystem.get_file_info(path)
         if info.type == pyarrow.fs.FileType.File:
             return [_file_info(info)]
@@ -224,8 +218,7 @@ class ArrowStorage:
         files = [
             _file_info(info)
             for info in entries
-            if info.type == pyarrow.fs.FileType.File
-            and (keep_hidden or not any(map(is_hidden, _names_below(root, info.path))))
+            if info.type == pyarrow.fs.FileType.File and not any(map(is_hidden, _names_below(root, info.path)))
         ]
         files.sort(key=lambda file: file.path)
         if notes is not None:

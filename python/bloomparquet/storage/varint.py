@@ -1,12 +1,12 @@
-"""Variable-length integers, as Thrift, protobuf and Snappy write them: seven bits a byte, the lowest first."""
+"""Variable-length integers of Thrift, protobuf and Snappy: seven bits in each byte, the lowest first."""
 
 from __future__ import annotations
 
 
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The unsigned integer at `position`, and where it ends.
+    """The unsigned integer at `position`, and the position behind it.
 
-    Raises IndexError where `data` ends within it, OverflowError where it is longer than 64 bits.
+    Raises IndexError if `data` ends within it, OverflowError if it does not fit in 64 bits.
     """
     value = data[position]
     if value < 0x80:

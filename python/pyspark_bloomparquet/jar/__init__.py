@@ -1,1 +1,4 @@
-"""Owns the JVM side's partners: everything that speaks py4j, and the planner process that the jar asks."""
+"""Owns the Python side of the jar: the calls through py4j, the planner process, and its protocol.
+
+It does not know the Python data source.
+"""

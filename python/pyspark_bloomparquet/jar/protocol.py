@@ -1,19 +1,18 @@
-"""The frames between the jar and its planner process; and predicates as they travel in them.
+"""The frames between the jar and its planner process, and the grammar of predicates in them.
 
 A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or a leaf such as ``{"op": "=", "column":
 ["address", "city"], "type": "string", "value": "Basel"}``. `op` is one of ``= <=> < <= > >=``, ``starts with``, ``in``
-(which has ``values``), ``is null`` and ``is not null`` (which have neither type nor value). A value is null, or, by
-`type`:
+(with ``values``), ``is null`` and ``is not null`` (without type and value). A value is null, or by `type`:
 
-- ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is no UTF-8 is
+- ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is not UTF-8 is
   ``{"base64": "…"}``
 - ``float``: the text of the double; ``decimal``: its text
 - ``binary``: base64
 - ``date``: days since 1970-01-01
 - ``timestamp``, ``timestamp_ntz``: microseconds since 1970-01-01T00:00, in UTC or of the wall clock
 
-Beside it travels what the columns of its leaves are shown as: ``[[["address", "city"], "string"], …]``, with the names
-that Spark has for types, such as ``bigint`` and ``decimal(10,2)``. Those of the files may be others.
+A request also has the types that Spark reads the predicate's columns as: ``[[["address", "city"], "string"], …]``, by
+Spark's names, such as ``bigint`` and ``decimal(10,2)``. The types in the files may differ.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from bloomparquet.query import predicate as p
 from bloomparquet.query.literals import EPOCH, EPOCH_ORDINAL, EPOCH_UTC, find_zone
 from bloomparquet.query.predicate import Column
 
-COUNTED = {"row group": "numRowGroups", "stripe": "numStripes"}
-"""What the counts of a plan begin with, by its unit: ``numStripesTotal``."""
+COUNT_PREFIX = {"row group": "numRowGroups", "stripe": "numStripes"}
+"""The prefix of a plan's counts, by its unit: ``numStripesTotal``."""
 
-_LARGEST = 1 << 30
+_MAX_FRAME_BYTES = 1 << 30
 
 
 def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The next frame's JSON and data; None at the end of the stream. FormatError when it ends within a frame."""
+    """The JSON and the data of the next frame; None at the end of the stream. FormatError if a frame is cut short."""
     head = _read_part(stream, at_end=True)
     if head is None:
         return None
@@ -53,7 +52,7 @@ def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes) -> None:
 
 
 def to_predicate(node: dict[str, Any]) -> p.Predicate:
-    """The predicate that `node` stands for. :class:`PlanError` for what the grammar does not have."""
+    """The predicate of the JSON `node`. PlanError for one that the grammar does not have."""
     if "and" in node:
         return p.And(*map(to_predicate, node["and"]))
     if "or" in node:
@@ -68,7 +67,7 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     read = _TYPES.get(node.get("type", ""))
     build = _OPERATORS.get(op or "")
     if read is None or (build is None and op != "in"):
-        raise PlanError(f"the planner was sent {json.dumps(node)[:200]}, which it does not know")
+        raise PlanError(f"the planner does not know the predicate {json.dumps(node)[:200]}")
     if build is None:
         return p.In(column, [None if value is None else read(value) for value in node["values"]])
     value = node["value"]
@@ -76,22 +75,22 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
 
 
 def to_reader_types(pairs: list[tuple[list[str], str]]) -> dict[Column, str]:
-    """The types as which Spark shows the columns of a predicate, by their paths."""
+    """The types that Spark reads the columns of a predicate as, by column path."""
     return {tuple(column): kind for column, kind in pairs}
 
 
 def to_clock(zone: str | None, offsets: list[tuple[int, int]]) -> str | None:
-    """`zone`, where its clock is known to show what the reader's does; else None.
+    """`zone`, if Python's data for it agrees with the reader's; else None.
 
-    `offsets` are by how many milliseconds the reader's clock is ahead of UTC, at moments in microseconds. What two
-    libraries know of a zone need not be of the same year.
+    `offsets` are pairs: an instant in microseconds, and the milliseconds by which the reader's clock is then ahead of
+    UTC. The time zone data of Java and of Python may be of different years.
     """
     if zone is None:
         return None
     try:
         known = find_zone(zone)
-        shown = ((_instant(moment).astimezone(known).utcoffset(), offset) for moment, offset in offsets)
-        return zone if all(ours == dt.timedelta(milliseconds=theirs) for ours, theirs in shown) else None
+        pairs = ((_instant(micros).astimezone(known).utcoffset(), offset) for micros, offset in offsets)
+        return zone if all(ours == dt.timedelta(milliseconds=theirs) for ours, theirs in pairs) else None
     except (PlanError, OverflowError):
         return None
 
@@ -101,8 +100,8 @@ def _read_part(stream: IO[bytes], *, at_end: bool) -> bytes | None:
     if not size and at_end:
         return None
     length = int.from_bytes(size, "big")
-    if length > _LARGEST:
-        raise LimitError(f"a frame of {length} bytes; expected at most {_LARGEST}")
+    if length > _MAX_FRAME_BYTES:
+        raise LimitError(f"a frame of {length} bytes; expected at most {_MAX_FRAME_BYTES}")
     data = stream.read(length)
     if len(size) < 4 or len(data) < length:
         raise FormatError("the stream ends within a frame")

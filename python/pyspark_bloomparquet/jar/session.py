@@ -1,8 +1,8 @@
-"""The jar: where it is, and how a Spark session gets it. All that talks to the JVM is in this file.
+"""The jar: where it is, how a Spark session gets it, and what it planned. All use of py4j is in this file.
 
-With the jar, ``format("bloomparquet")`` is read by Spark's own Parquet reader, after a planner in this interpreter has
-said which row groups to read; ``format("bloomorc")`` by its ORC reader, and stripes. Without it, ``bloomparquet`` is
-the Python data source, which gives the same rows and writes nothing, and ``bloomorc`` is an error.
+With the jar, Spark's own readers read the row groups (for ORC: the stripes) that a planner process with this
+interpreter keeps. Without it, ``format("bloomparquet")`` is the Python data source, which returns the same rows but
+cannot write, and ``format("bloomorc")`` is an error.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import UnsupportedError
-from pyspark_bloomparquet.jar.protocol import COUNTED
+from pyspark_bloomparquet.jar.protocol import COUNT_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from bloomparquet.planning.formats import Unit
+    from bloomparquet.planning.evidence.formats import Unit
     from bloomparquet.planning.plan import RowGroupCounts
 
 SUPPORTED = ((4, 1), (4, 2), (4, 3))
@@ -31,13 +31,13 @@ _PYTHON, _PYTHON_PATH = "spark.bloomparquet.python", "spark.bloomparquet.pythonP
 
 @dataclass(frozen=True)
 class ScanSummary:
-    """What was planned for one scan of a query.
+    """The plan for one scan of a query.
 
-    When nothing was `planned`, `reason` says why, and everything is read. Otherwise ``total = kept + skipped.total()``,
-    in row groups (of ORC: stripes, as `unit` says) of the files that Spark's partition filters left; `skipped` is by
-    ``"statistics"`` and ``"bloom"``. `row_group_counts`: those within the stripes; None for Parquet. `whole_files`
-    are not among them: the planner could not look into them, as they are encrypted, damaged or not what was listed, and
-    Spark reads them whole, or says why not.
+    If not `planned`, `reason` says why, and Spark reads everything. Otherwise ``total = kept + skipped.total()``, in
+    row groups (for ORC in stripes; see `unit`) of the files that Spark's partition filters keep. The keys of `skipped`
+    are ``"statistics"`` and ``"bloom"``. `row_group_counts` counts the row groups in the stripes; None for Parquet.
+    `whole_files` counts files that the planner could not read, because they are encrypted, damaged, or changed since
+    they were listed. Their row groups are not in `total`; Spark reads these files whole, or raises an error.
     """
 
     paths: tuple[str, ...]
@@ -60,28 +60,27 @@ class ScanSummary:
             return f"not planned: {self.reason}"
         from bloomparquet.planning.plan import describe_units
 
-        told = describe_units(self.kept, self.total, self.skipped, self.unit)
+        text = describe_units(self.kept, self.total, self.skipped, self.unit)
         if not self.whole_files:
-            return told
-        return f"{told}; {self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned"
+            return text
+        return f"{text}; {self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned"
 
 
 def jar_path() -> Path:
-    """The jar of this installation. :class:`UnsupportedError` where it was installed without one."""
+    """The path of the installed jar. UnsupportedError if the installation has none."""
     path = Path(__file__).parents[1] / "jars" / "bloomparquet.jar"
     if not path.is_file():
         raise UnsupportedError(
-            f"this installation has no jar (expected {path}): it was installed from sources in which make jar had not "
-            'built it. Wheels have it; without it, format("bloomparquet") only reads, and format("bloomorc") is an '
-            "error"
+            f"this installation has no jar (expected {path}). A wheel has it; in a source checkout, run `make jar` "
+            'before installing. Without the jar, format("bloomparquet") only reads, and format("bloomorc") is an error'
         )
     return path
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """Settings for a session that does not exist yet: the jar, and this interpreter for the planner.
+    """Add the jar, and this interpreter as the planner's, to the settings of a new session.
 
-    ``configure(SparkSession.builder).getOrCreate()``. For sessions that already run there is :func:`attach`.
+    ``configure(SparkSession.builder).getOrCreate()``. For a running session, use :func:`attach`.
     """
     options = getattr(builder, "_options", {})
     jars = [jar for jar in options.get("spark.jars", "").split(",") if jar]
@@ -93,41 +92,41 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 def attach(spark: SparkSession) -> SparkSession:
-    """Give a running session the jar, with this interpreter as the planner's, and return the session.
+    """Add the jar to a running session, with this interpreter as the planner's, and return the session.
 
-    It serves ``format("bloomparquet")`` and ``format("bloomorc")``. To call it again does no harm. The planner starts
-    in the background, so that the first query need not wait for its imports. Where the jar cannot work (an unsupported
-    Spark, an installation without it) that is a warning: ``bloomparquet`` then only reads, and ``bloomorc`` is an
-    error. Spark Connect has no JVM to attach to: :class:`UnsupportedError`.
+    ``format("bloomparquet")`` and ``format("bloomorc")`` then use the jar. Repeated calls have no effect. The planner
+    starts in the background, so that the first query does not wait for its imports. If the jar cannot work (an
+    unsupported Spark, an installation without the jar), a warning says so: ``bloomparquet`` then only reads, and
+    ``bloomorc`` is an error. Raises UnsupportedError under Spark Connect, which has no JVM to attach to.
     """
     jvm = _jvm_session(spark)
     version = tuple(int(part) for part in spark.version.split(".")[:2])
     if version not in SUPPORTED:
         known = ", ".join(f"{major}.{minor}" for major, minor in SUPPORTED)
         warnings.warn(
-            f"bloomparquet's jar works on Spark {known}, this is {spark.version}: "
-            'format("bloomparquet") only reads there, and format("bloomorc") is an error',
+            f"the jar of bloomparquet supports Spark {known}, and this is Spark {spark.version}: "
+            'format("bloomparquet") only reads here, and format("bloomorc") is an error',
             stacklevel=2,
         )
         return spark
     try:
         bridge = _find_bridge(jvm)
-        # The driver keeps what it was given, the executors of another application do not have it.
+        # After SparkContext.stop, the driver still has the class, but the executors of a new context do not.
         if bridge is None or "/bloomparquet.jar" not in spark.sparkContext._jsc.sc().listJars().mkString(" "):
             bridge = _add_jar(spark)
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
         return spark
-    # A call, not a setting of the session: SQL must not choose which program the driver runs.
+    # Not by a setting of the session: SQL must not choose which program the driver runs.
     bridge.attach(jvm, *_settings().values())
     return spark
 
 
 def last_plan(frame: DataFrame) -> list[ScanSummary]:
-    """What was planned for each scan of `frame` through the jar, in the order of its physical plan.
+    """The plan of each scan of `frame` through the jar, in the order of the physical plan.
 
-    After `frame` has run these are the plans it ran with, filters that a join brought included (actions that make a new
-    query of it, such as ``count()``, have plans of their own). Before, its scans are planned now.
+    After `frame` has run, these are the plans that it ran with, including runtime filters of joins. Before, its scans
+    are planned now. Actions such as ``count()`` make a new query, which has its own plans.
     """
     bridge = _find_bridge(_jvm_session(frame.sparkSession))
     if bridge is None:
@@ -137,17 +136,17 @@ def last_plan(frame: DataFrame) -> list[ScanSummary]:
 
 def _summary(plan: dict[str, Any]) -> ScanSummary:
     unit: Unit = plan["unit"]
-    counted = COUNTED[unit]
+    prefix = COUNT_PREFIX[unit]
     return ScanSummary(
         paths=tuple(plan["paths"]),
         where=plan["where"],
         planned=plan["planned"],
         reason=plan.get("reason"),
-        total=plan.get(f"{counted}Total", 0),
-        kept=plan.get(f"{counted}Read", 0),
+        total=plan.get(f"{prefix}Total", 0),
+        kept=plan.get(f"{prefix}Read", 0),
         skipped=Counter(
-            statistics=plan.get(f"{counted}SkippedByStatistics", 0),
-            bloom=plan.get(f"{counted}SkippedByBloomFilter", 0),
+            statistics=plan.get(f"{prefix}SkippedByStatistics", 0),
+            bloom=plan.get(f"{prefix}SkippedByBloomFilter", 0),
         ),
         bloom_bytes_read=plan.get("bloomFilterBytes", 0),
         requests=plan.get("requests", 0),
@@ -169,24 +168,24 @@ def _row_group_counts(plan: dict[str, Any]) -> RowGroupCounts:
 
 
 def _settings() -> dict[str, str]:
-    """By what the jar finds this interpreter, and in it this package, which may be on no path of the system's."""
+    """The settings by which the jar finds this interpreter, and this package in it."""
     return {_PYTHON: sys.executable, _PYTHON_PATH: str(Path(__file__).resolve().parents[2])}
 
 
 def _jvm_session(spark: SparkSession) -> Any:
-    found = getattr(spark, "_jsparkSession", None)
-    if found is None:
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
         raise UnsupportedError(
-            "this is a Spark Connect session, whose JVM is elsewhere; start its server with the jar: "
+            "this is a Spark Connect session, whose JVM runs elsewhere; start the Connect server with the jar: "
             "--jars $(bloomparquet jar)"
         )
-    return found
+    return session
 
 
 def _find_bridge(jvm: Any) -> Any | None:
-    """The object of the jar that Python calls; None where the session does not have the jar.
+    """The object of the jar that Python calls; None if the session does not have the jar.
 
-    Loaded by the session's own class loader: py4j's does not see what was added to a running session.
+    The session's class loader loads it: py4j's does not see jars that were added to a running session.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -203,17 +202,17 @@ def _add_jar(spark: SparkSession) -> Any:
     _extend_class_path(spark, path)
     text = str(path).replace("'", "\\'")
     spark.sql(f"ADD JAR '{text}'")  # for the executors
-    found = _find_bridge(_jvm_session(spark))
-    if found is None:
-        raise UnsupportedError(f"Spark took the jar {path} and still does not find {_CLASS} in it")
-    return found
+    bridge = _find_bridge(_jvm_session(spark))
+    if bridge is None:
+        raise UnsupportedError(f"Spark added the jar {path}, but does not find the class {_CLASS} in it")
+    return bridge
 
 
 def _extend_class_path(spark: SparkSession, path: Path) -> None:
-    """Let the driver's own class loader find the jar, where it is one that can grow.
+    """Add the jar to the driver's own class loader, if it is one that can be extended.
 
-    What ADD JAR adds is seen by queries alone; Spark's UI, which looks up the class of a metric by its name, would warn
-    at every query.
+    Only queries see the jars of ADD JAR. Spark's UI looks up the class of a metric by its name, and would otherwise
+    warn at every query.
     """
     jvm: Any = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()

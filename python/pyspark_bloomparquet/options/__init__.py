@@ -1,1 +1,4 @@
-"""Owns every option of the data source: its name, default, check and line of documentation."""
+"""Owns every option of the data sources: name, default, check and line of documentation; and the key provider.
+
+It knows neither reading nor the jar.
+"""

@@ -3,7 +3,7 @@
 Spark hands options over as a case-insensitive map of strings, and ignores names that a source does not know. A misspelt
 ``where`` would then read everything, so an unknown name is an error that suggests the nearest one.
 
-``python -m pyspark_bloomparquet.options.load`` prints the README's table.
+``python -m pyspark_bloomparquet.options.load`` prints the tables of ``docs/options.md``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bloomparquet.errors import OptionError, PlanError, did_you_mean, quoted
 from pyspark_bloomparquet.options.key_provider import check_allowed
 from pyspark_bloomparquet.options.option import BOTH, JAR, ORC, PARQUET, Option
-from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER
+from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER, WRITING
 from pyspark_bloomparquet.options.working_directory import absolute
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class Options:
         if not paths:
             raise OptionError(
                 'no path was given; expected one, as in spark.read.format("bloomparquet").load("/data/events"). '
-                "Without the jar, Spark tells no path of a table of the catalog: load its directory, or attach(spark)"
+                "Without the jar, Spark does not pass the path of a catalog table: load its directory, or call "
+                "pyspark_bloomparquet.attach(spark)"
             )
         values["basePath"] = None if values["basePath"] is None else absolute("basePath", values["basePath"])
         return cls(paths=tuple(absolute("path", path) for path in paths), **_as_fields(values))
@@ -103,11 +104,21 @@ class PlannerOptions:
 
 
 def markdown() -> str:
-    """The table of all options for the README."""
-    rows = [
+    """The tables of all options, for ``docs/options.md``."""
+    sections: dict[str, list[Option]] = {
+        "Reading": [option for option in LOADING if option.reader != JAR],
+        "Planning": [option for option in LOADING if option.reader == JAR],
+        "Writing": [option for option in WRITING if option.source != ORC],
+        "Writing ORC": [option for option in WRITING if option.source == ORC],
+    }
+    return "\n\n".join(f"## {title}\n\n{_table(options)}" for title, options in sections.items())
+
+
+def _table(options: Iterable[Option]) -> str:
+    rows = (
         f"| `{each.name}` | {'' if each.default is None else f'`{each.default}`'} | {_readers(each)} | {each.doc} |"
-        for each in OPTIONS
-    ]
+        for each in options
+    )
     return "\n".join(["| option | default | reader | |", "| --- | --- | --- | --- |", *rows])
 
 
@@ -123,13 +134,13 @@ def _find_option(key: str) -> Option:
     folded = name.lower()
     if folded.startswith(_ENCRYPTION):
         raise OptionError(
-            f"option {key} is for Spark's own reader; the Python data source takes keys by keyProvider, and the jar "
-            "(pyspark_bloomparquet.attach) both"
+            f"option {key} is for Spark's own reader; the Python data source takes keys from keyProvider only, and the "
+            "jar (pyspark_bloomparquet.attach) takes both"
         )
     for setting in _DRIVER_SETTINGS:
         if folded == setting.lower():
             raise OptionError(
-                f"option {setting} is taken from no load, table or session; it is for the jar: set "
+                f"option {setting} is not for a load, table or session; it is a setting of the jar: set "
                 f"spark.bloomparquet.{setting} when the application starts (spark-defaults.conf, --conf, or "
                 "SparkSession.builder.config)"
             )

@@ -25,8 +25,10 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?")
 
 @dataclass(frozen=True)
 class Check:
-    """What an option takes. `parse` turns its text into the value, and raises ValueError or PlanError for text that is
-    not `expected`. `choices` are all texts that it takes, where they are few."""
+    """Which texts an option takes. `parse` returns the value, and raises ValueError or PlanError for other texts.
+
+    `expected` says in an error which texts these are; `choices` lists them if they are few.
+    """
 
     expected: str
     parse: Callable[[str], Any]
@@ -52,7 +54,7 @@ class Option:
     source: Source | None = None
 
     def parse(self, text: str | None) -> Any:
-        """The value of `text`; of an absent option (None), the value of its default. OptionError."""
+        """The value of `text`, or of the default if `text` is None. Raises OptionError."""
         text = self.default if text is None else text
         if text is None:
             return None

@@ -25,35 +25,36 @@ from pyspark_bloomparquet.options.option import (
 
 
 def _writing(
-    name: str, default: str | None, doc: str, *, per_column: bool = False, source: Source | None = None
+    name: str, default: str | None, doc: str, source: Source | None = None, *, per_column: bool = False
 ) -> Option:
     return Option(name, default, TEXT, doc, JAR, per_column, source)
 
 
 LOADING: tuple[Option, ...] = (
     Option("path", None, TEXT, "A file, a directory, a glob or a URL; what `load(...)` sets."),
-    Option("paths", None, PATHS, "Several of them, as a JSON list; what `load([...])` sets."),
+    Option("paths", None, PATHS, "Several paths, as a JSON list; what `load([...])` sets."),
     Option(
         "where",
         None,
         TEXT,
-        "A predicate in SQL that belongs to the load: the DataFrame is the rows for which it is true. Row groups that "
-        "cannot hold one are never read, on every Spark version.",
+        "A predicate in SQL that belongs to the load: the DataFrame has only the rows for which it is true. Row groups "
+        "that cannot hold such a row are not read. It works on every Spark version.",
     ),
     Option(
         "pushFilters",
         "auto",
         one_of("auto", "on", "off"),
-        "Whether the filters of a query prune. `auto`: with the jar; without it, where Spark keeps the filters of each "
-        "scan apart. `on`: always; without the jar this needs `spark.sql.python.filterPushdown.enabled`, and on Spark "
-        "4.1 to 4.3 **each load may serve one query only**, or rows are lost. `off`: never.",
+        "Whether a query's filters skip row groups. `auto`: yes with the jar; without it, only on a Spark that keeps "
+        "the filters of each scan apart (not 4.1 to 4.3). `on`: always; without the jar this needs "
+        "`spark.sql.python.filterPushdown.enabled=true`, and on Spark 4.1 to 4.3 **use each load for one query only**, "
+        "or rows are lost. `off`: never.",
     ),
     Option(
         "planning",
         "auto",
         one_of("auto", "driver", "off"),
-        "Whether row groups are planned before tasks are. `auto`: unless there are more than `maxFilesPlannedOnDriver` "
-        "files; `driver`: always; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
+        "Whether the driver plans which row groups to read. `auto`: up to `maxFilesPlannedOnDriver` files; `driver`: "
+        "always; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
         JAR,
     ),
     Option("maxFilesPlannedOnDriver", "100000", COUNT, "See `planning`.", JAR),
@@ -61,103 +62,108 @@ LOADING: tuple[Option, ...] = (
         "planningTimeout",
         "30s",
         TEXT,
-        "How long a query waits for its plan. When it is over everything is read, while planning goes on: what it "
-        "learns serves the next query.",
+        "How long a query waits for its plan. After that it reads everything. Planning continues, and its cache serves "
+        "the next query.",
         JAR,
     ),
     Option(
         "cache",
         "true",
         FLAG,
-        "Whether footers and small filters that were read are kept on the driver's disk, for the next session.",
+        "Whether to cache footers and small filters on the driver's disk, for the next session.",
         JAR,
     ),
     Option(
         "onFilterError",
         "keep",
         one_of("keep", "fail"),
-        "A Bloom filter that cannot be used: `keep` its row group, or `fail`.",
+        "If a Bloom filter cannot be used: `keep` its row group, or `fail` the query.",
     ),
     Option(
         "keyProvider",
         None,
         TEXT,
-        "Who has the keys of encrypted files: `module:function`, such as `company.keys:for_events`, a function without "
-        "parameters that returns `bloomparquet.Keys`. It must be one that `spark.bloomparquet.keyProviders` names. "
-        "Called in the planner, and without the jar in every Python worker. Keys themselves are in no option.",
+        "For encrypted files: the function that returns their keys, as `module:function`. It takes no parameters and "
+        "returns `bloomparquet.Keys`. The setting `spark.bloomparquet.keyProviders` names it. The planner calls it; "
+        "without the jar, each Python worker does. No option holds a key itself.",
         source=PARQUET,
     ),
-    Option("mergeSchema", "false", FLAG, "The schema is the union of all files' schemas, not the first file's."),
+    Option(
+        "mergeSchema", "false", FLAG, "Merge the schemas of all files. Otherwise the schema is that of the first file."
+    ),
     Option(
         "caseSensitive",
         "false",
         FLAG,
-        "Whether column names that differ only by case are different; give it what `spark.sql.caseSensitive` is.",
+        "Whether column names that differ only by case are different columns. Set it to the value of "
+        "`spark.sql.caseSensitive`.",
         PYTHON,
     ),
     Option(
         "recursiveFileLookup",
         "false",
         FLAG,
-        "Take directories `name=value` for plain directories, not for partitions.",
+        "Read directories `name=value` as plain directories, not as partitions.",
     ),
-    Option("basePath", None, TEXT, "Where partition directories begin, when the path is already below one of them."),
-    Option("pathGlobFilter", None, TEXT, "Only files whose name matches this glob."),
+    Option(
+        "basePath", None, TEXT, "The directory above the partition directories, if the path itself lies in one of them."
+    ),
+    Option("pathGlobFilter", None, TEXT, "Read only files whose names match this glob."),
     Option(
         "modifiedBefore",
         None,
         TIME,
-        "Only files last modified before this time, such as `2026-01-31T00:00:00`, in `timeZone` or else UTC.",
+        "Read only files last modified before this time, such as `2026-01-31T00:00:00`, in `timeZone`, by default UTC.",
     ),
-    Option("modifiedAfter", None, TIME, "Only files last modified after this time."),
+    Option("modifiedAfter", None, TIME, "Read only files last modified after this time."),
     Option(
         "inferPartitionTypes",
         "true",
         FLAG,
-        "Whether partition columns get the type that their values have; otherwise they are strings.",
+        "Whether to infer the types of partition columns from their values. Otherwise they are strings.",
         PYTHON,
     ),
     Option(
         "ignoreCorruptFiles",
         "false",
         FLAG,
-        "Pass over files that are no Parquet or no ORC, and over the rest of a file that turns out damaged.",
+        "Skip files that are not Parquet (or ORC), and the rest of a file from where it is damaged.",
     ),
     Option(
         "tableLog",
         "error",
         one_of("error", "ignore"),
-        "Files of a table of Delta Lake, Iceberg or Hudi, whose log may have deleted their rows: `error` says how to "
-        "read the table, `ignore` reads the files as they lie. Writing there is always refused.",
+        "For a path in a table of Delta Lake, Iceberg or Hudi, whose files may hold deleted rows: `error` says how to "
+        "read the table; `ignore` reads the bare files. Writing there is always an error.",
     ),
-    Option("ignoreMissingFiles", "false", FLAG, "Pass over files that are gone when they are to be read."),
+    Option("ignoreMissingFiles", "false", FLAG, "Skip files that no longer exist when they are read."),
     Option(
         "timeZone",
         None,
         ZONE,
-        "The zone of timestamps that do not say theirs, in `where` and in partition directories; if not given, with "
-        "the jar that of the session. A Python data source cannot see `spark.sql.session.timeZone`: where such a "
-        "timestamp needs a zone and none is given, that is an error.",
+        "The zone of timestamps without one, in `where` and in partition directories. With the jar, the default is the "
+        "session's zone. A Python data source cannot see `spark.sql.session.timeZone`: a timestamp that needs a "
+        "zone is an error without this option.",
     ),
     Option(
         "maxPartitionBytes",
         "128m",
         SIZE,
-        "At most so many bytes of row groups in one task (a row group is never split).",
+        "The most bytes of row groups in one task. A row group is never split.",
         PYTHON,
     ),
     Option(
         "openCostInBytes",
         "4m",
         SIZE,
-        "What opening a file costs, in bytes that could be read meanwhile; tasks are filled up to it at least.",
+        "The cost of opening a file, in bytes that could be read in that time. A task has at least so many bytes.",
         PYTHON,
     ),
     Option(
         "minPartitionNum",
         None,
         COUNT,
-        "Tasks to aim for when there are bytes enough; the driver's number of processors if not given.",
+        "The number of tasks to aim for. The default is the driver's number of processors.",
         PYTHON,
     ),
 )
@@ -165,95 +171,68 @@ WRITING: tuple[Option, ...] = (
     _writing(
         "bloomColumns",
         None,
-        "When writing: the columns that get a Bloom filter in every row group, such as `user_id,address.city`; or `*` "
-        "for all that min/max and dictionaries serve badly (of ORC: all that can have one).",
+        "The columns that get a Bloom filter in every row group, such as `user_id,address.city`. `*`: all columns for "
+        "which min/max and dictionaries skip little (for ORC: all that can have a filter).",
     ),
-    _writing(
-        "bloomFpp",
-        "0.01",
-        "When writing: the share of false positives that their filters aim at.",
-    ),
+    _writing("bloomFpp", "0.01", "The false positive probability (FPP) of these filters."),
     _writing(
         "bloomMaxBytes",
         "16m",
-        "When writing: the largest filter. Where that makes one worse than `bloomFpp`, a warning says so.",
-        source=PARQUET,
+        "The size limit of a filter. A warning says where this makes the FPP worse than `bloomFpp`.",
+        PARQUET,
     ),
     _writing(
         "compression",
         None,
-        "When writing: `none`, `snappy`, `gzip`, `zstd`, `brotli` or `lz4_raw`, and of ORC `none`, `snappy`, `zlib`, "
-        "`zstd` or `lz4`; if not given, `parquet.compression` or `orc.compress`, or what "
-        "`spark.sql.parquet.compression.codec` or `spark.sql.orc.compression.codec` is.",
+        "`none`, `snappy`, `gzip`, `zstd`, `brotli` or `lz4_raw`; for ORC `none`, `snappy`, `zlib`, `zstd` or `lz4`. "
+        "The default is `parquet.compression` or `orc.compress`, else the setting "
+        "`spark.sql.parquet.compression.codec` or `spark.sql.orc.compression.codec`.",
     ),
     _writing(
         "partitionOverwriteMode",
         None,
-        "When overwriting: `static` replaces everything, `dynamic` only the partitions that rows are written to; what "
-        "`spark.sql.sources.partitionOverwriteMode` is if not given.",
+        "When overwriting: `static` replaces everything; `dynamic` only the partitions that get rows. The default is "
+        "`spark.sql.sources.partitionOverwriteMode`.",
     ),
     _writing(
         "parquet.bloom.filter.enabled",
         None,
-        "When writing, as parquet-java has it: `parquet.bloom.filter.enabled#user_id` for one column, without `#` for "
-        "all.",
+        "An option of parquet-java: `parquet.bloom.filter.enabled#user_id` for one column, without `#` for all.",
+        PARQUET,
         per_column=True,
-        source=PARQUET,
     ),
     _writing(
         "parquet.bloom.filter.expected.ndv",
         None,
-        "The same: how many distinct values to make room for.",
+        "The number of distinct values that parquet-java sizes the filter for.",
+        PARQUET,
         per_column=True,
-        source=PARQUET,
     ),
+    _writing("parquet.bloom.filter.fpp", None, "The FPP of parquet-java's filter.", PARQUET, per_column=True),
+    _writing("parquet.bloom.filter.max.bytes", None, "The size limit of parquet-java's filters.", PARQUET),
+    _writing("parquet.block.size", "128m", "The size of a row group in memory.", PARQUET),
+    _writing("parquet.block.row.count.limit", None, "The most rows in a row group.", PARQUET),
+    _writing("parquet.page.size", "1m", "The size of a data page.", PARQUET),
+    _writing("parquet.dictionary.page.size", "1m", "The size limit of a dictionary.", PARQUET),
+    _writing("parquet.enable.dictionary", "true", "Whether to use dictionary encoding.", PARQUET, per_column=True),
+    _writing("parquet.compression", None, "See `compression`.", PARQUET),
+    _writing("parquet.compression.codec.zstd.level", None, "The compression level of `zstd`.", PARQUET),
     _writing(
-        "parquet.bloom.filter.fpp", None, "The same: the share of false positives.", per_column=True, source=PARQUET
-    ),
-    _writing("parquet.bloom.filter.max.bytes", None, "The same: the largest filter.", source=PARQUET),
-    _writing(
-        "parquet.block.size",
-        "128m",
-        "When writing: the bytes of a row group, as they are in memory.",
-        source=PARQUET,
-    ),
-    _writing(
-        "parquet.block.row.count.limit",
-        None,
-        "When writing: the rows of a row group.",
-        source=PARQUET,
-    ),
-    _writing("parquet.page.size", "1m", "When writing: the bytes of a data page.", source=PARQUET),
-    _writing("parquet.dictionary.page.size", "1m", "When writing: the bytes of a dictionary.", source=PARQUET),
-    _writing(
-        "parquet.enable.dictionary",
-        "true",
-        "When writing: whether to try dictionaries.",
-        per_column=True,
-        source=PARQUET,
-    ),
-    _writing("parquet.compression", None, "See `compression`.", source=PARQUET),
-    _writing("parquet.compression.codec.zstd.level", None, "When writing: the effort of `zstd`.", source=PARQUET),
-    _writing(
-        "parquet.bloom.filter.adaptive.enabled",
-        None,
-        "When writing: leave the size of filters to parquet-java.",
-        source=PARQUET,
+        "parquet.bloom.filter.adaptive.enabled", None, "Whether parquet-java chooses the size of filters.", PARQUET
     ),
     _writing(
         "parquet.bloom.filter.candidates.number",
         None,
-        "The same for one column: how many sizes parquet-java tries.",
+        "How many sizes parquet-java tries for a column's filter.",
+        PARQUET,
         per_column=True,
-        source=PARQUET,
     ),
-    _writing("orc.bloom.filter.columns", None, "When writing, as ORC has it: as `bloomColumns`.", source=ORC),
-    _writing("orc.bloom.filter.fpp", None, "The same: as `bloomFpp`.", source=ORC),
-    _writing("orc.stripe.size", "64m", "When writing: the bytes of a stripe, as they are in memory.", source=ORC),
-    _writing("orc.row.index.stride", "10000", "When writing: the rows of a row group within a stripe.", source=ORC),
-    _writing("orc.compress", None, "See `compression`.", source=ORC),
+    _writing("orc.bloom.filter.columns", None, "ORC's own name of `bloomColumns`.", ORC),
+    _writing("orc.bloom.filter.fpp", None, "ORC's own name of `bloomFpp`.", ORC),
+    _writing("orc.stripe.size", "64m", "The size of a stripe in memory.", ORC),
+    _writing("orc.row.index.stride", "10000", "The rows of a row group in a stripe.", ORC),
+    _writing("orc.compress", None, "See `compression`.", ORC),
 )
-
 OPTIONS = (*LOADING, *WRITING)
 
 PLANNER = (

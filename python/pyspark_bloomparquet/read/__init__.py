@@ -1,1 +1,4 @@
-"""Owns the Python data source's reading: listing, schema, tasks, Arrow batches."""
+"""Owns reading by the Python data source: the listing, the schema, the splits, the rows as Arrow batches.
+
+It does not know the jar.
+"""

@@ -1,9 +1,9 @@
-"""Arrow batches as a file has them → Arrow batches exactly as Spark expects them.
+"""Converts Arrow batches of a file to the Arrow batches that Spark expects.
 
-Spark compares the Arrow schema of what a Python data source yields with its own for equality (names, order,
-nullability, units, zones, even the names of list elements) and its JVM side then trusts the buffers.
-``pyarrow.compute.cast`` does part of the way; missing columns and struct fields, partition constants, nested renaming
-and the refusal of conversions that Spark's own reader refuses do not come with it.
+Spark requires that the Arrow schema of a Python data source equals its own: names, order, nullability, units, zones,
+even the names of list elements. The JVM then trusts the buffers. Beyond ``pyarrow.compute.cast``, this module fills
+missing columns and struct fields, adds partition values, renames nested fields, and refuses the conversions that
+Spark's own reader refuses.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from bloomparquet.query.nested import leaf_arrays
 from pyspark_bloomparquet.read.spark_schema import resolve
 
 _JULIAN_END_DAYS = -141427  # 1582-10-15, the first day of the Gregorian calendar
-_JULIAN_END_MICROS = (
-    -2208988800000000
-)  # 1900-01-01 UTC: later instants are the same in Spark's old and new calendar in every zone
+# 1900-01-01 UTC: from then on, instants are equal in Spark's old and new calendar in every zone.
+_JULIAN_END_MICROS = -2208988800000000
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
     """The Arrow schema that Spark checks batches of `schema` against."""
-    # The zone was not always a parameter; before, it was always UTC.
+    # Older releases have no parameter for the zone, and use UTC.
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
@@ -45,29 +44,27 @@ def to_spark_batch(
 ) -> pa.RecordBatch:
     """`batch` with the columns of `schema`, in its order and in Spark's Arrow types.
 
-    A column that is one of `partition_values` is that constant; one that the batch does not have is null. Timestamps
-    without a zone that Spark reads as TIMESTAMP are UTC. `legacy_calendar` names the columns whose
-    dates or timestamps were written in the calendar of Spark 2: values from when the calendars differ are refused,
-    because they would be other days. Raises :class:`UnsupportedError`, with `path`, where Spark's reader has no
-    conversion either.
+    A column of `partition_values` is that constant. A column that is missing from the batch is null. Timestamps without
+    a zone that Spark reads as TIMESTAMP are in UTC. `legacy_calendar` names the columns whose dates or timestamps were
+    written in the calendar of Spark 2: UnsupportedError for values from the time when the calendars differ, because
+    they would be other days. UnsupportedError also for a conversion that Spark's reader does not have. Messages start
+    with `path`.
     """
     target = arrow_schema(schema)
-    constants = list(partition_values)
     columns = []
-    for field, wanted in zip(schema.fields, target, strict=True):
-        constant = resolve(constants, field.name, case_sensitive=case_sensitive)
-        at = None if constant is not None else resolve(batch.schema.names, field.name, case_sensitive=case_sensitive)
-        place = f"{path}: column {field.name}" if path else f"column {field.name}"
-        if constant is not None:
-            column = _repeat(partition_values[constants[constant]], wanted.type, batch.num_rows)
-        elif at is None:
-            column = pa.nulls(batch.num_rows, wanted.type)
+    for field, arrow_field in zip(schema.fields, target, strict=True):
+        partition = resolve(partition_values, field.name, case_sensitive=case_sensitive)
+        label = f"{path}: column {field.name}" if path else f"column {field.name}"
+        if partition is not None:
+            column = _repeat(partition_values[partition], arrow_field.type, batch.num_rows)
+        elif (name := resolve(batch.schema.names, field.name, case_sensitive=case_sensitive)) is not None:
+            column = convert(batch.column(name), field.dataType, arrow_field.type, label, case_sensitive)
+            if name in legacy_calendar:
+                _require_gregorian(column, label)
         else:
-            column = convert(batch.column(at), field.dataType, wanted.type, place, case_sensitive)
-            if batch.schema.names[at] in legacy_calendar:
-                _refuse_old(column, place)
-        if not wanted.nullable and column.null_count:
-            raise UnsupportedError(f"{place} has nulls, but the schema says that it has none; make the field nullable")
+            column = pa.nulls(batch.num_rows, arrow_field.type)
+        if not arrow_field.nullable and column.null_count:
+            raise UnsupportedError(f"{label} has nulls, but the schema declares it NOT NULL; make the field nullable")
         columns.append(column)
     if not columns:
         return batch.select([]).replace_schema_metadata(None)
@@ -78,8 +75,8 @@ def _repeat(value: pa.Scalar, target: pa.DataType, rows: int) -> pa.Array:
     return pa.repeat(value.cast(target), rows) if value.is_valid else pa.nulls(rows, target)
 
 
-def convert(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str, case_sensitive: bool) -> pa.Array:
-    """`array` as the Arrow type `target`, Spark's for `kind`; what is nested is rebuilt around converted children."""
+def convert(array: pa.Array, kind: T.DataType, target: pa.DataType, label: str, case_sensitive: bool) -> pa.Array:
+    """`array` converted to `target`, the Arrow type of Spark's type `kind`. Error messages call the column `label`."""
     if isinstance(kind, T.UserDefinedType):
         kind = kind.sqlType()
     if isinstance(array, pa.ExtensionArray):
@@ -89,41 +86,41 @@ def convert(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str, 
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
     if isinstance(kind, T.StructType) and pa.types.is_struct(array.type):
-        return _struct(array, kind, target, place, case_sensitive)
+        return _convert_struct(array, kind, target, label, case_sensitive)
     if isinstance(kind, T.ArrayType) and _is_list(array.type):
-        return _list(array, kind, target, place, case_sensitive)
+        return _convert_list(array, kind, target, label, case_sensitive)
     if isinstance(kind, T.MapType) and pa.types.is_map(array.type):
-        return _map(array, kind, target, place, case_sensitive)
+        return _convert_map(array, kind, target, label, case_sensitive)
     if _is_variant(kind) and pa.types.is_struct(array.type):
-        return _variant(array, target, place)
+        return _convert_variant(array, target, label)
     if array.type == target:
         return array
-    return _flat(array, kind, target, place)
+    return _convert_leaf(array, kind, target, label)
 
 
-def _flat(array: pa.Array, kind: T.DataType, target: pa.DataType, place: str) -> pa.Array:
+def _convert_leaf(array: pa.Array, kind: T.DataType, target: pa.DataType, label: str) -> pa.Array:
     source = array.type
-    if not _allowed(source, target):
+    if not _is_convertible(source, target):
         raise UnsupportedError(
-            f"{place} is {source} in the file, which cannot be read as {kind.simpleString()}; "
-            "give it its own type in the schema"
+            f"{label} is {source} in the file, which cannot be read as {kind.simpleString()}; "
+            "declare the file's type in the schema"
         )
     try:
         if pa.types.is_string(target) and not _is_text(source):
-            return array.cast(pa.binary()).cast(target, safe=False)  # Spark's strings may hold any bytes
+            return array.cast(pa.binary()).cast(target, safe=False)  # a string of Spark may hold any bytes
         if pa.types.is_timestamp(source) and target.tz is not None and source.tz is None:
             return array.cast(pa.timestamp("us")).cast(target)
         if pa.types.is_duration(source) and pa.types.is_int64(target):
             return array.view(target)
         return array.cast(target)
-    except pa.ArrowInvalid:  # its text has the value, which may be of an encrypted column
+    except pa.ArrowInvalid:  # its text holds the value, and the column may be encrypted
         raise UnsupportedError(
-            f"{place} is {source} in the file and has a value that does not fit {kind.simpleString()}; "
-            "give it its own type in the schema"
+            f"{label} is {source} in the file and has a value that does not fit {kind.simpleString()}; "
+            "declare the file's type in the schema"
         ) from None
 
 
-def _allowed(source: Any, target: Any) -> bool:
+def _is_convertible(source: Any, target: Any) -> bool:
     """Whether Spark's reader would read `source` as `target` with the value unchanged."""
     types = pa.types
     if types.is_integer(target):
@@ -132,7 +129,7 @@ def _allowed(source: Any, target: Any) -> bool:
         if not types.is_integer(source):
             return False
         needed = source.bit_width * (1 if types.is_signed_integer(source) else 2)
-        # A file's INT32 may hold values of a narrower declared type: those are checked one by one.
+        # INT32 also stores narrower types; the cast checks that each value fits.
         return bool(needed <= max(32, target.bit_width))
     if types.is_floating(target):
         if types.is_integer(source):
@@ -157,64 +154,64 @@ def _allowed(source: Any, target: Any) -> bool:
     return False
 
 
-def _struct(
-    array: pa.StructArray, kind: T.StructType, target: pa.StructType, place: str, case_sensitive: bool
+def _convert_struct(
+    array: pa.StructArray, kind: T.StructType, target: pa.StructType, label: str, case_sensitive: bool
 ) -> pa.Array:
     names = [field.name for field in array.type]
     children = []
-    for field, wanted in zip(kind.fields, target, strict=True):
-        at = resolve(names, field.name, case_sensitive=case_sensitive)
-        inner = f"{place}.{field.name}"
+    for field, arrow_field in zip(kind.fields, target, strict=True):
+        name = resolve(names, field.name, case_sensitive=case_sensitive)
+        inner = f"{label}.{field.name}"
         child = (
-            pa.nulls(len(array), wanted.type)
-            if at is None
-            else convert(array.field(at), field.dataType, wanted.type, inner, case_sensitive)
+            pa.nulls(len(array), arrow_field.type)
+            if name is None
+            else convert(array.field(name), field.dataType, arrow_field.type, inner, case_sensitive)
         )
-        if not wanted.nullable and pc.any(pc.and_(array.is_valid(), child.is_null())).as_py():
-            raise UnsupportedError(f"{inner} has nulls, but the schema says that it has none; make the field nullable")
+        if not arrow_field.nullable and pc.any(pc.and_(array.is_valid(), child.is_null())).as_py():
+            raise UnsupportedError(f"{inner} has nulls, but the schema declares it NOT NULL; make the field nullable")
         children.append(child)
     if not children:
         return pa.Array.from_buffers(target, len(array), [_validity(array)])
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
 
 
-def _list(array: Any, kind: T.ArrayType, target: pa.ListType, place: str, case_sensitive: bool) -> pa.Array:
+def _convert_list(array: Any, kind: T.ArrayType, target: pa.ListType, label: str, case_sensitive: bool) -> pa.Array:
     if not pa.types.is_list(array.type):
-        array = _plain_list(array)
-    values = convert(array.values, kind.elementType, target.value_type, f"{place}.element", case_sensitive)
+        array = _to_plain_list(array)
+    values = convert(array.values, kind.elementType, target.value_type, f"{label}.element", case_sensitive)
     return pa.Array.from_buffers(
         target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[values]
     )
 
 
-def _plain_list(array: Any) -> pa.ListArray:
-    """A large, fixed-size or view list as an ordinary one. (Arrow casts list views to lists with too few offsets.)"""
+def _to_plain_list(array: Any) -> pa.ListArray:
+    """A large, fixed-size or view list as a plain list. Arrow's own cast of list views makes too few offsets."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
     return pa.ListArray.from_arrays(offsets, array.flatten(), mask=array.is_null())
 
 
-def _map(array: pa.MapArray, kind: T.MapType, target: pa.MapType, place: str, case_sensitive: bool) -> pa.Array:
-    keys = convert(array.keys, kind.keyType, target.key_type, f"{place}.key", case_sensitive)
-    values = convert(array.items, kind.valueType, target.item_type, f"{place}.value", case_sensitive)
+def _convert_map(array: pa.MapArray, kind: T.MapType, target: pa.MapType, label: str, case_sensitive: bool) -> pa.Array:
+    keys = convert(array.keys, kind.keyType, target.key_type, f"{label}.key", case_sensitive)
+    values = convert(array.items, kind.valueType, target.item_type, f"{label}.value", case_sensitive)
     entries = pa.StructArray.from_arrays([keys, values], fields=[target.key_field, target.item_field])
     return pa.Array.from_buffers(
         target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[entries]
     )
 
 
-def _variant(array: pa.StructArray, target: pa.StructType, place: str) -> pa.Array:
+def _convert_variant(array: pa.StructArray, target: pa.StructType, label: str) -> pa.Array:
     names = [field.name for field in array.type]
     if sorted(names) != ["metadata", "value"]:
         raise UnsupportedError(
-            f"{place} is a shredded variant, which cannot be put together again here; read it by spark.read.parquet, "
-            "or give a schema that leaves it out"
+            f"{label} is a shredded variant, which the Python data source cannot read; use spark.read.parquet, or "
+            "give a schema without the column"
         )
     children = [array.field(names.index(field.name)).cast(field.type) for field in target]
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
 
 
-def _refuse_old(column: pa.Array, place: str) -> None:
+def _require_gregorian(column: pa.Array, label: str) -> None:
     for leaf in leaf_arrays(column):
         if pa.types.is_date(leaf.type):
             oldest, limit = pc.min(leaf.cast(pa.int32())).as_py(), _JULIAN_END_DAYS
@@ -224,8 +221,8 @@ def _refuse_old(column: pa.Array, place: str) -> None:
             continue
         if oldest is not None and oldest < limit:
             raise UnsupportedError(
-                f"{place} was written in the calendar of Spark 2 and has values from before it agreed with today's; "
-                "read it by spark.read.parquet, or give a schema that leaves it out"
+                f"{label} was written in the calendar of Spark 2 and has values from before the two calendars agree; "
+                "use spark.read.parquet, or give a schema without the column"
             )
 
 

@@ -1,4 +1,4 @@
-"""What a load's paths amount to: the files that the options leave, the partition columns, and the inferred schema."""
+"""Lists the files of a load: after the options have filtered them, with partition columns and the inferred schema."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pyspark.sql.types import StructType
 from bloomparquet.errors import FormatError, OptionError, UnsupportedError, join_names
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import infer_type
 from bloomparquet.query.literals import find_zone
 from bloomparquet.storage.files import FileInfo, ReadCount
-from pyspark_bloomparquet.options.key_provider import doubted, provided_keys
+from pyspark_bloomparquet.options.key_provider import invalidating, provided_keys
 from pyspark_bloomparquet.read import spark_schema as types
 
 if TYPE_CHECKING:
@@ -31,38 +31,37 @@ if TYPE_CHECKING:
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
-class Table:
-    """The files of one load. It holds listings and what files say of themselves, so it is made where it is needed and
-    never pickled."""
+class Listing:
+    """The files of one load. It is large, so it is made where it is needed and never pickled."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         paths = options.paths if len(options.paths) > 1 else options.paths[0]
-        found = Dataset.open(
+        dataset = Dataset.open(
             paths,
             partitioned=not options.recursive_file_lookup,
             base_path=options.base_path,
             keys=provided_keys(options.key_provider),
             table_log=options.table_log,
         )
-        kept = [i for i, file in enumerate(found.files) if _wanted(file, options)]
+        kept = [i for i, file in enumerate(dataset.files) if _is_selected(file, options)]
         if not kept:
             raise OptionError(
-                f"{join_names(options.paths)}: none of the {len(found.files)} files is left by pathGlobFilter, "
-                "modifiedBefore and modifiedAfter; expected at least one"
+                f"{join_names(options.paths)}: pathGlobFilter, modifiedBefore and modifiedAfter exclude all "
+                f"{len(dataset.files)} files; expected at least one"
             )
-        names = found.partition_names
+        names = dataset.partition_names
         self.dataset = dataclasses.replace(
-            found,
+            dataset,
             format=FileFormat.PARQUET,
             partition_types=None if options.infer_partition_types else (pa.string(),) * len(names),
-            files=tuple(found.files[i] for i in kept),
-            partition_values=tuple(found.partition_values[i] for i in kept),
+            files=tuple(dataset.files[i] for i in kept),
+            partition_values=tuple(dataset.partition_values[i] for i in kept),
         )
 
     @cached_property
     def partition_types(self) -> dict[str, pa.DataType]:
-        """The type of each partition column, as Spark would infer it from all of the values."""
+        """The type of each partition column: what Spark infers from all of its values."""
         columns = zip(*self.dataset.partition_values, strict=True)
         infer = self.options.infer_partition_types
         return {
@@ -82,7 +81,7 @@ class Table:
 
     @cached_property
     def data_schema(self) -> StructType:
-        """The columns that the files have: the first file's, by path as in Spark; with `mergeSchema` those of all."""
+        """The columns of the files: those of the first file by path, as in Spark; with `mergeSchema` those of all."""
         return reduce(self._merge, self._distinct_footers(), StructType([]))
 
     def _merge(self, before: StructType, described: tuple[FileInfo, Footer]) -> StructType:
@@ -94,15 +93,15 @@ class Table:
             raise UnsupportedError(f"{file.path}: {error}") from error
 
     def schema(self) -> StructType:
-        """What Spark's own reader would infer: the files' columns, then the partition columns."""
+        """The schema that Spark's own reader infers: the files' columns, then the partition columns."""
         return types.add_partitions(self.data_schema, self.partition_fields, case_sensitive=self.options.case_sensitive)
 
     def _distinct_footers(self) -> list[tuple[FileInfo, Footer]]:
-        """The first file with its footer; with `mergeSchema` one file for each schema."""
+        """The first file with its footer; with `mergeSchema`, one file for each distinct schema."""
         files = sorted(self.dataset.files, key=lambda file: file.path)
         distinct: dict[object, tuple[FileInfo, Footer]] = {}
         for some in [files] if self.options.merge_schema else ([file] for file in files):
-            with doubted(self.options.key_provider):
+            with invalidating(self.options.key_provider):
                 footers = read_footers(
                     self.dataset.storage,
                     some,
@@ -121,7 +120,7 @@ class Table:
         )
 
 
-def _wanted(file: FileInfo, options: Options) -> bool:
+def _is_selected(file: FileInfo, options: Options) -> bool:
     if options.path_glob_filter is not None:
         name = file.path.rpartition("/")[2]
         if not any(fnmatch.fnmatchcase(name, pattern) for pattern in _alternatives(options.path_glob_filter)):
@@ -134,16 +133,16 @@ def _wanted(file: FileInfo, options: Options) -> bool:
 
 
 def _alternatives(pattern: str) -> Sequence[str]:
-    """Hadoop's globs know ``{a,b}``, Python's do not."""
+    """Globs without braces: Hadoop's globs have ``{a,b}``, Python's do not."""
     match = _BRACES.search(pattern)
     if match is None:
         return [pattern]
     return [
-        found
+        alternative
         for choice in match.group(1).split(",")
-        for found in _alternatives(pattern[: match.start()] + choice + pattern[match.end() :])
+        for alternative in _alternatives(pattern[: match.start()] + choice + pattern[match.end() :])
     ]
 
 
-def _milliseconds(moment: str, zone: str) -> int:
-    return int(dt.datetime.fromisoformat(moment).replace(tzinfo=find_zone(zone)).timestamp() * 1000)
+def _milliseconds(time: str, zone: str) -> int:
+    return int(dt.datetime.fromisoformat(time).replace(tzinfo=find_zone(zone)).timestamp() * 1000)

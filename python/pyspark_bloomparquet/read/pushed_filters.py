@@ -1,12 +1,12 @@
-"""The filters that Spark pushes to a Python data source → the core's predicates; and whether they may be used at all.
+"""Translates the filters that Spark pushes to a Python data source into predicates, where that is safe.
 
-What a pushed value *means* depends on the column's Spark type, so each filter is looked up in the schema of the load.
-Whatever is not understood is left out: Spark applies every filter again to the rows, so leaving one out costs time and
-never a row.
+The meaning of a pushed value depends on the column's Spark type, so each filter is looked up in the schema of the load.
+A filter that cannot be translated is left out. Spark applies every filter to the rows again, so this costs time, but
+no rows.
 
-Measured on PySpark 4.3.0: a TIMESTAMP arrives as an aware datetime in UTC whatever the session's zone and the
-process's; TIMESTAMP_NTZ as a naive one; DECIMAL as Decimal at the column's scale; FLOAT as the float's exact value;
-bytes that are no UTF-8, inside a string literal, as U+FFFD, which is another string.
+Measured on PySpark 4.3.0: TIMESTAMP arrives as an aware datetime in UTC, whatever the zone of the session and of the
+process; TIMESTAMP_NTZ as a naive datetime; DECIMAL as Decimal at the column's scale; FLOAT as the float's exact value.
+In a string literal, bytes that are not UTF-8 arrive as U+FFFD, which is another string.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users g
 
 from bloomparquet.query import predicate as p
 
-# Whether the filters of one scan stay out of other scans of the same DataFrame, per Spark release. Where they do not,
-# the last filter pushed decides which rows *every* scan of that DataFrame or view reads (`PythonDataSourceV2` keeps one
-# plan per relation). tests/spark/test_reuse.py holds this table against the Spark that is installed.
+# Whether a Spark release keeps the filters of each scan apart. If not, the filters that were pushed last decide which
+# rows every scan of a DataFrame or view reads, because `PythonDataSourceV2` keeps one plan for each relation.
+# tests/spark/test_reuse.py checks this table against the installed Spark.
 FILTERS_STAY_IN_THEIR_SCAN: dict[tuple[int, int], bool] = {(4, 1): False, (4, 2): False, (4, 3): False}
 
 _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"
@@ -56,15 +56,15 @@ _VALUES: dict[type, tuple[type, ...]] = {
 
 
 def filters_stay_in_their_scan(version: str = pyspark.__version__) -> bool:
-    """Whether this Spark keeps filters to the scan they were pushed for; an unknown release counts as not."""
+    """Whether this Spark keeps the filters of each scan apart; False for an unknown release."""
     major, minor = version.split(".")[:2]
     return FILTERS_STAY_IN_THEIR_SCAN.get((int(major), int(minor)), False)
 
 
 def to_predicate(filters: Iterable[ds.Filter], schema: T.StructType) -> p.Predicate | None:
-    """The conjunction of those `filters` whose meaning for columns of `schema` is certain; None when there is none."""
-    understood = [found for found in (_translate(each, schema) for each in filters) if found is not None]
-    return p.And(*understood) if understood else None
+    """The conjunction of the `filters` whose meaning for columns of `schema` is certain; None if there is none."""
+    predicates = [predicate for predicate in (_translate(each, schema) for each in filters) if predicate is not None]
+    return p.And(*predicates) if predicates else None
 
 
 def _translate(each: ds.Filter, schema: T.StructType) -> p.Predicate | None:
@@ -92,7 +92,7 @@ def _translate(each: ds.Filter, schema: T.StructType) -> p.Predicate | None:
 
 
 def _comparable_type(column: tuple[str, ...], schema: T.StructType) -> T.DataType | None:
-    """The type of `column` if equality of its values is equality of what the file stores; else None."""
+    """The type of `column`, if values are equal in Spark exactly when their stored values are equal; else None."""
     kind: T.DataType = schema
     for name in column:
         if not isinstance(kind, T.StructType):
@@ -101,7 +101,7 @@ def _comparable_type(column: tuple[str, ...], schema: T.StructType) -> T.DataTyp
         if field is None or _CHAR_METADATA in field.metadata:
             return None
         kind = field.dataType
-    if type(kind) not in _VALUES:  # the exact class: CHAR and VARCHAR, which Spark pads or trims, are subclasses
+    if type(kind) not in _VALUES:  # not isinstance: CHAR and VARCHAR are subclasses, which Spark pads or trims
         return None
     if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
         return None

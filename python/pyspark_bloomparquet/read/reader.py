@@ -1,10 +1,9 @@
-"""The reader behind ``format("bloomparquet")``: plans on the driver, reads on the executors.
+"""The readers of ``format("bloomparquet")`` without the jar: plan on the driver, read on the executors.
 
-There are two classes because Spark refuses a query when a reader *has* ``pushFilters`` while
-``spark.sql.python.filterPushdown.enabled`` is off, and because on Spark 4.1 to 4.3 filters pushed by one query prune
-the other queries over the same DataFrame or view (see :mod:`pyspark_bloomparquet.read.pushed_filters`): which one
-serves a load is
-the option ``pushFilters``.
+One reader has ``pushFilters``, the other does not; the option ``pushFilters`` chooses. There are two because Spark
+refuses a query if the reader has that method while ``spark.sql.python.filterPushdown.enabled`` is false, and because on
+Spark 4.1 to 4.3 one query's filters would apply to other queries over the same DataFrame or view
+(:mod:`pyspark_bloomparquet.read.pushed_filters`).
 """
 
 from __future__ import annotations
@@ -24,14 +23,13 @@ from bloomparquet.errors import EncryptionError, OptionError, PlanError, Unsuppo
 from bloomparquet.planning.plan import KEPT
 from bloomparquet.planning.planner import PlanOptions, plan_dataset
 from bloomparquet.query.literals import coerce
-from bloomparquet.query.predicate import And, Comparison, Membership, Not, Or, Predicate
-from bloomparquet.query.predicate import columns as columns_of
+from bloomparquet.query.predicate import Comparison, Membership, Predicate, columns, leaves
 from bloomparquet.query.resolve import NoLeaf, find_leaf, find_partition
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo, LocalStorage
-from pyspark_bloomparquet.options.key_provider import doubt
+from pyspark_bloomparquet.options.key_provider import invalidate
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema
-from pyspark_bloomparquet.read.listing import Table
+from pyspark_bloomparquet.read.listing import Listing
 from pyspark_bloomparquet.read.pushed_filters import filters_stay_in_their_scan, to_predicate
 from pyspark_bloomparquet.read.spark_schema import resolve
 from pyspark_bloomparquet.read.splits import Piece, Split, make_splits
@@ -43,21 +41,19 @@ if TYPE_CHECKING:
     from bloomparquet.query.predicate import Column
     from pyspark_bloomparquet.options.load import Options
 
-_INSTANTS = ("INT96", "TIMESTAMP", "TIMESTAMP_INSTANT")  # types of files whose columns Spark shows as TIMESTAMP
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def make_reader(options: Options, schema: StructType) -> BloomParquetReader:
-    """The reader of one load. :class:`UnsupportedError` for a schema with a type that Spark cannot take from Python."""
+    """The reader of one load. UnsupportedError if Spark takes a type of `schema` from no Python data source."""
     try:
         arrow_schema(schema)
     except Exception as error:
         raise UnsupportedError(
-            f"the schema has a type that Spark takes from no Python data source: {error}; "
-            "give a schema that leaves the column out"
+            f"the schema has a type that Spark does not take from a Python data source: {error}; "
+            "give a schema without the column"
         ) from error
-    # Filters are pushed in a worker of their own, which runs only where pushing is enabled: elsewhere the plain reader
-    # is always right.
+    # Spark pushes filters in a separate worker process, and only if pushing is enabled.
     if options.push_filters == "on" or (
         options.push_filters == "auto" and filters_stay_in_their_scan() and _in_pushdown_worker()
     ):
@@ -71,9 +67,9 @@ def _in_pushdown_worker() -> bool:
 
 
 class BloomParquetReader(DataSourceReader):
-    """Prunes by the load's own `where`, and by nothing that a query says.
+    """Skips row groups by the load's `where`, not by a query's filters.
 
-    `schema` is what is read: the inferred one, or the user's.
+    `schema` is the inferred schema or the user's.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -83,60 +79,48 @@ class BloomParquetReader(DataSourceReader):
         self._filters: list[Filter] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        # Executors need no filters: Spark applies them to the rows.
+        # Executors do not need the filters: Spark applies them to the rows.
         return {**self.__dict__, "_filters": []}
 
     def partitions(self) -> list[InputPartition]:
-        """Plan: the row groups that may hold rows, as splits. On the driver, once for each query plan."""
-        table = Table(self.options)
-        found = self._plan(table)
-        if any(isinstance(error, EncryptionError) for error in found.errors):
-            doubt(self.options.key_provider)
-        if found.unreadable:  # their rows may match, and nobody here can read them
-            raise found.errors[0]
+        """Plan the row groups to read, as splits. Spark calls this on the driver, once for each query plan."""
+        listing = Listing(self.options)
+        plan = self._plan(listing)
+        if any(isinstance(error, EncryptionError) for error in plan.errors):
+            invalidate(self.options.key_provider)
+        if plan.unreadable:  # their rows may match, and cannot be read
+            raise plan.errors[0]
         if (
             self.options.push_filters == "auto"
             and self._where is None
-            and found.total > 1
+            and plan.total > 1
             and not filters_stay_in_their_scan()
         ):
             _warn()
-        values = table.dataset.partition_values
-        pieces = (
-            Piece(
-                found.table.files[file],
-                group.index,
-                group.length,
-                values[int(found.file_positions[file])],
-            )
-            for file, group in _kept(found)
-            if group.index is not None
-        )
-        splits: list[InputPartition] = list(
-            make_splits(
-                pieces,
-                table.partition_types,
+        return [
+            *make_splits(
+                _pieces(plan),
+                listing.partition_types,
                 max_partition_bytes=self.options.max_partition_bytes,
                 open_cost=self.options.open_cost_in_bytes,
                 min_partitions=self.options.min_partition_num or os.cpu_count() or 1,
-                where=found.where,
-                skipped=_skipped(found),
+                where=plan.where,
+                skipped=_skipped_files(plan),
             )
-        )
-        return splits
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one split. On an executor."""
-        if not isinstance(partition, Split):  # Spark's stand-in where no row group was left
+        """The rows of one split. Spark calls this on an executor."""
+        if not isinstance(partition, Split):  # Spark passes a placeholder if there are no splits
             return iter(())
         from pyspark_bloomparquet.read.tasks import read_split
 
         return read_split(partition, self.schema, self.options)
 
-    def _plan(self, table: Table) -> ScanPlan:
+    def _plan(self, listing: Listing) -> ScanPlan:
         options = self.options
-        pushed = to_predicate(self._filters, self._plainly_meant(table)) if self._filters else None
-        # Pushed filters fit Spark's types. Where a file's type is another, they skip nothing.
+        pushed = to_predicate(self._filters, self._prunable_schema(listing)) if self._filters else None
+        # Values of pushed filters have Spark's types. Where a file's type differs, the planner keeps its row groups.
         reader_types = {} if pushed is None else _reader_types(pushed, self.schema)
         plan_options = PlanOptions(
             timezone=options.time_zone,
@@ -146,118 +130,113 @@ class BloomParquetReader(DataSourceReader):
             reader_types=reader_types,
             pushed=pushed,
         )
-        plan = plan_dataset(table.dataset, self._where, plan_options)
+        plan = plan_dataset(listing.dataset, self._where, plan_options)
         if self._where is not None and options.time_zone is None:
-            _require_zone(self._where, plan, table)
+            _require_zone(self._where, plan, listing)
         return plan
 
-    def _plainly_meant(self, table: Table) -> StructType:
-        """The schema without columns that the plan would take for something else.
+    def _prunable_schema(self, listing: Listing) -> StructType:
+        """The schema without the columns that the planner would misinterpret.
 
-        Those are partition columns that the user gave another type (the plan compares by the inferred one), and names
-        with a dot that the first file does not have (the plan might find a field of a struct by them).
+        The planner compares a partition column by its inferred type, not by the user's. It may take a name with a dot
+        for a field of a struct, if the first file has no column of that name.
         """
-        inferred = {field.name: field.dataType for field in table.partition_fields}
-        partitions, stored = list(inferred), table.column_names
+        inferred = {field.name: field.dataType for field in listing.partition_fields}
         kept = []
         for field in self.schema.fields:
-            at = resolve(partitions, field.name, case_sensitive=self.options.case_sensitive)
-            retyped = at is not None and inferred[partitions[at]] != field.dataType
-            if not retyped and ("." not in field.name or field.name in stored):
+            partition = resolve(inferred, field.name, case_sensitive=self.options.case_sensitive)
+            is_retyped = partition is not None and inferred[partition] != field.dataType
+            if not is_retyped and ("." not in field.name or field.name in listing.column_names):
                 kept.append(field)
         return StructType(kept)
 
 
 class PushingReader(BloomParquetReader):
-    """Prunes by the filters of the query too."""
+    """Skips row groups by the query's filters too."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take note of `filters` and give all of them back: pruning is by row group, Spark tests the rows."""
+        """Keep `filters` for the plan, and return all of them, so that Spark applies them to the rows."""
         self._filters = list(filters)
         return filters
 
 
-def _kept(found: ScanPlan) -> Iterator[tuple[int, Any]]:
-    by_path = {path: i for i, path in enumerate(found.table.paths)}
-    return ((by_path[group.path], group) for group in found.kept_row_groups())
+def _pieces(plan: ScanPlan) -> Iterator[Piece]:
+    """The kept row groups, with the partition values of their files."""
+    file_index = {path: i for i, path in enumerate(plan.table.paths)}
+    for row_group in plan.kept_row_groups():
+        if row_group.index is not None:
+            i = file_index[row_group.path]
+            values = plan.dataset.partition_values[int(plan.file_positions[i])]
+            yield Piece(plan.table.files[i], row_group.index, row_group.length, values)
 
 
-def _skipped(found: ScanPlan) -> list[FileInfo]:
-    """The local files that a plan passes over, unless it is for their partition values."""
-    files = found.dataset.files
-    if not isinstance(found.dataset.storage, LocalStorage):
+def _skipped_files(plan: ScanPlan) -> list[FileInfo]:
+    """The local files that the plan skips, except by their partition values."""
+    files = plan.dataset.files
+    if not isinstance(plan.dataset.storage, LocalStorage):
         return []
-    kept = found.file_positions[np.unique(found.table.file[found.codes == KEPT])]
-    excluded = set(found.excluded)
+    kept = plan.file_positions[np.unique(plan.table.file[plan.codes == KEPT])]
+    excluded = set(plan.excluded)
     return [files[i] for i in np.setdiff1d(np.arange(len(files)), kept).tolist() if files[i] not in excluded]
 
 
-def _require_zone(where: Predicate, found: ScanPlan, table: Table) -> None:
-    """OptionError where a timestamp of `where` means different instants in different zones."""
-    for leaf in _leaves(where):
+def _require_zone(where: Predicate, plan: ScanPlan, listing: Listing) -> None:
+    """OptionError if `where` compares a TIMESTAMP column with a time without a zone."""
+    for leaf in leaves(where):
+        if not isinstance(leaf, Comparison | Membership):
+            continue
         values = leaf.values if isinstance(leaf, Membership) else (leaf.value,)
-        if any(map(_names_no_zone, values)) and _holds_instants(leaf.column, found, table):
+        if any(map(_lacks_zone, values)) and _is_timestamp(leaf.column, plan, listing):
             raise OptionError(
-                f"where compares the TIMESTAMP column {'.'.join(leaf.column)} with a time that names no zone; give the "
-                "option timeZone (what spark.sql.session.timeZone is), or write the offset: "
+                f"where compares the TIMESTAMP column {'.'.join(leaf.column)} with a time without a zone; set the "
+                "option timeZone to the value of spark.sql.session.timeZone, or write the offset: "
                 "TIMESTAMP '2026-01-31 12:00:00Z'"
             )
 
 
-def _leaves(where: Predicate) -> Iterator[Comparison | Membership]:
-    if isinstance(where, And | Or):
-        for child in where.children:
-            yield from _leaves(child)
-    elif isinstance(where, Not):
-        yield from _leaves(where.child)
-    elif isinstance(where, Comparison | Membership):
-        yield where
-
-
-def _holds_instants(column: tuple[str, ...], found: ScanPlan, table: Table) -> bool:
-    kinds = table.partition_types
+def _is_timestamp(column: tuple[str, ...], plan: ScanPlan, listing: Listing) -> bool:
+    kinds = listing.partition_types
     partition = find_partition(list(kinds), column[:1], case_sensitive=False)
     if partition is not None and str(kinds[partition]).startswith("timestamp"):
         return True
-    for schema in found.table.schemas:
+    for schema in plan.table.schemas:
         leaf = find_leaf(schema, column, case_sensitive=False)
         if not isinstance(leaf, NoLeaf):
             annotation = leaf.node.annotation
-            if leaf.node.physical_type in _INSTANTS:
-                return True
-            if annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc:
+            is_instant = annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc
+            if is_instant or leaf.node.physical_type == "INT96":
                 return True
     return False
 
 
 def _reader_types(where: Predicate, schema: StructType) -> dict[Column, str]:
-    """The types that the columns of `where` have in `schema`."""
-    found: dict[Column, str] = {}
-    for column in columns_of(where):
+    """The types of the columns of `where` in `schema`."""
+    types: dict[Column, str] = {}
+    for column in columns(where):
         kind: DataType | None = schema
         for name in column:
             fields = kind.fields if isinstance(kind, StructType) else []
             kind = next((field.dataType for field in fields if field.name == name), None)
         if kind is not None:
-            found[column] = kind.simpleString()
-    return found
+            types[column] = kind.simpleString()
+    return types
 
 
-def _names_no_zone(value: Any) -> bool:
+def _lacks_zone(value: Any) -> bool:
     try:
         instants = {coerce(value, "timestamp", timezone=zone) for zone in ("UTC", "Asia/Tokyo")}
-    except PlanError:  # not a timestamp: planning says so better
+    except PlanError:  # not a timestamp; the planner's error says so
         return False
     return len(instants) > 1
 
 
 def _warn() -> None:
-    # Python shows a warning from one place once in a process.
+    # Python shows a warning once per process for each line of code.
     warnings.warn(
-        f"bloomparquet reads every row group: on Spark {pyspark.__version__} a query's filters are no safe ground "
-        "for skipping, because Spark mixes up the filters of different queries over one load. Give the load its "
-        'predicate, .option("where", "id = 1"); or, for a load that serves one query only, .option("pushFilters", '
-        '"on") with spark.sql.python.filterPushdown.enabled=true. .option("pushFilters", "off") is this, without the '
-        "warning.",
+        f"bloomparquet reads every row group: Spark {pyspark.__version__} mixes up the filters of different queries "
+        "over one load, so a query's filters cannot safely skip row groups. Attach the jar "
+        '(pyspark_bloomparquet.attach), or give the load its predicate: .option("where", "id = 1"). For a load that '
+        'serves one query only, set .option("pushFilters", "on") and spark.sql.python.filterPushdown.enabled=true. '
+        'To silence this warning, set .option("pushFilters", "off").',
         stacklevel=2,
     )

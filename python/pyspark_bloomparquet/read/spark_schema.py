@@ -1,15 +1,17 @@
-"""From a Parquet schema to the Spark schema that ``spark.read.parquet`` infers for it.
+"""The Spark schema that ``spark.read.parquet`` infers for a Parquet file.
 
-Spark's own converter lives in the JVM, out of reach of a Python data source, and pyarrow's view of a file has already
-lost what it decides by (physical types, annotations, legacy list layouts). The rules are those of Spark 4's
-``ParquetToSparkSchemaConverter``, ``StructType.merge`` and ``PartitioningUtils.mergeDataAndPartitionSchema``.
+A Python data source cannot call Spark's converter in the JVM. pyarrow's schema of a file lacks the physical types,
+annotations and legacy list layouts that the converter uses, so this module reads the Parquet schema itself.
+
+Source: Spark 4's ``ParquetToSparkSchemaConverter``, ``StructType.merge``,
+``PartitioningUtils.mergeDataAndPartitionSchema``.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
@@ -45,16 +47,16 @@ _MAX_PRECISION = 38
 
 
 def file_schema(root: SchemaNode, key_values: Mapping[str, str] | None = None) -> T.StructType:
-    """The Spark schema of one file, every field nullable.
+    """The Spark schema of one file, with every field nullable.
 
-    It is the one that Spark wrote into the footer, or else what the columns say. Raises :class:`UnsupportedError` for
-    a column that Spark has no type for, as Spark itself does.
+    It is the schema that Spark wrote into the footer, or else one inferred from the columns. Raises UnsupportedError
+    for a column that Spark has no type for.
     """
     text = (key_values or {}).get(SPARK_SCHEMA_KEY)
     if text is not None:
         try:
             written = T.StructType.fromJson(json.loads(text))
-        except Exception:  # noqa: BLE001 - another Spark's schema, with types unknown here: Spark falls back too
+        except Exception:  # noqa: BLE001 - a schema with types of a newer Spark: Spark, too, falls back
             pass
         else:
             return as_nullable(written)
@@ -82,42 +84,41 @@ def legacy_calendar_columns(footer: Footer) -> tuple[str, ...]:
 
 
 def as_nullable(schema: T.StructType) -> T.StructType:
-    """The same schema with every field, element and value nullable: files promise nothing about later files."""
-    found = _nullable(schema)
-    assert isinstance(found, T.StructType)
-    return found
+    """`schema` with every field, element and value nullable, because other files of a load may have nulls."""
+    nullable = _nullable(schema)
+    assert isinstance(nullable, T.StructType)
+    return nullable
 
 
 def merge(left: T.StructType, right: T.StructType, *, case_sensitive: bool) -> T.StructType:
-    """The union of two schemas, `left`'s columns first. :class:`UnsupportedError` where types do not go together."""
+    """The union of two schemas, `left`'s columns first. UnsupportedError if a column has incompatible types."""
     merged = _merge(left, right, "", case_sensitive)
     assert isinstance(merged, T.StructType)
     return merged
 
 
 def add_partitions(schema: T.StructType, partitions: Sequence[T.StructField], *, case_sensitive: bool) -> T.StructType:
-    """Partition columns come last, except one that the files have too: it keeps the place that it has there."""
+    """`schema` with the partition columns appended. One that the files have too stays at its position in `schema`."""
     by_name = {fold(field.name, case_sensitive): field for field in partitions}
     kept = [by_name.pop(fold(field.name, case_sensitive), field) for field in schema.fields]
     return T.StructType([*kept, *by_name.values()])
 
 
 def partition_field(name: str, kind: pa.DataType) -> T.StructField:
-    """The field of a partition column whose values were inferred to be `kind`."""
+    """The field of a partition column of the inferred type `kind`."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     return T.StructField(name, from_arrow_type(kind), True)
 
 
-def resolve(names: Sequence[str], name: str, *, case_sensitive: bool) -> int | None:
-    """Which of `names` Spark means by `name`; None for none. :class:`UnsupportedError` where only case would tell."""
-    found = [i for i, candidate in enumerate(names) if fold(candidate, case_sensitive) == fold(name, case_sensitive)]
-    if len(found) > 1:
-        several = join_names(repr(names[i]) for i in found)
-        raise UnsupportedError(
-            f"column {quoted(name)} could be any of {several}; set the option caseSensitive to tell them apart"
-        )
-    return found[0] if found else None
+def resolve(names: Iterable[str], name: str, *, case_sensitive: bool) -> str | None:
+    """The one of `names` that Spark finds by `name`, or None. UnsupportedError if there are several that differ only by
+    case."""
+    matches = [each for each in names if fold(each, case_sensitive) == fold(name, case_sensitive)]
+    if len(matches) > 1:
+        several = join_names(map(repr, matches))
+        raise UnsupportedError(f"column {quoted(name)} is ambiguous: there are {several}; set the option caseSensitive")
+    return matches[0] if matches else None
 
 
 def _nullable(kind: T.DataType) -> T.DataType:
@@ -130,7 +131,7 @@ def _nullable(kind: T.DataType) -> T.DataType:
     return kind
 
 
-def _merge(left: T.DataType, right: T.DataType, place: str, case_sensitive: bool) -> T.DataType:
+def _merge(left: T.DataType, right: T.DataType, path: str, case_sensitive: bool) -> T.DataType:
     if isinstance(left, T.StructType) and isinstance(right, T.StructType):
         others = {fold(field.name, case_sensitive): field for field in right.fields}
         fields = []
@@ -139,7 +140,7 @@ def _merge(left: T.DataType, right: T.DataType, place: str, case_sensitive: bool
             kind = (
                 field.dataType
                 if other is None
-                else _merge(field.dataType, other.dataType, f"{place}.{field.name}", case_sensitive)
+                else _merge(field.dataType, other.dataType, f"{path}.{field.name}", case_sensitive)
             )
             fields.append(
                 T.StructField(
@@ -148,27 +149,27 @@ def _merge(left: T.DataType, right: T.DataType, place: str, case_sensitive: bool
             )
         return T.StructType([*fields, *others.values()])
     if isinstance(left, T.ArrayType) and isinstance(right, T.ArrayType):
-        element = _merge(left.elementType, right.elementType, f"{place}.element", case_sensitive)
+        element = _merge(left.elementType, right.elementType, f"{path}.element", case_sensitive)
         return T.ArrayType(element, left.containsNull or right.containsNull)
     if isinstance(left, T.MapType) and isinstance(right, T.MapType):
-        key = _merge(left.keyType, right.keyType, f"{place}.key", case_sensitive)
-        value = _merge(left.valueType, right.valueType, f"{place}.value", case_sensitive)
+        key = _merge(left.keyType, right.keyType, f"{path}.key", case_sensitive)
+        value = _merge(left.valueType, right.valueType, f"{path}.value", case_sensitive)
         return T.MapType(key, value, left.valueContainsNull or right.valueContainsNull)
     if isinstance(left, T.DecimalType) and isinstance(right, T.DecimalType) and left.scale == right.scale:
         return T.DecimalType(max(left.precision, right.precision), left.scale)
     if left == right:
         return left
     raise UnsupportedError(
-        f"column {place[1:]} is {left.simpleString()} in one file and {right.simpleString()} in another, which do not "
-        "merge; read the files apart, or give a schema that leaves the column out"
+        f"column {path[1:]} is {left.simpleString()} in one file and {right.simpleString()} in another, which "
+        "cannot be merged; read the files separately, or give a schema without the column"
     )
 
 
-def _struct(group: SchemaNode, place: tuple[str, ...]) -> T.StructType:
+def _struct(group: SchemaNode, path: tuple[str, ...]) -> T.StructType:
     fields = []
     for child in group.children:
-        kind = _type(child, (*place, child.name))
-        # Repeated, and in no LIST or MAP: a required list of required elements.
+        kind = _type(child, (*path, child.name))
+        # Outside of a LIST or MAP, a repeated field is a required list of required elements.
         fields.append(
             T.StructField(
                 child.name,
@@ -179,24 +180,24 @@ def _struct(group: SchemaNode, place: tuple[str, ...]) -> T.StructType:
     return T.StructType(fields)
 
 
-def _type(node: SchemaNode, place: tuple[str, ...]) -> T.DataType:
+def _type(node: SchemaNode, path: tuple[str, ...]) -> T.DataType:
     if node.physical_type is not None:
-        return _leaf(node, place)
+        return _leaf(node, path)
     kind = node.annotation.kind if node.annotation else None
     if kind is None:
-        return _struct(node, place)
+        return _struct(node, path)
     if kind == "LIST":
-        return _list(node, place)
+        return _list(node, path)
     if kind == "MAP":
-        return _map(node, place)
+        return _map(node, path)
     if kind == "VARIANT" and hasattr(T, "VariantType"):
         return T.VariantType()
-    raise _illegal(place, f"a group ({kind})")
+    raise _illegal(path, f"a group ({kind})")
 
 
-def _list(node: SchemaNode, place: tuple[str, ...]) -> T.ArrayType:
+def _list(node: SchemaNode, path: tuple[str, ...]) -> T.ArrayType:
     if len(node.children) != 1 or node.children[0].repetition != "REPEATED":
-        raise _illegal(place, "a LIST that is not one repeated field")
+        raise _illegal(path, "a LIST that is not one repeated field")
     repeated = node.children[0]
     # Two-level lists of older writers: the repeated field is the element itself (LogicalTypes.md,
     # "Backward-compatibility rules").
@@ -206,29 +207,29 @@ def _list(node: SchemaNode, place: tuple[str, ...]) -> T.ArrayType:
         or repeated.name in ("array", f"{node.name}_tuple")
     )
     if is_element:
-        return T.ArrayType(_type(repeated, (*place, repeated.name)), False)
+        return T.ArrayType(_type(repeated, (*path, repeated.name)), False)
     if not repeated.children:
-        raise _illegal(place, "a LIST without an element")
+        raise _illegal(path, "a LIST without an element")
     element = repeated.children[0]
-    return T.ArrayType(_type(element, (*place, element.name)), element.repetition == "OPTIONAL")
+    return T.ArrayType(_type(element, (*path, element.name)), element.repetition == "OPTIONAL")
 
 
-def _map(node: SchemaNode, place: tuple[str, ...]) -> T.MapType:
+def _map(node: SchemaNode, path: tuple[str, ...]) -> T.MapType:
     entries = node.children[0] if len(node.children) == 1 else None
     if entries is None or entries.repetition != "REPEATED" or len(entries.children) != 2:
-        raise _illegal(place, "a MAP that is not one repeated group of key and value")
+        raise _illegal(path, "a MAP that is not one repeated group of key and value")
     key, value = entries.children
-    return T.MapType(_type(key, (*place, key.name)), _type(value, (*place, value.name)), value.repetition == "OPTIONAL")
+    return T.MapType(_type(key, (*path, key.name)), _type(value, (*path, value.name)), value.repetition == "OPTIONAL")
 
 
-def _leaf(node: SchemaNode, place: tuple[str, ...]) -> T.DataType:
+def _leaf(node: SchemaNode, path: tuple[str, ...]) -> T.DataType:
     physical, annotation = str(node.physical_type), node.annotation
     if annotation is None or annotation.kind == "UNKNOWN" or physical in ("BOOLEAN", "FLOAT", "DOUBLE", "INT96"):
         return _PLAIN[physical]
-    found = _annotated(physical, annotation, node.type_length)
-    if found is None:
-        raise _illegal(place, f"{physical} ({_describe(annotation)})")
-    return found
+    kind = _annotated(physical, annotation, node.type_length)
+    if kind is None:
+        raise _illegal(path, f"{physical} ({_describe(annotation)})")
+    return kind
 
 
 def _annotated(physical: str, annotation: Annotation, length: int | None) -> T.DataType | None:
@@ -265,12 +266,12 @@ def _describe(annotation: Annotation) -> str:
     parts = [annotation.unit, annotation.bit_width, annotation.precision, annotation.scale]
     if annotation.adjusted_to_utc is not None:
         parts.append("UTC" if annotation.adjusted_to_utc else "local")
-    found = ", ".join(str(part) for part in parts if part is not None)
-    return f"{annotation.kind}({found})" if found else annotation.kind
+    details = ", ".join(str(part) for part in parts if part is not None)
+    return f"{annotation.kind}({details})" if details else annotation.kind
 
 
-def _illegal(place: tuple[str, ...], found: str) -> UnsupportedError:
+def _illegal(path: tuple[str, ...], kind: str) -> UnsupportedError:
     return UnsupportedError(
-        f"column {shorten('.'.join(place))} is {found}, which Spark has no type for; "
-        "give a schema that leaves it out: spark.read.schema(…)"
+        f"column {shorten('.'.join(path))} is {kind}, for which Spark has no type; "
+        "give a schema without the column: spark.read.schema(…)"
     )

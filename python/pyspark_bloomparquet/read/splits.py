@@ -1,9 +1,9 @@
-"""Kept row groups → the partitions of a Spark scan: balanced by bytes, and few.
+"""Groups the kept row groups into the partitions of a Spark scan: few, and of about equal size.
 
-A task costs tens of milliseconds before its first row, so row groups are gathered until they are worth one.
+A task takes tens of milliseconds before its first row, so a split holds several small row groups. Row groups stay in
+file order, so that few tasks open the same file.
 
-The rule is Spark's for its own files (``FilePartition.maxSplitBytes``), with row groups in place of file blocks. Row
-groups stay in file order, so that a file is opened by as few tasks as possible.
+Source: Spark's rule for its own files (``FilePartition.maxSplitBytes``), with row groups in place of file blocks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import socket
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -23,7 +24,7 @@ from bloomparquet.storage.files import FileInfo
 
 @dataclass(frozen=True)
 class FilePart:
-    """Row groups of one file, as it was planned. `values` are the raw partition values of its directories."""
+    """Row groups of one file. `file` is the version that was planned; `values` are its raw partition values."""
 
     file: FileInfo
     row_groups: tuple[int, ...]
@@ -36,10 +37,10 @@ class FilePart:
 
 @dataclass(frozen=True)
 class SkippedFiles:
-    """The local files that a plan skips, as they were when it was made; packed, for a data set has many.
+    """The local files that a plan skips, in the version that was planned. They are compressed: there may be many.
 
-    Spark keeps the splits of a DataFrame that is run again. A skipped file that changed in between may hold rows that
-    match.
+    Spark keeps the splits of a DataFrame and runs them again. A skipped file that has changed meanwhile may hold
+    matching rows.
     """
 
     packed: bytes
@@ -54,9 +55,12 @@ class SkippedFiles:
 
 @dataclass(frozen=True)
 class Split(InputPartition):
-    """What one task reads. `partition_types` are the partition columns of the paths with their inferred types; `where`
-    is the load's predicate, each column of it as the path that it means in all files. `host` is where it was planned:
-    inodes mean nothing elsewhere. One split of a plan has its `skipped` files, to check them."""
+    """What one task reads.
+
+    `partition_types` are the partition columns with their inferred types. `where` is the load's predicate with its
+    columns resolved. `host` is the machine of the planner: inodes mean nothing on another. The first split of a plan
+    also has the `skipped` files, and checks that they are unchanged.
+    """
 
     files: tuple[FilePart, ...]
     partition_types: dict[str, pa.DataType] = field(default_factory=dict)
@@ -64,14 +68,14 @@ class Split(InputPartition):
     host: str = field(default_factory=socket.gethostname)
     skipped: SkippedFiles | None = None
 
-    def planned(self, file: FileInfo) -> FileInfo:
-        """`file` as far as it can be recognised on this machine."""
+    def comparable(self, file: FileInfo) -> FileInfo:
+        """`file` without what only the planner's machine can compare."""
         return file if self.host == socket.gethostname() else file._replace(inode=0, ctime_ns=0)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One row group to place: `length` is its bytes."""
+    """One row group to assign to a split. `length` is in bytes."""
 
     file: FileInfo
     row_group: int
@@ -89,41 +93,35 @@ def make_splits(
     where: Predicate | None = None,
     skipped: Sequence[FileInfo] = (),
 ) -> list[Split]:
-    """Every piece in exactly one split, in order; splits cost about the same. The first has the `skipped` files.
+    """Splits of about equal cost that hold every piece once, in order. The first has the `skipped` files.
 
-    A split's row groups are at most `max_partition_bytes`, unless one alone is more; `open_cost` (bytes) is what each
-    file adds to the cost, so that many tiny files make few splits.
+    The row groups of a split have at most `max_partition_bytes`, unless there is only one. Each file adds `open_cost`
+    (bytes) to the cost, so that many tiny files make few splits.
     """
-    everything = list(pieces)
+    pieces = list(pieces)
     costs = [
-        piece.length + (open_cost if i == 0 or everything[i - 1].file != piece.file else 0)
-        for i, piece in enumerate(everything)
+        piece.length + (open_cost if i == 0 or pieces[i - 1].file != piece.file else 0)
+        for i, piece in enumerate(pieces)
     ]
     total = sum(costs)
     target = min(max_partition_bytes, max(open_cost, -(-total // min_partitions)))
     share = total / max(1, -(-total // target))
-    splits: list[list[Piece]] = []
-    number, size, before = -1, 0, 0
-    for piece, cost in zip(everything, costs, strict=True):
-        belongs = int((before + cost / 2) / share)  # the middle of the piece decides whose share it is in
-        if belongs > number or size + piece.length > max_partition_bytes:
-            splits.append([])
-            number, size = belongs, 0
-        splits[-1].append(piece)
+    groups: list[list[Piece]] = []
+    current, size, before = -1, 0, 0
+    for piece, cost in zip(pieces, costs, strict=True):
+        number = int((before + cost / 2) / share)  # of the split that the middle of the piece falls into
+        if number > current or size + piece.length > max_partition_bytes:
+            groups.append([])
+            current, size = number, 0
+        groups[-1].append(piece)
         size += piece.length
         before += cost
-    if skipped and not splits:
-        splits.append([])
-    made = [Split(_by_file(split), partition_types, where) for split in splits]
-    return [replace(made[0], skipped=SkippedFiles.of(skipped)), *made[1:]] if skipped else made
+    if skipped and not groups:
+        groups.append([])
+    splits = [Split(_by_file(group), partition_types, where) for group in groups]
+    return [replace(splits[0], skipped=SkippedFiles.of(skipped)), *splits[1:]] if skipped else splits
 
 
 def _by_file(pieces: list[Piece]) -> tuple[FilePart, ...]:
-    parts: list[FilePart] = []
-    groups: list[int] = []
-    for i, piece in enumerate(pieces):
-        groups.append(piece.row_group)
-        if i + 1 == len(pieces) or pieces[i + 1].file != piece.file:
-            parts.append(FilePart(piece.file, tuple(groups), piece.values))
-            groups = []
-    return tuple(parts)
+    files = ((file, list(group)) for file, group in groupby(pieces, key=lambda piece: piece.file))
+    return tuple(FilePart(file, tuple(each.row_group for each in group), group[0].values) for file, group in files)

@@ -1,5 +1,6 @@
-"""What is different about the filters of encrypted columns: each is two modules, header and bitset, which open whole
-or not at all.
+"""Filters as byte ranges of their files: headers parsed, and decrypted if their column is encrypted.
+
+The filter of an encrypted column is two encrypted modules, header and bitset. A module can only be decrypted whole.
 
 Source: parquet-format ``BloomFilter.md`` ("Encryption"), ``Encryption.md`` (section 5.1).
 """
@@ -21,65 +22,69 @@ from bloomparquet.storage.ranges import Ranges
 
 
 class Headers(NamedTuple):
-    """What n headers say, all of shape (n,): the bytes that each takes in its file, 0 where it cannot be used; those
-    that its bitset takes there; and those that the bitset has. `errors` says by place why headers cannot be used."""
+    """The headers of n filters, as arrays of shape (n,).
 
-    taken: NDArray[np.int64]
-    stored: NDArray[np.int64]
+    `header_bytes` and `stored_bytes` are the sizes of header and bitset in the file, `num_bytes` the size of the
+    decrypted bitset. All are 0 for a header that cannot be used; `errors` has the reason by position.
+    """
+
+    header_bytes: NDArray[np.int64]
+    stored_bytes: NDArray[np.int64]
     num_bytes: NDArray[np.int64]
     errors: dict[int, BloomParquetError]
 
 
 class FilterCiphers:
-    """The seals on the filters of n column chunks: `ciphers` has one for each that is encrypted, and None for others;
-    None is no encryption at all."""
+    """Decrypts the filters of n column chunks. `ciphers` has None for a chunk that is not encrypted, and is None if no
+    chunk is. `encrypted`, of shape (n,), says which are."""
 
     def __init__(self, ciphers: Sequence[ChunkCipher | None] | None, n: int) -> None:
         self.ciphers = ciphers
-        self.on = np.array([cipher is not None for cipher in ciphers or [None] * n], np.bool_)  # (n,)
+        self.encrypted = np.array([cipher is not None for cipher in ciphers or [None] * n], np.bool_)
 
     def overhead(self, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many bytes each bitset takes more in its file than in memory."""
-        return np.where(self.on[chunks], OVERHEAD, 0)
+        """The bytes that encryption adds to each bitset."""
+        return np.where(self.encrypted[chunks], OVERHEAD, 0)
 
     @property
     def max_header_bytes(self) -> NDArray[np.int64]:
-        """How many bytes are enough for each header, shape (n,)."""
-        return np.where(self.on, MAX_ENCRYPTED_HEADER_BYTES, MAX_HEADER_BYTES)
+        """The most bytes that each header can take, shape (n,)."""
+        return np.where(self.encrypted, MAX_ENCRYPTED_HEADER_BYTES, MAX_HEADER_BYTES)
 
     def headers(self, chunks: NDArray[np.int64], ranges: Ranges, sizes: NDArray[np.int64]) -> Headers:
-        """The headers of the filters of `chunks`, of which ``sizes[i]`` bytes begin at ``ranges.starts[i]``."""
+        """Parse the headers of the filters of `chunks`: ``sizes[i]`` bytes of each begin at ``ranges.starts[i]``."""
         heads, head_sizes = _first_bytes(ranges, sizes), np.minimum(sizes, MAX_HEADER_BYTES)
         modules = np.zeros(len(chunks), np.int64)
-        locked: dict[int, BloomParquetError] = {}
-        for row in np.flatnonzero(self.on[chunks]).tolist():
+        decryption_errors: dict[int, BloomParquetError] = {}
+        for row in np.flatnonzero(self.encrypted[chunks]).tolist():
             heads[row] = head_sizes[row] = 0
             start = ranges.starts[row]
             try:
-                header, modules[row] = self._header(int(chunks[row]), ranges.buffer[start : start + sizes[row]])
+                header, modules[row] = self._decrypt_header(int(chunks[row]), ranges.buffer[start : start + sizes[row]])
             except BloomParquetError as error:
-                locked[row] = error
+                decryption_errors[row] = error
             else:
                 heads[row, : len(header)] = header
                 head_sizes[row] = len(header)
-        taken, num_bytes, errors = parse_headers(heads, head_sizes)
-        taken = np.where((taken > 0) & (modules > 0), modules, taken)
-        return Headers(taken, num_bytes + self.overhead(chunks), num_bytes, {**errors, **locked})
+        header_bytes, num_bytes, errors = parse_headers(heads, head_sizes)
+        header_bytes = np.where((header_bytes > 0) & (modules > 0), modules, header_bytes)
+        return Headers(header_bytes, num_bytes + self.overhead(chunks), num_bytes, {**errors, **decryption_errors})
 
-    def _header(self, chunk: int, data: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
+    def decrypt_bitset(self, chunk: int, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The bitset of a chunk's filter, from its bytes in the file. EncryptionError if it cannot be decrypted."""
+        if not self.encrypted[chunk]:
+            return data
+        return np.frombuffer(self._cipher(chunk).decrypt(data.data, Module.BLOOM_FILTER_BITSET), np.uint8)
+
+    def _decrypt_header(self, chunk: int, data: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
+        """The header at the start of `data`, and the size of its module."""
         size = module_size(data.data)
         if size > min(len(data), MAX_ENCRYPTED_HEADER_BYTES):
             raise EncryptionError(
-                f"its encrypted header claims {size} bytes; expected {MAX_ENCRYPTED_HEADER_BYTES} at most"
+                f"its encrypted header claims {size} bytes; expected at most {MAX_ENCRYPTED_HEADER_BYTES}"
             )
         header = self._cipher(chunk).decrypt(data.data[:size], Module.BLOOM_FILTER_HEADER)
         return np.frombuffer(header, np.uint8)[:MAX_HEADER_BYTES], size
-
-    def bitset(self, chunk: int, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The bitset of which `data` are all the bytes in its file. EncryptionError where it does not open."""
-        if not self.on[chunk]:
-            return data
-        return np.frombuffer(self._cipher(chunk).decrypt(data.data, Module.BLOOM_FILTER_BITSET), np.uint8)
 
     def _cipher(self, chunk: int) -> ChunkCipher:
         cipher = self.ciphers[chunk] if self.ciphers is not None else None
@@ -88,7 +93,7 @@ class FilterCiphers:
 
 
 def _first_bytes(ranges: Ranges, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The first bytes of every range, padded with zeros where it has fewer."""
+    """The first bytes of each range, shape (n, MAX_HEADER_BYTES). Shorter ranges are padded with zeros."""
     heads = np.zeros((len(sizes), MAX_HEADER_BYTES), np.uint8)
     for i in np.flatnonzero(sizes < MAX_HEADER_BYTES).tolist():
         heads[i, : sizes[i]] = ranges.buffer[ranges.starts[i] : ranges.starts[i] + sizes[i]]
@@ -99,11 +104,12 @@ def _first_bytes(ranges: Ranges, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def any_set(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each range of `buffer` holds a byte that is not zero; the first bytes nearly always tell."""
+    """Whether each range of `buffer` has a bit set."""
     result = np.zeros(len(starts), np.bool_)
-    quick = np.flatnonzero(sizes >= BYTES_PER_BLOCK)
-    if len(quick):
-        result[quick] = np.lib.stride_tricks.sliding_window_view(buffer, BYTES_PER_BLOCK)[starts[quick]].any(axis=1)
+    with_block = np.flatnonzero(sizes >= BYTES_PER_BLOCK)  # the first block of a filter is hardly ever empty
+    if len(with_block):
+        blocks = np.lib.stride_tricks.sliding_window_view(buffer, BYTES_PER_BLOCK)
+        result[with_block] = blocks[starts[with_block]].any(axis=1)
     for i in np.flatnonzero(~result).tolist():
         result[i] = buffer[starts[i] : starts[i] + sizes[i]].any()
     return result
@@ -112,7 +118,7 @@ def any_set(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray
 def as_blocks(
     buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Ranges that begin anywhere in `buffer` as one (blocks, 8) matrix, and the block at which each begins."""
+    """Copy ranges of `buffer` into one (blocks, 8) matrix. Gives the matrix and the first block of each range."""
     ends = np.cumsum(sizes)
     packed = np.empty(int(ends[-1]), np.uint8)
     for start, size, end in zip(starts.tolist(), sizes.tolist(), ends.tolist(), strict=True):

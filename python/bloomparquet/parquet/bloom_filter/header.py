@@ -1,8 +1,7 @@
-"""The header in front of every split-block Bloom filter.
+"""The header of a split-block Bloom filter: the bytes of ``BloomFilterHeader``.
 
-Owns the bytes of ``BloomFilterHeader`` and nothing of the bits behind it. A header is about 15 bytes, and the files
-of a data set share a handful of different ones; :func:`parse_headers` therefore parses each distinct one once and
-recognises it in all others by its bytes.
+A header has about 15 bytes, and the files of a data set have a handful of different headers. So :func:`parse_headers`
+parses each distinct header once and recognises it elsewhere by its bytes.
 
 Source: parquet-format ``BloomFilter.md`` and ``parquet.thrift`` (BloomFilterHeader).
 """
@@ -25,21 +24,20 @@ from bloomparquet.parquet.thrift.struct import Field, ThriftStruct
 from bloomparquet.parquet.thrift.writer import write_struct
 
 MAX_HEADER_BYTES = 64
-"""Enough for every header that the format defines, with room for fields to come."""
+"""Enough for every header that the format defines, and for future fields."""
 
 MAX_ENCRYPTED_HEADER_BYTES = 1024
-"""The same of an encrypted header, with what is around it; parquet-java encrypts some eighty zeros with its headers."""
+"""The limit for an encrypted header with nonce and tag. parquet-java pads its encrypted headers with eighty zeros."""
 
 MAX_BITSET_BYTES = 128 * 1024 * 1024
 """The largest bitset that parquet-java and Arrow write or read."""
 
 
 def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:
-    """The size of the header at the start of `buffer`, and the size of the bitset that it announces, both in bytes.
+    """The size of the header at the start of `buffer` and the size of its bitset, both in bytes.
 
-    Unknown fields are skipped. Raises :class:`UnsupportedError` for another algorithm, hash or compression (the
-    deprecated Murmur3 layout among them), :class:`FormatError` for bytes that are no header, :class:`LimitError` for
-    a bitset size that no filter can have.
+    Unknown fields are skipped. Raises UnsupportedError for another algorithm, hash or compression, and for the
+    deprecated Murmur3 layout; FormatError for bytes that are no header; LimitError for a bitset that is too large.
     """
     reader = CompactReader(buffer)
     try:
@@ -76,11 +74,10 @@ def header_bytes(num_bytes: int) -> bytes:
 def parse_headers(
     heads: NDArray[np.uint8], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, BloomParquetError]]:
-    """Many headers at once.
+    """Parse n headers.
 
-    `heads` has shape (n, at most :data:`MAX_HEADER_BYTES`): the first bytes of n filters, of which ``sizes[i]`` were
-    there to read. Returns header sizes (n,), bitset sizes (n,), both 0 where the header is unusable, and the error of
-    each unusable one by its row.
+    `heads` has shape (n, at most :data:`MAX_HEADER_BYTES`): the first bytes of n filters, of which ``sizes[i]`` are
+    valid. Gives header sizes (n,), bitset sizes (n,), and errors by row. Both sizes are 0 for a header with an error.
     """
     header_bytes = np.zeros(len(heads), np.int64)
     bitset_bytes = np.zeros(len(heads), np.int64)
@@ -94,7 +91,7 @@ def parse_headers(
             errors[int(first)] = error
             pending = pending[1:]
             continue
-        # The compact protocol is prefix-free for a whole struct: the same first bytes are the same header.
+        # The compact protocol is prefix-free: equal first bytes are an equal header.
         same = (heads[pending, :size] == heads[first, :size]).all(axis=1) & (sizes[pending] >= size)
         header_bytes[pending[same]] = size
         bitset_bytes[pending[same]] = bitset
@@ -114,10 +111,10 @@ def _require(union: ThriftStruct, member: Field[Empty]) -> None:
 
 
 def _refuse_murmur3(buffer: bytes | memoryview) -> None:
-    """The layout before the format was released: three little-endian ints (bytes, hash strategy 0 = Murmur3,
-    algorithm 0)."""
+    """UnsupportedError for the layout before the format's release: three little-endian integers, for the bitset's size,
+    the hash strategy (0 is Murmur3) and the algorithm (0)."""
     if len(buffer) < 12:
         return
     num_bytes, strategy, algorithm = (int.from_bytes(buffer[i : i + 4], "little") for i in (0, 4, 8))
     if num_bytes and num_bytes % 32 == 0 and num_bytes <= MAX_BITSET_BYTES and strategy == 0 and algorithm == 0:
-        raise UnsupportedError("a Bloom filter in the deprecated Murmur3 layout; only XXHASH filters are read")
+        raise UnsupportedError("the Bloom filter has the deprecated Murmur3 layout; only XXHASH filters are supported")

@@ -1,28 +1,28 @@
 """Split-block Bloom filters: bits only. Hashes go in, booleans come out.
 
-**False is a proof, true is a maybe**: a hash that was inserted always checks true; one that was not checks false, but
-for the false positive probability (fpp) of the filter. Nothing here knows a value, a type or a file.
+**False is a proof, true is a maybe.** An inserted hash always checks true. Another hash checks false, except with the
+false positive probability (fpp) of the filter. This module knows no value, no type and no file.
 
-No library does this: pyarrow writes these filters and can neither read nor probe one, and the Bloom filters on PyPI
-have other layouts. Whole arrays of hashes are processed by numpy, so the speed is that of compiled code.
+pyarrow writes these filters but can neither read nor check one, and the Bloom filters on PyPI have other layouts. numpy
+processes whole arrays of hashes at the speed of compiled code.
 
-How a filter works. It is an array of blocks of 256 bits, each block eight words of 32 bits. The upper half of a hash
-picks the block, the lower half picks one bit in each word. Inserting sets the eight bits, checking asks whether all
-eight are set. So one check touches 32 bytes, and a reader may fetch just those from a file.
+How a filter works: it is an array of blocks. A block has 256 bits, in eight words of 32 bits. The upper half of a hash
+picks the block, the lower half picks one bit in each word. Inserting sets the eight bits; checking tests whether all
+eight are set. One check reads 32 bytes, and a reader may fetch just these from a file.
 
-How large it should be. With n distinct values, m bits and eight bits per value, a classic Bloom filter has
+How large it should be: with n distinct values, m bits and eight bits per value, a classic Bloom filter has
 
     fpp = (1 - e^(-8n/m))^8        hence        m = -8n / ln(1 - fpp^(1/8))
 
-and writers round m up to a power of two: `optimal_num_bytes`. In a split-block filter the values are spread over the
-blocks by chance, and fuller blocks err more than emptier ones make up for. What it takes in truth, in bits per value:
+and writers round m up to a power of two: `optimal_num_bytes`. In a split-block filter chance spreads the values over
+the blocks, and fuller blocks add more errors than emptier ones save. The bits per value that it really takes:
 
     fpp                     10 %     1 %   0.1 %  0.01 %  0.001 %
     by the formula           5.8     9.7    14.6    21.0     29.6
     measured                 6.0    10.5    16.9    26.4     41
 
-The rounding usually hides the difference (on average it gives 1.4 times the bits asked for). `expected_fpp` tells what
-will really come out. Some sizes, and what their fpp then is:
+The rounding usually hides the difference: on average it gives 1.4 times the bits. `expected_fpp` computes the real
+fpp. Some sizes and their expected fpp:
 
     distinct values         fpp asked       size      fpp expected
              10,000            10 %         8 KiB            7.2 %
@@ -32,7 +32,7 @@ will really come out. Some sizes, and what their fpp then is:
           1,000,000             1 %         2 MiB           0.10 %
 
 Twice the values in the same filter cost far more than twice the fpp: in 1,024 blocks 13,107 values give 0.04 %, 26,214
-give 1.26 %, and 52,428 give 18 %. A filter sized for too many values costs only bytes, and these can be had back:
+give 1.26 %, and 52,428 give 18 %. A filter sized for too many values costs only bytes, and folding gives them back:
 `fold` halves a filter into exactly the one that a writer with half the blocks would have made.
 
 Sources: parquet-format BloomFilter.md; Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters",
@@ -58,8 +58,8 @@ MAX_BLOCKS = 1 << 22
 """128 MiB: the limit that parquet-java, Arrow C++ and arrow-rs share."""
 
 TOLERANCE = 1.25
-"""How much worse than asked a filter's fpp may be before the filter is doubled for it: 100,000 values at 1 % get the
-128 KiB that every writer gives them, which is 1.02 %."""
+"""A filter's fpp may be this many times the requested fpp before the filter is doubled. So 100,000 values at 1 % get
+the 128 KiB that every writer gives them, although that is 1.02 %."""
 
 SALTS: Words = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], dtype=np.uint32
@@ -71,18 +71,18 @@ _BIT_SHIFT = np.uint32(27)
 _HALF = np.uint64(32)
 
 _CHECK_CHUNK = 1 << 15
-"""Hashes checked at a time, so that what is computed for them stays in a core's cache."""
+"""Hashes checked at a time: their intermediate arrays stay in a core's cache."""
 
 _INSERT_CHUNK = 1 << 14
 _INSERT_BLOCKS = 1 << 12
-"""Blocks filled at a time, by way of one byte per bit: 1 MiB."""
+"""Blocks filled at a time: with one byte per bit they take 1 MiB."""
 
 
 def block_index(hashes: Hashes, n_blocks: int | npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-    """The block that each hash belongs to in a filter of `n_blocks` blocks.
+    """The block of each hash in a filter of `n_blocks` blocks: 0 to n_blocks - 1 (BloomFilter.md, "Algorithm").
 
-    Both arguments broadcast: hashes of shape (values,) against counts of shape (row groups, 1) give (row groups,
-    values). Counts are trusted to be in 1..2^22. Returns numbers in 0..n_blocks-1 (BloomFilter.md, "Algorithm").
+    Both arguments broadcast: hashes of shape (values,) with counts of shape (row groups, 1) give (row groups, values).
+    Counts must be in 1..2^22.
     """
     index = (hashes >> _HALF) * np.asarray(n_blocks).astype(np.uint64)
     index >>= _HALF
@@ -90,9 +90,9 @@ def block_index(hashes: Hashes, n_blocks: int | npt.NDArray[np.integer[Any]]) ->
 
 
 def block_mask(hashes: Hashes) -> Words:
-    """The bits that each hash sets in its block: shape (…) becomes (…, 8), one bit set in every word.
+    """The bits that each hash sets in its block, one in each word: shape (…) becomes (…, 8).
 
-    The mask does not depend on the filter, so one serves all filters (BloomFilter.md, "Algorithm").
+    The mask does not depend on the filter (BloomFilter.md, "Algorithm").
     """
     bits = hashes.astype(np.uint32)[..., np.newaxis] * SALTS
     bits >>= _BIT_SHIFT
@@ -101,9 +101,9 @@ def block_mask(hashes: Hashes) -> Words:
 
 
 def check_blocks(blocks: Words, masks: Words) -> Booleans:
-    """Whether each block has every bit of its mask: (…, 8) against (…, 8), broadcasting, gives (…).
+    """Whether each block has every bit of its mask: (…, 8) with (…, 8), broadcasting, gives (…).
 
-    Blocks may come from as many filters as one likes: each is judged alone.
+    The blocks may be of different filters.
     """
     missing = np.bitwise_and(np.invert(blocks), masks, order="C").view(np.uint64)
     complete: Booleans = (missing[..., 0] | missing[..., 1] | missing[..., 2] | missing[..., 3]) == 0
@@ -111,35 +111,35 @@ def check_blocks(blocks: Words, masks: Words) -> Booleans:
 
 
 def bits_per_value(fpp: float) -> float:
-    """Bits per distinct value for the false positive probability `fpp`, by the formula -8 / ln(1 - fpp^(1/8)).
+    """Bits per distinct value for the false positive probability `fpp`: -8 / ln(1 - fpp^(1/8)).
 
-    The classic formula that all writers size by; the module's docstring says by how much it falls short.
-    Raises OptionError unless 0 < fpp < 1.
+    All writers use this classic formula; the module's docstring says by how much it falls short. Raises OptionError
+    unless 0 < fpp < 1.
     """
     if not 0.0 < fpp < 1.0:
-        raise OptionError(f"fpp is {fpp}: a false positive probability is more than 0 and less than 1, such as 0.01")
+        raise OptionError(f"fpp is {fpp}; expected a number above 0 and below 1, such as 0.01")
     # The eighth root of the largest numbers below 1 rounds to 1, whose logarithm would be that of 0.
     return -8.0 / math.log1p(-min(fpp**0.125, math.nextafter(1.0, 0.0)))
 
 
 def optimal_num_bytes(ndv: float, fpp: float) -> int:
-    """The bytes of a filter for `ndv` distinct values at `fpp`: a power of two from 32 bytes to 128 MiB.
+    """The size in bytes of a filter for `ndv` distinct values at `fpp`: a power of two from 32 bytes to 128 MiB.
 
-    At the upper limit the fpp may be worse than asked: see `expected_fpp`. Powers of two because Arrow C++ reads no
-    other filters. Raises OptionError unless ndv >= 0 and 0 < fpp < 1.
+    Arrow C++ reads only sizes that are powers of two. At the upper limit the fpp may be worse than requested: see
+    `expected_fpp`. Raises OptionError unless ndv >= 0 and 0 < fpp < 1.
     """
     if not ndv >= 0:
-        raise OptionError(f"ndv is {ndv}: a number of distinct values is 0 or more")
-    # 2^63 values exceed the largest filter at every fpp, and integers beyond that may not fit into a float.
+        raise OptionError(f"ndv is {ndv}; expected 0 or more")
+    # 2^63 values exceed the largest filter at every fpp. Larger integers may not fit into a float.
     least = math.ceil(bits_per_value(fpp) * min(ndv, 1 << 63) / 8)
     within = max(BYTES_PER_BLOCK, min(least, MAX_BLOCKS * BYTES_PER_BLOCK))
     return 1 << (within - 1).bit_length()
 
 
 def smallest_num_bytes(ndv: float, fpp: float) -> int:
-    """The bytes of the smallest filter for `ndv` distinct values that is good enough: the fpp to expect is at most
-    `TOLERANCE` times `fpp`, whereas `optimal_num_bytes` keeps to the formula. Limits and errors are the same."""
-    # No size is good enough that is smaller than the formula's by more than its rounding and the tolerance.
+    """The size in bytes of the smallest filter whose expected fpp for `ndv` distinct values is at most `TOLERANCE`
+    times `fpp`. Limits and errors are those of `optimal_num_bytes`, which uses the formula."""
+    # A quarter of the formula's size is below what its rounding and the tolerance together can save.
     num_bytes, most = max(optimal_num_bytes(ndv, fpp) // 4, BYTES_PER_BLOCK), MAX_BLOCKS * BYTES_PER_BLOCK
     values = math.ceil(min(ndv, 1 << 63))
     while num_bytes < most and expected_fpp(values, num_bytes // BYTES_PER_BLOCK) > TOLERANCE * fpp:
@@ -148,7 +148,7 @@ def smallest_num_bytes(ndv: float, fpp: float) -> int:
 
 
 def expected_fpp(ndv: int, n_blocks: int) -> float:
-    """The false positive probability to expect of `n_blocks` blocks after `ndv` distinct values, before they are there.
+    """The expected false positive probability of `n_blocks` blocks with `ndv` distinct values.
 
     Exact for random hashes: the mean of (1 - (31/32)^i)^8 over the number i of values in a block, which is binomial
     with probability 1/n_blocks (after Putze et al.). Results below 1e-12 are rounding noise, but never negative.
@@ -163,9 +163,8 @@ def expected_fpp(ndv: int, n_blocks: int) -> float:
 class SplitBlockBloomFilter:
     """A split-block Bloom filter, as Parquet stores it.
 
-    `blocks` is an array of shape (n, 8) of little-endian uint32, n in 1..2^22, a power of two or not. It is shared, not
-    copied, and never written to: the first `insert` takes a copy. Raises FormatError for another shape or type,
-    LimitError for another number of blocks.
+    `blocks` is an array of little-endian uint32 of shape (n, 8), with n in 1..2^22. It is shared and never written to:
+    the first `insert` makes a copy. Raises FormatError for another shape or type, LimitError for another n.
 
     >>> import xxhash
     >>> hashes = np.array([xxhash.xxh64_intdigest(f"user-{i}".encode()) for i in range(1000)], np.uint64)
@@ -186,7 +185,7 @@ class SplitBlockBloomFilter:
                 f"expected (n, {_WORDS}) little-endian uint32 as blocks, found {blocks.shape} of {blocks.dtype}"
             )
         _require_block_count(blocks.shape[0])
-        # Two words are read as one 64-bit number; numpy would copy all of an unaligned array at every look-up.
+        # Two words are read as one 64-bit number. numpy copies an unaligned array at every check, so copy it once.
         self._pairs: Hashes = np.require(blocks, requirements="C").reshape(-1).view("<u8")
         self._owned = not self._pairs.flags.aligned
         if self._owned:
@@ -194,21 +193,21 @@ class SplitBlockBloomFilter:
 
     @classmethod
     def empty(cls, n_blocks: int) -> SplitBlockBloomFilter:
-        """A filter of `n_blocks` blocks with nothing in it. Raises LimitError unless 1 <= n_blocks <= 2^22."""
+        """An empty filter of `n_blocks` blocks. Raises LimitError unless 1 <= n_blocks <= 2^22."""
         _require_block_count(n_blocks)
         return cls._adopt(np.zeros((n_blocks, _WORDS), dtype="<u4"))
 
     @classmethod
     def for_ndv(cls, ndv: float, fpp: float = 0.01) -> SplitBlockBloomFilter:
-        """An empty filter of `optimal_num_bytes(ndv, fpp)`, for `ndv` distinct values at the probability `fpp`."""
+        """An empty filter for `ndv` distinct values at `fpp`, of `optimal_num_bytes(ndv, fpp)` bytes."""
         return cls.empty(optimal_num_bytes(ndv, fpp) // BYTES_PER_BLOCK)
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> SplitBlockBloomFilter:
-        """A filter over the bytes of a bitset, which follow the header in a file.
+        """A filter from its bitset: the bytes behind the header in a file.
 
-        The bytes are shared until the first `insert` when they lie at a multiple of 8 in memory, else copied.
-        Raises FormatError unless their number is a multiple of 32 and at least that, LimitError beyond 128 MiB.
+        The bytes are shared until the first `insert` if they are aligned to 8 bytes, and copied otherwise. Raises
+        FormatError unless their number is a positive multiple of 32, LimitError beyond 128 MiB.
         """
         size = memoryview(data).nbytes
         if size < BYTES_PER_BLOCK or size % BYTES_PER_BLOCK:
@@ -216,12 +215,12 @@ class SplitBlockBloomFilter:
         return cls(np.frombuffer(data, dtype="<u4").reshape(-1, _WORDS))
 
     def to_bytes(self) -> bytes:
-        """The bitset as it is stored after the header of a filter: `num_bytes` bytes."""
+        """The bitset, as it follows the header in a file: `num_bytes` bytes."""
         return self._pairs.tobytes()
 
     @property
     def blocks(self) -> Words:
-        """The bits, of shape (n_blocks, 8), little-endian uint32; a read-only view."""
+        """The bits, little-endian uint32 of shape (n_blocks, 8), as a read-only view."""
         view = self._pairs.view("<u4").reshape(-1, _WORDS)
         view.flags.writeable = False
         return view
@@ -238,14 +237,14 @@ class SplitBlockBloomFilter:
 
     @property
     def bits_set(self) -> int:
-        """Number of bits that are set. 0 means that nothing was ever inserted."""
+        """Number of set bits. 0 if nothing was inserted."""
         return int(np.bitwise_count(self._pairs).sum(dtype=np.int64))
 
     @property
     def estimated_ndv(self) -> float:
-        """Number of distinct values that were inserted, estimated by the bits that are set; infinity when all are.
+        """Number of distinct values, estimated from the set bits; infinity if all bits are set.
 
-        A value leaves a given bit alone with probability 1 - 1/(32 n_blocks); solved for the number of values.
+        A value leaves a given bit unset with probability 1 - 1/(32 n_blocks). This is solved for the number of values.
         """
         share_clear = 1.0 - self.bits_set / (_BITS_PER_BLOCK * self.n_blocks)
         if share_clear == 0.0:
@@ -254,11 +253,11 @@ class SplitBlockBloomFilter:
 
     @property
     def estimated_fpp(self) -> float:
-        """Probability that a hash which was not inserted checks true, by the bits as they are.
+        """Probability that a hash that was not inserted checks true, computed from the bits.
 
-        Exact for a random hash: it picks a block evenly, and passes there with the product of the shares of set bits
-        in the eight words; so it is the mean of these products over the blocks. (Putting the overall share of set bits
-        to the eighth power would call it too low, as blocks are not equally full.)
+        Exact for a random hash: it picks any block with equal probability, and passes there with the product of the
+        shares of set bits in the eight words. The result is the mean of these products. (The eighth power of the
+        overall share of set bits would be too low, as blocks are not equally full.)
         """
         counts = np.bitwise_count(self._pairs.view("<u4")).reshape(-1, _WORDS)
         products = np.multiply.reduce(counts, axis=1, dtype=np.uint64)  # at most 32^8 = 2^40 each: no sum overflows
@@ -270,7 +269,7 @@ class SplitBlockBloomFilter:
         if not self._owned:
             self._pairs, self._owned = self._pairs.copy(), True
         if self.n_blocks > _INSERT_BLOCKS:
-            # Hashes in order are also in the order of their blocks.
+            # Sorted hashes are also sorted by block.
             flat = np.sort(flat)
         if 4 * flat.size < self.n_blocks:
             blocks = self._pairs.view("<u4").reshape(-1, _WORDS)
@@ -286,8 +285,8 @@ class SplitBlockBloomFilter:
     def _insert_range(self, hashes: Hashes, first: int) -> None:
         """Insert hashes whose blocks are among the _INSERT_BLOCKS from `first` on.
 
-        Each bit gets a byte of its own for a while, as numpy writes to repeated positions fast (bitwise_or.at, which
-        would need none of this, takes four times as long when there are many hashes).
+        Each bit gets a byte meanwhile, because numpy writes to repeated positions fast. bitwise_or.at needs no
+        bytes, but takes four times as long for many hashes.
         """
         blocks = self._pairs.view("<u4").reshape(-1, _WORDS)[first : first + _INSERT_BLOCKS]
         is_set = np.zeros(blocks.size * 32, dtype=np.bool_)
@@ -304,15 +303,15 @@ class SplitBlockBloomFilter:
         blocks |= np.packbits(is_set, bitorder="little").view("<u4").reshape(-1, _WORDS)
 
     def check(self, hashes: Hashes) -> Booleans:
-        """Whether each hash (uint64, any shape) may have been inserted; the result has the same shape."""
+        """Whether each hash (uint64, any shape) may have been inserted. The result has the shape of `hashes`."""
         flat = _require_hashes(hashes).reshape(-1)
-        found = np.zeros(flat.size, dtype=np.bool_)
+        might_match = np.zeros(flat.size, dtype=np.bool_)
         for start in range(0, flat.size, _CHECK_CHUNK):
-            found[start : start + _CHECK_CHUNK][self._survivors(flat[start : start + _CHECK_CHUNK])] = True
-        return found.reshape(hashes.shape)
+            might_match[start : start + _CHECK_CHUNK][self._survivors(flat[start : start + _CHECK_CHUNK])] = True
+        return might_match.reshape(hashes.shape)
 
     def _survivors(self, hashes: Hashes) -> npt.NDArray[np.intp]:
-        """Positions of the hashes that check true. Two words are tested at a time, and only what is left goes on."""
+        """Positions of the hashes that check true. Tests two words at a time, of the remaining hashes only."""
         pair = block_index(hashes, self.n_blocks)
         pair *= 4
         key = hashes.astype(np.uint32)
@@ -338,10 +337,10 @@ class SplitBlockBloomFilter:
         return alive
 
     def fold(self, times: int = 1) -> SplitBlockBloomFilter:
-        """A new filter of half the blocks, halved again for each of `times`: blocks 2i and 2i+1 become block i.
+        """A new filter with the number of blocks halved `times` times: blocks 2i and 2i+1 become block i.
 
-        Bit for bit the filter that inserting the same hashes into so many blocks would have made, as the block of a
-        hash is its upper half scaled down. Raises LimitError when the blocks cannot be halved that often.
+        It equals, bit for bit, the filter of so many blocks into which the same hashes are inserted, because the block
+        of a hash is its upper half scaled down. Raises LimitError if the blocks cannot be halved that often.
         """
         if times < 0 or self.n_blocks % (1 << times):
             raise LimitError(
@@ -353,24 +352,24 @@ class SplitBlockBloomFilter:
         return self._adopt(blocks)
 
     def fitted(self, fpp: float) -> SplitBlockBloomFilter:
-        """The filter, folded as often as its fpp, measured by the bits, stays at most `TOLERANCE` times `fpp`; itself
-        where even one fold is too many. Raises OptionError unless 0 < fpp < 1."""
+        """The filter, folded while `estimated_fpp` stays at most `TOLERANCE` times `fpp`; the filter itself if one fold
+        is too many. Raises OptionError unless 0 < fpp < 1."""
         goal = TOLERANCE * fpp
-        # Each fold makes it worse, so that it does not matter where the search begins: near the end it is fast.
+        # Every fold raises the fpp, so the search may begin anywhere; it begins near its end, which is fast.
         most = (self.n_blocks & -self.n_blocks).bit_length() - 1
         ndv = self.estimated_ndv
         enough = self.num_bytes if math.isinf(ndv) else smallest_num_bytes(ndv, fpp)
         times = min(most, max(self.num_bytes // enough, 1).bit_length() - 1)
-        found = self.fold(times) if times else self
-        while times and found.estimated_fpp > goal:
+        folded = self.fold(times) if times else self
+        while times and folded.estimated_fpp > goal:
             times -= 1
-            found = self.fold(times) if times else self
-        while times < most and (half := found.fold()).estimated_fpp <= goal:
-            found, times = half, times + 1
-        return found
+            folded = self.fold(times) if times else self
+        while times < most and (half := folded.fold()).estimated_fpp <= goal:
+            folded, times = half, times + 1
+        return folded
 
     def merge(self, other: SplitBlockBloomFilter) -> SplitBlockBloomFilter:
-        """A new filter that holds what either holds, in as many blocks as the smaller of the two: the larger is folded.
+        """A new filter with the hashes of both, in as many blocks as the smaller of the two has: the larger is folded.
 
         Raises LimitError unless the larger number of blocks is the smaller one times a power of two.
         """
@@ -386,7 +385,7 @@ class SplitBlockBloomFilter:
 
     @classmethod
     def _adopt(cls, blocks: Words) -> SplitBlockBloomFilter:
-        """A filter over an array that nobody else has."""
+        """A filter that owns `blocks`: nothing else refers to them."""
         adopted = cls(blocks)
         adopted._owned = True
         return adopted
@@ -403,10 +402,8 @@ def _require_block_count(n_blocks: int) -> None:
 
 
 def _require_hashes(hashes: Hashes) -> Hashes:
-    # Other integers would be cast, and their bits are rarely a hash: the values themselves, most likely.
+    # Integers of other types are most likely the values themselves, not hashes.
     if not isinstance(hashes, np.ndarray) or hashes.dtype != np.uint64:
-        found = hashes.dtype if isinstance(hashes, np.ndarray) else type(hashes).__name__
-        raise TypeError(
-            f"expected an array of uint64 hashes (see bloomparquet.parquet.bloom_filter.xxh64), found {found}"
-        )
+        actual = hashes.dtype if isinstance(hashes, np.ndarray) else type(hashes).__name__
+        raise TypeError(f"the hashes are {actual}; expected an array of uint64 hashes")
     return hashes

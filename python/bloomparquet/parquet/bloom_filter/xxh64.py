@@ -1,9 +1,8 @@
-"""XXH64 with seed 0: the one hash function of Parquet's Bloom filters.
+"""XXH64 with seed 0: the only hash function of Parquet's Bloom filters.
 
-This file turns plain-encoded values into 64-bit hashes; which bytes a value has is not its business. The ``xxhash``
-library hashes one byte string per call, about 30 million a second, so it does the strings. A column of fixed-width
-values has the same few steps for every value, so whole arrays go through each step at once: ten times faster, with no
-Python object per value.
+This module hashes plain-encoded values. Strings go through the ``xxhash`` library, one call each, about 30 million a
+second. Values of fixed width all need the same few steps, so numpy does each step for a whole array: ten times faster,
+without a Python object for each value.
 
 Sources: parquet-format BloomFilter.md, "Hash Function"; the XXH64 algorithm in xxHash's doc/xxhash_spec.md.
 """
@@ -26,37 +25,35 @@ _PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
 _PRIME_5 = 0x27D4EB2F165667C5
 
 _STRIPE = 32
-"""Bytes from which XXH64 runs four lanes side by side; shorter input takes only the steps written here."""
+"""From this length on XXH64 runs four lanes in parallel. This module implements only the steps for shorter input."""
 
 _CHUNK = 1 << 14
-"""Values hashed at a time: their hashes and two scratch arrays stay in a core's second-level cache."""
+"""Values hashed at a time: their hashes and two scratch arrays fit into a core's second-level cache."""
 
 
 def xxh64_int32(values: npt.NDArray[Any]) -> Hashes:
-    """Hash each 4-byte value of an array of any shape.
+    """Hash each 4-byte value (int32, uint32, float32) of an array of any shape, by its little-endian bytes.
 
-    Any 4-byte type is taken by its bits, in little-endian order: int32, uint32, float32. Narrower integers are stored
-    as INT32 in Parquet: widen them first. Returns hashes of the same shape; raises TypeError for another width.
+    Parquet stores narrower integers as INT32: widen them first. Raises TypeError for another width.
     """
     return _xxh64_items(values, 4)
 
 
 def xxh64_int64(values: npt.NDArray[Any]) -> Hashes:
-    """Hash each 8-byte value of an array of any shape.
+    """Hash each 8-byte value (int64, uint64, float64, datetime64) of an array of any shape, by its little-endian bytes.
 
-    Any 8-byte type is taken by its bits, in little-endian order: int64, uint64, float64, datetime64.
-    Returns hashes of the same shape; raises TypeError for another width.
+    Raises TypeError for another width.
     """
     return _xxh64_items(values, 8)
 
 
 def xxh64_fixed(rows: npt.NDArray[np.uint8]) -> Hashes:
-    """Hash each row of an (n, width) matrix of bytes: values of FIXED_LEN_BYTE_ARRAY(width) or INT96.
+    """Hash each row of an (n, width) matrix of uint8: values of FIXED_LEN_BYTE_ARRAY(width) or INT96.
 
-    Returns n hashes; raises TypeError for anything that is not a two-dimensional array of uint8.
+    Raises TypeError for another array.
     """
     if rows.ndim != 2 or rows.dtype != np.uint8:
-        raise TypeError(f"expected an (n, width) array of uint8, found shape {rows.shape} of {rows.dtype}")
+        raise TypeError(f"the rows are {rows.dtype} of shape {rows.shape}; expected uint8 of shape (n, width)")
     count, width = rows.shape
     if width >= _STRIPE:
         return xxh64_bytes(row.tobytes() for row in rows)
@@ -72,22 +69,19 @@ def xxh64_fixed(rows: npt.NDArray[np.uint8]) -> Hashes:
 
 
 def xxh64_bytes(values: Iterable[bytes]) -> Hashes:
-    """Hash each byte string: values of BYTE_ARRAY, without the length that precedes them in a page.
-
-    Returns one hash per value, in order.
-    """
+    """Hash each byte string: values of BYTE_ARRAY without the length that precedes them in a page."""
     return np.fromiter(map(xxhash.xxh64_intdigest, values), dtype=np.uint64)
 
 
 def _xxh64_items(values: npt.NDArray[Any], width: int) -> Hashes:
     if values.dtype.itemsize != width or values.dtype.hasobject:
-        raise TypeError(f"expected values of {width} bytes, found {values.dtype}")
+        raise TypeError(f"the values are {values.dtype}; expected a type of {width} bytes")
     little_endian = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
     return xxh64_fixed(little_endian.reshape(-1).view(np.uint8).reshape(-1, width)).reshape(values.shape)
 
 
 def _absorb(hashes: Hashes, rows: npt.NDArray[np.uint8], lane: Hashes, scratch: Hashes) -> None:
-    """Mix the columns of `rows` into `hashes`, in place: 8 bytes at a time, then 4, then single bytes."""
+    """Mix the columns of `rows` into `hashes` in place: 8 bytes at a time, then 4, then single bytes."""
     width = rows.shape[1]
     at = 0
     while width - at >= 8:
@@ -115,7 +109,7 @@ def _absorb(hashes: Hashes, rows: npt.NDArray[np.uint8], lane: Hashes, scratch: 
 
 
 def _avalanche(hashes: Hashes, scratch: Hashes) -> None:
-    """Let every input bit reach every output bit, in place."""
+    """The final mix of each hash, in place: every input bit changes every output bit."""
     for shift, prime in ((33, _PRIME_2), (29, _PRIME_3)):
         np.right_shift(hashes, np.uint64(shift), out=scratch)
         hashes ^= scratch

@@ -1,1 +1,1 @@
-"""Owns Parquet's modular encryption: AES modules, and the ciphers of one file."""
+"""Owns Parquet modular encryption: encrypted modules, the ciphers of a file, and keys."""

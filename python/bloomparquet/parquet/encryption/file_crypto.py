@@ -1,7 +1,7 @@
-"""The keys of one encrypted file at work: its footer opened or verified, its columns' ciphers found.
+"""The encryption of one file: its algorithm, its keys, and the ciphers of its columns.
 
-Which key a column chunk has stands beside it in the footer; a key is asked for when something is to be opened by it,
-once for each column of a file.
+The footer says which key a column chunk has. A key is requested when it is first needed, once for each column of a
+file.
 
 Source: parquet-format ``Encryption.md`` (section 5), ``parquet.thrift`` (ColumnCryptoMetaData).
 """
@@ -17,51 +17,49 @@ from bloomparquet.query.names import dotted_name
 
 
 class ChunkCipher(NamedTuple):
-    """The key of one column chunk, and the chunk's place in its file, which its modules are bound to."""
+    """The cipher of one column chunk, and the chunk's position in the file, which is part of its modules' AAD."""
 
     cipher: Cipher
     row_group: int
     column: int
 
     def decrypt(self, data: bytes | memoryview, module: Module, *page: int) -> bytes:
-        """As :meth:`Cipher.open`."""
+        """Decrypt a module of this chunk; see :meth:`Cipher.decrypt`."""
         return self.cipher.decrypt(data, module, self.row_group, self.column, *page)
 
     def encrypt(self, plain: bytes | memoryview, module: Module, *page: int) -> bytes:
-        """As :meth:`Cipher.seal`."""
+        """Encrypt a module of this chunk; see :meth:`Cipher.encrypt`."""
         return self.cipher.encrypt(plain, module, self.row_group, self.column, *page)
 
 
 class FileCrypto:
-    """How one file is encrypted, and the keys to it: `keys` may be None, or lack some."""
+    """How one file is encrypted, and its keys. `keys` may be None, or lack some."""
 
     def __init__(
-        self,
-        algorithm: Algorithm,
-        footer_metadata: bytes | None,
-        keys: FileKeys | None,
-        *,
-        encrypted_footer: bool,
+        self, algorithm: Algorithm, footer_metadata: bytes | None, keys: FileKeys | None, *, encrypted_footer: bool
     ) -> None:
         self.algorithm, self.footer_metadata, self.encrypted_footer = algorithm, footer_metadata, encrypted_footer
         self._keys = keys
-        self._ciphers: dict[tuple[str, ...], Cipher] = {}  # the empty path is the footer's
+        self._ciphers: dict[tuple[str, ...], Cipher] = {}  # by column; the footer's has the empty path
 
     def footer(self) -> Cipher:
-        """The footer key's cipher. EncryptionError where it is not given."""
+        """The cipher of the footer key. Raises EncryptionError if there is no such key."""
         return self._cipher((), self.footer_metadata)
 
     def column(self, path: tuple[str, ...], metadata: bytes | None) -> Cipher:
-        """That of a leaf column which has its own key, with its `metadata`. EncryptionError where it is not given."""
+        """The cipher of a leaf column with its own key; `metadata` is its key metadata in the file.
+
+        Raises EncryptionError if there is no such key.
+        """
         return self._cipher(path, metadata)
 
     def require_no_own_key(self, path: tuple[str, ...]) -> None:
-        """EncryptionError for a column without a key of its own, if the keys name it and allow no plaintext files."""
+        """EncryptionError if the keys demand that this column, which has no key of its own, has one."""
         if self._keys is not None:
             self._keys.require_no_own_key(path)
 
     def forget_key(self, path: tuple[str, ...]) -> None:
-        """Ask for the key of a column again, as what was given does not open it."""
+        """Request the key of a column again: the one that was given cannot decrypt it."""
         self._ciphers.pop(path, None)
 
     def _cipher(self, path: tuple[str, ...], metadata: bytes | None) -> Cipher:
@@ -79,9 +77,9 @@ class FileCrypto:
 
 
 def decrypt_footer(raw: bytes, keys: FileKeys | None) -> tuple[bytes, FileCrypto]:
-    """The FileMetaData in an encrypted footer: `raw` is what lies between the row groups and the footer's length.
+    """Decrypt the FileMetaData of an encrypted footer. `raw` lies between the row groups and the footer's length.
 
-    EncryptionError where it does not open, FormatError where there is none.
+    Raises EncryptionError if decryption fails, FormatError if the bytes are damaged.
     """
     algorithm, metadata, size = parse_file_crypto(raw)
     crypto = FileCrypto(algorithm, metadata, keys, encrypted_footer=True)
@@ -92,17 +90,16 @@ def decrypt_footer(raw: bytes, keys: FileKeys | None) -> tuple[bytes, FileCrypto
         if algorithm.file_unique:
             raise
         raise EncryptionError(
-            f"{error}; it has no identifier, like files that DuckDB encrypts, which are not as the specification says"
+            f"{error}; the file has no identifier, like files that DuckDB encrypts, which violate the specification"
         ) from None
 
 
 def verify_footer(
     raw: bytes, signature: bytes, algorithm: Algorithm, metadata: bytes | None, keys: FileKeys | None
 ) -> FileCrypto:
-    """The keys to a file whose footer `raw` is in plain text, with its `signature` behind it.
+    """Verify the `signature` of a plaintext footer, and return the file's encryption.
 
-    It is verified where the footer key is at hand; without that key, readers take such a footer as it is. Raises
-    EncryptionError where it does not fit.
+    Without the footer key nothing is verified, as in other readers. Raises EncryptionError if the signature is wrong.
     """
     if len(signature) != SIGNATURE_BYTES:
         raise FormatError(f"{len(signature)} bytes follow the footer; expected a signature of {SIGNATURE_BYTES}")

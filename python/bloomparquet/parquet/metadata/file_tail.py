@@ -1,4 +1,4 @@
-"""The ends of files, where footers are: read for many files at once, most of them in one request.
+"""Reads the footers at the ends of many Parquet files, most of them in one request each.
 
 Source: parquet-format ``README.md`` (file layout), ``Encryption.md`` (section 5.4).
 """
@@ -14,13 +14,13 @@ from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
 TRAILER = 8
-"""Bytes behind a footer: its length (4 bytes, little-endian) and the magic."""
+"""The bytes behind a footer: its length (4 bytes, little-endian) and the magic."""
 
 
 def read_tails(
     storage: Storage, files: Sequence[FileInfo], count: ReadCount
 ) -> Iterator[list[tuple[FileInfo, bytes | BloomParquetError]]]:
-    """Each file's footer with its trailer, or what is wrong with the file; in batches."""
+    """Each file's footer with its trailer, or the error of the file. In batches."""
     position = 0
     for tails in read_file_tails(storage, files, _tail_size, count):
         batch = files[position : position + len(tails)]
@@ -42,8 +42,8 @@ def _tail_size(file: FileInfo, end: bytes) -> int:
     size = int.from_bytes(end[-TRAILER:-4], "little") + TRAILER
     if size + len(MAGIC) > file.size:
         raise FormatError(
-            f"{file.path}: the file claims a footer of {size - TRAILER} bytes, "
-            f"but has {file.size} in all; it is damaged or cut short"
+            f"{file.path}: the file claims a footer of {size - TRAILER} bytes, but has only {file.size} bytes; "
+            "it is damaged or cut short"
         )
     return size
 

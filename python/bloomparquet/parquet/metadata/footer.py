@@ -1,9 +1,7 @@
-"""The footers of files: read once, and walked just far enough to find what a plan needs.
+"""The footers of files: read once, and parsed only as far as planning needs.
 
-A footer is kept as its bytes, with the place of every column chunk in them; chunks are read when a query names their
-column (see :mod:`bloomparquet.parquet.metadata.column_chunks`, which also says why pyarrow does not do this). What
-all files of a data
-set share is in :mod:`bloomparquet.parquet.metadata.file_profile`.
+A footer is kept as its bytes, with the offset of each column chunk in them. A chunk is parsed when a query names its
+column. What the files of a data set share is in :mod:`bloomparquet.parquet.metadata.file_profile`.
 
 Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`` (file layout), ``Encryption.md``.
 """
@@ -33,7 +31,7 @@ from bloomparquet.query.columns import LeafColumn
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import in_threads
 
-_METADATA = b"\x3c"  # field 3, where none stands before it: a struct
+_META_DATA = b"\x3c"  # the header of ColumnChunk.meta_data as the first field
 _COLUMNS, _NUM_ROWS, _COMPRESSED_SIZE, _FILE_OFFSET, _ORDINAL = (
     field.id
     for field in (
@@ -44,27 +42,29 @@ _COLUMNS, _NUM_ROWS, _COMPRESSED_SIZE, _FILE_OFFSET, _ORDINAL = (
         RowGroup.ordinal,
     )
 )
-_KEYS_AT_ONCE = 8
-_SLOW_SECONDS, _SLOW_KEYS = 0.005, 3  # threads cost more than what is not so slow, so often
-_Job = TypeVar("_Job")
-_Done = TypeVar("_Done")
-_MOST_VALUES = 1 << 20  # of row groups, besides their column chunks: five in each
+_KEY_THREADS = 8
+_SLOW_SECONDS, _SLOW_JOBS = 0.005, 3  # so many slow jobs make threads worth their cost
+_MAX_VALUES = 1 << 20  # of row groups without their column chunks: five in each
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Footer:
-    """One file's footer: the serialised FileMetaData, and where things are in it.
+    """One file's footer: the serialised FileMetaData `raw`, and where things are in it.
 
-    Per row group, `rows` are its rows, `sizes` the bytes of its column chunks (None where the footer does not say), and
-    ``chunks[i][j]`` is where in `raw` the metadata of leaf j's chunk begins. Plain tuples of numbers: there are as many
-    as row groups, and the garbage collector need not visit these.
+    For each row group: `rows`; `sizes`, the bytes of its column chunks (None if the footer does not say); and
+    ``chunks[row_group][leaf]``, the offset in `raw` of a leaf's ColumnChunk. These are plain tuples of numbers, which
+    the garbage collector does not visit: there are as many as row groups.
 
-    `size` is what the footer takes at the end of its file, in bytes, with whatever is around `raw` there. Of an
-    encrypted file `raw` is in plain text, but for the metadata of columns that is encrypted by itself; `crypto` has the
-    keys, and `places` says of each row group where it begins for who cannot look into its columns, and its ordinal.
+    `size` is the number of bytes of the footer in its file, with everything around `raw`. In an encrypted file `raw` is
+    the decrypted footer, in which the metadata of some columns is encrypted once more. `crypto` decrypts it.
+    ``starts[i]`` is the start offset of row group `i` as parquet-java computes it when the column metadata is
+    encrypted; `ordinals` are the row groups' numbers in encryption. Both are empty for other files.
     """
 
-    raw: bytes = field(repr=False)  # with the statistics of columns that others shall not see
+    raw: bytes = field(repr=False)  # may hold the statistics of encrypted columns
     profile: FileProfile
     rows: tuple[int, ...]
     sizes: tuple[int | None, ...]
@@ -76,38 +76,42 @@ class Footer:
     ordinals: tuple[int, ...] = ()
 
     def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
-        """What planning needs of one column chunk. EncryptionError where its metadata does not open."""
+        """The fields of a column chunk that planning needs. EncryptionError if its metadata cannot be decrypted."""
         fields = self._stored(row_group, leaf)
         if self.crypto is None and not fields.is_encrypted:
             return fields
         return self.read_chunk_with_cipher(row_group, leaf)[0]
 
     def read_chunk_with_cipher(self, row_group: int, leaf: int) -> tuple[ChunkFields, ChunkCipher | None]:
-        """The same, and what opens the rest of the chunk: None where it is in plain text."""
+        """The fields of a column chunk, and the cipher of its pages and filter: None if it is not encrypted.
+
+        EncryptionError if its metadata cannot be decrypted."""
         fields = self._stored(row_group, leaf)
         if self.crypto is None and not fields.is_encrypted:
             return fields, None
         cipher = self._cipher(fields, row_group, leaf)
         if cipher is None or fields.encrypted_metadata is None:
             return fields, cipher
-        opened = _METADATA + self._open(cipher, fields, leaf) + b"\0"
-        return self.profile.templates[leaf].read(opened, 0), cipher
+        chunk = _META_DATA + self._decrypt_metadata(cipher, fields, leaf) + b"\0"
+        return self.profile.templates[leaf].read(chunk, 0), cipher
 
     def chunk_cipher(self, row_group: int, leaf: int) -> ChunkCipher | None:
-        """What opens a column chunk; None where it is in plain text. EncryptionError where its key is not at hand."""
+        """The cipher of a column chunk; None if it is not encrypted. EncryptionError if its key is missing."""
         return self._cipher(self._stored(row_group, leaf), row_group, leaf)
 
     def chunk_metadata(self, row_group: int, leaf: int) -> ColumnMetaData:
-        """The ColumnMetaData of a chunk, however the file holds it. FormatError where there is none, EncryptionError
-        where it does not open."""
+        """The ColumnMetaData of a chunk, decrypted if necessary.
+
+        FormatError if there is none, or if the chunk lies in another file; EncryptionError if it cannot be decrypted.
+        """
+        chunk = require_same_file(read_struct(self.raw, ColumnChunk, self.chunks[row_group][leaf])[0])
         fields = self._stored(row_group, leaf)
         cipher = self._cipher(fields, row_group, leaf)
         if cipher is not None and fields.encrypted_metadata is not None:
-            return require_metadata(read_struct(self._open(cipher, fields, leaf), ColumnMetaData)[0])
-        chunk, _ = read_struct(self.raw, ColumnChunk, self.chunks[row_group][leaf])
+            return require_metadata(read_struct(self._decrypt_metadata(cipher, fields, leaf), ColumnMetaData)[0])
         return require_metadata(chunk.meta_data)
 
-    def _open(self, cipher: ChunkCipher, fields: ChunkFields, leaf: int) -> bytes:
+    def _decrypt_metadata(self, cipher: ChunkCipher, fields: ChunkFields, leaf: int) -> bytes:
         assert self.crypto is not None
         column = self.profile.schema.leaves[leaf]
         try:
@@ -130,16 +134,18 @@ class Footer:
         return None if cipher is None else ChunkCipher(cipher, self.ordinals[row_group], leaf)
 
     def extent(self, row_group: int) -> tuple[int, int]:
-        """The byte offset at which the row group begins in its file, and how many bytes its column chunks take, as
-        parquet-java understands it, of an encrypted file without any keys: by their middles it tells which row groups
-        are in a range (ParquetMetadataConverter.filterFileMetaDataByMidpoint)."""
+        """The start offset and the size of a row group, as parquet-java computes them without keys.
+
+        parquet-java reads the row groups whose midpoint lies in a split
+        (ParquetMetadataConverter.filterFileMetaDataByMidpoint).
+        """
         chunks, size = self.chunks[row_group], self.sizes[row_group]
         if not chunks:
             return 0, 0
         first = self._stored(row_group, 0)
         if self.crypto is not None and self._stored(0, 0).data_page_offset is None:
             return self.starts[row_group], size or 0
-        # A dictionary that is said to be at 0 is none, but parquet-java takes the row group to begin there.
+        # A dictionary offset of 0 means no dictionary, but parquet-java takes it as the start of the row group.
         pages, dictionary = first.data_page_offset or 0, first.dictionary_page_offset
         start = pages if dictionary is None or dictionary > pages else dictionary
         if size is None:
@@ -151,8 +157,8 @@ class Footer:
         return write_struct(without_row_groups(self.raw))
 
     def to_arrow(self) -> pq.FileMetaData:
-        """The footer as pyarrow's readers take it; of an encrypted file without its row groups, of which pyarrow must
-        see nothing. Asking this object for a column chunk may end the process."""
+        """The footer as pyarrow's readers take it. For an encrypted file it has no row groups: pyarrow may end the
+        process over their column chunks."""
         raw = self.raw if self.crypto is None else self.without_row_groups()
         return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
 
@@ -160,8 +166,8 @@ class Footer:
 def _cipher(crypto: FileCrypto, fields: ChunkFields, path: tuple[str, ...]) -> Cipher | None:
     """The cipher of a column chunk; None if the chunk is in plain text.
 
-    Raises EncryptionError if the key is missing, and if the chunk is not encrypted as its file demands: it may have
-    been replaced.
+    Raises EncryptionError if the key is missing, and if the chunk is not encrypted as its file demands: somebody may
+    have replaced it.
     """
     if fields.column_key is None:
         crypto.require_no_own_key(path)
@@ -177,12 +183,17 @@ def _cipher(crypto: FileCrypto, fields: ChunkFields, path: tuple[str, ...]) -> C
 
 
 def _require_same_column(metadata: bytes, leaf: LeafColumn) -> None:
-    """EncryptionError unless an opened ColumnMetaData is that of `leaf`: the schema is not under the column's key, and
-    whoever may write it must not change what the column's statistics mean."""
+    """EncryptionError unless `metadata`, a decrypted ColumnMetaData, has the path and type of `leaf`.
+
+    The schema is not encrypted with the column's key. Whoever can change it must not change what the column's
+    statistics mean.
+    """
     column = CompactReader(metadata).read_struct(ColumnMetaData, stop_after=ColumnMetaData.path_in_schema.id)
     names = [name.encode("utf-8", "surrogateescape") for name in leaf.path]
     if column.type != PHYSICAL_TYPES.index(leaf.node.physical_type or "") or column.path_in_schema != names:
-        raise EncryptionError("the column's metadata is that of another column or type; the schema was altered")
+        raise EncryptionError(
+            "the metadata of the column has another path or type than the schema; the schema was altered"
+        )
 
 
 def read_footers(
@@ -206,20 +217,20 @@ def read_footers(
     return footers
 
 
-def _each(keys: Keys | None, work: Callable[[_Job], _Done], jobs: Sequence[_Job]) -> list[_Done]:
-    """The results of `work`, which may have to ask for keys. A key management service may take long for each, and each
-    file may have one of its own: where it is slow, several are asked for at once."""
+def _each(keys: Keys | None, work: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
+    """The results of `work` for `jobs`. `work` may request keys: once requests are slow, threads share the jobs,
+    as each file may have its own keys."""
     if keys is None or keys.retriever is None:
         return list(map(work, jobs))
-    done: list[_Done] = []
+    results: list[Result] = []
     slow = 0
     for job in jobs:
         began = monotonic()
-        done.append(work(job))
+        results.append(work(job))
         slow += monotonic() - began > _SLOW_SECONDS
-        if slow == _SLOW_KEYS:
+        if slow == _SLOW_JOBS:
             break
-    return [*done, *in_threads(_KEYS_AT_ONCE, work, jobs[len(done) :])]
+    return [*results, *in_threads(_KEY_THREADS, work, jobs[len(results) :])]
 
 
 def prefetch_keys(keys: Keys | None, footers: Sequence[Footer], leaf: int) -> list[KeyRetrievalError | None]:
@@ -232,7 +243,7 @@ def prefetch_keys(keys: Keys | None, footers: Sequence[Footer], leaf: int) -> li
                 footer.chunk_cipher(0, leaf)
             except KeyRetrievalError as error:
                 return error
-            except (EncryptionError, FormatError):  # told when the chunks are read
+            except (EncryptionError, FormatError):  # reported when the chunks are read
                 pass
         return None
 
@@ -266,12 +277,12 @@ def _parse(storage: Storage, keys: Keys | None, path: str, raw: bytes | BloomPar
     file_keys = None if keys is None else keys.for_file(storage, path)
     try:
         if raw[-4:] == ENCRYPTED_MAGIC:
-            opened, crypto = decrypt_footer(footer, file_keys)
-            return replace(parse_footer(opened, crypto), size=len(raw))
-        found = parse_footer(footer, keys=file_keys)
-        if found.crypto is None and keys is not None and not keys.allow_plaintext_files:
-            raise EncryptionError("the file is in plain text, which the keys do not allow; is it the right file?")
-        return found
+            decrypted, crypto = decrypt_footer(footer, file_keys)
+            return replace(parse_footer(decrypted, crypto), size=len(raw))
+        parsed = parse_footer(footer, keys=file_keys)
+        if parsed.crypto is None and keys is not None and not keys.allow_plaintext_files:
+            raise EncryptionError("the file is not encrypted, but the keys have allow_plaintext_files=False")
+        return parsed
     except FormatError as error:
         raise FormatError(f"{path}: the footer ({len(footer)} bytes) is damaged: {error}") from error
     except LimitError as error:
@@ -281,34 +292,34 @@ def _parse(storage: Storage, keys: Keys | None, path: str, raw: bytes | BloomPar
 
 
 def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, keys: FileKeys | None = None) -> Footer:
-    """A serialised FileMetaData as a footer.
+    """Parse a serialised FileMetaData.
 
-    `crypto` is that of the file it was encrypted in. One in plain text whose columns are encrypted has its signature
-    behind it; it is verified with the `keys` to the file, if they have the footer key. Raises :class:`FormatError` or
-    :class:`LimitError` for damaged bytes, :class:`EncryptionError` where the signature does not fit.
+    `crypto` belongs to the file whose encrypted footer `raw` was. A plaintext footer of a file with encrypted columns
+    ends with a signature, which is verified if `keys` have the footer key. Raises FormatError or LimitError for damaged
+    bytes, EncryptionError for a wrong signature.
     """
     schema, templates, schema_end = schema_of(raw)
-    reader = CompactReader(raw, schema_end, most=_MOST_VALUES)
+    reader = CompactReader(raw, schema_end, most=_MAX_VALUES)
     field_id = FileMetaData.schema.id
     while True:
-        found = reader.read_field(field_id)
-        if found is None:
+        header = reader.read_field(field_id)
+        if header is None:
             raise FormatError(f"{FileMetaData.row_groups} is missing")
-        field_id, kind = found
+        field_id, kind = header
         if field_id == FileMetaData.row_groups.id:
             break
         reader.read_value(kind)
     size, _ = reader.read_list_header()
     allowance = StepAllowance(len(templates))
-    found_groups = [_read_row_group(reader, raw, templates, allowance) for _ in range(size)]
-    rows, sizes, chunks, marks = zip(*found_groups, strict=True) if found_groups else ((), (), (), ())
-    profile, key_values, signing = profile_of(
+    groups = [_read_row_group(reader, raw, templates, allowance) for _ in range(size)]
+    rows, sizes, chunks, marks = zip(*groups, strict=True) if groups else ((), (), (), ())
+    profile, key_values, signature = profile_of(
         schema, templates, raw[:schema_end], raw[reader.position :], encrypted=crypto is not None
     )
     footer = Footer(raw, profile, rows, sizes, chunks, key_values, len(raw) + TRAILER)
-    if signing is not None and crypto is None:
-        end = len(raw) - signing.signature_bytes
-        crypto = verify_footer(raw[:end], raw[end:], signing.algorithm, signing.key_metadata, keys)
+    if signature is not None and crypto is None:
+        end = len(raw) - signature.signature_bytes
+        crypto = verify_footer(raw[:end], raw[end:], signature.algorithm, signature.key_metadata, keys)
         footer = replace(footer, raw=raw[:end])
     if crypto is None:
         return footer
@@ -333,13 +344,12 @@ def _starts(offsets: Sequence[Any], sizes: Sequence[int | None]) -> tuple[int, .
 def _read_row_group(
     reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...], allowance: StepAllowance
 ) -> tuple[int, int | None, tuple[int, ...], tuple[Any, Any]]:
-    """The rows, the compressed size, the chunks' places, and the file_offset and ordinal of the row group at the
-    reader's position."""
+    """The row group at the reader's position: its rows, compressed size, chunk offsets, and (file_offset, ordinal)."""
     field_id = 0
     numbers: dict[int, Any] = {}
     chunks: list[int] | None = None
-    while (found := reader.read_field(field_id)) is not None:
-        field_id, kind = found
+    while (header := reader.read_field(field_id)) is not None:
+        field_id, kind = header
         if field_id != _COLUMNS:
             numbers[field_id] = reader.read_value(kind)
             continue
@@ -361,8 +371,8 @@ def _read_row_group(
 
 
 def require_plain_chunk(chunk: ColumnChunk) -> ColumnMetaData:
-    """The metadata of `chunk`, in plain text. FormatError if it is missing, if the chunk lies in another file or has
-    fields of other types; EncryptionError if the chunk is encrypted."""
+    """The metadata of a chunk that is not encrypted. FormatError if it is missing, or if the chunk lies in another file
+    or has fields of other types; EncryptionError if the chunk is encrypted."""
     if is_encrypted(chunk):
         raise EncryptionError("the column chunk is encrypted")
     return require_metadata(require_same_file(chunk).meta_data)

@@ -1,9 +1,9 @@
-"""Column chunks of encrypted files as pyarrow gets to see them: in plain text, under a footer of our own.
+"""Decrypted row groups for pyarrow.
 
-pyarrow is shown nothing of an encrypted file, for it ends the process over metadata of a column whose key it lacks,
-and takes keys in one way only. Of a row group it gets an image in memory: the pages of the wanted columns, and a footer
-with the file's own schema and key-value metadata, so that types come out as they would of the file in plain text.
-Columns that nobody wants have an empty chunk in it, and their keys are not asked for.
+pyarrow must not see an encrypted file: it ends the process over metadata of a column whose key it lacks, and it accepts
+keys in only one way. So a row group is copied into memory as a file in plain text: the decrypted pages of the wanted
+columns, and a footer with the file's schema and key-value metadata, so that pyarrow gives the types that it would give
+for a plaintext file. Other columns have an empty chunk there, and their keys are not requested.
 
 Sources: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup, ColumnMetaData), ``Encryption.md``.
 """
@@ -21,7 +21,7 @@ from bloomparquet.errors import BloomParquetError, FormatError, shorten
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields
 from bloomparquet.parquet.metadata.file_tail import MAGIC
-from bloomparquet.parquet.metadata.footer import Footer, require_same_file
+from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.encrypted import DecryptedChunk, decrypt_chunk
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
@@ -49,14 +49,14 @@ _KEPT_FIELDS = (
 
 
 class DecryptedRowGroup(NamedTuple):
-    """One row group in plain text: what pyarrow's readers take for a file, and for its footer."""
+    """A row group in plain text: the bytes of a file, and its footer."""
 
     data: pa.Buffer
     metadata: pq.FileMetaData
 
 
-class _Stored(NamedTuple):
-    """A column chunk that is to be opened: `extent` is where it begins and how many bytes it has."""
+class _Chunk(NamedTuple):
+    """A column chunk to decrypt. `extent` is its start offset and its size."""
 
     leaf: LeafColumn
     fields: ChunkFields
@@ -66,24 +66,15 @@ class _Stored(NamedTuple):
 
 
 def chunk_extent(fields: ChunkFields, limit: int) -> tuple[int, int]:
-    """Where a column chunk begins and how many bytes it has. FormatError unless they all are before `limit`."""
+    """The start offset and the size of a column chunk. FormatError unless it ends before `limit`."""
     start, size, dictionary = fields.data_page_offset or 0, fields.compressed_size or 0, fields.dictionary_page_offset
     if dictionary is not None and _BEFORE <= dictionary < start:
         start = dictionary
     if start < _BEFORE or size <= 0 or start + size > limit:
         raise FormatError(
-            f"the column chunk is said to have {size} bytes at byte {start}; expected {_BEFORE} to {limit}"
+            f"the footer puts the column chunk at byte {start} with {size} bytes; expected bytes {_BEFORE} to {limit}"
         )
     return start, size
-
-
-def chunk_metadata(footer: Footer, row_group: int, leaf: LeafColumn) -> ColumnMetaData:
-    """The ColumnMetaData of a chunk, however the file holds it, with numbers for its offsets and sizes.
-
-    FormatError where there is none or the chunk lies in another file, EncryptionError where it does not open.
-    """
-    require_same_file(read_struct(footer.raw, ColumnChunk, footer.chunks[row_group][leaf.index])[0])
-    return footer.chunk_metadata(row_group, leaf.index)
 
 
 def append_decrypted(
@@ -93,8 +84,8 @@ def append_decrypted(
     cipher: ChunkCipher | None,
     footer: Footer,
 ) -> DecryptedChunk:
-    """Append the pages of a column chunk to `out` in plain text; `stored` are its bytes in the file, from
-    :func:`chunk_extent`. Raises as :func:`decrypt_chunk`."""
+    """Append the pages of a column chunk to `out` in plain text. `stored` are its bytes in the file, at
+    :func:`chunk_extent`. Errors are those of :func:`decrypt_chunk`."""
     data, dictionary = fields.data_page_offset or 0, fields.dictionary_page_offset or 0
     before = data - dictionary if _BEFORE <= dictionary < data else 0
     if cipher is not None and footer.crypto is not None:
@@ -105,8 +96,8 @@ def append_decrypted(
 
 
 class DecryptedRowGroups:
-    """The images of the row groups of one encrypted file, with the columns that pyarrow reads when it is asked for
-    `columns`, names as it takes them; None is all."""
+    """The row groups of one encrypted file, in plain text. They have the columns that pyarrow reads for the names
+    `columns`; None is all."""
 
     def __init__(self, storage: Storage, path: str, footer: Footer, columns: Sequence[str] | None) -> None:
         self._storage, self._path, self._footer = storage, path, footer
@@ -115,41 +106,41 @@ class DecryptedRowGroups:
         self._skeleton, _ = read_struct(footer.without_row_groups(), FileMetaData)
 
     def read(self, row_group: int, count: ReadCount) -> DecryptedRowGroup:
-        """Read and open one row group: its wanted columns are in memory twice for that time.
+        """Read and decrypt one row group. Its wanted columns are in memory twice meanwhile.
 
-        Raises EncryptionError that names the column for one whose key is not at hand and for what was altered, and
-        FormatError for what is damaged. `count` grows by what was read.
+        Raises, with the column's name, EncryptionError if a key is missing or the data was altered, and FormatError for
+        damaged data. The reads are added to `count`.
         """
-        stored = [self._find(row_group, leaf) for leaf in self._leaves]
-        filled = [chunk for chunk in stored if chunk.extent[1]]
-        at, size = (np.array([chunk.extent[i] for chunk in filled], np.int64) for i in range(2))
-        ranges = read_ranges(self._storage, [self._path], np.zeros(len(filled), np.int64), at, size, count)
+        chunks = [self._find_chunk(row_group, leaf) for leaf in self._leaves]
+        filled = [chunk for chunk in chunks if chunk.extent[1]]
+        offsets, sizes = (np.array([chunk.extent[i] for chunk in filled], np.int64) for i in range(2))
+        ranges = read_ranges(self._storage, [self._path], np.zeros(len(filled), np.int64), offsets, sizes, count)
         starts = iter(ranges.starts.tolist())
-        out = bytearray(MAGIC)  # to pyarrow a dictionary at byte 0 is none
+        out = bytearray(MAGIC)  # pyarrow ignores a dictionary page at byte 0
         columns = [_empty_column(leaf) for leaf in self._footer.profile.schema.leaves]
-        for chunk in stored:
+        for chunk in chunks:
             begin, start = len(out), next(starts) if chunk.extent[1] else 0
             raw = ranges.buffer.data[start : start + chunk.extent[1]]
             try:
-                opened = append_decrypted(out, raw, chunk.fields, chunk.cipher, self._footer)
+                decrypted = append_decrypted(out, raw, chunk.fields, chunk.cipher, self._footer)
             except BloomParquetError as error:
                 raise self._named(error, row_group, chunk.leaf) from error
-            columns[chunk.leaf.index] = _column(chunk.metadata, opened, len(out) - begin)
+            columns[chunk.leaf.index] = _column(chunk.metadata, decrypted, len(out) - begin)
         try:
             return DecryptedRowGroup(pa.py_buffer(out), self._metadata(columns, self._footer.rows[row_group]))
-        except OSError as error:  # pyarrow's word for damage: no file is read here
+        except OSError as error:  # pyarrow raises OSError for damaged data, too
             raise FormatError(f"{self._path}: row group {row_group}: {error}") from error
 
-    def _find(self, row_group: int, leaf: LeafColumn) -> _Stored:
+    def _find_chunk(self, row_group: int, leaf: LeafColumn) -> _Chunk:
         try:
             fields, cipher = self._footer.read_chunk_with_cipher(row_group, leaf.index)
-            metadata = chunk_metadata(self._footer, row_group, leaf)
+            metadata = self._footer.chunk_metadata(row_group, leaf.index)
             if fields.values is None or fields.values < 0:
-                raise FormatError("the column chunk's metadata does not say how many values it has")
+                raise FormatError("the column chunk's metadata lacks the number of values")
             extent = chunk_extent(fields, self._file.size - self._footer.size) if fields.values else (0, 0)
         except BloomParquetError as error:
             raise self._named(error, row_group, leaf) from error
-        return _Stored(leaf, fields, cipher, metadata, extent)
+        return _Chunk(leaf, fields, cipher, metadata, extent)
 
     def _named(self, error: BloomParquetError, row_group: int, leaf: LeafColumn) -> BloomParquetError:
         return type(error)(f"{self._path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}: {error}")
@@ -163,19 +154,19 @@ class DecryptedRowGroups:
 
 
 def _is_read(leaf: LeafColumn, columns: Sequence[str]) -> bool:
-    """Whether pyarrow reads the leaf when it is asked for `columns`: each stands for all below it, with dots between
-    names, which it does not tell from those in names."""
+    """Whether pyarrow reads the leaf for the names `columns`. A name stands for everything below it. pyarrow does not
+    distinguish the dots in names from those between names."""
     path = ".".join(leaf.path)
     return any(path == name or path.startswith(f"{name}.") for name in columns)
 
 
-def _column(metadata: ColumnMetaData, opened: DecryptedChunk, size: int) -> ColumnChunk:
-    """The ColumnChunk of an opened chunk: what it takes to decode it, and nothing that pyarrow might trip over."""
-    kept = ColumnMetaData(
-        total_compressed_size=size, data_page_offset=opened.data, dictionary_page_offset=opened.dictionary
+def _column(metadata: ColumnMetaData, decrypted: DecryptedChunk, size: int) -> ColumnChunk:
+    """The ColumnChunk of a decrypted chunk, with only the fields that decoding needs."""
+    needed = ColumnMetaData(
+        total_compressed_size=size, data_page_offset=decrypted.data, dictionary_page_offset=decrypted.dictionary
     )
-    kept.copy_from(metadata, *_KEPT_FIELDS)
-    return ColumnChunk(file_offset=0, meta_data=kept)
+    needed.copy_from(metadata, *_KEPT_FIELDS)
+    return ColumnChunk(file_offset=0, meta_data=needed)
 
 
 def _empty_column(leaf: LeafColumn) -> ColumnChunk:

@@ -1,14 +1,15 @@
-"""The pages of an encrypted column chunk: opened for those who decode pages in plain text, and sealed.
+"""Decrypts and encrypts the pages of a column chunk.
 
-An encrypted chunk is a row of modules, two for each page: its header and its bytes as they are after compression. A
-header counts the bytes of the sealed page, and its checksum is of these; both Arrow and parquet-java do so. Data pages
-are numbered from 0 in their chunk, which binds each to its place; the dictionary has no number.
+An encrypted chunk has two modules for each page: the header, and the page as it is after compression. The header has
+the size and the checksum of the encrypted page, as in Arrow and parquet-java. Data pages are numbered from 0 in their
+chunk, which binds each to its position; the dictionary page has no number.
 
-Of version 2 data pages there are two forms. Arrow and parquet-rs seal a page whole, as the specification says;
-parquet-java leaves the levels in front of the module in plain text. Both are opened, the first is sealed.
+There are two forms of encrypted version 2 data pages. Arrow and parquet-rs encrypt the whole page, as the specification
+says. parquet-java leaves the levels in front of the module in plain text. This module decrypts both and writes the
+first.
 
-Source: parquet-format ``Encryption.md`` (sections 4.4.2 and 5.1), ``parquet.thrift`` (PageHeader); Arrow
-``column_writer.cc`` and parquet-java ``ColumnChunkPageWriteStore``, for what is counted and checked.
+Source: parquet-format ``Encryption.md`` (sections 4.4.2 and 5.1), ``parquet.thrift`` (PageHeader); for sizes and
+checksums Arrow ``column_writer.cc`` and parquet-java ``ColumnChunkPageWriteStore``.
 """
 
 from __future__ import annotations
@@ -20,35 +21,41 @@ from typing import NamedTuple
 from bloomparquet.errors import EncryptionError, FormatError, LimitError
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import LENGTH_BYTES, NONCE_BYTES, OVERHEAD, Algorithm, Module, module_size
-from bloomparquet.parquet.pages import headers as pages
-from bloomparquet.parquet.pages.headers import Page
+from bloomparquet.parquet.pages.headers import (
+    DATA_PAGE,
+    DATA_PAGE_V2,
+    DICTIONARY_PAGE,
+    Page,
+    level_bytes,
+    parse_page,
+)
 from bloomparquet.parquet.thrift.definitions import PageHeader
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 
-_MOST_BYTES = 2**31 - 1
+_MAX_PAGE_BYTES = 2**31 - 1
 _COUNTER_MODE_OVERHEAD = LENGTH_BYTES + NONCE_BYTES
 
 
 class DecryptedChunk(NamedTuple):
-    """Where in the opened bytes the first data page begins, and the dictionary page, if there is one."""
+    """The offsets of the first data page, and of the dictionary page if there is one, in the decrypted bytes."""
 
     data: int
     dictionary: int | None
 
 
 class EncryptedPage(NamedTuple):
-    """A sealed data page with its header: where it begins in its chunk, and its bytes (as in a PageLocation)."""
+    """An encrypted data page with its header, as in a PageLocation. The offset is from the start of its chunk."""
 
     offset: int
     size: int
 
 
 class EncryptedChunk(NamedTuple):
-    """A sealed chunk, with what a footer and an offset index say of it; offsets count from the chunk's beginning.
+    """An encrypted chunk, with the sizes and offsets for a footer and an offset index.
 
-    `uncompressed_size` is what the pages take without compression, with the headers as they are sealed. Where there is
-    a dictionary page, it begins at 0. `pages` are the data pages.
+    `uncompressed_size` is the size of the uncompressed pages with their encrypted headers. A dictionary page is at
+    offset 0. `pages` are the data pages.
     """
 
     data: bytes
@@ -66,39 +73,41 @@ def decrypt_chunk(
     *,
     dictionary: bool,
 ) -> DecryptedChunk:
-    """Append to `out` the pages at the beginning of `buffer`, in plain text, until they have `values` values.
+    """Append to `out` the decrypted pages at the start of `buffer` that have `values` values together.
 
-    `dictionary` says that by the column's metadata there is a dictionary page: then there must be one. Headers keep
-    everything but their checksums, which are of sealed bytes, and index pages are left out, which nobody reads.
+    `dictionary`: the column's metadata says that there is a dictionary page, so there must be one. Headers lose their
+    checksums, which belong to the encrypted bytes. Index pages are left out, as no reader uses them.
 
-    Raises EncryptionError for what was altered, removed, or moved here from another place or file, and FormatError or
-    LimitError for what is no chunk. Nothing binds to the key what is in pages under AES_GCM_CTR_V1, nor the levels that
-    parquet-java leaves in plain text: that they were altered only a page's checksum shows, if there is one, and not if
-    it was done with care. Their headers and lengths are bound.
+    Raises EncryptionError for data that was altered, removed, or moved here from elsewhere, and FormatError or
+    LimitError for other damage.
+
+    Under AES_GCM_CTR_V1 pages are not authenticated. Nor are the levels that parquet-java leaves in plain text. Only a
+    page's checksum, if it has one, shows that they were altered. Headers and lengths are always authenticated.
     """
     view = memoryview(buffer)
-    found: int | None = None
-    data: int | None = None
+    dictionary_offset: int | None = None
+    data_offset: int | None = None
     position = seen = ordinal = 0
     while seen < values and position < len(view):
         start = position
         try:
-            is_dictionary, raw = _open_header(view[start:], cipher, ordinal, first=start == 0, dictionary=dictionary)
+            is_dictionary, raw = _decrypt_header(view[start:], cipher, ordinal, first=start == 0, dictionary=dictionary)
             header, _ = read_struct(raw, PageHeader)
             body = start + module_size(view[start:])
-            page = pages.parse_page(header, start, body, len(view) - body)
-            if is_dictionary != (page.type == pages.DICTIONARY_PAGE):
-                raise FormatError(f"a page of type {page.type} at byte {start} of the column chunk, where none may be")
+            page = parse_page(header, start, body, len(view) - body)
+            if is_dictionary != (page.type == DICTIONARY_PAGE):
+                raise FormatError(f"unexpected page of type {page.type} at byte {start} of the column chunk")
             position = body + page.size
-            if page.type not in (pages.DATA_PAGE, pages.DATA_PAGE_V2, pages.DICTIONARY_PAGE):
+            if page.type not in (DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE):
                 continue
-            plain = _open_page(view[body:position], header, page, cipher, algorithm, None if is_dictionary else ordinal)
+            page_ordinal = None if is_dictionary else ordinal
+            plain = _decrypt_page(view[body:position], header, page, cipher, algorithm, page_ordinal)
         except EncryptionError as error:
             raise EncryptionError(f"the page at byte {start} of the column chunk: {error}") from error
         if is_dictionary:
-            found = len(out)
+            dictionary_offset = len(out)
         else:
-            data = len(out) if data is None else data
+            data_offset = len(out) if data_offset is None else data_offset
             ordinal += 1
             seen += page.values
         header.compressed_page_size = len(plain)
@@ -107,13 +116,13 @@ def decrypt_chunk(
         out += plain
     if seen != values:
         raise FormatError(f"the pages of the column chunk have {seen} values, but its metadata says {values}")
-    return DecryptedChunk(len(out) if data is None else data, found)
+    return DecryptedChunk(len(out) if data_offset is None else data_offset, dictionary_offset)
 
 
-def _open_header(
+def _decrypt_header(
     view: memoryview, cipher: ChunkCipher, ordinal: int, *, first: bool, dictionary: bool
 ) -> tuple[bool, bytes]:
-    """Whether the header at the beginning of `view` is that of a dictionary page, and the header."""
+    """Whether the page at the start of `view` is a dictionary page, and its decrypted header."""
     module = view[: module_size(view)]
     if first and dictionary:
         return True, cipher.decrypt(module, Module.DICTIONARY_PAGE_HEADER)
@@ -126,80 +135,79 @@ def _open_header(
         raise
 
 
-def _open_page(
-    sealed: memoryview, header: PageHeader, page: Page, cipher: ChunkCipher, algorithm: Algorithm, ordinal: int | None
+def _decrypt_page(
+    data: memoryview, header: PageHeader, page: Page, cipher: ChunkCipher, algorithm: Algorithm, ordinal: int | None
 ) -> bytes:
-    """A page in plain text; `ordinal` is None for the dictionary."""
-    levels = pages.level_bytes(header, page) if page.type == pages.DATA_PAGE_V2 else 0
-    outside = bool(levels) and _fits(sealed[levels:], algorithm)
+    """The decrypted page. `ordinal` is None for the dictionary page."""
+    levels = level_bytes(header, page) if page.type == DATA_PAGE_V2 else 0
+    plain_levels = bool(levels) and _has_module_length(data[levels:], algorithm)
     if algorithm.counter_mode_pages:
-        _require_checksum(sealed, page)
-        # By chance the random bytes of a page that is sealed whole hardly ever are a length that fits.
-        start = levels if outside else 0
-        return bytes(sealed[:start]) + cipher.cipher.decrypt_counter_mode(sealed[start:])
-    module, place = (Module.DICTIONARY_PAGE, ()) if ordinal is None else (Module.DATA_PAGE, (ordinal,))
+        _require_checksum(data, page)
+        # The random bytes of a page that is encrypted whole are hardly ever a module length that fits.
+        start = levels if plain_levels else 0
+        return bytes(data[:start]) + cipher.cipher.decrypt_counter_mode(data[start:])
+    module, ordinals = (Module.DICTIONARY_PAGE, ()) if ordinal is None else (Module.DATA_PAGE, (ordinal,))
     try:
-        return cipher.decrypt(sealed, module, *place)
+        return cipher.decrypt(data, module, *ordinals)
     except EncryptionError:
-        if not outside:
+        if not plain_levels:
             raise
-    _require_checksum(sealed, page)
-    return bytes(sealed[:levels]) + cipher.decrypt(sealed[levels:], module, *place)
+    _require_checksum(data, page)
+    return bytes(data[:levels]) + cipher.decrypt(data[levels:], module, *ordinals)
 
 
-def _fits(data: memoryview, algorithm: Algorithm) -> bool:
-    """Whether `data` is as long as it would be if it were a module."""
+def _has_module_length(data: memoryview, algorithm: Algorithm) -> bool:
+    """Whether the length at the start of `data` would make all of `data` one module."""
     least = _COUNTER_MODE_OVERHEAD if algorithm.counter_mode_pages else OVERHEAD
     return len(data) >= least and LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little") == len(data)
 
 
-def _require_checksum(sealed: memoryview, page: Page) -> None:
-    if page.crc is not None and zlib.crc32(sealed) != page.crc & 0xFFFFFFFF:
-        raise EncryptionError("the page's bytes were altered: they do not have the checksum that its header says")
+def _require_checksum(data: memoryview, page: Page) -> None:
+    if page.crc is not None and zlib.crc32(data) != page.crc & 0xFFFFFFFF:
+        raise EncryptionError("the page's bytes do not have the checksum of its header; they were altered")
 
 
 def encrypt_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Algorithm) -> EncryptedChunk:
-    """The chunk whose pages in plain text fill `plain`, encrypted. Checksums are kept where pages have them, those of
-    the sealed bytes.
+    """Encrypt the chunk whose pages fill `plain`. A page with a checksum gets the one of its encrypted bytes.
 
-    Raises FormatError where there is something else than one dictionary page and data pages, EncryptionError for more
-    data pages than can be numbered, and LimitError for one that gets too large.
+    Raises FormatError for other pages than one dictionary page and data pages, EncryptionError for more data pages than
+    can be numbered, and LimitError for a page that gets too large.
     """
     view = memoryview(plain)
     out = bytearray()
     has_dictionary = False
-    found: list[EncryptedPage] = []
+    pages: list[EncryptedPage] = []
     position = uncompressed = 0
     while position < len(view):
         header, body = read_struct(view, PageHeader, position)
-        page = pages.parse_page(header, position, body, len(view) - body)
-        is_dictionary = page.type == pages.DICTIONARY_PAGE
-        if page.type not in (pages.DATA_PAGE, pages.DATA_PAGE_V2) and not (is_dictionary and not out):
-            raise FormatError(f"a page of type {page.type} at byte {position} of the column chunk, where none may be")
+        page = parse_page(header, position, body, len(view) - body)
+        is_dictionary = page.type == DICTIONARY_PAGE
+        if page.type not in (DATA_PAGE, DATA_PAGE_V2) and not (is_dictionary and not out):
+            raise FormatError(f"unexpected page of type {page.type} at byte {position} of the column chunk")
         position = body + page.size
-        place = () if is_dictionary else (len(found),)
-        sealed = _seal_page(view[body:position], cipher, algorithm, is_dictionary, place)
-        header.compressed_page_size = len(sealed)
+        ordinals = () if is_dictionary else (len(pages),)
+        encrypted = _encrypt_page(view[body:position], cipher, algorithm, is_dictionary, ordinals)
+        header.compressed_page_size = len(encrypted)
         if page.crc is not None:
-            crc = zlib.crc32(sealed)
+            crc = zlib.crc32(encrypted)
             header.crc = crc - (crc >> 31 << 32)
         module = Module.DICTIONARY_PAGE_HEADER if is_dictionary else Module.DATA_PAGE_HEADER
-        sealed_header = cipher.encrypt(write_struct(header), module, *place)
+        encrypted_header = cipher.encrypt(write_struct(header), module, *ordinals)
         if is_dictionary:
             has_dictionary = True
         else:
-            found.append(EncryptedPage(len(out), len(sealed_header) + len(sealed)))
-        out += sealed_header
-        out += sealed
-        uncompressed += len(sealed_header) + page.uncompressed_size
-    return EncryptedChunk(bytes(out), uncompressed, has_dictionary, tuple(found))
+            pages.append(EncryptedPage(len(out), len(encrypted_header) + len(encrypted)))
+        out += encrypted_header
+        out += encrypted
+        uncompressed += len(encrypted_header) + page.uncompressed_size
+    return EncryptedChunk(bytes(out), uncompressed, has_dictionary, tuple(pages))
 
 
-def _seal_page(
-    plain: memoryview, cipher: ChunkCipher, algorithm: Algorithm, is_dictionary: bool, place: tuple[int, ...]
+def _encrypt_page(
+    plain: memoryview, cipher: ChunkCipher, algorithm: Algorithm, is_dictionary: bool, ordinals: tuple[int, ...]
 ) -> bytes:
-    if len(plain) > _MOST_BYTES - OVERHEAD:
+    if len(plain) > _MAX_PAGE_BYTES - OVERHEAD:
         raise LimitError(f"a page of {len(plain)} bytes is too large to be encrypted; make pages smaller")
     if algorithm.counter_mode_pages:
         return cipher.cipher.encrypt_counter_mode(plain)
-    return cipher.encrypt(plain, Module.DICTIONARY_PAGE if is_dictionary else Module.DATA_PAGE, *place)
+    return cipher.encrypt(plain, Module.DICTIONARY_PAGE if is_dictionary else Module.DATA_PAGE, *ordinals)

@@ -1,8 +1,8 @@
-"""The pages of one column chunk: where each begins, how it is encoded, how many values it has.
+"""The page headers of one column chunk: where each page begins, its encoding, its number of values.
 
-Only headers are read here; what is in a page is pyarrow's to decode. The walk is what tells for certain that all data
-pages of a chunk are dictionary encoded: a footer's ``encodings`` cannot tell it for files of the present, as the
-dictionary page itself is PLAIN, and its ``encoding_stats`` are optional.
+pyarrow decodes the pages themselves. Reading all headers is the only way to know that all data pages of a chunk are
+dictionary encoded: the footer's ``encodings`` include the PLAIN dictionary page, and its ``encoding_stats`` are
+optional.
 
 Source: parquet-format ``parquet.thrift`` (PageHeader), ``README.md`` ("Data Pages").
 """
@@ -23,8 +23,7 @@ PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 
 
 class Page(NamedTuple):
-    """A page of a chunk. `start` is where its header begins, `body` where what the header is about does; from there
-    `size` bytes, which are compressed as the chunk says."""
+    """A page of a column chunk: its header begins at `start`, its `size` bytes, perhaps compressed, at `body`."""
 
     type: int
     start: int
@@ -32,12 +31,12 @@ class Page(NamedTuple):
     size: int
     uncompressed_size: int
     crc: int | None
-    values: int  # nulls included; of a dictionary page, its entries
+    values: int  # including nulls; for a dictionary page, the number of entries
     encoding: int
 
 
 class Chunk(NamedTuple):
-    """The pages of a chunk: its dictionary, if it has one, and its data pages. `end` is where the last one ends."""
+    """The pages of a column chunk: its dictionary page, if it has one, and its data pages. `end` is the last one's."""
 
     dictionary: Page | None
     data: tuple[Page, ...]
@@ -51,9 +50,9 @@ class Chunk(NamedTuple):
 
 
 def walk_pages(buffer: bytes | memoryview, values: int) -> Chunk:
-    """The pages from the beginning of `buffer` on, until they have `values` values.
+    """The pages at the start of `buffer` that have `values` values together.
 
-    FormatError where the headers are damaged, reach beyond the buffer, or have another number of values.
+    Raises FormatError if a header is damaged, a page ends behind `buffer`, or the pages have another number of values.
     """
     dictionary: Page | None = None
     data: list[Page] = []
@@ -63,7 +62,7 @@ def walk_pages(buffer: bytes | memoryview, values: int) -> Chunk:
         position = page.body + page.size
         if page.type == DICTIONARY_PAGE:
             if dictionary is not None or data:
-                raise FormatError(f"a dictionary page at byte {page.start} of the column chunk, where none may be")
+                raise FormatError(f"unexpected dictionary page at byte {page.start} of the column chunk")
             dictionary = page
         elif page.type in (DATA_PAGE, DATA_PAGE_V2):
             data.append(page)
@@ -80,8 +79,10 @@ def _read_page(buffer: bytes | memoryview, position: int) -> Page:
 
 
 def parse_page(header: PageHeader, start: int, body: int, room: int) -> Page:
-    """The page whose `header` begins at byte `start` of its chunk, while the page itself begins at `body`, with `room`
-    bytes from there to the chunk's end. FormatError where these do not fit together."""
+    """The page of `header`. Offsets are from the start of its chunk; the chunk has `room` bytes from `body` on.
+
+    FormatError for a damaged header, and for a page larger than `room`.
+    """
     try:
         details = _details(header)
         values, encoding = (0, 0) if details is None else (details.num_values, details.encoding)
@@ -97,7 +98,7 @@ def parse_page(header: PageHeader, start: int, body: int, room: int) -> Page:
 
 
 def _details(header: PageHeader) -> DataPageHeader | DataPageHeaderV2 | DictionaryPageHeader | None:
-    """The part of the header that belongs to its page type; None for a type that is not read here."""
+    """The part of the header for its page type; None for index pages and unknown types."""
     if header.type == DATA_PAGE:
         return _required(header.data_page_header)
     if header.type == DATA_PAGE_V2:
@@ -107,12 +108,12 @@ def _details(header: PageHeader) -> DataPageHeader | DataPageHeaderV2 | Dictiona
 
 def _required(details: S | None) -> S:
     if details is None:
-        raise FormatError("it lacks the part that belongs to its page type")
+        raise FormatError("the part for its page type is missing")
     return details
 
 
 def level_bytes(header: PageHeader, page: Page) -> int:
-    """How many bytes of a :data:`DATA_PAGE_V2` are levels, which lie before its values and are never compressed."""
+    """The number of bytes of a :data:`DATA_PAGE_V2` that are levels. They precede the values, uncompressed."""
     details = _required(header.data_page_header_v2)
     sizes = details.definition_levels_byte_length, details.repetition_levels_byte_length
     if min(sizes) < 0 or sum(sizes) > page.size:

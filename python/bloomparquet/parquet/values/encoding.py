@@ -1,15 +1,13 @@
-"""A query's value and a file's column → the bytes that a writer of that column would have hashed, or "cannot tell".
+"""Encodes a query's values as a writer of the file's column would have stored and hashed them.
 
-The dangerous file: a wrong encoding here hashes to the wrong block and hides rows that match. Three answers are
-possible for a value:
+A wrong encoding looks in the wrong block of a filter and hides rows that match. There are three answers for a value:
 
-* it has exactly these bytes in this column: a filter and statistics can be asked for it;
-* it has none (2**40 in an INT32 column, 1.005 in a DECIMAL with scale 2): no row of this file can equal it;
-* cannot tell (None): nothing here proves which bytes it has, so no evidence may be drawn from this column.
+* The column stores it as exactly these bytes: filters and statistics can be checked for them.
+* The column cannot store it (2**40 in INT32, 1.005 in a DECIMAL of scale 2): no row of the file equals it.
+* Unknown (None): nothing proves which bytes it has, so this column gives no evidence.
 
-What decides is always the *file's* column: its physical type, length, annotation, scale and unit. The query's type
-and the table's type never do. Types without a test against bytes that another writer produced are left at "cannot
-tell".
+Only the *file's* column decides: its physical type, length, annotation, scale and unit. The types of the query and of
+the table do not. A type without a test against bytes that another writer produced stays unknown.
 
 Source: parquet-format ``Encodings.md`` (PLAIN), ``LogicalTypes.md``, ``BloomFilter.md`` ("hash of the plain encoding").
 """
@@ -22,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.parquet.bloom_filter import xxh64 as hashing
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_fixed, xxh64_int32, xxh64_int64
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.query.columns import LeafColumn, SchemaNode
@@ -48,8 +46,8 @@ _FAMILIES: dict[str, Family] = {
     "INTEGER": "integer", "DECIMAL": "decimal", "DATE": "date", "TIME": "time", "STRING": "string", "ENUM": "string",
     "JSON": "string", "BSON": "binary", "UUID": "uuid", "FLOAT16": "float",
 }  # fmt: skip
-# The physical types that an annotation, with its unit or bit width, goes with (LogicalTypes.md).
-_LEGAL: dict[tuple[str, str | int | None], tuple[str, ...]] = {
+# (annotation, unit or bit width) -> the physical types that LogicalTypes.md allows for it
+_ALLOWED_TYPES: dict[tuple[str, str | int | None], tuple[str, ...]] = {
     ("DECIMAL", None): ("INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "BYTE_ARRAY"),
     ("DATE", None): ("INT32",),
     ("TIME", "ms"): ("INT32",),
@@ -68,14 +66,13 @@ _JULIAN_EPOCH_DAY = 2_440_588
 
 
 def family_of(node: SchemaNode) -> Family:
-    """What kind of literal the column compares with: one of the families of
-    :func:`bloomparquet.query.literals.coerce`."""
+    """The family of literals that the column is compared with, as in :func:`bloomparquet.query.literals.coerce`."""
     physical, annotation = node.physical_type or "", node.annotation
     if annotation is None:
         return _UNANNOTATED.get(physical, "other")
     kind = annotation.kind
-    if physical not in _LEGAL.get((kind, annotation.unit or annotation.bit_width), ()):
-        return "other"  # readers differ in what they make of an annotation on a type that it does not go with
+    if physical not in _ALLOWED_TYPES.get((kind, annotation.unit or annotation.bit_width), ()):
+        return "other"  # readers differ on annotations that the physical type does not allow
     if kind == "TIMESTAMP":
         return "timestamp" if annotation.adjusted_to_utc else "timestamp_ntz"
     if (kind == "UUID" and node.type_length != 16) or (kind == "FLOAT16" and node.type_length != 2):
@@ -84,10 +81,9 @@ def family_of(node: SchemaNode) -> Family:
 
 
 def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
-    """The values of the column and their order; None where equal values need not be equal bytes, so that nothing about
-    bytes proves anything. None for INT96."""
+    """The values of the column and their order. None for INT96, and if equal values may be stored as unequal bytes."""
     node, family = leaf.node, family_of(leaf.node)
-    if node.physical_type == "INT96" or _hidden_encoding(node, traits):
+    if node.physical_type == "INT96" or _has_ambiguous_bytes(node, traits):
         return None
     is_number = family not in BYTES_FAMILIES and family != "float"
     return ValueOrder(
@@ -104,9 +100,9 @@ def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
 def encode_values(
     leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None
 ) -> Encoded | None:
-    """Every value of an equality or IN as this column's bytes; None when that cannot be told for one of them.
+    """The values of an equality or IN as this column stores them. None if the bytes of one value are unknown.
 
-    `timezone` and errors are those of :meth:`bloomparquet.query.ordering.ValueOrder.keys`.
+    `timezone` and errors: see :meth:`bloomparquet.query.ordering.ValueOrder.keys`.
     """
     if leaf.node.physical_type == "INT96":
         return _encode_int96(leaf, values, traits, timezone)
@@ -116,35 +112,37 @@ def encode_values(
 
 
 def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: str | None) -> Point | None:
-    """The position of `value` in the order of this column's statistics; None when that cannot be told."""
+    """The position of `value` in the order of this column's statistics. None if it is unknown."""
     order = value_order(leaf, traits)
     return None if order is None else order.point(value, timezone)
 
 
 def bounds_of(leaf: LeafColumn, traits: WriterTraits, chunks: Sequence[ChunkFields]) -> Bounds | None:
-    """The bounds that can be relied on: min_value and max_value where the file defines their order, else the deprecated
-    ones where every writer ordered them alike."""
-    ordered, signed = traits.column_orders[leaf.index], has_signed_order(leaf)
+    """The trustworthy bounds of `chunks`. None if the column's type has none.
+
+    These are min_value and max_value if the file defines their order. Otherwise they are the deprecated min and max, if
+    every writer orders the column's type in one way.
+    """
+    ordered, signed = traits.column_orders[leaf.index], _has_signed_order(leaf)
     lower: list[bytes | None] = []
     upper: list[bytes | None] = []
     for chunk in chunks:
         deprecated = signed and chunk.min_value is None and chunk.max_value is None
         lower.append(chunk.deprecated_min if deprecated else chunk.min_value if ordered else None)
         upper.append(chunk.deprecated_max if deprecated else chunk.max_value if ordered else None)
-    lows, highs = order_keys(leaf, lower), order_keys(leaf, upper)
+    lows, highs = _order_keys(leaf, lower), _order_keys(leaf, upper)
     if lows is None or highs is None:
         return None
     known = lows[1] & highs[1]
-    # Bounds the wrong way round prove nothing but that their writer erred.
+    # A minimum above the maximum is a writer's error.
     known &= np.asarray(lows[0] <= highs[0], np.bool_)
     return Bounds(lows[0], highs[0], known)
 
 
-def order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
-    """Statistics' minima or maxima, plain-encoded (None where absent), as keys in this column's order; and which of
-    them can be used.
+def _order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+    """Convert plain-encoded minima or maxima to keys in the column's order.
 
-    Both have shape (n,). None when the column's statistics have no order that this package relies on.
+    Gives the keys and which of them are usable, both of shape (n,); None if the type has no order that writers share.
     """
     node = leaf.node
     family = family_of(node)
@@ -157,7 +155,7 @@ def order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[A
     width = node.type_length if node.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(node.physical_type or "")
     usable = np.array([value is not None and (width is None or len(value) == width) for value in raw], np.bool_)
     if width is None or node.physical_type == "FIXED_LEN_BYTE_ARRAY":
-        if family == "float":  # FLOAT16, whose bounds writers have ordered in several ways
+        if family == "float":  # writers order FLOAT16 bounds in several ways
             return None
         values: list[Any] = [value if value is not None and ok else b"" for value, ok in zip(raw, usable, strict=True)]
         if family == "decimal":
@@ -177,18 +175,18 @@ def order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[A
     return keys.astype(np.int64), usable
 
 
-def has_signed_order(leaf: LeafColumn) -> bool:
-    """Whether every writer orders this column's values as signed numbers, so that even the deprecated bounds of old
-    files, whose order was never defined, mean the same."""
+def _has_signed_order(leaf: LeafColumn) -> bool:
+    """Whether every writer orders the column's values as signed numbers. Then even the deprecated bounds can be used,
+    whose order the format never defined."""
     return leaf.node.physical_type in ("INT32", "INT64", "FLOAT", "DOUBLE") and not _unsigned(leaf.node)
 
 
-def _hidden_encoding(node: SchemaNode, traits: WriterTraits) -> bool:
-    """Columns whose equal values need not be equal bytes, so that nothing about bytes proves anything."""
+def _has_ambiguous_bytes(node: SchemaNode, traits: WriterTraits) -> bool:
+    """Whether the column may store equal values as unequal bytes, or its encoding is unknown."""
     family = family_of(node)
     if family == "string":
         return traits.altered_text
-    # A decimal in BYTE_ARRAY may be padded with sign bytes as its writer liked.
+    # A writer may pad a decimal in BYTE_ARRAY with sign bytes.
     padded = node.physical_type == "BYTE_ARRAY" or (node.type_length or 0) > MAX_DIGITS
     return family == "other" or (family == "decimal" and padded)
 
@@ -202,27 +200,26 @@ def _hash(node: SchemaNode, keys: NDArray[Any]) -> NDArray[np.uint64] | None:
     if family == "float":
         stored = keys.astype(_float_type(node))
         if stored.itemsize == 8:
-            return hashing.xxh64_int64(stored)
+            return xxh64_int64(stored)
         if stored.itemsize == 4:
-            return hashing.xxh64_int32(stored)
-        return hashing.xxh64_fixed(stored.view(np.uint8).reshape(-1, stored.itemsize))
+            return xxh64_int32(stored)
+        return xxh64_fixed(stored.view(np.uint8).reshape(-1, stored.itemsize))
     if node.physical_type == "BYTE_ARRAY" or family in ("uuid", "binary"):
-        return hashing.xxh64_bytes(keys.tolist())
+        return xxh64_bytes(keys.tolist())
     if node.physical_type == "BOOLEAN":
         return None  # parquet-java leaves the filters of BOOLEAN columns empty
     if node.physical_type == "INT32":
-        return hashing.xxh64_int32(keys.astype(np.uint32))
+        return xxh64_int32(keys.astype(np.uint32))
     if node.physical_type == "INT64":
-        return hashing.xxh64_int64(keys.astype(np.uint64))
+        return xxh64_int64(keys.astype(np.uint64))
     width = node.type_length or 0
-    return hashing.xxh64_bytes([int(key).to_bytes(width, "big", signed=True) for key in keys])
+    return xxh64_bytes([int(key).to_bytes(width, "big", signed=True) for key in keys])
 
 
 def _encode_int96(
     leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None
 ) -> Encoded | None:
-    """Spark writes one encoding of an instant (nanoseconds within the day, Julian day), in whole microseconds; other
-    writers have others."""
+    """Only Spark's files have a known encoding: nanoseconds of the day, Julian day, in whole microseconds."""
     if family_of(leaf.node) == "other":
         return None
     instants = exact_values("timestamp", values, timezone, ".".join(leaf.path))
@@ -234,7 +231,7 @@ def _encode_int96(
     for value in sorted({value for value in instants if value % 1000 == 0}):
         day, nanoseconds = divmod(value, DAY_NANOSECONDS)
         stored.append((value, nanoseconds.to_bytes(8, "little") + (day + _JULIAN_EPOCH_DAY).to_bytes(4, "little")))
-    return Encoded(objects([value for value, _ in stored]), hashing.xxh64_bytes([raw for _, raw in stored]))
+    return Encoded(objects([value for value, _ in stored]), xxh64_bytes([raw for _, raw in stored]))
 
 
 def _physical_range(node: SchemaNode) -> tuple[int, int]:

@@ -1,7 +1,7 @@
-"""The Bloom filters of one column over many row groups: what the stores of Parquet and of ORC have in common.
+"""What the filter stores of Parquet and ORC share: the Bloom filters of one column over many row groups.
 
-A store loads filters as sparingly as a question allows, keeps what it read up to a bound, and warns once for each file
-that has an unusable filter.
+A store reads as little as a question needs, caches it up to a bound, and warns once for each file with an unusable
+filter.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Booleans = NDArray[np.bool_]
 
 
 class FilterStore(ABC):
-    """Filters by the number of their chunk. Safe to use from several threads.
+    """The filters of n chunks. Safe to use from several threads.
 
-    `filled` (n,) says which chunks are known to hold a value that is not null. `errors` says by chunk why its filter
+    `filled` (n,): whether the chunk is known to hold a value that is not null. `errors`: by chunk, why its filter
     cannot be used.
     """
 
@@ -44,9 +44,9 @@ class FilterStore(ABC):
         self._lock = threading.Lock()
 
     def check(self, question: Question) -> tuple[Booleans, int]:
-        """The answer for each chunk of `question`; and how many of their filters were unusable.
+        """One answer per chunk of `question`, and how many of the filters were unusable.
 
-        A chunk without a usable filter answers True. False is a proof, True is a maybe.
+        False is a proof that the chunk holds none of the values. A chunk without a usable filter answers True.
         """
         with self._lock:
             answers = np.ones(len(question.chunks), np.bool_)
@@ -57,15 +57,15 @@ class FilterStore(ABC):
 
     @abstractmethod
     def _load(self, question: Question) -> Iterator[Integers]:
-        """Load the filters that `question` needs, in batches of bounded size. Yields the positions in it whose
-        filters can be probed now; a batch may be dropped when the next one is asked for."""
+        """Load the filters that `question` needs, in batches of bounded size. Yields positions in `question` whose
+        filters can be probed now. A batch may be dropped when the next one is requested."""
 
     @abstractmethod
     def _probe(self, question: Question) -> Booleans:
-        """The answers of filters that were loaded."""
+        """One answer per chunk of `question`. All their filters are loaded."""
 
     def _warn(self, path: str, error: BloomParquetError) -> None:
-        """Log `error`, the first of each file."""
+        """Log the first error of each file."""
         if path not in self._warned:
             self._warned.add(path)
             log.warning("%s; row groups without a usable filter are read", error)

@@ -1,8 +1,7 @@
-"""What a plan asks of a file format: tables of units that are read or skipped as a whole, and evidence about their
-columns.
+"""What a plan asks of a file format: tables of units, and evidence about their columns.
 
-A unit is a row group of Parquet or a stripe of ORC. What is in files is said by columns, one array over many units;
-so a plan over thousands of them is a few numpy operations, whatever the format is.
+A unit is read or skipped as a whole: a Parquet row group or an ORC stripe. A table is made of columns, one array over
+all units, so that a plan over thousands of units is a few numpy operations in either format.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds, Encoded, Point
@@ -24,9 +23,9 @@ from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Of each of `chunks`: might it hold one of ``hashes[first[k]:last[k]]``?
+    """What Bloom filters are asked: might chunk ``chunks[k]`` hold one of ``hashes[first[k]:last[k]]``?
 
-    `chunks`, `first` and `last` have one shape (n,), `hashes` is shared. What is read to answer is counted in `reads`.
+    `chunks`, `first` and `last` have shape (n,), `hashes` is shared by all. `reads` counts what is read to answer.
     """
 
     storage: Storage
@@ -37,29 +36,29 @@ class Question:
     reads: ReadCount
 
     def about(self, some: NDArray[np.int64]) -> Question:
-        """The same question of some of the chunks, given by their places in it."""
+        """The question restricted to the chunks at the positions `some`."""
         return replace(self, chunks=self.chunks[some], first=self.first[some], last=self.last[some])
 
 
 class ChunkFilters(Protocol):
-    """The Bloom filters of n column chunks. `errors` has by chunk why a filter cannot be used."""
+    """The Bloom filters of n column chunks. `errors`: by chunk, why its filter cannot be used."""
 
     @property
     def errors(self) -> Mapping[int, BloomParquetError]: ...
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which chunks have a filter, shape (n,), as far as that is known without reading it."""
+        """Which chunks have a filter, shape (n,), as far as is known without reading filters."""
 
     def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
-        """The answer for each chunk of `question`, and how many of their filters were unusable. False is a proof, True
-        is a maybe."""
+        """One answer per chunk of `question`, and how many of the filters were unusable. False is a proof of absence,
+        True is not a proof."""
 
 
 class Chunks(Protocol):
-    """One leaf column of the units that share a schema.
+    """One leaf column of the n units whose files share a schema.
 
-    `members` (n,) are the places of these chunks among all units; `nulls` and `values` (n,) their counts, negative
-    where unknown; `unreadable` is why evidence is missing that the files should have.
+    All arrays have shape (n,). `members`: the unit of each chunk. `nulls` and `values`: counts, negative if unknown;
+    `values` includes nulls. `unreadable`: why evidence that the files have cannot be read.
     """
 
     @property
@@ -78,16 +77,19 @@ class Chunks(Protocol):
     def family(self) -> Family: ...
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
-        """As :func:`bloomparquet.parquet.values.encoding.encode_values`."""
+        """The hashes and order keys of literals in this column; None if they cannot be compared with it.
+
+        Raises PlanError for a literal of the wrong type.
+        """
 
     def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
-        """As :func:`bloomparquet.parquet.values.encoding.encode_point`, for a comparison with what is above `value`,
-        or below."""
+        """The order key of one literal, for a comparison with larger values (`upwards`) or smaller ones; None if there
+        is none. Raises PlanError for a literal of the wrong type."""
 
 
 class Table(Protocol):
-    """The units of `files`, in file order: `file` (place of the file), `index` (within the file) and `rows`, each of
-    shape (n,)."""
+    """The n units of `files`, in file order. Arrays of shape (n,): `file` (an index into `files`), `index` (of the unit
+    in its file) and `rows`."""
 
     @property
     def format(self) -> FileFormat: ...
@@ -106,32 +108,33 @@ class Table(Protocol):
 
     @property
     def schemas(self) -> Sequence[FileSchema]:
-        """The layouts that files share, by their places."""
+        """The distinct schemas of the files. Methods take an index into them as `schema`."""
 
-    def members(self, layout: int) -> NDArray[np.int64]:
-        """The units whose files have a layout."""
+    def members(self, schema: int) -> NDArray[np.int64]:
+        """The units whose files have this schema."""
 
-    def is_lossless(self, layout: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
-        """Whether a reader that shows the column as a type (None: as the file's own) shows what is stored; and nulls
-        where the file lacks it (`leaf` is None)."""
+    def is_lossless(self, schema: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
+        """Whether a reader that gives the column `reader_type` (None: the file's own type) shows the stored values; and
+        nulls if the files lack the column (`leaf` is None)."""
 
-    def chunks(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
-        """The chunks of `leaf` in :meth:`members`; `reads` grows by what it takes."""
+    def chunks(self, schema: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
+        """The chunks of `leaf` in the units of :meth:`members`. `reads` counts what is read."""
 
     def extent(self, unit: int) -> tuple[int, int]:
-        """The byte offset at which a unit begins in its file, and its length in bytes."""
+        """The start offset of a unit in its file, and its length in bytes."""
 
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the lengths of several."""
+        """The starts and the lengths of `units`; see :meth:`extent`."""
 
     def within(self, units: NDArray[np.int64]) -> Parts | None:
-        """What `units` consist of, where there is evidence about less than a unit; None where there is not."""
+        """The row groups of the stripes `units`; None if there is no evidence about parts of a unit."""
 
 
 class Parts(Table, Protocol):
-    """The row groups of some stripes, in their order: `of` (n,) is the place of each one's unit in the table that it
-    belongs to, `total` how many that whole table has. Only a whole unit can be read, but each of its parts can be
-    excluded."""
+    """The row groups of some stripes, in order. Evidence excludes single row groups; only whole stripes are read.
+
+    `of` (n,): the stripe of each row group, in the table of stripes. `total`: the row groups of all stripes.
+    """
 
     @property
     def of(self) -> NDArray[np.int64]: ...
@@ -140,4 +143,4 @@ class Parts(Table, Protocol):
 
 
 ReaderTypes = Mapping[tuple[str, ...], str]
-"""The types that a reader shows columns as, in Spark's words: ``bigint``, ``decimal(10,2)``."""
+"""Columns to the types that a reader gives them, as Spark writes types: ``bigint``, ``decimal(10,2)``."""

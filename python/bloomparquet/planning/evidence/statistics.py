@@ -1,9 +1,9 @@
 """What min, max and null counts prove about a leaf predicate.
 
-Every function answers "might some row of this row group make the leaf TRUE?" for n row groups at once; False is a
-proof. Bounds may be wider than the values (writers truncate long strings), never narrower, with one exception: NaN is
-left out of floating-point bounds, and Spark orders NaN above every number, so nothing that a large value would
-satisfy is ever excluded there.
+Functions answer "might some row of this row group make the leaf TRUE?" for n row groups at once. False is a proof.
+Bounds may be wider than the values, because writers truncate long strings, and never narrower; with one exception.
+Floating-point bounds leave out NaN, which Spark orders above every number. So nothing that a large value would satisfy
+is ever excluded there.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ _Compare = Callable[[Any, Any], Any]
 
 
 def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
-    """The values one of which a row must equal for `leaf` to be TRUE; None when it is no equality."""
+    """The values of an equality: `leaf` is TRUE for rows that equal one of them. None for other predicates."""
     if isinstance(leaf, Eq | EqNullSafe):
         return (leaf.value,)
     return leaf.values if isinstance(leaf, In) else None
 
 
 class Candidates(NamedTuple):
-    """What filters are asked for: chunk i for ``hashes[first[i]:last[i]]``, the values that lie within its bounds."""
+    """The hashes to ask Bloom filters for: ``hashes[first[i]:last[i]]`` are those of values within the bounds of chunk
+    i."""
 
     hashes: NDArray[np.uint64]
     first: NDArray[np.int64]
@@ -54,8 +55,7 @@ class Candidates(NamedTuple):
 
 
 def _within_bounds(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each of n row groups the range ``first[i] <= k < last[i]`` of ``encoded.keys`` that lies within its
-    bounds."""
+    """The values within the bounds of each of n row groups: ``encoded.keys[first[i]:last[i]]``."""
     first = np.zeros(n, np.int64)
     last = np.full(n, len(encoded.keys), np.int64)
     if bounds is not None:
@@ -66,25 +66,24 @@ def _within_bounds(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDA
 
 
 def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Candidates | None]:
-    """Verdicts of shape (n,) for the n `chunks`; and what to ask their filters, if `leaf` is an equality that filters
-    can answer.
+    """Verdicts (n,) on `leaf` for n `chunks`; and what to ask their filters if `leaf` is an equality.
 
-    Raises :class:`bloomparquet.errors.PlanError` when a literal is of another kind than the column.
+    Raises :class:`bloomparquet.errors.PlanError` for a literal of the wrong type.
     """
     if isinstance(leaf, IsNull):
         return chunks.nulls != 0, None
     has_values = (chunks.nulls != chunks.values) | (chunks.nulls < 0)
     if isinstance(leaf, IsNotNull):
         return has_values, None
-    if isinstance(leaf, Not):  # of a null-safe equality or a prefix
+    if isinstance(leaf, Not):  # in negation normal form, around <=> and LIKE only
         inner = leaf.child
         if isinstance(inner, EqNullSafe):
             differs, _ = judge(NotEq(inner.column, inner.value), chunks, timezone)
             return (chunks.nulls != 0) | differs, None
         assert isinstance(inner, StartsWith)
-        return has_values & _outside_prefix(inner, chunks, timezone), None
+        return has_values & _starts_with(inner, chunks, timezone, negated=True), None
     if isinstance(leaf, StartsWith):
-        return has_values & _prefix(leaf, chunks, timezone), None
+        return has_values & _starts_with(leaf, chunks, timezone), None
     values = equality_values(leaf)
     if values is not None or isinstance(leaf, NotIn | NotEq):
         encoded = chunks.encode(_compared_values(leaf), timezone)
@@ -107,7 +106,7 @@ def _compared_values(leaf: Predicate) -> tuple[Any, ...]:
 
 
 def _other_than(encoded: Encoded, chunks: Chunks) -> Verdicts:
-    """Excluded only where every value is one and the same, and that one is ruled out."""
+    """Verdicts on <> and NOT IN: excluded if all values are equal (min = max), and that value is listed."""
     bounds = chunks.bounds
     if bounds is None or chunks.family == "float":
         return np.ones(len(chunks.members), np.bool_)
@@ -127,7 +126,7 @@ def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: Chunks, timezone: str | None) 
     known = bounds.known
     key: Any = point.key
     if isinstance(key, bytes):
-        # As a bytes scalar, numpy would drop the zeros at its end.
+        # As a bytes scalar, numpy would drop trailing zeros.
         key = np.empty((), object)
         key[()] = point.key
     keep[known] = np.asarray(_operator(leaf, point)(edge[known], key), np.bool_)
@@ -135,7 +134,8 @@ def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: Chunks, timezone: str | None) 
 
 
 def _operator(leaf: Lt | LtEq | Gt | GtEq, point: Point) -> _Compare:
-    """The comparison with ``point.key`` that equals the leaf's comparison with a value beside that key."""
+    """The operator that compares bounds with ``point.key``. If the literal lies above or below its key, < and <= (or >
+    and >=) are alike."""
     if isinstance(leaf, Lt | LtEq):
         inclusive = isinstance(leaf, LtEq) if point.side == 0 else point.side > 0
         return operator.le if inclusive else operator.lt
@@ -143,29 +143,20 @@ def _operator(leaf: Lt | LtEq | Gt | GtEq, point: Point) -> _Compare:
     return operator.ge if inclusive else operator.gt
 
 
-def _prefix_bounds(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> tuple[Bounds, bytes] | None:
-    if chunks.bounds is None or chunks.family not in ("string", "binary"):
-        return None
+def _starts_with(leaf: StartsWith, chunks: Chunks, timezone: str | None, *, negated: bool = False) -> Verdicts:
+    """Verdicts on LIKE and NOT LIKE. Where both bounds begin with the prefix, all values between them do."""
+    keep = np.ones(len(chunks.members), np.bool_)
+    bounds = chunks.bounds
+    if bounds is None or chunks.family not in ("string", "binary"):
+        return keep
     point = chunks.point(leaf.prefix, timezone, upwards=True)
-    return (chunks.bounds, point.key) if point is not None and isinstance(point.key, bytes) else None
-
-
-def _prefix(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> Verdicts:
-    keep = np.ones(len(chunks.members), np.bool_)
-    found = _prefix_bounds(leaf, chunks, timezone)
-    if found is not None:
-        bounds, prefix = found
-        for i in np.flatnonzero(bounds.known).tolist():
-            keep[i] = bounds.lower[i][: len(prefix)] <= prefix <= bounds.upper[i]
-    return keep
-
-
-def _outside_prefix(leaf: StartsWith, chunks: Chunks, timezone: str | None) -> Verdicts:
-    """Excluded where both bounds begin with the prefix: then so does everything between them."""
-    keep = np.ones(len(chunks.members), np.bool_)
-    found = _prefix_bounds(leaf, chunks, timezone)
-    if found is not None:
-        bounds, prefix = found
-        for i in np.flatnonzero(bounds.known).tolist():
-            keep[i] = not (bounds.lower[i].startswith(prefix) and bounds.upper[i].startswith(prefix))
+    if point is None or not isinstance(point.key, bytes):
+        return keep
+    prefix = point.key
+    for i in np.flatnonzero(bounds.known).tolist():
+        lower, upper = bounds.lower[i], bounds.upper[i]
+        if negated:
+            keep[i] = not (lower.startswith(prefix) and upper.startswith(prefix))
+        else:
+            keep[i] = lower[: len(prefix)] <= prefix <= upper
     return keep

@@ -1,7 +1,7 @@
-"""Tails of ORC files that did not change are neither read nor arranged again in this process.
+"""Keeps the tails and indexes of ORC files in this process, so that unchanged files are read once.
 
-What is kept are the tails, by file, and whole :class:`Stripes` (with what queries have read of indexes and filters),
-by the set of files. A file's identity is its :class:`FileInfo`.
+Tables of stripes are kept by their set of files; a table holds the tails, and the indexes and filters that queries have
+read. A file's identity is its :class:`FileInfo`.
 """
 
 from __future__ import annotations
@@ -12,46 +12,50 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, NotOrcError, PlanError
-from bloomparquet.orc.file_tail import MAGIC, Tail, begin_with, read_tails
+from bloomparquet.orc.file_tail import Tail, are_orc, begin_with, read_tails
 from bloomparquet.orc.protobuf import MAX_ELEMENTS
-from bloomparquet.orc.schema import file_schema
+from bloomparquet.orc.schema import build_schema
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
 
-_KEPT_BYTES = 512 * 1024 * 1024
-_KEPT_TABLES = 16
-_NEIGHBOURS = 4  # other sets of files that are looked into before anything is read
-_MOST_ROWS = 1 << 48
+_MAX_BYTES = 512 * 1024 * 1024
+_MAX_TABLES = 16
+_SHARED_TABLES = 4  # other tables that a new one looks into before it reads
+_MAX_ROWS = 1 << 48
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The table of those of some files that can be read, and what is wrong with the others; of these, the first that
-    is a Parquet file."""
+class OrcFiles:
+    """The `table` of the files that can be read, and the errors of the others. `parquet` is the first file that is a
+    Parquet file."""
 
     table: Stripes
-    unreadable: Mapping[FileInfo, BloomParquetError]
+    errors: Mapping[FileInfo, BloomParquetError]
     parquet: FileInfo | None
 
     @property
     def is_orc(self) -> bool:
-        """Whether any file is ORC, be it damaged."""
-        return bool(self.table.files) or any(not isinstance(error, NotOrcError) for error in self.unreadable.values())
+        """Whether any file is an ORC file, even a damaged one."""
+        return bool(self.table.files) or any(not isinstance(error, NotOrcError) for error in self.errors.values())
 
-    def use(self, skip_corrupt: bool, unreadable: dict[FileInfo, BloomParquetError] | None, told: bool) -> Stripes:
-        """The table. `skip_corrupt` passes over files that are damaged, or of a compression that is not known;
-        `unreadable` takes those with encrypted columns, and those that hold more than is read. Otherwise they are
-        errors, as for :func:`bloomparquet.orc.file_tail.read_tails`. Unless it was `told` that all are ORC, a Parquet
-        file is no damaged one, and a PlanError."""
-        if self.parquet is not None and self.is_orc and not told:
+    def require(
+        self, skip_corrupt: bool, unreadable: dict[FileInfo, BloomParquetError] | None, is_declared: bool
+    ) -> Stripes:
+        """The table. Raises the first error of a file that may not be left out.
+
+        `skip_corrupt` leaves out files that are damaged or of an unknown compression. `unreadable` collects files with
+        encrypted columns and files beyond the limits of reading. Unless the user declared the format (`is_declared`), a
+        Parquet file beside ORC files is a PlanError.
+        """
+        if self.parquet is not None and self.is_orc and not is_declared:
             first = next((file for file in self.table.files), self.parquet)
             raise PlanError(
-                f"{self.parquet.path} is a Parquet file, and {first.path} is of ORC; expected files of one format: ask "
-                "of each apart"
+                f"{self.parquet.path} is a Parquet file, but {first.path} is an ORC file; "
+                "expected files of one format: read each format separately"
             )
-        for file, error in self.unreadable.items():
+        for file, error in self.errors.items():
             if isinstance(error, EncryptionError | LimitError) and unreadable is not None:
                 unreadable[file] = error
             elif isinstance(error, LimitError) or not skip_corrupt:
@@ -60,89 +64,91 @@ class Known:
 
 
 class StripeCache:
-    """Stripes by the files that they lie in; safe to use from several threads; bounded by what it holds."""
+    """Tables of stripes by their files. Bounded; safe to use from several threads."""
 
-    def __init__(self, cached_bytes: int = _KEPT_BYTES) -> None:
-        self._kept_bytes = cached_bytes
-        self._tables: OrderedDict[tuple[Hashable, tuple[FileInfo, ...]], Known] = OrderedDict()
+    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._tables: OrderedDict[tuple[Hashable, tuple[FileInfo, ...]], OrcFiles] = OrderedDict()
         self._lock = threading.Lock()
 
-    def known(self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount, *, keys: Keys | None) -> Known:
-        """What `files` are; reads the tails that are not known, and looks into other sets that the files are in before
-        it reads more of them. EncryptionError if `keys` allow no plaintext files: ORC files are not encrypted here."""
+    def open(self, storage: Storage, files: Sequence[FileInfo], reads: ReadCount, *, keys: Keys | None) -> OrcFiles:
+        """Read `files` as ORC, as far as no kept table has them.
+
+        EncryptionError if `keys` allow no plaintext files: encrypted ORC files are not supported.
+        """
         key = (storage.key, tuple(files))
         with self._lock:
-            known = self._tables.get(key)
-            if known is not None:
+            opened = self._tables.get(key)
+            if opened is not None:
                 self._tables.move_to_end(key)
             others = [each.table for (of, _), each in reversed(self._tables.items()) if of == storage.key]
-        if known is None:
-            known, lasting = _gather(storage, files, others, reads)
-            if lasting:
-                self._remember(key, known)
-        if known.table.files and keys is not None and not keys.allow_plaintext_files:
+        if opened is None:
+            opened, is_unchanged = _open(storage, files, others, reads)
+            if is_unchanged:
+                self._keep(key, opened)
+        if opened.table.files and keys is not None and not keys.allow_plaintext_files:
             raise EncryptionError(
-                f"{known.table.files[0].path}: the file is in plain text, which the keys do not allow; is it the right "
-                "file?"
+                f"{opened.table.files[0].path}: the file is not encrypted, "
+                "but the keys have allow_plaintext_files=False"
             )
-        return known
+        return opened
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all tables."""
         with self._lock:
             self._tables.clear()
 
-    def _remember(self, key: tuple[Hashable, tuple[FileInfo, ...]], known: Known) -> None:
+    def _keep(self, key: tuple[Hashable, tuple[FileInfo, ...]], opened: OrcFiles) -> None:
         with self._lock:
-            self._tables[key] = known
+            self._tables[key] = opened
             while len(self._tables) > 1 and (
-                len(self._tables) > _KEPT_TABLES
-                or sum(each.table.cached_bytes for each in self._tables.values()) > self._kept_bytes
+                len(self._tables) > _MAX_TABLES
+                or sum(each.table.cached_bytes for each in self._tables.values()) > self._max_bytes
             ):
                 self._tables.popitem(last=False)
 
 
-def _gather(
+def _open(
     storage: Storage, files: Sequence[FileInfo], others: Sequence[Stripes], reads: ReadCount
-) -> tuple[Known, bool]:
-    """The table of `files`, with what `others` know of them; and whether it is of what was listed, as far as that can
-    be seen."""
-    held: dict[FileInfo, Tail | BloomParquetError] = {}
+) -> tuple[OrcFiles, bool]:
+    """The table of `files`, sharing what `others` hold; and whether the files that were read are unchanged since they
+    were listed."""
+    tails: dict[FileInfo, Tail | BloomParquetError] = {}
     for other in others:
-        # Without a modification time, a file that was replaced by one of the same size would not be noticed.
-        held.update((file, tail) for file, tail in zip(other.files, other.tails, strict=True) if file.mtime_ns)
-    unread = [file for file in files if file not in held]
-    held.update(zip(unread, map(_bounded, read_tails(storage, unread, reads)), strict=True))
-    lasting = all(are_unchanged(storage, unread))
-    readable = [(file, tail) for file in files if isinstance(tail := held[file], Tail)]
-    unreadable = {file: error for file in files if isinstance(error := held[file], BloomParquetError)}
-    strangers = [file for file, error in unreadable.items() if isinstance(error, NotOrcError)]
-    for file, is_cut in zip(strangers, begin_with(storage, strangers, MAGIC, reads), strict=True):
-        if is_cut:
-            unreadable[file] = FormatError(str(unreadable[file]))
-    magics = [begin_with(storage, strangers, magic, reads) for magic in (b"PAR1", b"PARE")]
-    parquet = [file for file, plain, sealed in zip(strangers, *magics, strict=True) if plain or sealed]
+        # Without a modification time, a replacement of the same size would not be noticed.
+        tails.update((file, tail) for file, tail in zip(other.files, other.tails, strict=True) if file.mtime_ns)
+    unread = [file for file in files if file not in tails]
+    tails.update(zip(unread, map(_within_limits, read_tails(storage, unread, reads)), strict=True))
+    is_unchanged = all(are_unchanged(storage, unread))
+    readable = [(file, tail) for file in files if isinstance(tail := tails[file], Tail)]
+    errors = {file: error for file in files if isinstance(error := tails[file], BloomParquetError)}
+    not_orc = [file for file, error in errors.items() if isinstance(error, NotOrcError)]
+    for file, is_truncated in zip(not_orc, are_orc(storage, not_orc, reads), strict=True):
+        if is_truncated:
+            errors[file] = FormatError(str(errors[file]))
+    starts = [begin_with(storage, not_orc, magic, reads) for magic in (b"PAR1", b"PARE")]
+    parquet = [file for file, plain, encrypted in zip(not_orc, *starts, strict=True) if plain or encrypted]
     table = Stripes(storage, tuple(file for file, _ in readable), [tail for _, tail in readable])
-    learnt_from = 0
+    shared = 0
     for other in others:
-        learnt_from += table.learn_from(other)
-        if learnt_from == _NEIGHBOURS:
+        shared += table.share(other)
+        if shared == _SHARED_TABLES:
             break
-    return Known(table, unreadable, next(iter(parquet), None)), lasting
+    return OrcFiles(table, errors, next(iter(parquet), None)), is_unchanged
 
 
-def _bounded(tail: Tail | BloomParquetError) -> Tail | BloomParquetError:
-    """`tail`, or why arrays of what it claims would be too large, or its columns are no tree that can be walked."""
+def _within_limits(tail: Tail | BloomParquetError) -> Tail | BloomParquetError:
+    """`tail`, or an error if its arrays would be too large or its types nest too deep."""
     if isinstance(tail, BloomParquetError):
         return tail
     rows = sum(stripe.rows for stripe in tail.stripes)
-    if rows > _MOST_ROWS:
+    if rows > _MAX_ROWS:
         return FormatError(f"{tail.path}: its stripes claim {rows} rows; it is damaged")
     groups = sum(max(tail.row_groups(stripe), 1) for stripe in range(len(tail.stripes)))
     if groups > MAX_ELEMENTS:
         return LimitError(f"{tail.path}: the file claims {groups} row groups; at most {MAX_ELEMENTS} are read")
     try:
-        file_schema(tail.types)
+        build_schema(tail.types)
     except BloomParquetError as error:
         return type(error)(f"{tail.path}: {error}")
     return tail

@@ -1,6 +1,6 @@
-"""What ORC's statistics say of one column, of stripes or of row groups, as arrays.
+"""Statistics of one ORC column in many stripes or row groups, as arrays.
 
-Bounds are in the order of the keys of :func:`bloomparquet.orc.encoding.encode_values`, and only those that
+Bounds are keys in the order of :func:`bloomparquet.orc.encoding.encode_values`, and only those that
 :func:`bloomparquet.orc.writer_quirks.usable_bounds` believes.
 
 Source: ORC specification, "Column Statistics".
@@ -26,58 +26,59 @@ from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.writer_quirks import is_known, usable_bounds
 from bloomparquet.planning.evidence.interface import ChunkFilters
 from bloomparquet.query.literals import Family
-from bloomparquet.query.ordering import Bounds, Encoded, Point
+from bloomparquet.query.ordering import MAX_DIGITS, Bounds, Encoded, Point
 
 UNKNOWN = -1
+"""A count that is not known."""
 
-_MICROSECOND = 1_000
-_MOST_DIGITS = 76  # of the widest decimal that anybody reads; an absurd exponent must not make a number of gigabytes
+_MICROSECOND = 1_000  # in nanoseconds
 _RANGES = {Kind.BYTE: 1 << 7, Kind.SHORT: 1 << 15, Kind.INT: 1 << 31}
 
-_Narrow = Callable[[Any, OrcType, bool], Any]
 
-
-class _Order(NamedTuple):
-    """How bounds of a family are kept: `kind` of the statistics that have them, `dtype` of the keys, and `key`, which
-    makes a key of a bound (True: of the upper one); None where it cannot."""
+class _BoundsFormat(NamedTuple):
+    """How a family's bounds are stored and kept: the `kind` of their statistics, the `dtype` of the keys, and
+    ``key(bound, orc_type, is_upper)``, the key of a bound, or None."""
 
     kind: StatisticsKind
     dtype: str
-    key: _Narrow
+    key: Callable[[Any, OrcType, bool], Any]
 
 
-def _same(bound: Any, found: OrcType, upper: bool) -> Any:
+def _unchanged(bound: Any, orc_type: OrcType, is_upper: bool) -> Any:
     return bound
 
 
-def _clock(bound: int, found: OrcType, upper: bool) -> int:
-    """Readers that keep microseconds cut the rest off, which is towards 1970 in some of them."""
-    return bound + (_MICROSECOND if upper else -_MICROSECOND)
+def _widened(bound: int, orc_type: OrcType, is_upper: bool) -> int:
+    """A timestamp plus or minus a microsecond: readers with microseconds cut off the rest, some of them towards
+    1970."""
+    return bound + (_MICROSECOND if is_upper else -_MICROSECOND)
 
 
-def _unscaled(bound: Decimal, found: OrcType, upper: bool) -> int | None:
-    if found.scale is None or found.scale > _MOST_DIGITS or abs(bound.adjusted()) > _MOST_DIGITS:
+def _unscaled(bound: Decimal, orc_type: OrcType, is_upper: bool) -> int | None:
+    if orc_type.scale is None or orc_type.scale > MAX_DIGITS or abs(bound.adjusted()) > MAX_DIGITS:
         return None
-    exact = Fraction(bound) * Fraction(10) ** found.scale
-    return math.ceil(exact) if upper else math.floor(exact)
+    exact = Fraction(bound) * Fraction(10) ** orc_type.scale
+    return math.ceil(exact) if is_upper else math.floor(exact)
 
 
-_ORDERS: dict[Family, _Order] = {
-    "integer": _Order(StatisticsKind.INTEGER, "i8", _same),
-    "float": _Order(StatisticsKind.DOUBLE, "f8", _same),
-    "date": _Order(StatisticsKind.DATE, "i8", _same),
-    "string": _Order(StatisticsKind.STRING, "O", _same),
-    "decimal": _Order(StatisticsKind.DECIMAL, "O", _unscaled),
-    "timestamp": _Order(StatisticsKind.TIMESTAMP, "O", _clock),
-    "timestamp_ntz": _Order(StatisticsKind.TIMESTAMP, "O", _clock),
+_FORMATS: dict[Family, _BoundsFormat] = {
+    "integer": _BoundsFormat(StatisticsKind.INTEGER, "i8", _unchanged),
+    "float": _BoundsFormat(StatisticsKind.DOUBLE, "f8", _unchanged),
+    "date": _BoundsFormat(StatisticsKind.DATE, "i8", _unchanged),
+    "string": _BoundsFormat(StatisticsKind.STRING, "O", _unchanged),
+    "decimal": _BoundsFormat(StatisticsKind.DECIMAL, "O", _unscaled),
+    "timestamp": _BoundsFormat(StatisticsKind.TIMESTAMP, "O", _widened),
+    "timestamp_ntz": _BoundsFormat(StatisticsKind.TIMESTAMP, "O", _widened),
 }
-_SPARKS_NTZ = _Order(StatisticsKind.INTEGER, "i8", _same)
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnArrays:
-    """What is known of a column in n chunks, all of shape (n,): `lower` and `upper` where `known`, `nulls` (UNKNOWN
-    where it is not), and which are `sound`: their statistics do not contradict the column's type."""
+class ColumnStatistics:
+    """Statistics of a column in n chunks, all of shape (n,).
+
+    `lower` and `upper` hold where `known`. `nulls` is UNKNOWN where it is not known. A chunk is `sound` if its
+    statistics do not contradict the column's type.
+    """
 
     lower: NDArray[Any]
     upper: NDArray[Any]
@@ -86,90 +87,98 @@ class ColumnArrays:
     sound: NDArray[np.bool_]
 
     @classmethod
-    def unknown(cls, found: OrcType, n: int) -> ColumnArrays:
-        order = _order_of(found)
-        dtype = "i8" if order is None else order.dtype
-        # numpy's zeros of objects would be numbers, which order with no bytes.
+    def unknown(cls, orc_type: OrcType, n: int) -> ColumnStatistics:
+        bounds = _bounds_format(orc_type)
+        dtype = "i8" if bounds is None else bounds.dtype
+        # numpy's zeros of objects are numbers, which cannot be compared with bytes.
         lower, upper = (np.full(n, b"" if dtype == "O" else 0, dtype) for _ in range(2))
         return cls(lower, upper, np.zeros(n, np.bool_), np.full(n, UNKNOWN, np.int64), np.ones(n, np.bool_))
 
-    def take(self, some: NDArray[np.int64]) -> ColumnArrays:
-        """Those of some chunks, by their places."""
-        return ColumnArrays(self.lower[some], self.upper[some], self.known[some], self.nulls[some], self.sound[some])
+    def take(self, chunks: NDArray[np.int64]) -> ColumnStatistics:
+        """The statistics of some chunks, in their order."""
+        return ColumnStatistics(
+            self.lower[chunks], self.upper[chunks], self.known[chunks], self.nulls[chunks], self.sound[chunks]
+        )
 
-    def copy(self, at: NDArray[np.int64], found: ColumnArrays) -> None:
-        """Set the chunks `at` to what `found` has, in their order."""
-        self.lower[at], self.upper[at], self.known[at] = found.lower, found.upper, found.known
-        self.nulls[at], self.sound[at] = found.nulls, found.sound
+    def set(self, chunks: NDArray[np.int64], statistics: ColumnStatistics) -> None:
+        """Replace the statistics of some chunks."""
+        for name in ("lower", "upper", "known", "nulls", "sound"):
+            getattr(self, name)[chunks] = getattr(statistics, name)
 
-    def put(
+    def parse(
         self,
-        at: int,
+        first: int,
         tail: Tail,
         column: int,
         statistics: Sequence[Statistics | None],
         rows: NDArray[np.int64],
-        top: bool,
+        is_top_level: bool,
     ) -> None:
-        """Note the `statistics` of the chunks from `at` on, of so many `rows` each; what they do not say stays. `top`:
-        the column is none within a struct."""
-        found = tail.types[column]
-        order = _order_of(found)
+        """Set the chunks from `first` on to what their `statistics` prove; other values are kept.
+
+        ``rows[i]`` are the rows of chunk ``first + i``. `is_top_level`: the column is not within a struct.
+        """
+        orc_type = tail.types[column]
+        bounds = _bounds_format(orc_type)
         if not is_known(tail):
             return
-        for i, each in enumerate(statistics, at):
+        for i, each in enumerate(statistics, first):
             if each is None:
                 continue
-            nulls = _nulls(each, int(rows[i - at]), top)
+            nulls = _nulls(each, int(rows[i - first]), is_top_level)
             if nulls != UNKNOWN:
                 self.nulls[i] = nulls
-            if order is None or each.kind is not order.kind or _may_hide_nan(each):
+            if bounds is None or each.kind is not bounds.kind or _may_hide_nan(each):
                 continue
             lower, upper = (
-                None if bound is None else order.key(bound, found, at_top)
-                for bound, at_top in zip(usable_bounds(tail, column, each), (False, True), strict=True)
+                None if bound is None else bounds.key(bound, orc_type, is_upper)
+                for bound, is_upper in zip(usable_bounds(tail, column, each), (False, True), strict=True)
             )
-            # Bounds the wrong way round prove nothing but that their writer erred.
+            # A lower bound above the upper one proves only that the writer erred.
             if lower is None or upper is None or lower > upper:
                 continue
             self.lower[i], self.upper[i], self.known[i] = lower, upper, True
-            limit = _RANGES.get(found.kind)  # type: ignore[call-overload]
+            limit = _RANGES.get(orc_type.kind)  # type: ignore[call-overload]
             if limit is not None and not -limit <= lower <= upper < limit:
-                # Java writes what it is given, and readers show of it what fits into the type.
+                # Java writes any number, and readers show as much of it as fits the type.
                 self.known[i] = self.sound[i] = False
 
 
-def _order_of(found: OrcType) -> _Order | None:
-    family = family_of(found)
-    if found.kind == Kind.LONG and family == "timestamp_ntz":
-        return _SPARKS_NTZ
+def _bounds_format(orc_type: OrcType) -> _BoundsFormat | None:
+    family = family_of(orc_type)
+    if orc_type.kind == Kind.LONG and family == "timestamp_ntz":
+        return _FORMATS["integer"]
     # Readers differ in the blanks at the end of a CHAR.
-    return None if found.kind == Kind.CHAR else _ORDERS.get(family)
+    return None if orc_type.kind == Kind.CHAR else _FORMATS.get(family)
 
 
 def _may_hide_nan(statistics: Statistics) -> bool:
-    """Whether bounds may leave out numbers besides NaN: a row group that begins with NaN has no bounds, and writers
-    take those of the others for the stripe's. Only the sum tells."""
+    """Whether numbers other than NaN may lie outside the bounds.
+
+    A row group that begins with NaN has no bounds, and writers then take the bounds of the other row groups for the
+    stripe. Only the sum shows that there is a NaN.
+    """
     total = statistics.total
     return statistics.kind is StatisticsKind.DOUBLE and (total is None or math.isnan(total))
 
 
-def _nulls(statistics: Statistics, rows: int, top: bool) -> int:
-    """How many of the rows are null; within a struct also where the struct is, which is no null of the column's own."""
+def _nulls(statistics: Statistics, rows: int, is_top_level: bool) -> int:
+    """The number of rows in which the column is null. Within a struct, a null struct counts too, though `has_null` does
+    not include it."""
     values = statistics.values
     if values is None or values > rows or (values == 0 and statistics.minimum is not None):
         return UNKNOWN
     if values == rows:
         return 0 if statistics.has_null is False else UNKNOWN
-    return UNKNOWN if top and statistics.has_null is False else rows - values
+    return UNKNOWN if is_top_level and statistics.has_null is False else rows - values
 
 
 @dataclass(frozen=True)
 class OrcChunks:
-    """A column of stripes, or of row groups, that share a layout; see
+    """A column of stripes, or of row groups, that share a schema; see
     :class:`bloomparquet.planning.evidence.interface.Chunks`.
 
-    `name` is for messages; `zones` are those of the writers' clocks.
+    `name` is for messages. `zones` are the time zones of the writers.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What ORC files of one writer and schema share, so that it is judged once for all of them."""
+"""What ORC files of one writer and schema share, judged once for all of them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bloomparquet.orc.file_tail import Tail
-from bloomparquet.orc.schema import file_schema
+from bloomparquet.orc.schema import build_schema
 from bloomparquet.query.columns import FileSchema
 
-_PLACEHOLDER = "_col"
-_TRANSACTIONAL = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
+_HIVE_PLACEHOLDER = "_col"
+_HIVE_TRANSACTIONAL = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What files of one writer and schema share: `tail` is that of one of them, ``columns[i]`` the column number of the
-    i-th leaf. Columns without names (Hive calls them ``_col0``, ``_col1``, …) are read by position; and of files of
-    Hive's transactional tables ORC's reader takes the columns for those of the struct within."""
+class FileProfile:
+    """What files of one writer and schema share: `tail` is the tail of one of them, and ``columns[i]`` the column
+    number of leaf i."""
 
     tail: Tail
     schema: FileSchema
@@ -25,22 +24,26 @@ class Layout:
 
     @property
     def is_by_name(self) -> bool:
-        """Whether every reader finds the columns by their names."""
+        """Whether every reader finds the columns by their names.
+
+        Hive's placeholder names (``_col0``, ``_col1``, …) are ignored: such columns are found by position. In files of
+        Hive's transactional tables, ORC's reader finds the columns within the struct ``row``.
+        """
         names = [child.name for child in self.schema.root.children]
-        placeholders = bool(names) and all(name.startswith(_PLACEHOLDER) for name in names)
-        return not placeholders and {name.lower() for name in names} != _TRANSACTIONAL
+        are_placeholders = bool(names) and all(name.startswith(_HIVE_PLACEHOLDER) for name in names)
+        return not are_placeholders and {name.lower() for name in names} != _HIVE_TRANSACTIONAL
 
 
-def find_layouts(tails: Sequence[Tail]) -> tuple[list[Layout], list[int]]:
-    """The layouts that files have, and the place of each file's among them."""
-    numbers: dict[object, int] = {}
-    layouts: list[Layout] = []
-    found = []
+def find_profiles(tails: Sequence[Tail]) -> tuple[list[FileProfile], list[int]]:
+    """The distinct profiles of `tails`, and the index of each tail's profile."""
+    indexes: dict[object, int] = {}
+    profiles: list[FileProfile] = []
+    index_of = []
     for tail in tails:
         writer = tail.writer, tail.writer_version, tail.software_version, tail.file_version, tail.calendar
-        key = tuple(each.key for each in tail.types), writer
-        if key not in numbers:
-            numbers[key] = len(layouts)
-            layouts.append(Layout(tail, *file_schema(tail.types)))
-        found.append(numbers[key])
-    return layouts, found
+        key = tuple(orc_type.key for orc_type in tail.types), writer
+        if key not in indexes:
+            indexes[key] = len(profiles)
+            profiles.append(FileProfile(tail, *build_schema(tail.types)))
+        index_of.append(indexes[key])
+    return profiles, index_of

@@ -1,7 +1,7 @@
-"""The Bloom filters of one column over many row groups of ORC: fetched by stripes, and asked.
+"""The Bloom filters of one ORC column: fetched stripe by stripe, and probed.
 
-A stripe has the filters of a column in one stream, mostly compressed: they are read together, once, for the stripes
-that have a row group which nothing cheaper excluded. What was read is kept, up to a bound.
+A stripe stores the filters of a column in one stream, usually compressed. So the filters of a stripe are read together,
+once, if a row group in it is not excluded by cheaper evidence.
 
 Source: ORC specification, "Bloom Filter Index".
 """
@@ -22,16 +22,16 @@ from bloomparquet.planning.evidence.filter_store import PAIRS_AT_ONCE, RESIDENT_
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.storage.files import ReadCount, Storage
 
-_UNREAD, _NONE = -1, -2
-_BATCH_BYTES = 1024 * 1024 * 1024  # that the streams of a batch could become in memory
-_MOST_RATIO = 1024  # of what is decompressed to what is stored
+_UNREAD, _NO_FILTER = -1, -2  # instead of the key of a matrix
+_BATCH_BYTES = 1024 * 1024 * 1024  # the most that the streams of a batch could become in memory
+_MAX_RATIO = 1024  # of decompressed to stored bytes
 _STRIPES_AT_ONCE = 256
-_ROUNDS = (32, 256, 2048)  # values that all filters are asked for together
+_ROUNDS = (32, 256, 2048)  # values that each undecided filter is asked for
 
 
 @dataclass(frozen=True)
-class _Block:
-    """Filters of one size, one per row of `words`, shape (filters, m / 64); which of them are `empty`."""
+class _FilterMatrix:
+    """Filters of one size: `words` has shape (filters, m / 64). `empty` are those without a set bit."""
 
     k: int
     words: NDArray[np.uint64]
@@ -44,13 +44,14 @@ class _Block:
         first: NDArray[np.int64],
         last: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
-        """Whether the filter in each of `rows` may hold one of ``hashes[first[i]:last[i]]``: a growing number of values
-        at a time, as a row group that is kept needs no further value."""
+        """Whether filter ``rows[i]`` may hold one of ``hashes[first[i]:last[i]]``."""
         hit = np.zeros(len(rows), np.bool_)
         flat, base, low = self.words.reshape(-1), rows * self.words.shape[1], int(first.min())
-        # By function, because half of the values are excluded by each, and need not be asked of the next.
-        at = np.ascontiguousarray(bit_positions(hashes[low : int(last.max())], self.k, self.words.shape[1] * 64).T)
-        word, bit = at >> 6, np.uint64(1) << (at & 63).astype(np.uint64)
+        # One hash function after the other: each excludes half of the pairs, which need no further function.
+        positions = np.ascontiguousarray(
+            bit_positions(hashes[low : int(last.max())], self.k, self.words.shape[1] * 64).T
+        )
+        word, bit = positions >> 6, np.uint64(1) << (positions & 63).astype(np.uint64)
 
         def find_hits(row: NDArray[np.int64], value: NDArray[np.int64]) -> NDArray[np.int64]:
             for words, bits in zip(word, bit, strict=True):
@@ -63,7 +64,7 @@ class _Block:
 
 
 class NoFilters:
-    """Those of n chunks that have none."""
+    """The filters of n chunks that have none."""
 
     def __init__(self, n: int) -> None:
         self.present = np.zeros(n, np.bool_)
@@ -74,10 +75,10 @@ class NoFilters:
 
 
 class OrcFilters(FilterStore):
-    """The filters of `column` (named `name`) in all n row groups of a table: those of stripe s are the row groups
-    ``first[s]`` to ``first[s + 1]``, and its footer is ``stripes[s]``. Safe to use from several threads.
+    """The filters of `column`, called `name`, in all n row groups of a table.
 
-    `why_unusable` says of what a stripe's stream turns out to be why it proves nothing, None where it does.
+    The row groups of stripe s are ``first[s]`` to ``first[s + 1]``, and ``stripes[s]`` is its footer, once it was read.
+    `why_unusable` says why a stripe's filters prove nothing; None if they do.
     """
 
     def __init__(
@@ -87,79 +88,85 @@ class OrcFilters(FilterStore):
         name: str,
         first: NDArray[np.int64],
         stripes: Mapping[int, StripeIndexes],
-        why_unusable: Callable[[int, RowGroupFilters], str | None],
+        why_unusable: Callable[[RowGroupFilters], str | None],
     ) -> None:
         self._storage, self._column, self._name, self._first = storage, column, name, first
         self._stripes, self._why_unusable = stripes, why_unusable
         n = int(first[-1])
-        self._block, self._row = np.full(n, _UNREAD, np.int64), np.zeros(n, np.int64)
-        self._has = np.full(len(first) - 1, -1, np.int8)  # by stripe; -1: nobody has looked
-        self._blocks: dict[int, _Block] = {}
-        self._loaded = 0
+        # The filter of row group i is row ``_row[i]`` of the matrix ``_matrices[_key[i]]``.
+        self._key, self._row = np.full(n, _UNREAD, np.int64), np.zeros(n, np.int64)
+        self._present = np.full(len(first) - 1, -1, np.int8)  # by stripe; -1: not looked up
+        self._matrices: dict[int, _FilterMatrix] = {}
+        self._next_key = 0
         self.filled = np.zeros(n, np.bool_)
         self.cached_bytes = 0
         super().__init__({})
 
-    def has(self, stripes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def present(self, stripes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of `stripes`, whose footers were read, have filters of this column."""
-        for stripe in stripes[self._has[stripes] < 0].tolist():
-            self._has[stripe] = self._look(stripe)
-        return self._has[stripes] > 0
+        for stripe in stripes[self._present[stripes] < 0].tolist():
+            indexes = self._stripes.get(stripe)
+            if indexes is not None and indexes.row_groups:
+                self._present[stripe] = indexes.filter_kind(self._column) is not None
+            else:
+                self._present[stripe] = False
+        return self._present[stripes] > 0
 
-    def _look(self, stripe: int) -> bool:
-        indexes = self._stripes.get(stripe)
-        return indexes is not None and indexes.row_groups > 0 and indexes.filter_kind(self._column) is not None
+    def copy_from(self, groups: NDArray[np.int64], other: OrcFilters, there: NDArray[np.int64]) -> None:
+        """Copy what another store knows: its row group ``there[i]`` is ``groups[i]`` here. The matrices are shared."""
+        with other._lock, self._lock:
+            keys = other._key[there]
+            self._key[groups[keys == _NO_FILTER]] = _NO_FILTER
+            self.errors |= {i: other.errors[j] for i, j in zip(groups.tolist(), there.tolist()) if j in other.errors}
+            self._warned |= other._warned
+            self._row[groups] = other._row[there]
+            for key in np.unique(keys[keys >= 0]).tolist():
+                matrix = other._matrices[key]
+                if self.cached_bytes + matrix.words.nbytes <= RESIDENT_BYTES:
+                    self._key[groups[keys == key]] = self._add(matrix)
+                    self.cached_bytes += matrix.words.nbytes
+
+    def _add(self, matrix: _FilterMatrix) -> int:
+        key = self._next_key
+        self._matrices[key] = matrix
+        self._next_key += 1
+        return key
 
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
         groups = question.chunks
-        is_unread = self._block[groups] == _UNREAD
+        is_unread = self._key[groups] == _UNREAD
         yield np.flatnonzero(~is_unread)
         unread = np.flatnonzero(is_unread)
         stripe = np.searchsorted(self._first, groups[unread], "right") - 1
         kept: list[int] = []
         for stripes in self._batches(np.unique(stripe)):
-            loaded = self._read(stripes.tolist(), question.reads)
+            keys = self._read(stripes.tolist(), question.reads)
             yield unread[np.isin(stripe, stripes)]
-            kept += self._keep(loaded)
+            kept += self._keep(keys)
         self._join(kept)
-
-    def take_over(self, groups: NDArray[np.int64], other: OrcFilters, theirs: NDArray[np.int64]) -> None:
-        """What another store knows of row groups: ``theirs[i]`` there is ``groups[i]`` here. Filters are shared."""
-        with other._lock, self._lock:
-            block = other._block[theirs]
-            self._block[groups[block == _NONE]] = _NONE
-            self.errors |= {i: other.errors[j] for i, j in zip(groups.tolist(), theirs.tolist()) if j in other.errors}
-            self._warned |= other._warned
-            self._row[groups] = other._row[theirs]
-            for number in np.unique(block[block >= 0]).tolist():
-                size = other._blocks[number].words.nbytes
-                if self.cached_bytes + size <= RESIDENT_BYTES:
-                    self._blocks[self._loaded] = other._blocks[number]
-                    self._block[groups[block == number]] = self._loaded
-                    self._loaded += 1
-                    self.cached_bytes += size
 
     def _probe(self, question: Question) -> NDArray[np.bool_]:
         groups = question.chunks
-        answers, block = np.ones(len(groups), np.bool_), self._block[groups]
-        for number in np.unique(block[block >= 0]).tolist():
-            which, filters = np.flatnonzero(block == number), self._blocks[number]
-            rows = self._row[groups[which]]
-            empty = filters.empty[rows]
-            for group in groups[which[empty]].tolist():
+        answers, keys = np.ones(len(groups), np.bool_), self._key[groups]
+        for key in np.unique(keys[keys >= 0]).tolist():
+            positions, matrix = np.flatnonzero(keys == key), self._matrices[key]
+            rows = self._row[groups[positions]]
+            empty = matrix.empty[rows]
+            for group in groups[positions[empty]].tolist():
                 if self.filled[group]:
-                    self._distrust(group)
-            # One that is empty is of nulls alone, or was never filled.
-            which, rows = which[~empty], rows[~empty]
-            if len(which):
-                answers[which] = filters.check(rows, question.hashes, question.first[which], question.last[which])
+                    self._report_never_filled(group)
+            # An empty filter belongs to a row group of nulls, or was never filled.
+            positions, rows = positions[~empty], rows[~empty]
+            if len(positions):
+                first, last = question.first[positions], question.last[positions]
+                answers[positions] = matrix.check(rows, question.hashes, first, last)
         return answers
 
     def _batches(self, stripes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """`stripes` in pieces whose filters stay within a bound of memory."""
-        cost = np.array([self._stored_bytes(stripe) for stripe in stripes.tolist()], np.int64) * _MOST_RATIO
-        piece = np.maximum((np.cumsum(cost) - cost) // _BATCH_BYTES, np.arange(len(stripes)) // _STRIPES_AT_ONCE)
-        yield from np.split(stripes, np.flatnonzero(np.diff(piece)) + 1) if len(stripes) else ()
+        """`stripes` in batches whose filters take a bounded amount of memory."""
+        cost = np.array([self._stored_bytes(stripe) for stripe in stripes.tolist()], np.int64) * _MAX_RATIO
+        batch = np.maximum((np.cumsum(cost) - cost) // _BATCH_BYTES, np.arange(len(stripes)) // _STRIPES_AT_ONCE)
+        yield from np.split(stripes, np.flatnonzero(np.diff(batch)) + 1) if len(stripes) else ()
 
     def _stored_bytes(self, stripe: int) -> int:
         indexes = self._stripes[stripe]
@@ -167,68 +174,65 @@ class OrcFilters(FilterStore):
         return 0 if kind is None else min(indexes.streams[kind, self._column].length, MAX_STREAM)
 
     def _read(self, stripes: Sequence[int], reads: ReadCount) -> list[int]:
-        """Read the filters of `stripes`; gives the numbers of the new blocks."""
-        shapes: dict[tuple[int, int], list[tuple[int, OrcBloomFilter]]] = {}
-        found = read_filters(self._storage, [(self._stripes[stripe], self._column) for stripe in stripes], reads)
-        for stripe, filters in zip(stripes, found, strict=True):
+        """Read the filters of `stripes`. Returns the keys of the new matrices."""
+        by_size: dict[tuple[int, int], list[tuple[int, OrcBloomFilter]]] = {}
+        results = read_filters(self._storage, [(self._stripes[stripe], self._column) for stripe in stripes], reads)
+        for stripe, filters in zip(stripes, results, strict=True):
             groups = range(int(self._first[stripe]), int(self._first[stripe + 1]))
-            self._block[groups.start : groups.stop] = _NONE
+            self._key[groups.start : groups.stop] = _NO_FILTER
             if isinstance(filters, BloomParquetError):
-                for group in groups:
-                    self.errors[group] = filters
+                self.errors.update(dict.fromkeys(groups, filters))
                 self._warn(self._stripes[stripe].path, filters)
-            elif filters is not None and self._why_unusable(stripe, filters) is None:
+            elif filters is not None and self._why_unusable(filters) is None:
                 for group, each in zip(groups, filters.filters, strict=True):
-                    shapes.setdefault((each.k, each.bits), []).append((group, each))
-        loaded = []
-        for (k, _), members in shapes.items():
-            places = np.array([group for group, _ in members], np.int64)
+                    by_size.setdefault((each.k, each.bits), []).append((group, each))
+        keys = []
+        for (k, _), members in by_size.items():
+            groups_of_size = np.array([group for group, _ in members], np.int64)
             words = np.stack([each.words for _, each in members])
-            self._blocks[self._loaded] = _Block(k, words, (words == 0).all(axis=1))
-            self._block[places], self._row[places] = self._loaded, np.arange(len(members))
-            loaded.append(self._loaded)
-            self._loaded += 1
-        return loaded
+            keys.append(self._add(_FilterMatrix(k, words, (words == 0).all(axis=1))))
+            self._key[groups_of_size], self._row[groups_of_size] = keys[-1], np.arange(len(members))
+        return keys
 
-    def _keep(self, loaded: Sequence[int]) -> list[int]:
-        """Keep what was loaded, up to a bound, and give the numbers of its blocks; the rest is read again when it is
-        asked for again."""
+    def _keep(self, keys: Sequence[int]) -> list[int]:
+        """Keep matrices up to the bound, and return their keys. The others are read again when they are needed."""
         kept = []
-        for number in loaded:
-            size = self._blocks[number].words.nbytes
+        for key in keys:
+            size = self._matrices[key].words.nbytes
             if self.cached_bytes + size <= RESIDENT_BYTES:
                 self.cached_bytes += size
-                kept.append(number)
+                kept.append(key)
             else:
-                self._block[self._block == number] = _UNREAD
-                del self._blocks[number]
+                self._key[self._key == key] = _UNREAD
+                del self._matrices[key]
         return kept
 
-    def _join(self, numbers: Sequence[int]) -> None:
-        """Make one block of those that have one shape: to ask one more block costs more than to ask one more filter."""
-        shapes: dict[tuple[int, int], list[int]] = {}
-        for number in numbers:
-            block = self._blocks[number]
-            shapes.setdefault((block.k, block.words.shape[1]), []).append(number)
-        for (k, _), some in shapes.items():
-            if len(some) > 1:
-                blocks = [self._blocks.pop(number) for number in some]
-                begins = np.cumsum([0, *(len(block.words) for block in blocks)])
-                for number, begin in zip(some, begins.tolist()):
-                    groups = self._block == number
-                    self._row[groups] += begin
-                    self._block[groups] = some[0]
-                words, empty = (
-                    np.concatenate([getattr(block, name) for block in blocks]) for name in ("words", "empty")
-                )
-                self._blocks[some[0]] = _Block(k, words, empty)
+    def _join(self, keys: Sequence[int]) -> None:
+        """Join matrices of one size: one more matrix costs more than one more filter."""
+        by_size: dict[tuple[int, int], list[int]] = {}
+        for key in keys:
+            matrix = self._matrices[key]
+            by_size.setdefault((matrix.k, matrix.words.shape[1]), []).append(key)
+        for (k, _), members in by_size.items():
+            if len(members) == 1:
+                continue
+            matrices = [self._matrices.pop(key) for key in members]
+            starts = np.cumsum([0, *(len(matrix.words) for matrix in matrices)])
+            for key, start in zip(members, starts.tolist()):
+                groups = self._key == key
+                self._row[groups] += start
+                self._key[groups] = members[0]
+            words = np.concatenate([matrix.words for matrix in matrices])
+            empty = np.concatenate([matrix.empty for matrix in matrices])
+            self._matrices[members[0]] = _FilterMatrix(k, words, empty)
 
-    def _distrust(self, group: int) -> None:
+    def _report_never_filled(self, group: int) -> None:
         if group not in self.errors:
             stripe = int(np.searchsorted(self._first, group, "right")) - 1
+            indexes = self._stripes[stripe]
             self.errors[group] = FormatError(
-                f"{self._stripes[stripe].path}: stripe {self._stripes[stripe].place.stripe}, row group "
-                f"{group - self._first[stripe]}, column {self._name}: its Bloom filter cannot be used: no bit of it is "
-                "set although the column has values; it was never filled"
+                f"{indexes.path}: stripe {indexes.id.stripe}, row group {group - self._first[stripe]}, column "
+                f"{self._name}: its Bloom filter cannot be used: no bit of it is set although the column has values; "
+                "it was never filled"
             )
-            self._warn(self._stripes[stripe].path, self.errors[group])
+            self._warn(indexes.path, self.errors[group])

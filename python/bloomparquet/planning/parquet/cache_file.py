@@ -1,17 +1,16 @@
-"""A directory of cache files: named arrays, written whole or not at all, and believed only when every byte is proven.
+"""A directory of cache files: named arrays, written atomically, and used only if their checksums match.
 
-A file holds *units*, each a group of arrays that is used together and has a checksum of its own, so that a reader
-proves and pages in only what it asks for. Readers map a file into memory and keep the map when the file is replaced or
-removed; writers write beside it and rename, so any number of both may be at work at once. What does not look exactly
-like a file of this very code is no error: it counts as absent.
+A file holds *units*, groups of arrays that are used together. Each unit has its own checksum, so that a reader checks
+and pages in only what it needs. Readers map a file into memory, and keep the map when the file is replaced or removed.
+Writers write another file and rename it. So any number of readers and writers may work at once. A file that this
+version of the code did not write counts as absent; it is no error.
 
     magic (8 bytes) | format (u32) | size of the directory (u32) | XXH3 of the directory and the 16 bytes before (u64)
     directory: JSON {"code": fingerprint, "bytes": of the file, "units": {name: [offset, bytes, XXH3, arrays]}}
                where arrays is [[name, dtype, shape, offset in the unit], …]; padded with spaces
     units, one after another; each array begins at a multiple of 64 bytes, and the padding counts for the checksum
 
-The obvious alternatives were .npz (no checksums worth the name, no mapping), Arrow IPC (the same) and SQLite (locks,
-and no mapping either).
+Alternatives: .npz and Arrow IPC have no sufficient checksums, and .npz and SQLite cannot be mapped.
 """
 
 from __future__ import annotations
@@ -48,20 +47,20 @@ _ABANDONED_SECONDS = 600.0  # no writer takes that long
 
 
 class DamagedEntryError(Exception):
-    """A cache file is not what this code would have written. It is to be ignored."""
+    """A cache file is damaged, or another version of the code wrote it. The cache ignores it."""
 
 
 def default_directory() -> Path:
     """``$XDG_CACHE_HOME/bloomparquet``, or ``~/.cache/bloomparquet``."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification wants relative paths to be ignored.
+    # The XDG specification says to ignore relative paths.
     return (Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~")) / ".cache") / "bloomparquet"
 
 
 @functools.cache
 def code_fingerprint() -> str | None:
-    """A digest of this package's source: what arrays mean is known only to the code that made them, whether or not
-    anybody remembered to count up a version. None where there is no source to read."""
+    """A digest of this package's source. Every cache file carries it, because only the code that wrote arrays knows
+    what they mean. None if the source cannot be read; then there is no cache on disk."""
     digest = xxhash.xxh3_128()
     root = Path(__file__).parents[2]
     sources = sorted(root.rglob("*.py"))
@@ -76,7 +75,7 @@ def code_fingerprint() -> str | None:
 
 
 class Entry:
-    """A cache file, open. Raises :class:`DamagedEntryError` or ``OSError`` when it cannot be used."""
+    """An open cache file. Raises :class:`DamagedEntryError` or ``OSError`` if it cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -84,18 +83,18 @@ class Entry:
         head = self._map[:_HEAD]
         size = int.from_bytes(head[12:16], "little")
         if head[:8] != _MAGIC or int.from_bytes(head[8:12], "little") != _FORMAT or _HEAD + size > len(self._map):
-            raise DamagedEntryError(f"{path}: no cache file of this version")
+            raise DamagedEntryError(f"{path}: not a cache file of this version")
         raw = self._map[_HEAD : _HEAD + size]
         if xxhash.xxh3_64_intdigest(head[:16] + raw) != int.from_bytes(head[16:], "little"):
             raise DamagedEntryError(f"{path}: its directory is damaged")
         try:
             directory = json.loads(raw)
-            own, size = directory["code"] == code_fingerprint(), directory["bytes"]
+            same_code, size = directory["code"] == code_fingerprint(), directory["bytes"]
             self._units: dict[str, Any] = directory["units"]
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedEntryError(f"{path}: {error}") from error
-        if not own or size != len(self._map):
-            raise DamagedEntryError(f"{path}: written by other code, or cut short")
+        if not same_code or size != len(self._map):
+            raise DamagedEntryError(f"{path}: written by another version of the code, or truncated")
 
     @property
     def units(self) -> list[str]:
@@ -117,24 +116,24 @@ class Entry:
 
 
 def _map(path: Path) -> mmap.mmap:
-    # Whatever else may lie there by that name: a pipe must not block, a link must not lead elsewhere.
+    # Something else may have this name: opening a pipe must not block, and a link must not be followed.
     flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD:
-            raise DamagedEntryError(f"{path}: no cache file")
+            raise DamagedEntryError(f"{path}: not a cache file")
         if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-            raise DamagedEntryError(f"{path}: it belongs to somebody else")
+            raise DamagedEntryError(f"{path}: it belongs to another user")
         return mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
     finally:
         os.close(descriptor)
 
 
 class CacheDirectory:
-    """The cache files in a directory of their own, ``bloomparquet-cache`` in the one given.
+    """Cache files in the directory ``bloomparquet-cache`` of `parent`, together at most `max_bytes`.
 
-    Only files that have both the name and the magic of a cache file are removed. Every method may raise ``OSError``.
+    Removes only files with both the name and the magic of a cache file. All methods may raise ``OSError``.
     """
 
     def __init__(self, parent: Path, max_bytes: int) -> None:
@@ -144,16 +143,16 @@ class CacheDirectory:
         return self.directory / (name + _SUFFIX)
 
     def touch(self, path: Path) -> None:
-        """Note that a file was of use: those that were not for longest go first."""
+        """Mark a file as used: the least recently used files are removed first."""
         os.utime(path)
 
     def latest(self, prefix: str, most: int) -> list[Path]:
-        """The files whose names begin with `prefix`, used last first."""
-        found = [(used, path) for used, _, path in self._scan(_SUFFIX) if path.name.startswith(prefix)]
-        return [path for _, path in sorted(found, reverse=True)[:most]]
+        """The files whose names begin with `prefix`, most recently used first."""
+        files = [(used, path) for used, _, path in self._scan(_SUFFIX) if path.name.startswith(prefix)]
+        return [path for _, path in sorted(files, reverse=True)[:most]]
 
     def write(self, path: Path, units: Mapping[str, Unit]) -> bool:
-        """Write or replace a file of this directory; False when it alone would pass the bound."""
+        """Write or replace a file. Returns False, and writes nothing, if it alone is larger than `max_bytes`."""
         pieces, size = _serialise(units)
         if size > self.max_bytes:
             return False
@@ -171,38 +170,38 @@ class CacheDirectory:
         return True
 
     def remove(self, path: Path) -> None:
-        """Remove a cache file; anything else by its name stays."""
+        """Remove `path` if it is a cache file."""
         if path.name.endswith(_SUFFIX) and _has_magic(path, len(_MAGIC)):
             path.unlink(missing_ok=True)
 
     def evict(self, room: int = 0, but: Path | None = None) -> None:
-        """Remove what was not used for longest until `room` bytes more fit; and what killed writers have left.
+        """Remove the least recently used files until `room` more bytes fit, and unfinished files of killed writers.
 
-        The file `but` is about to be replaced, and does not count.
+        The file `but` does not count, because it will be replaced.
         """
         for written, size, path in self._scan(""):
             abandoned = abs(time.time() - written / 1e9) > _ABANDONED_SECONDS
             if abandoned and _UNFINISHED_NAME.fullmatch(path.name) and _has_magic(path, min(size, len(_MAGIC))):
                 path.unlink(missing_ok=True)
-        found = [file for file in self._scan(_SUFFIX) if file[2] != but]
-        total = sum(size for _, size, _ in found) + room
-        for _, size, path in sorted(found):
+        files = [file for file in self._scan(_SUFFIX) if file[2] != but]
+        total = sum(size for _, size, _ in files) + room
+        for _, size, path in sorted(files):
             if total <= self.max_bytes:
                 return
             self.remove(path)
             total -= size
 
     def _scan(self, suffix: str) -> list[tuple[int, int, Path]]:
-        """When each file whose name ends in `suffix` was last of use, its bytes, and its path."""
-        found = []
+        """When each file whose name ends in `suffix` was last used, its size, and its path."""
+        files = []
         with suppress(FileNotFoundError), os.scandir(self.directory) as entries:  # it may not be there yet
             for entry in entries:
                 if entry.name.endswith(suffix):
                     with suppress(FileNotFoundError):  # another process was faster
                         status = entry.stat(follow_symlinks=False)
                         if not stat.S_ISDIR(status.st_mode):
-                            found.append((status.st_mtime_ns, status.st_size, Path(entry.path)))
-        return found
+                            files.append((status.st_mtime_ns, status.st_size, Path(entry.path)))
+        return files
 
 
 def _has_magic(path: Path, size: int) -> bool:
@@ -210,29 +209,29 @@ def _has_magic(path: Path, size: int) -> bool:
     flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags)
-    except OSError:  # gone, a symbolic link, or not readable: not to be removed by us
+    except OSError:  # gone, a symbolic link, or not readable: none of ours
         return False
     with open(descriptor, "rb") as file:
         return stat.S_ISREG(os.fstat(descriptor).st_mode) and file.read(size) == _MAGIC[:size]
 
 
 def _serialise(units: Mapping[str, Unit]) -> tuple[list[bytes | memoryview], int]:
-    """The pieces of a file, in their order, and its size."""
+    """The contents of a file in pieces, and its size."""
     plans = {name: [(key, np.ascontiguousarray(array)) for key, array in unit.items()] for name, unit in units.items()}
     sizes = {name: sum(_padded(array.nbytes) for _, array in arrays) for name, arrays in plans.items()}
     body: list[bytes | memoryview] = []
     described: dict[str, Any] = {}
     for name, arrays in plans.items():
-        digest, at, places = xxhash.xxh3_64(), 0, []
+        digest, at, layout = xxhash.xxh3_64(), 0, []
         for key, array in arrays:
-            places.append([key, array.dtype.newbyteorder("<").str, list(array.shape), at])
+            layout.append([key, array.dtype.newbyteorder("<").str, list(array.shape), at])
             for piece in (array.reshape(-1).view(np.uint8).data, bytes(_padded(array.nbytes) - array.nbytes)):
                 digest.update(piece)
                 body.append(piece)
             at += _padded(array.nbytes)
-        described[name] = [0, sizes[name], digest.intdigest(), places]
+        described[name] = [0, sizes[name], digest.intdigest(), layout]
     total = sum(sizes.values())
-    # Where units begin depends on the directory's size, which depends on the digits of where they begin: leave room.
+    # The offsets of units depend on the size of the directory, which depends on the digits of the offsets: leave room.
     room = _padded(_HEAD + len(_directory(described, 0, 0)) + 24 * (len(described) + 1))
     directory = _directory(described, room, total).ljust(room - _HEAD)
     head = _MAGIC + _FORMAT.to_bytes(4, "little") + len(directory).to_bytes(4, "little")

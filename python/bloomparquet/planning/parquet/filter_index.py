@@ -1,7 +1,6 @@
-"""What reading filters has taught, apart from the files that they lie in: it can be stored, and handed on.
+"""What was read of filters, apart from the files that hold them.
 
-A table of row groups whose files are partly those of another takes over what is known of their filters; so does one
-that another process has stored.
+A table of row groups takes it over from tables that share files with it, and from cache files of other processes.
 """
 
 from __future__ import annotations
@@ -16,17 +15,20 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, pairs
 
-ABSENT, UNREAD, READY, BROKEN = range(4)
+ABSENT, UNREAD, READY, UNUSABLE = range(4)
+"""The states of a filter: there is none; nothing was read; its header was read; it cannot be used."""
+
 _MOSTLY_USED = 3 / 4
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
-    """What reading has taught about n filters; it can be stored, and handed from one set of files to another.
+class FilterIndex:
+    """What is known of n filters. It can be stored, and transferred to another set of files.
 
-    All but `resident` have shape (n,): `state`, where each bitset begins in its file, its bytes, whether a bit of it
-    was seen, and the block of `resident` (blocks, 8) at which it begins there, -1 where it is not in memory. `errors`
-    says why each broken one cannot be used, `told` which files a warning has named.
+    Arrays of shape (n,): `state`; `bitset_at`, the offset of the bitset in its file; `num_bytes` of the bitset;
+    `not_empty`, whether a set bit was seen; `resident_at`, the first block of the bitset in `resident`, -1 if it is not
+    in memory. `resident` (blocks, 8) holds the bitsets in memory. `errors`: why unusable filters are so, by filter.
+    `warned`: the paths of files that a warning was logged for.
     """
 
     state: NDArray[np.int8]
@@ -36,28 +38,28 @@ class Learnt:
     resident_at: NDArray[np.int64]
     resident: NDArray[np.uint32]
     errors: Mapping[int, BloomParquetError]
-    told: frozenset[str] = frozenset()
+    warned: frozenset[str] = frozenset()
 
     @classmethod
-    def nothing(cls, offset: NDArray[np.int64], unreadable: Mapping[int, BloomParquetError] | None = None) -> Learnt:
-        """Of filters that the footers place at `offset`, -1 where there is none; `unreadable` says of which chunks it
-        cannot be told, and why."""
+    def unread(cls, offset: NDArray[np.int64], errors: Mapping[int, BloomParquetError] | None = None) -> FilterIndex:
+        """Filters of which nothing was read. `offset`: where they begin by the footers, -1 if there is none. `errors`:
+        why a footer cannot be read, by chunk."""
         zeros, none = np.zeros(len(offset), np.int64), np.zeros(len(offset), np.bool_)
         state = np.where(offset < 0, ABSENT, UNREAD).astype(np.int8)
-        state[list(unreadable or ())] = BROKEN
-        return cls(state, zeros, zeros, none, zeros - 1, np.zeros((0, 8), np.uint32), unreadable or {})
+        state[list(errors or ())] = UNUSABLE
+        return cls(state, zeros, zeros, none, zeros - 1, np.zeros((0, 8), np.uint32), errors or {})
 
-    def take(self, chunks: NDArray[np.int64]) -> Learnt:
-        """What is known of some of them, or of all in another order."""
-        errors = {i: self.errors[int(chunks[i])] for i in np.flatnonzero(self.state[chunks] == BROKEN).tolist()}
-        return Learnt(
+    def take(self, chunks: NDArray[np.int64]) -> FilterIndex:
+        """The filters `chunks`, in that order. The resident bitsets are shared."""
+        errors = {i: self.errors[int(chunks[i])] for i in np.flatnonzero(self.state[chunks] == UNUSABLE).tolist()}
+        return FilterIndex(
             self.state[chunks], self.bitset_at[chunks], self.num_bytes[chunks], self.not_empty[chunks],
-            self.resident_at[chunks], self.resident, errors, self.told,
+            self.resident_at[chunks], self.resident, errors, self.warned,
         )  # fmt: skip
 
-    def compact(self) -> Learnt:
-        """The same without the bitsets in memory that are those of other filters, unless these are few: then they cost
-        less than copying the others."""
+    def compact(self) -> FilterIndex:
+        """Drop resident bitsets that none of these filters uses, unless they are so few that copying the others would
+        cost more."""
         sizes = np.where(self.resident_at < 0, 0, self.num_bytes // BYTES_PER_BLOCK)
         if int(sizes.sum()) >= _MOSTLY_USED * len(self.resident):
             return self
@@ -66,8 +68,8 @@ class Learnt:
         return replace(self, resident_at=at, resident=self.resident[blocks])
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Learnt]) -> Learnt:
-        """The filters of all `parts`, one after another; as many bitsets stay in memory as may."""
+    def concatenate(cls, parts: Sequence[FilterIndex]) -> FilterIndex:
+        """The filters of all `parts`, one after another. Bitsets stay in memory up to RESIDENT_BYTES."""
         resident_at, resident, errors = [], [], {}
         blocks = chunks = 0
         for part in parts:
@@ -85,5 +87,5 @@ class Learnt:
         return cls(
             state, bitset_at, num_bytes, not_empty, np.concatenate(resident_at),
             resident[0] if len(resident) == 1 else np.concatenate([np.zeros((0, 8), np.uint32), *resident]), errors,
-            frozenset().union(*(part.told for part in parts)),
+            frozenset().union(*(part.warned for part in parts)),
         )  # fmt: skip

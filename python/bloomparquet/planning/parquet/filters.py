@@ -1,9 +1,9 @@
-"""The Bloom filters of one column over many row groups: fetched as sparingly as the question allows, and asked.
+"""The Bloom filters of one Parquet column over many row groups: read as little as a question needs, and asked.
 
-A lookup needs one 32-byte block per value and row group, plus, once, the header that says where the blocks are. So
-the first read of a filter takes a page: header, and the whole bitset when it is small. Later reads take the blocks
-that are asked for; when a query asks for so many that their reads would touch, the bitset is read whole, once. What
-was learnt (header sizes, small bitsets) is kept.
+A lookup needs one 32-byte block for each value and row group, and once the header, which says where the blocks are.
+The first read of a filter takes the header and, if it is small, the whole bitset. Later reads take single blocks. If a
+query asks for so many blocks that their reads would touch, the bitset is read whole. Headers and small bitsets are
+kept.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from bloomparquet.parquet.bloom_filter.split_block import (
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
-from bloomparquet.planning.parquet.filter_index import ABSENT, BROKEN, READY, UNREAD, Learnt
+from bloomparquet.planning.parquet.filter_index import ABSENT, READY, UNREAD, UNUSABLE, FilterIndex
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
 
-_HEAD_BYTES = 4096 + MAX_HEADER_BYTES  # bitsets are powers of two: one of 4 KiB still comes whole, with its header
-_WORTH_KEEPING = 4 * 4096 + MAX_HEADER_BYTES  # read whole at once and kept, if those of all row groups can be
+_FIRST_READ_BYTES = 4096 + MAX_HEADER_BYTES  # a header and a bitset of 4 KiB; bitsets are powers of two
+_SMALL_BYTES = 4 * 4096 + MAX_HEADER_BYTES  # smaller filters are read whole and kept, if all of them fit
 _BATCH_BYTES = 64 * 1024 * 1024
-_ROUNDS = (32, 256)  # values that all filters are asked for together
-_FIRST_MANY = 2048
+_ROUNDS = (32, 256)  # how many values all filters are asked for at once
+_FIRST_VALUES = 2048
 
 
 class ParquetFilters(FilterStore):
     """The filters of `column` in n column chunks; chunk i lies in row group ``row_group[i]`` of ``paths[file[i]]``.
 
-    `offset` and `length` (n,) are the footer's, -1 where absent; `limit` (n,) is where each file's footer begins: a
-    filter lies before it. `filled` (n,) says which chunks are known to hold a value that is not null. `learnt` is what
-    reading them has taught before. `ciphers` (n,) open those of encrypted columns: such a filter is two modules, header
-    and bitset, and is read whole, as nothing less of it opens.
+    `offset` and `length` (n,): from the footers, -1 if absent. `limit` (n,): where the footer of each file begins; a
+    filter lies before it. `filled` (n,): whether the chunk is known to hold a value that is not null. `filter_index`:
+    what was read before. `ciphers` (n,) decrypt the filters of encrypted columns. An encrypted filter is two modules,
+    header and bitset, and is always read whole.
     """
 
     def __init__(
@@ -56,169 +56,159 @@ class ParquetFilters(FilterStore):
         length: NDArray[np.int64],
         limit: NDArray[np.int64],
         filled: NDArray[np.bool_],
-        learnt: Learnt | None = None,
+        filter_index: FilterIndex | None = None,
         ciphers: Sequence[ChunkCipher | None] | None = None,
     ) -> None:
-        self._seals = FilterCiphers(ciphers, len(offset))
+        self._ciphers = FilterCiphers(ciphers, len(offset))
         self._paths, self._file, self._row_group, self._column = paths, file, row_group, column
         self.offset, self.length, self._limit, self.filled = offset, length, limit, filled
-        known = Learnt.nothing(offset) if learnt is None else learnt
-        self._state, self.num_bytes = known.state.copy(), known.num_bytes.copy()
-        self._bitset_at, self._not_empty = known.bitset_at.copy(), known.not_empty.copy()
-        self._resident, self._resident_at = known.resident, known.resident_at.copy()
-        super().__init__(dict(known.errors), known.told)
-        self.lessons_before = self.lessons
+        index = FilterIndex.unread(offset) if filter_index is None else filter_index
+        self._state, self.num_bytes = index.state.copy(), index.num_bytes.copy()
+        self._bitset_at, self._not_empty = index.bitset_at.copy(), index.not_empty.copy()
+        self._resident, self._resident_at = index.resident, index.resident_at.copy()
+        super().__init__(dict(index.errors), index.warned)
+        self.loaded_revision = self.revision
         for chunk, error in self.errors.items():
             self._warn(self._paths[self._file[chunk]], error)
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which chunks have a filter, by their footers."""
+        """Which chunks have a filter, as their footers say."""
         return self.offset >= 0
 
     @property
     def unreadable(self) -> list[BloomParquetError]:
-        """Why chunks cannot be looked into of which it is not even known whether they have filters."""
+        """Why column metadata could not be decrypted. Whether such a chunk has a filter is unknown."""
         return [error for chunk, error in self.errors.items() if self.offset[chunk] < 0]
 
     @property
     def ciphers(self) -> Sequence[ChunkCipher | None] | None:
-        return self._seals.ciphers
+        return self._ciphers.ciphers
 
     @property
     def cached_bytes(self) -> int:
-        """What is held in memory, of the bitsets and of what is known of them."""
-        of_each = (self.offset, self.length, self.num_bytes, self._bitset_at, self._resident_at)
-        return int(self._resident.nbytes) + sum(array.nbytes for array in of_each)
+        """The memory of the resident bitsets and the arrays."""
+        arrays = (self._resident, self.offset, self.length, self.num_bytes, self._bitset_at, self._resident_at)
+        return sum(array.nbytes for array in arrays)
 
     @property
-    def lessons(self) -> int:
-        """A number that grows whenever something worth storing is learnt."""
-        opened, broken = self._state != UNREAD, self._state == BROKEN
-        return sum(int(np.count_nonzero(array)) for array in (opened, broken, self._not_empty))
+    def revision(self) -> int:
+        """A counter that grows whenever something worth storing was read."""
+        read, unusable = self._state != UNREAD, self._state == UNUSABLE
+        return sum(int(np.count_nonzero(array)) for array in (read, unusable, self._not_empty))
 
-    def learnt(self) -> Learnt:
-        """What is known by now."""
+    def filter_index(self) -> FilterIndex:
+        """A copy of all that was read."""
         with self._lock:
-            return Learnt(
+            return FilterIndex(
                 self._state.copy(), self._bitset_at.copy(), self.num_bytes.copy(), self._not_empty.copy(),
                 self._resident_at.copy(), self._resident, dict(self.errors), frozenset(self._warned),
             )  # fmt: skip
 
     def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
-        """The whole bitset of one chunk, shape (bytes,); None when it has no filter. Raises what makes a filter
-        unusable."""
+        """The whole bitset of one chunk, shape (bytes,); None if it has no filter. Raises the error of an unusable
+        filter."""
         with self._lock:
             if self._state[chunk] == UNREAD:
-                self._open(storage, np.array([chunk]), count)
+                self._read_headers(storage, np.array([chunk]), count)
             if self._state[chunk] == ABSENT:
                 return None
-            if self._state[chunk] == BROKEN:
+            if self._state[chunk] == UNUSABLE:
                 raise self.errors[chunk]
-            ranges, starts = self._bitsets(storage, np.array([chunk]), count)
-            if self._state[chunk] == BROKEN:
+            buffer, starts = self._bitsets(storage, np.array([chunk]), count)
+            if self._state[chunk] == UNUSABLE:
                 raise self.errors[chunk]
-            return ranges[starts[0] : starts[0] + self.num_bytes[chunk]]
+            return buffer[starts[0] : starts[0] + self.num_bytes[chunk]]
 
-    def _open(self, storage: Storage, which: NDArray[np.int64], count: ReadCount) -> None:
-        """Read headers, and with them what else fits in the first page of each filter."""
-        room = self._limit[which] - self.offset[which]
-        inside = (self.offset[which] >= 4) & (room > BYTES_PER_BLOCK) & (self.length[which] <= room)
-        for chunk in which[~inside].tolist():
-            where = f"offset {self.offset[chunk]}" + (
-                f", length {self.length[chunk]}" if self.length[chunk] >= 0 else ""
-            )
-            self._break(
-                chunk, FormatError(f"the footer places it at {where}; expected within bytes 4 to {self._limit[chunk]}")
-            )
-        which = which[inside]
-        if len(which) == 0:
+    def _read_headers(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
+        """Read headers, and as much of the bitsets as the first read of each filter takes."""
+        room = self._limit[chunks] - self.offset[chunks]
+        in_file = (self.offset[chunks] >= 4) & (room > BYTES_PER_BLOCK) & (self.length[chunks] <= room)
+        for chunk in chunks[~in_file].tolist():
+            extent = f"offset {self.offset[chunk]}"
+            if self.length[chunk] >= 0:
+                extent += f", length {self.length[chunk]}"
+            expected = f"expected within bytes 4 to {self._limit[chunk]}"
+            self._invalidate(chunk, FormatError(f"the footer places it at {extent}; {expected}"))
+        chunks, room = chunks[in_file], room[in_file]
+        if len(chunks) == 0:
             return
-        length = self.length[which]
-        whole = (length > 0) & ((length <= _WORTH_KEEPING) | self._seals.on[which])
+        length = self.length[chunks]
+        whole = (length > 0) & ((length <= _SMALL_BYTES) | self._ciphers.encrypted[chunks])
         if self._resident.nbytes + int(length[whole].sum()) > RESIDENT_BYTES:
-            whole = (length > 0) & (length <= _HEAD_BYTES)
-        size = np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _HEAD_BYTES)
-        size = np.minimum(size, self._limit[which] - self.offset[which])
-        for batch in np.split(np.arange(len(which)), np.flatnonzero(np.diff(np.cumsum(size) // _BATCH_BYTES)) + 1):
-            self._open_batch(storage, which[batch], size[batch], count)
+            whole = (length > 0) & (length <= _FIRST_READ_BYTES)
+        size = np.minimum(np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _FIRST_READ_BYTES), room)
+        for batch in np.split(np.arange(len(chunks)), np.flatnonzero(np.diff(np.cumsum(size) // _BATCH_BYTES)) + 1):
+            self._read_header_batch(storage, chunks[batch], size[batch], count)
 
-    def _open_batch(
-        self, storage: Storage, which: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount
+    def _read_header_batch(
+        self, storage: Storage, chunks: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount
     ) -> None:
-        ranges = read_ranges(storage, self._paths, self._file[which], self.offset[which], size, count)
-        header_bytes, stored, num_bytes, errors = self._seals.headers(which, ranges, size)
-        for row, error in errors.items():
-            self._break(int(which[row]), error)
-        read = header_bytes > 0
-        announced = self.length[which]
-        end = self.offset[which] + header_bytes + stored
-        for row in np.flatnonzero(read & (end > self._limit[which])).tolist():
-            self._break(
-                int(which[row]),
-                FormatError(f"its header claims {num_bytes[row]} bytes, which would end in or behind the footer"),
-            )
-        for row in np.flatnonzero(read & (announced >= 0) & (announced != header_bytes + stored)).tolist():
-            self._break(
-                int(which[row]),
-                FormatError(
-                    f"its header claims {header_bytes[row]} + {stored[row]} bytes, the footer {announced[row]}"
-                ),
-            )
-        good = np.flatnonzero(self._state[which] == UNREAD)
-        chunks = which[good]
+        ranges = read_ranges(storage, self._paths, self._file[chunks], self.offset[chunks], size, count)
+        header_bytes, stored, num_bytes, errors = self._ciphers.headers(chunks, ranges, size)
+        for i, error in errors.items():
+            self._invalidate(int(chunks[i]), error)
+        read, length = header_bytes > 0, self.length[chunks]
+        end = self.offset[chunks] + header_bytes + stored
+        for i in np.flatnonzero(read & (end > self._limit[chunks])).tolist():
+            error = FormatError(f"its header claims {num_bytes[i]} bytes, which would end in or behind the footer")
+            self._invalidate(int(chunks[i]), error)
+        for i in np.flatnonzero(read & (length >= 0) & (length != header_bytes + stored)).tolist():
+            claimed = f"its header claims {header_bytes[i]} + {stored[i]} bytes, the footer {length[i]}"
+            self._invalidate(int(chunks[i]), FormatError(claimed))
+        ready = np.flatnonzero(self._state[chunks] == UNREAD)
+        chunks, num_bytes = chunks[ready], num_bytes[ready]
         self._state[chunks] = READY
-        self._bitset_at[chunks] = self.offset[chunks] + header_bytes[good]
-        self.num_bytes[chunks] = num_bytes[good]
-        starts, seen = ranges.starts[good] + header_bytes[good], size[good] - header_bytes[good]
-        self._not_empty[chunks] = ~self._seals.on[chunks] & any_set(
-            ranges.buffer, starts, np.minimum(seen, num_bytes[good])
-        )
-        self._keep(ranges.buffer, chunks, starts, np.flatnonzero(seen >= stored[good]))
+        self._bitset_at[chunks] = self.offset[chunks] + header_bytes[ready]
+        self.num_bytes[chunks] = num_bytes
+        starts, bytes_read = ranges.starts[ready] + header_bytes[ready], size[ready] - header_bytes[ready]
+        any_bit = any_set(ranges.buffer, starts, np.minimum(bytes_read, num_bytes))
+        self._not_empty[chunks] = ~self._ciphers.encrypted[chunks] & any_bit
+        self._cache(ranges.buffer, chunks, starts, np.flatnonzero(bytes_read >= stored[ready]))
 
-    def _bits(self, chunk: int, stored: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
-        """The bitset of which `stored` are the bytes in the file; None where it does not open."""
+    def _decrypt(self, chunk: int, stored: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
+        """The bitset whose bytes in the file are `stored`; None if they cannot be decrypted."""
         try:
-            bits = self._seals.bitset(chunk, stored)
+            bits = self._ciphers.decrypt_bitset(chunk, stored)
         except EncryptionError as error:
-            self._break(chunk, error)
+            self._invalidate(chunk, error)
             return None
-        if self._seals.on[chunk]:  # of the others that was seen before
+        if self._ciphers.encrypted[chunk]:  # of plain bitsets this is known since the first read
             self._not_empty[chunk] = bits.any()
         return bits
 
     def _stored_bytes(self, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What bitsets take in their files."""
-        return self.num_bytes[chunks] + self._seals.overhead(chunks)
+        """The size of bitsets in the file, with encryption."""
+        return self.num_bytes[chunks] + self._ciphers.overhead(chunks)
 
-    def _keep(
+    def _cache(
         self, buffer: NDArray[np.uint8], chunks: NDArray[np.int64], starts: NDArray[np.int64], whole: NDArray[np.int64]
     ) -> None:
-        """Keep the bitsets that came whole, up to a bound."""
+        """Keep the bitsets that were read whole, ``chunks[whole]``, up to RESIDENT_BYTES."""
         sizes = self.num_bytes[chunks[whole]]
         fits = np.cumsum(sizes) + self._resident.nbytes <= RESIDENT_BYTES
         whole = whole[fits]
         extents = zip(
             chunks[whole].tolist(), starts[whole].tolist(), self._stored_bytes(chunks[whole]).tolist(), strict=True
         )
-        found = {chunk: self._bits(chunk, buffer[start : start + size]) for chunk, start, size in extents}
-        opened = {chunk: bits for chunk, bits in found.items() if bits is not None}
-        if not opened:
+        decrypted = {chunk: self._decrypt(chunk, buffer[start : start + size]) for chunk, start, size in extents}
+        bitsets = {chunk: bits for chunk, bits in decrypted.items() if bits is not None}
+        if not bitsets:
             return
-        kept = np.concatenate(list(opened.values()))
-        which = np.array(list(opened), np.int64)
-        sizes = self.num_bytes[which]
-        self._resident_at[which] = len(self._resident) + (np.cumsum(sizes) - sizes) // BYTES_PER_BLOCK
-        self._resident = np.concatenate((self._resident, kept.view("<u4").reshape(-1, 8)))
+        cached = np.array(list(bitsets), np.int64)
+        sizes = self.num_bytes[cached]
+        self._resident_at[cached] = len(self._resident) + (np.cumsum(sizes) - sizes) // BYTES_PER_BLOCK
+        blocks = np.concatenate(list(bitsets.values())).view("<u4").reshape(-1, 8)
+        self._resident = np.concatenate((self._resident, blocks))
 
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
-        """Read the headers that are not known yet; blocks and bitsets are read when they are probed."""
+        """Read the missing headers. Blocks and bitsets are read when they are probed."""
         chunks = question.chunks
-        self._open(question.storage, chunks[self._state[chunks] == UNREAD], question.reads)
+        self._read_headers(question.storage, chunks[self._state[chunks] == UNREAD], question.reads)
         ready = np.flatnonzero(self._state[chunks] == READY)
         some = question.about(ready)
         whole = self.num_bytes[some.chunks]
-        cost = np.where(self._seals.on[some.chunks], whole, np.minimum(whole, _cost_of_blocks(some)))
+        cost = np.where(self._ciphers.encrypted[some.chunks], whole, np.minimum(whole, _cost_of_blocks(some)))
         cost[self._resident_at[some.chunks] >= 0] = 0
         piece = (np.cumsum(cost) - cost) // _BATCH_BYTES
         yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
@@ -226,20 +216,20 @@ class ParquetFilters(FilterStore):
     def _probe(self, question: Question) -> NDArray[np.bool_]:
         result = np.zeros(len(question.chunks), np.bool_)
         resident = self._resident_at[question.chunks] >= 0
-        is_dear = _cost_of_blocks(question) >= self.num_bytes[question.chunks]
-        whole = ~resident & (is_dear | self._seals.on[question.chunks])
-        for group in (np.flatnonzero(resident), np.flatnonzero(whole)):
-            if len(group):
-                result[group] = self._probe_whole(question.about(group))
-        group = np.flatnonzero(~resident & ~whole)
-        if len(group):
-            result[group] = self._probe_blocks(question.about(group))
+        blocks_cost_more = _cost_of_blocks(question) >= self.num_bytes[question.chunks]
+        whole = ~resident & (blocks_cost_more | self._ciphers.encrypted[question.chunks])
+        ways = ((resident, self._probe_whole), (whole, self._probe_whole), (~resident & ~whole, self._probe_blocks))
+        for chosen, probe in ways:
+            if chosen.any():
+                result[chosen] = probe(question.about(np.flatnonzero(chosen)))
         result[self._state[question.chunks] != READY] = True
         return result
 
     def _probe_whole(self, question: Question) -> NDArray[np.bool_]:
-        """Against bitsets in memory, a growing number of values at a time: a row group that is kept needs no further
-        value. All of the chunks are resident, or none is."""
+        """Probe whole bitsets. Either all of the chunks are resident, or none is.
+
+        Values are asked in growing numbers: a row group that is kept needs no further value.
+        """
         chunks, last, hashes = question.chunks, question.last, question.hashes
         if self._resident_at[chunks[0]] >= 0:
             blocks = self._resident
@@ -248,7 +238,7 @@ class ParquetFilters(FilterStore):
             buffer, starts = self._bitsets(question.storage, chunks, question.reads)
             self._not_empty[chunks] |= any_set(buffer, starts, self.num_bytes[chunks])
             blocks, base = as_blocks(buffer, starts, self.num_bytes[chunks])
-        hit: NDArray[np.bool_] = self._state[chunks] == BROKEN  # some only turn out so when their bitsets are opened
+        hit: NDArray[np.bool_] = self._state[chunks] == UNUSABLE  # those whose bitset could not be decrypted
         n_blocks = self.num_bytes[chunks] // BYTES_PER_BLOCK
 
         def find_hits(row: NDArray[np.int64], value: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -257,15 +247,15 @@ class ParquetFilters(FilterStore):
 
         undecided, at = check_in_rounds(hit, question.first, last, _ROUNDS, find_hits)
         for i in undecided.tolist():
-            # So many values that one filter at a time is faster: its words are tested one after another.
+            # With so many values, asking one filter at a time is faster.
             bloom = SplitBlockBloomFilter(blocks[base[i] : base[i] + n_blocks[i]])
-            middle = min(at[i] + _FIRST_MANY, last[i])  # a false positive may save the rest
+            middle = min(at[i] + _FIRST_VALUES, last[i])  # a hit saves the rest
             hit[i] = bloom.check(hashes[at[i] : middle]).any() or bloom.check(hashes[middle : last[i]]).any()
-        self._distrust_empty(chunks[~hit & ~self._not_empty[chunks]])
+        self._handle_empty(chunks[~hit & ~self._not_empty[chunks]])
         return hit
 
     def _probe_blocks(self, question: Question) -> NDArray[np.bool_]:
-        """By reading one block for each chunk and value; none of them is encrypted."""
+        """Probe by reading one block for each chunk and value. None of the chunks is encrypted."""
         chunks, hashes, storage = question.chunks, question.hashes, question.storage
         row, value = pairs(question.first, question.last)
         pair = chunks[row]
@@ -280,63 +270,67 @@ class ParquetFilters(FilterStore):
         return hit
 
     def _look_for_bits(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
-        """Read on from the first page, of all `chunks` together and in growing steps, until a bit is set or the bitset
+        """Read on after the first read, for all `chunks` at once and in growing steps, until a bit is set or the bitset
         ends."""
-        at, end = self.offset[chunks] + _HEAD_BYTES, self._bitset_at[chunks] + self.num_bytes[chunks]
-        size = 4 * _HEAD_BYTES
+        at, end = self.offset[chunks] + _FIRST_READ_BYTES, self._bitset_at[chunks] + self.num_bytes[chunks]
+        size = 4 * _FIRST_READ_BYTES
         while True:
             over = at >= end
-            self._distrust_empty(chunks[over])
+            self._handle_empty(chunks[over])
             chunks, at, end = chunks[~over], at[~over], end[~over]
             if len(chunks) == 0:
                 return
-            found = np.zeros(len(chunks), np.bool_)
+            any_bit = np.zeros(len(chunks), np.bool_)
             length = np.minimum(size, end - at)
             for some in np.array_split(np.arange(len(chunks)), len(chunks) * size // _BATCH_BYTES + 1):
                 ranges = read_ranges(storage, self._paths, self._file[chunks[some]], at[some], length[some], count)
-                found[some] = any_set(ranges.buffer, ranges.starts, length[some])
-            self._not_empty[chunks[found]] = True
-            chunks, at, end, size = chunks[~found], (at + length)[~found], end[~found], 4 * size
+                any_bit[some] = any_set(ranges.buffer, ranges.starts, length[some])
+            self._not_empty[chunks[any_bit]] = True
+            chunks, at, end, size = chunks[~any_bit], (at + length)[~any_bit], end[~any_bit], 4 * size
 
-    def _distrust_empty(self, chunks: NDArray[np.int64]) -> None:
-        """A filter without a bit belongs to a chunk of nulls. Over values, its writer never filled it."""
+    def _handle_empty(self, chunks: NDArray[np.int64]) -> None:
+        """Filters without a set bit: ABSENT over nulls alone. Over values, the writer never filled them: unusable."""
         filled = self.filled[chunks]
         self._state[chunks[~filled]] = ABSENT
         for chunk in chunks[filled].tolist():
-            self._break(chunk, FormatError("no bit of it is set although the column has values; it was never filled"))
+            self._invalidate(
+                chunk, FormatError("no bit of it is set although the column has values; it was never filled")
+            )
 
     def _bitsets(
         self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The bitsets of `chunks`, decrypted: a buffer, and where each begins in it. Reads those that are not resident;
+        of several chunks, none is."""
         at = self._resident_at[chunks[0]]
         if at >= 0 and len(chunks) == 1:
-            return self._resident[at : at + self.num_bytes[chunks[0]] // BYTES_PER_BLOCK].view(np.uint8).reshape(
-                -1
-            ), np.zeros(1, np.int64)
+            blocks = self._resident[at : at + self.num_bytes[chunks[0]] // BYTES_PER_BLOCK]
+            return blocks.view(np.uint8).reshape(-1), np.zeros(1, np.int64)
         stored = self._stored_bytes(chunks)
         ranges = read_ranges(storage, self._paths, self._file[chunks], self._bitset_at[chunks], stored, count)
-        if not self._seals.on[chunks].any():
+        if not self._ciphers.encrypted[chunks].any():
             return ranges.buffer, ranges.starts
         sizes = self.num_bytes[chunks]
         ends = np.cumsum(sizes)
-        opened = np.zeros(int(ends[-1]), np.uint8)
+        buffer = np.zeros(int(ends[-1]), np.uint8)
         extents = zip(chunks.tolist(), ranges.starts.tolist(), stored.tolist(), ends.tolist(), strict=True)
         for chunk, start, size, end in extents:
-            bits = self._bits(chunk, ranges.buffer[start : start + size])
+            bits = self._decrypt(chunk, ranges.buffer[start : start + size])
             if bits is not None:
-                opened[end - len(bits) : end] = bits
-        return opened, ends - sizes
+                buffer[end - len(bits) : end] = bits
+        return buffer, ends - sizes
 
-    def _break(self, chunk: int, error: BloomParquetError) -> None:
-        """Never ask this filter again, and say so once per file."""
+    def _invalidate(self, chunk: int, error: BloomParquetError) -> None:
+        """Never ask this filter again, and warn once per file."""
         path = self._paths[self._file[chunk]]
-        told = f"{path}: row group {self._row_group[chunk]}, column {self._column}: "
-        told += f"its Bloom filter cannot be used: {error}"
-        self._state[chunk] = BROKEN
-        self.errors[chunk] = type(error)(told)
+        self._state[chunk] = UNUSABLE
+        self.errors[chunk] = type(error)(
+            f"{path}: row group {self._row_group[chunk]}, column {self._column}: its Bloom filter cannot be used: "
+            f"{error}"
+        )
         self._warn(path, self.errors[chunk])
 
 
 def _cost_of_blocks(question: Question) -> NDArray[np.int64]:
-    """In bytes of a bitset that could be read instead: the gaps between random blocks would on average be as large."""
+    """The cost of reading blocks, in bytes of bitsets: a gap of up to this size between blocks is read, not skipped."""
     return (question.last - question.first) * (question.storage.merge_gap // 2 + BYTES_PER_BLOCK)

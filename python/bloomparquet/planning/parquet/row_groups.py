@@ -1,9 +1,8 @@
-"""What the footers of many files say, as columns: one row per row group, arrays instead of objects.
+"""The footers of many files as columns: one row per row group, and arrays instead of objects.
 
 A plan over thousands of row groups is then a few numpy operations. The arrays of a column are made when a query first
-names it: from arrays that were stored (see :mod:`bloomparquet.planning.parquet.serialized`), or else from the
-footers. These are
-held as long as the table that was made of them; one made of stored arrays reads them only when it must.
+names it: from a cache file (:mod:`bloomparquet.planning.parquet.serialized`), or else from the footers. Footers stay in
+memory with the table that was made of them. A table from a cache file reads footers only if it must.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -32,8 +32,8 @@ from bloomparquet.parquet.metadata.column_chunks import UNKNOWN_FIELDS, ChunkFie
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
 from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, family_of
-from bloomparquet.planning.formats import FileFormat
-from bloomparquet.planning.parquet.filter_index import Learnt
+from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
@@ -47,19 +47,18 @@ UNKNOWN = -1
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 ColumnKey = tuple[int, int]
-"""A column of a table: the place of its layout, and of its leaf therein."""
+"""A column of a table: the index of the file profile, and of the leaf column in its schema."""
 
 
 @dataclass(frozen=True)
 class ColumnChunks:
-    """One leaf column of the row groups of one layout.
+    """One leaf column of the n row groups whose files share a profile.
 
-    `members` (n,) are the places of these chunks among all row groups; `nulls` and `values` (n,) their counts,
-    UNKNOWN where absent.
+    `members` (n,): the row group of each chunk. `nulls` and `values` (n,): counts, UNKNOWN if absent.
     """
 
     leaf: LeafColumn
-    layout: FileProfile
+    profile: FileProfile
     members: NDArray[np.int64]
     bounds: Bounds | None
     nulls: NDArray[np.int64]
@@ -75,18 +74,18 @@ class ColumnChunks:
         return self.filters.unreadable
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
-        return encode_values(self.leaf, values, self.layout.traits, timezone)
+        return encode_values(self.leaf, values, self.profile.traits, timezone)
 
     def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
-        return encode_point(self.leaf, value, self.layout.traits, timezone)
+        return encode_point(self.leaf, value, self.profile.traits, timezone)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnArrays:
-    """What a :class:`ColumnChunks` knows, apart from the table that it belongs to; all of shape (n,).
+    """The evidence of a :class:`ColumnChunks` without its table; arrays of shape (n,).
 
-    `offset` and `length` are the filters' places as footers give them, `filled` says which chunks are known to hold a
-    value. `ciphers` open the filters of encrypted chunks; None where no file is encrypted.
+    `offset` and `length`: where the filters lie, as footers say. `filled`: whether the chunk is known to hold a value
+    that is not null. `ciphers` decrypt the filters of encrypted chunks; None if no file is encrypted.
     """
 
     bounds: Bounds | None
@@ -95,7 +94,7 @@ class ColumnArrays:
     offset: NDArray[np.int64]
     length: NDArray[np.int64]
     filled: NDArray[np.bool_]
-    learnt: Learnt
+    filter_index: FilterIndex
     ciphers: Sequence[ChunkCipher | None] | None = None
 
     @classmethod
@@ -103,55 +102,55 @@ class ColumnArrays:
         filters = chunks.filters
         return cls(
             chunks.bounds, chunks.nulls, chunks.values, filters.offset, filters.length, filters.filled,
-            filters.learnt(), filters.ciphers,
+            filters.filter_index(), filters.ciphers,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class GroupArrays:
-    """The row groups of f files, n in all, without their columns.
+    """The n row groups of f files, without their columns.
 
-    Per file, of shape (f,): `counts` of row groups, `layout` (a place among the layouts), and `limit`, where its footer
-    begins. Per row group: `rows` (n,) and `extents` (n, 2), start and length, UNKNOWN where nobody has asked yet.
+    Per file, shape (f,): `counts` of row groups; `profile`, an index into the profiles; `limit`, where the footer
+    begins. Per row group: `rows` (n,); `extents` (n, 2), start and length, UNKNOWN until they are needed.
     """
 
     counts: NDArray[np.int64]
-    layout: NDArray[np.int64]
+    profile: NDArray[np.int64]
     limit: NDArray[np.int64]
     rows: NDArray[np.int64]
     extents: NDArray[np.int64]
 
 
-class _Opened(NamedTuple):
-    """Chunks of one column: what their metadata says; the ciphers of those that are encrypted, and why others do not
-    open, by their places."""
+class _ColumnMetadata(NamedTuple):
+    """The metadata of one column's chunks; and by chunk, the ciphers of encrypted ones, and why others could not be
+    decrypted."""
 
     fields: list[ChunkFields]
     ciphers: dict[int, ChunkCipher]
-    unreadable: dict[int, EncryptionError]
+    errors: dict[int, EncryptionError]
 
 
-class Lessons(NamedTuple):
-    """How much a table knows: `columns`; and a measure of what is known of their filters, in so far as it was learnt
-    since the table was made (`lessons`) and `before`."""
+class Revision(NamedTuple):
+    """How much is cached in a table: the number of `columns`; and of their filters, the revision when they were
+    `loaded`, and what was `read` since."""
 
     columns: int
-    lessons: int
-    before: int
+    read: int
+    loaded: int
 
 
 class StoredColumns(Protocol):
-    """Columns that need not be made of footers."""
+    """Columns of a cache file."""
 
     keys: frozenset[ColumnKey]
 
     def load(self, key: ColumnKey) -> ColumnArrays | None:
-        """None when it turns out that they cannot be used."""
+        """The arrays of a column; None if they are damaged."""
 
 
 class RowGroups:
-    """The row groups of `files`, in file order: `file` (place of the file), `index` (within the file) and `rows`,
-    each of shape (n,). Safe to use from several threads."""
+    """The n row groups of `files`, in file order. Arrays of shape (n,): `file` (an index into `files`), `index` (of the
+    row group in its file) and `rows`. Safe to use from several threads."""
 
     format = FileFormat.PARQUET
 
@@ -160,23 +159,23 @@ class RowGroups:
         storage: Storage,
         files: Sequence[FileInfo],
         arrays: GroupArrays,
-        layouts: Sequence[FileProfile],
+        profiles: Sequence[FileProfile],
         footers: Sequence[Footer | None],
         stored: StoredColumns | None = None,
         keys: Keys | None = None,
     ) -> None:
-        self.storage, self.files, self.arrays, self.layouts = storage, files, arrays, layouts
+        self.storage, self.files, self.arrays, self.profiles = storage, files, arrays, profiles
         self.keys = keys
         self.paths = [file.path for file in files]
         self.file = np.repeat(np.arange(len(files)), arrays.counts)
-        self.first = np.concatenate(([0], np.cumsum(arrays.counts, dtype=np.int64)))  # of each file, and the end
+        self.first = np.concatenate(([0], np.cumsum(arrays.counts, dtype=np.int64)))  # row group of each file; the end
         self.index = np.arange(self.first[-1]) - self.first[self.file]
         self.rows = arrays.rows
-        layout = arrays.layout[self.file]
-        by_layout = np.argsort(layout, kind="stable")
-        self._members = np.split(by_layout, np.cumsum(np.bincount(layout, minlength=len(layouts)))[:-1])
+        profile = arrays.profile[self.file]
+        by_profile = np.argsort(profile, kind="stable")
+        self._members = np.split(by_profile, np.cumsum(np.bincount(profile, minlength=len(profiles)))[:-1])
         self.stored = stored
-        self.outdated = False  # a file was replaced since it was listed: not to be used for another plan
+        self.outdated = False  # a file changed since it was listed: use the table for no other plan
         self._footers = list(footers)
         self._chunks: dict[ColumnKey, ColumnChunks] = {}
         self._lock = threading.RLock()
@@ -185,39 +184,35 @@ class RowGroups:
     def of_footers(
         cls, storage: Storage, files: Sequence[FileInfo], footers: Sequence[Footer], keys: Keys | None
     ) -> RowGroups:
-        numbers: dict[int, int] = {}
-        layouts: list[FileProfile] = []
-        layout = np.empty(len(files), np.int64)
-        for i, footer in enumerate(footers):
-            number = numbers.setdefault(id(footer.profile), len(numbers))
-            if number == len(layouts):
-                layouts.append(footer.profile)
-            layout[i] = number
+        profiles = {id(footer.profile): footer.profile for footer in footers}
+        numbers = {key: number for number, key in enumerate(profiles)}
+        profile = np.array([numbers[id(footer.profile)] for footer in footers], np.int64)
         counts = np.array([len(footer.rows) for footer in footers], np.int64)
         limit = np.array([info.size - footer.size for info, footer in zip(files, footers, strict=True)], np.int64)
         rows = np.array([rows for footer in footers for rows in footer.rows], np.int64)
         extents = np.full((len(rows), 2), UNKNOWN, np.int64)
-        return cls(storage, files, GroupArrays(counts, layout, limit, rows, extents), layouts, footers, keys=keys)
+        arrays = GroupArrays(counts, profile, limit, rows, extents)
+        return cls(storage, files, arrays, list(profiles.values()), footers, keys=keys)
 
     def __len__(self) -> int:
         return len(self.file)
 
     @cached_property
-    def places(self) -> dict[FileInfo, int]:
-        """The place of each file."""
+    def file_index(self) -> dict[FileInfo, int]:
+        """The index of each file."""
         return {file: i for i, file in enumerate(self.files)}
 
     @property
     def schemas(self) -> list[FileSchema]:
-        """Of each layout."""
-        return [layout.schema for layout in self.layouts]
+        """The schema of each profile."""
+        return [profile.schema for profile in self.profiles]
 
-    def members(self, layout: int) -> NDArray[np.int64]:
-        return self._members[layout]
+    def members(self, profile: int) -> NDArray[np.int64]:
+        return self._members[profile]
 
-    def is_lossless(self, layout: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
-        """Whether a reader that shows the column as that type (None: as the file's own) shows what is stored: of wider
-        integers it may show the low bits alone."""
+    def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
+        """Whether a reader that gives the column `reader_type` (None: the file's own type) shows the stored values: of
+        a wider integer it may show only the low bits."""
         bits = _INTEGER_BITS.get(reader_type or "")
         if bits is None or leaf is None or leaf.node.physical_type not in ("INT32", "INT64"):
             return True
@@ -227,142 +222,142 @@ class RowGroups:
         return bits > annotation.bit_width - annotation.signed
 
     def within(self, units: NDArray[np.int64]) -> None:
-        """None: all evidence is about whole row groups."""
+        """None: Parquet has no evidence about parts of a row group."""
 
-    def chunks(self, layout: int, leaf: LeafColumn, reads: ReadCount | None = None) -> ColumnChunks:
-        """The chunks of `leaf` in the row groups whose files have ``layouts[layout]``.
+    def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount | None = None) -> ColumnChunks:
+        """The chunks of `leaf` in the row groups whose files have ``profiles[profile]``.
 
-        `reads` grows by what reading footers again costs, where that is needed. Raises :class:`FormatError` for a
-        damaged footer, and for a file that is not the one any more that the table was made of.
+        Reads footers again, counted in `reads`, if they are not in memory. Raises :class:`FormatError` for a damaged
+        footer, and for a file that changed since the table was made.
         """
         with self._lock:
-            key = (layout, leaf.index)
+            key = (profile, leaf.index)
             if key not in self._chunks:
                 arrays = self.stored.load(key) if self.stored is not None and key in self.stored.keys else None
-                return self.put(key, arrays or self._extract(layout, leaf, reads or ReadCount()))
+                return self.put(key, arrays or self._extract(profile, leaf, reads or ReadCount()))
             return self._chunks[key]
 
     def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
-        """Take over what is known of a column, unless it is that a key is missing which may be there the next time."""
-        found, keys = self._with(key, arrays), self.keys
-        if not found.filters.unreadable or keys is None or keys.retriever is None:
+        """Cache a column, unless a key could not be retrieved: the next plan asks for it again."""
+        chunks, keys = self._chunks_of(key, arrays), self.keys
+        if not chunks.filters.unreadable or keys is None or keys.retriever is None:
             with self._lock:
-                self._chunks[key] = found
-        return found
+                self._chunks[key] = chunks
+        return chunks
 
-    def _with(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
-        layout, leaf = self.layouts[key[0]], self.layouts[key[0]].schema.leaves[key[1]]
-        members = self.members(key[0])
+    def _chunks_of(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
+        profile = self.profiles[key[0]]
+        leaf, members = profile.schema.leaves[key[1]], self.members(key[0])
         file = self.file[members]
         filters = ParquetFilters(
             self.paths, file, self.index[members], dotted_name(leaf.path), arrays.offset, arrays.length,
-            self.arrays.limit[file], arrays.filled, arrays.learnt, arrays.ciphers,
+            self.arrays.limit[file], arrays.filled, arrays.filter_index, arrays.ciphers,
         )  # fmt: skip
-        return ColumnChunks(leaf, layout, members, arrays.bounds, arrays.nulls, arrays.values, filters)
+        return ColumnChunks(leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters)
 
-    def known(self) -> dict[ColumnKey, ColumnChunks]:
-        """The columns that were asked for, or taken over, by now."""
+    def cached_columns(self) -> dict[ColumnKey, ColumnChunks]:
+        """The columns in memory."""
         with self._lock:
             return dict(self._chunks)
 
     def column_keys(self) -> set[ColumnKey]:
-        """The columns that are known, or stored."""
-        return {*self.known(), *(self.stored.keys if self.stored is not None else ())}
+        """The columns in memory or in a cache file."""
+        return {*self.cached_columns(), *(self.stored.keys if self.stored is not None else ())}
 
     @property
-    def is_secret(self) -> bool:
-        """Whether a file is encrypted: what is known of it must not be stored."""
+    def has_encrypted_files(self) -> bool:
+        """Whether a file is encrypted. What was read of it must not be written to disk."""
         return any(footer is not None and footer.crypto is not None for footer in self._footers)
 
-    def can_tell(self, layout: int) -> bool:
-        """Whether every column of the files with ``layouts[layout]`` can be told without reading."""
-        return all(self._footers[place] is not None for place in np.flatnonzero(self.arrays.layout == layout).tolist())
+    def has_footers(self, profile: int) -> bool:
+        """Whether the footers of all files with ``profiles[profile]`` are in memory."""
+        files = np.flatnonzero(self.arrays.profile == profile).tolist()
+        return all(self._footers[file] is not None for file in files)
 
     @property
-    def lessons(self) -> Lessons:
-        """How much is known by now."""
-        filters = [chunks.filters for chunks in self.known().values()]
-        before = sum(each.lessons_before for each in filters)
-        return Lessons(len(self.column_keys()), sum(each.lessons for each in filters) - before, before)
+    def revision(self) -> Revision:
+        """How much is cached by now."""
+        filters = [chunks.filters for chunks in self.cached_columns().values()]
+        loaded = sum(each.loaded_revision for each in filters)
+        return Revision(len(self.column_keys()), sum(each.revision for each in filters) - loaded, loaded)
 
     def extent(self, row_group: int) -> tuple[int, int]:
-        """The byte offset at which the row group begins in its file, and how many bytes its column chunks take."""
+        """The start offset of the row group in its file, and the length of its column chunks in bytes."""
         start, length = self.arrays.extents[row_group].tolist()
         if start == UNKNOWN:
-            place = int(self.file[row_group])
+            file = int(self.file[row_group])
             try:
-                start, length = self.footer(place).extent(int(self.index[row_group]))
+                start, length = self.footer(file).extent(int(self.index[row_group]))
             except FormatError as error:
-                raise _damaged(self.paths[place], error) from error
+                raise _damaged(self.paths[file], error) from error
             self.arrays.extents[row_group] = start, length
         return start, length
 
     def extents_of(self, row_groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the lengths of several; as :meth:`extent`."""
+        """The starts and the lengths of `row_groups`; see :meth:`extent`."""
         for row_group in row_groups[self.arrays.extents[row_groups, 0] == UNKNOWN].tolist():
             self.extent(row_group)
         start, length = self.arrays.extents[row_groups].T
         return start, length
 
     def fill_extents(self) -> None:
-        """Work out every extent that a footer in memory gives."""
+        """Compute all extents that footers in memory give."""
         for row_group in np.flatnonzero(self.arrays.extents[:, 0] == UNKNOWN).tolist():
             if self._footers[self.file[row_group]] is not None:
                 try:
                     self.extent(row_group)
-                except FormatError:  # told when a plan keeps this row group
+                except FormatError:  # raised when a plan keeps this row group
                     continue
 
     @property
     def footers(self) -> Sequence[Footer]:
-        """Of all files; those that are not in memory are read."""
+        """The footers of all files. Those that are not in memory are read."""
         return self.read_footers(range(len(self.files)), ReadCount())
 
     @property
-    def held_footers(self) -> Sequence[Footer | None]:
-        """Of all files, as far as they are in memory."""
+    def cached_footers(self) -> Sequence[Footer | None]:
+        """The footers in memory; None for the other files."""
         return self._footers
 
-    def footer(self, place: int) -> Footer:
-        return self.read_footers([place], ReadCount())[0]
+    def footer(self, file: int) -> Footer:
+        return self.read_footers([file], ReadCount())[0]
 
-    def read_footers(self, places: Iterable[int], reads: ReadCount) -> list[Footer]:
-        """The footers of the files at `places`; those that are not in memory are read, all at once."""
-        places = list(places)
+    def read_footers(self, files: Iterable[int], reads: ReadCount) -> list[Footer]:
+        """The footers of `files`, given by index. Those that are not in memory are read, all at once."""
+        files = list(files)
         with self._lock:
-            missing = [place for place in places if self._footers[place] is None]
-            files = [self.files[place] for place in missing]
-            found = read_footers(self.storage, files, reads, keys=self.keys) if missing else []
-            for place, footer in zip(missing, found, strict=True):
+            missing = [file for file in files if self._footers[file] is None]
+            infos = [self.files[file] for file in missing]
+            footers = read_footers(self.storage, infos, reads, keys=self.keys) if missing else []
+            for file, footer in zip(missing, footers, strict=True):
                 assert footer is not None
-                if not self._agrees(place, footer):
-                    require_unchanged(self.storage, self.files[place])
+                if not self._agrees(file, footer):
+                    require_unchanged(self.storage, self.files[file])
                     raise FileChangedError(
-                        f"{self.paths[place]}: the footer of the file is not the one that was cached; expected the "
-                        "same for a file of the same size and time: list it and read it again"
+                        f"{self.paths[file]}: the footer differs from the cached one although the file's size and time "
+                        "are the same; list the file and read it again"
                     )
-                self._footers[place] = footer
-            self.outdated |= not all(are_unchanged(self.storage, files))
-            return [footer for place in places if (footer := self._footers[place]) is not None]
+                self._footers[file] = footer
+            self.outdated |= not all(are_unchanged(self.storage, infos))
+            return [footer for file in files if (footer := self._footers[file]) is not None]
 
-    def _agrees(self, place: int, footer: Footer) -> bool:
-        """Whether `footer` can be the one that the arrays were made of."""
-        rows, layout = self.rows[self.first[place] : self.first[place + 1]], self.layouts[self.arrays.layout[place]]
-        same_layout = footer.profile is layout or (
-            footer.profile.schema == layout.schema and footer.profile.traits == layout.traits
-        )
-        same_place = self.files[place].size - footer.size == self.arrays.limit[place]
-        return same_layout and same_place and footer.rows == tuple(rows.tolist())
+    def _agrees(self, file: int, footer: Footer) -> bool:
+        """Whether the arrays may have been made of `footer`."""
+        rows = self.rows[self.first[file] : self.first[file + 1]]
+        expected, actual = self.profiles[self.arrays.profile[file]], footer.profile
+        same_profile = actual is expected or (actual.schema == expected.schema and actual.traits == expected.traits)
+        same_limit = self.files[file].size - footer.size == self.arrays.limit[file]
+        return same_profile and same_limit and footer.rows == tuple(rows.tolist())
 
-    def _open(
-        self, place: int, footer: Footer, leaf: LeafColumn, refused: KeyRetrievalError | None, opened: _Opened
+    def _read_metadata(
+        self, file: int, footer: Footer, leaf: LeafColumn, refused: KeyRetrievalError | None, column: _ColumnMetadata
     ) -> None:
-        """Append the chunks of one file to `opened`. A key that was `refused` is not asked for again."""
+        """Append the metadata of one file's chunks to `column`. A key that was `refused` is not requested again."""
         row_groups = range(len(footer.rows))
         try:
             if footer.crypto is None:
-                with suppress(EncryptionError):  # of a chunk that is encrypted although its file is not
-                    opened.fields.extend([footer.read_chunk(i, leaf.index) for i in row_groups])
+                with suppress(EncryptionError):  # a chunk may be encrypted although its file is not
+                    column.fields.extend([footer.read_chunk(i, leaf.index) for i in row_groups])
                     return
             for i in row_groups:
                 try:
@@ -370,41 +365,41 @@ class RowGroups:
                         raise refused
                     fields, cipher = footer.read_chunk_with_cipher(i, leaf.index)
                     if cipher is not None:
-                        opened.ciphers[len(opened.fields)] = cipher
+                        column.ciphers[len(column.fields)] = cipher
                 except EncryptionError as error:
                     refused = error if isinstance(error, KeyRetrievalError) else None
-                    told = f"{self.paths[place]}: row group {i}, column {shorten(dotted_name(leaf.path))}: {error}"
-                    opened.unreadable[len(opened.fields)] = type(error)(told)
+                    chunk = f"{self.paths[file]}: row group {i}, column {shorten(dotted_name(leaf.path))}"
+                    column.errors[len(column.fields)] = type(error)(f"{chunk}: {error}")
                     fields = UNKNOWN_FIELDS
-                opened.fields.append(fields)
+                column.fields.append(fields)
         except FormatError as error:
-            raise _damaged(self.paths[place], error) from error
+            raise _damaged(self.paths[file], error) from error
 
     @property
     def cached_bytes(self) -> int:
-        """About what this takes of memory, or of a file that is mapped into it: footers, arrays, and bitsets that were
-        kept."""
+        """About the size of the footers, arrays and bitsets in memory or in a mapped cache file."""
         arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
-        columns = sum(_bytes_of(chunks) for chunks in self.known().values())
+        columns = sum(_bytes_of(chunks) for chunks in self.cached_columns().values())
         return sum(len(footer.raw) for footer in self._footers if footer is not None) + arrays + columns
 
-    def _extract(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> ColumnArrays:
-        places = list(dict.fromkeys(self.file[self.members(layout)].tolist()))
-        footers = self.read_footers(places, reads)
+    def _extract(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> ColumnArrays:
+        """Make the arrays of a column from footers."""
+        files = list(dict.fromkeys(self.file[self.members(profile)].tolist()))
+        footers = self.read_footers(files, reads)
         refusals = prefetch_keys(self.keys, footers, leaf.index)
-        opened = _Opened([], {}, {})
-        for place, footer, refused in zip(places, footers, refusals, strict=True):
-            self._open(place, footer, leaf, refused, opened)
-        chunks = opened.fields
+        column = _ColumnMetadata([], {}, {})
+        for file, footer, refused in zip(files, footers, refusals, strict=True):
+            self._read_metadata(file, footer, leaf, refused, column)
         values, nulls, offset, length = (
-            np.array([UNKNOWN if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in range(4)
+            np.array([UNKNOWN if (number := get(chunk)) is None else number for chunk in column.fields], np.int64)
+            for get in map(attrgetter, ("values", "nulls", "bloom_offset", "bloom_length"))
         )
         nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
         filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
-        bounds = bounds_of(leaf, self.layouts[layout].traits, chunks)
-        ciphers = [opened.ciphers.get(i) for i in range(len(chunks))] if opened.ciphers else None
-        learnt = Learnt.nothing(offset, opened.unreadable)
-        return ColumnArrays(bounds, nulls, values, offset, length, filled, learnt, ciphers)
+        bounds = bounds_of(leaf, self.profiles[profile].traits, column.fields)
+        ciphers = [column.ciphers.get(i) for i in range(len(column.fields))] if column.ciphers else None
+        filter_index = FilterIndex.unread(offset, column.errors)
+        return ColumnArrays(bounds, nulls, values, offset, length, filled, filter_index, ciphers)
 
 
 def _damaged(path: str, error: FormatError) -> FormatError:

@@ -1,12 +1,12 @@
-"""Tables of row groups as the arrays that a cache file holds, and back.
+"""Tables of row groups to and from the arrays of a cache file.
 
-Stored is what a plan asks for: the files and their row groups, and for each column that was queried its bounds and
-counts and what is known of its filters. The footers themselves are not: they would only save reading them once more
-when a query names a column that none has named before, and most of the time that this takes with local files is their
-parsing (of 1,000 files with 4 row groups: 55 ms of 62). They are large, too: those of 250 files with 46 columns take
-5.7 MB, what is stored of one column 0.1 MB.
+A cache file holds what plans need: the files and their row groups, and for each queried column the bounds, the counts,
+and what was read of its filters. Footers are not stored. They would only save one more read when a query names a new
+column, and most of its time is parsing anyway (for 1,000 local files with 4 row groups: 55 ms of 62 ms). They are large
+too: 250 files with 46 columns have 5.7 MB of footers, while one stored column takes 0.1 MB.
 
-Listings are compared whole. A digest only finds the file; so no collision can pass one data set off as another.
+Listings are compared as a whole. The digest in the name only finds the file, so a collision cannot pass one data set
+off as another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.planning.parquet.cache_file import DamagedEntryError, Entry, Unit, code_fingerprint
-from bloomparquet.planning.parquet.filter_index import Learnt
+from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.planning.parquet.row_groups import ColumnArrays, ColumnKey, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, Storage
@@ -38,7 +38,7 @@ _ERRORS = (KeyError, TypeError, ValueError, IndexError, OverflowError, BloomParq
 
 
 class Listing:
-    """Files as a cache file names them, on one storage, with a digest to find it by."""
+    """A list of files on one storage as arrays, and the name of their cache file."""
 
     def __init__(self, storage: Storage, files: Sequence[FileInfo]) -> None:
         joined = "\0".join([file.path for file in files])
@@ -56,13 +56,13 @@ class Listing:
 
     @property
     def storable(self) -> bool:
-        """Whether these names mean the same files in another process, which knows no file system that was passed as
-        an object."""
+        """Whether the names mean the same files in another process. A file system that was passed as an object is
+        unknown there."""
         return self._unique and isinstance(self._storage.key, str)
 
     @property
     def prefix(self) -> str:
-        """What the names of listings of one data set begin with."""
+        """The common prefix of the cache file names of one data set, whichever of its files a query asks for."""
         text = f"{code_fingerprint()}\0{self._storage.key}\0{self._root}"
         return xxhash.xxh3_64_hexdigest(text.encode("utf-8", "surrogatepass")) + "-"
 
@@ -76,20 +76,19 @@ class Listing:
 
 
 def _root(files: Sequence[FileInfo]) -> str:
-    """The deepest directory that has all of `files`, above any partition directories: what the files of one data set
-    share whichever of them a query asks for."""
+    """The deepest directory that holds all of `files` and lies above partition directories."""
     paths = [file.path for file in files]
     pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
     return "/".join(name for name, _ in takewhile(lambda pair: pair[0] == pair[1] and "=" not in pair[0], pairs))
 
 
-class _Stored:
+class _CacheFileColumns:
     """The columns of a cache file."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         names = [name for name in entry.units if name != _TABLE]
-        self.keys = frozenset((int(layout), int(leaf)) for layout, leaf in (name.split("/") for name in names))
+        self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
         self.damaged = False
 
     def load(self, key: ColumnKey) -> ColumnArrays | None:
@@ -101,7 +100,7 @@ class _Stored:
             return None
 
     def raw(self, key: ColumnKey) -> Unit | None:
-        """The arrays as they were stored."""
+        """The arrays of a column as stored; None if they are damaged."""
         try:
             return self._entry.unit(_name(key))
         except DamagedEntryError:
@@ -114,36 +113,36 @@ class _Stored:
 
 
 def to_units(table: RowGroups, listing: Listing) -> dict[str, Unit]:
-    """What is known of `table`, for :meth:`CacheDirectory.write`."""
+    """What is cached in `table`, as :meth:`CacheDirectory.write` takes it."""
     table.fill_extents()
-    footers = [layout.skeleton for layout in table.layouts]
+    footers = [profile.skeleton for profile in table.profiles]
     arrays = table.arrays
     units: dict[str, Unit] = {
         _TABLE: {
             **listing.arrays,
-            "counts": arrays.counts, "layout": arrays.layout, "limit": arrays.limit,
+            "counts": arrays.counts, "profile": arrays.profile, "limit": arrays.limit,
             "rows": arrays.rows, "extents": arrays.extents,
             "footers": _bytes(b"".join(footers)), "footer_ends": np.cumsum([len(raw) for raw in footers]),
         }
     }  # fmt: skip
-    known = table.known()
+    cached = table.cached_columns()
     for key in sorted(table.column_keys()):
-        if key in known:
-            units[_name(key)] = _unit_of(ColumnArrays.of(known[key]))
-        elif isinstance(table.stored, _Stored) and (raw := table.stored.raw(key)) is not None:
+        if key in cached:
+            units[_name(key)] = _unit_of(ColumnArrays.of(cached[key]))
+        elif isinstance(table.stored, _CacheFileColumns) and (raw := table.stored.raw(key)) is not None:
             units[_name(key)] = raw
-    if isinstance(table.stored, _Stored):
-        table.stored.damaged = False  # for all of it is written anew
+    if isinstance(table.stored, _CacheFileColumns):
+        table.stored.damaged = False  # all of it is written again
     return units
 
 
 def read_table(
     entry: Entry, storage: Storage, keys: Keys | None, files: Sequence[FileInfo] | None, listing: Listing | None
 ) -> RowGroups:
-    """The table that `entry` holds: that of `files`, whose listing is given, or whichever it is of on this storage.
-    Footers that have to be read again are decrypted with `keys`.
+    """The table in `entry`: of `files`, with their `listing`; or if they are None, of any files on `storage`.
 
-    Raises :class:`DamagedEntryError` when it is damaged, or not of these files.
+    The table decrypts footers that it reads with `keys`. Raises :class:`DamagedEntryError` if the entry is damaged, or
+    of other files.
     """
     try:
         unit = entry.unit(_TABLE)
@@ -155,40 +154,40 @@ def read_table(
             files = list(map(FileInfo._make, zip(paths, *numbers, strict=True)))
         elif listing is None or not all(np.array_equal(unit[key], array) for key, array in listing.arrays.items()):
             raise DamagedEntryError(f"{entry.path}: of other files")
-        layouts = _layouts_of(unit["footers"].tobytes(), unit["footer_ends"].tolist())
-        extents = unit["extents"].copy()  # those that could not be told are asked for again
-        arrays = GroupArrays(unit["counts"], unit["layout"], unit["limit"], unit["rows"], extents)
-        if not len(files) == len(arrays.counts) == len(arrays.layout) == len(arrays.limit):
+        profiles = _profiles_of(unit["footers"].tobytes(), unit["footer_ends"].tolist())
+        extents = unit["extents"].copy()  # writable: unknown ones are computed when they are needed
+        arrays = GroupArrays(unit["counts"], unit["profile"], unit["limit"], unit["rows"], extents)
+        if not len(files) == len(arrays.counts) == len(arrays.profile) == len(arrays.limit):
             raise DamagedEntryError(f"{entry.path}: of other files")
-        return RowGroups(storage, files, arrays, layouts, [None] * len(files), _Stored(entry), keys)
+        return RowGroups(storage, files, arrays, profiles, [None] * len(files), _CacheFileColumns(entry), keys)
     except _ERRORS as error:
         raise DamagedEntryError(f"{entry.path}: {error}") from error
 
 
 def is_damaged(table: RowGroups) -> bool:
-    """Whether the cache file that `table` came from has turned out damaged since."""
-    return isinstance(table.stored, _Stored) and table.stored.damaged
+    """Whether a part of the cache file that `table` was read from turned out to be damaged."""
+    return isinstance(table.stored, _CacheFileColumns) and table.stored.damaged
 
 
-def _layouts_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
+def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
     return [parse_footer(raw[start:end]).profile for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _unit_of(column: ColumnArrays) -> Unit:
-    learnt = column.learnt
+    filter_index = column.filter_index
     unit: dict[str, NDArray[Any]] = {name: getattr(column, name) for name in _COUNTS}
-    unit |= {name: getattr(learnt, name) for name in _LEARNT}
+    unit |= {name: getattr(filter_index, name) for name in _FILTER_INDEX}
     if column.bounds is not None:
         unit["known"] = column.bounds.known
         for side in ("lower", "upper"):
             unit |= {f"{side}{kind}": array for kind, array in _flat(getattr(column.bounds, side)).items()}
-    errors = [[chunk, type(error).__name__, str(error)] for chunk, error in learnt.errors.items()]
+    errors = [[chunk, type(error).__name__, str(error)] for chunk, error in filter_index.errors.items()]
     unit["errors"] = _bytes(json.dumps(errors).encode())
     return unit
 
 
 _COUNTS = ("nulls", "values", "offset", "length", "filled")
-_LEARNT = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
+_FILTER_INDEX = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
 
 
 def _column_of(unit: Unit) -> ColumnArrays:
@@ -196,21 +195,21 @@ def _column_of(unit: Unit) -> ColumnArrays:
     if "known" in unit:
         bounds = Bounds(_keys_of(unit, "lower"), _keys_of(unit, "upper"), unit["known"])
     errors = {chunk: _error(kind, text) for chunk, kind, text in json.loads(unit["errors"].tobytes())}
-    state, bitset_at, num_bytes, not_empty, resident_at, resident = (unit[name] for name in _LEARNT)
-    learnt = Learnt(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors)
+    state, bitset_at, num_bytes, not_empty, resident_at, resident = (unit[name] for name in _FILTER_INDEX)
+    filter_index = FilterIndex(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors)
     nulls, values, offset, length, filled = (unit[name] for name in _COUNTS)
-    return ColumnArrays(bounds, nulls, values, offset, length, filled, learnt)
+    return ColumnArrays(bounds, nulls, values, offset, length, filled, filter_index)
 
 
 def _error(kind: str, text: str) -> BloomParquetError:
-    found: type[BloomParquetError] = getattr(bloomparquet.errors, kind)
-    if not issubclass(found, BloomParquetError):
-        raise ValueError(f"{kind} is no error of this package")
-    return found(text)
+    error: type[BloomParquetError] = getattr(bloomparquet.errors, kind)
+    if not issubclass(error, BloomParquetError):
+        raise ValueError(f"{kind} is not an error class of this package")
+    return error(text)
 
 
 def _flat(keys: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Order keys as arrays of numbers; the names say what to make of them."""
+    """Order keys as arrays of numbers, by names that say how :func:`_keys_of` restores them."""
     if keys.dtype != object:
         return {"": keys}
     if keys.size and isinstance(keys[0], int):  # decimals: unscaled integers of any size
@@ -240,7 +239,7 @@ def _keys_of(unit: Unit, side: str) -> NDArray[Any]:
 
 
 def _texts_of(unit: Unit, name: str) -> NDArray[Any]:
-    """An array of bytes objects, made by pyarrow: one by one in Python they would take most of a plan's time."""
+    """An array of bytes objects. pyarrow makes it: a loop in Python would take most of a plan's time."""
     ends = unit[f"{name}_ends"]
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(unit[f"{name}_bytes"])]
     array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
@@ -249,8 +248,7 @@ def _texts_of(unit: Unit, name: str) -> NDArray[Any]:
 
 
 def _storage(storage: Storage) -> NDArray[np.uint8]:
-    """What storages are told apart by. Some have secrets in their names, so it is a digest, and one that has no
-    collisions."""
+    """The identity of a storage. A cryptographic digest, because names of storages may hold secrets."""
     return _bytes(hashlib.sha256(str(storage.key).encode("utf-8", "surrogatepass")).digest())
 
 

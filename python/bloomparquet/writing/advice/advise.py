@@ -22,7 +22,7 @@ from bloomparquet.parquet.bloom_filter.split_block import (
 )
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
-from bloomparquet.planning.formats import FileFormat
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.query.names import dotted_name

@@ -84,7 +84,7 @@ def _column(table: RowGroups, path: Column, leaves: Sequence[tuple[int, LeafColu
     return TableColumn(
         path,
         tuple(leaf for _, leaf in leaves),
-        tuple(table.layouts[layout].traits for layout, _ in leaves),
+        tuple(table.profiles[layout].traits for layout, _ in leaves),
         tuple(parts),
         part,
         np.concatenate([np.arange(n) for n in counts]),

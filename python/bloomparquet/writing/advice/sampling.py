@@ -214,9 +214,9 @@ def _filter_sizes(
     inside = np.flatnonzero((offset >= 4) & (room > BYTES_PER_BLOCK))
     ranges = read_ranges(table.storage, table.paths, file[inside], offset[inside], room[inside], count)
     headers = encryption.headers(inside, ranges, room[inside])
-    for i, taken, stored in zip(inside.tolist(), headers.taken.tolist(), headers.stored.tolist(), strict=True):
-        if taken:
-            sizes[unknown[i]] = taken + stored
+    stored_sizes = headers.header_bytes + headers.stored_bytes
+    for i in np.flatnonzero(headers.header_bytes).tolist():
+        sizes[unknown[inside[i]]] = int(stored_sizes[i])
     return sizes
 
 

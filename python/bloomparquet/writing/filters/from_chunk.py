@@ -23,7 +23,7 @@ from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, Split
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages import headers as pages
-from bloomparquet.parquet.pages.decrypted_row_group import append_decrypted, chunk_extent, chunk_metadata
+from bloomparquet.parquet.pages.decrypted_row_group import append_decrypted, chunk_extent
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
     REPETITIONS,
@@ -79,7 +79,7 @@ def _filter_chunk(
     values = fields.values
     if not values:
         return None
-    metadata = chunk_metadata(footer, row_group, leaf)
+    metadata = footer.chunk_metadata(row_group, leaf.index)
     rows = footer.rows[row_group]
     if not leaf.repeated and values != rows:
         raise FormatError(f"the column chunk has {values} values, but its row group has {rows} rows")

@@ -71,8 +71,8 @@ def find_filters(
             error = headers.errors[i]
             raise type(error)(f"{_name(file, footer, chunk_ids[i])}: {error}") from error
     filters = {}
-    for i in np.flatnonzero(headers.taken).tolist():
-        offset, header_size, size = offsets[i], int(headers.taken[i]), int(headers.stored[i])
+    for i in np.flatnonzero(headers.header_bytes).tolist():
+        offset, header_size, size = offsets[i], int(headers.header_bytes[i]), int(headers.stored_bytes[i])
         bitset = offset + header_size
         if bitset + size <= end:
             filters[chunk_ids[i]] = StoredFilter(offset, bitset, bitset + size, ciphers[i])

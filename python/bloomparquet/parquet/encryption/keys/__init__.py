@@ -1,4 +1,4 @@
-"""Owns who has the keys: keys given by the user, keys wrapped by a key management service."""
+"""Owns encryption keys: given by the user, or wrapped by a key management service."""
 
 from bloomparquet.parquet.encryption.keys.keys import FileKeys, Keys, load_keys, missing_key
 

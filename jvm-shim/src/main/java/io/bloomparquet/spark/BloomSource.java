@@ -41,8 +41,8 @@ import scala.Option;
  * A data source that Spark finds by a name such as {@code bloomparquet}. It creates tables whose scans are planned.
  *
  * <p>It is also one of Spark's file formats: Spark's own code writes, streams, and runs {@code SELECT … FROM
- * bloomparquet.`path`}. It is deliberately no {@code FileDataSourceV2}: Spark replaces the catalog tables of such a provider
- * by plain ones, which would not be planned.
+ * bloomparquet.`path`}. It is deliberately no {@code FileDataSourceV2}: Spark replaces the catalog tables of such a
+ * provider by plain ones, which would not be planned.
  */
 interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, StreamSinkProvider {
 
@@ -61,12 +61,17 @@ interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, S
   @Override
   default FilterOptions filterOptions(Map<String, String> options, StructType schema) {
     OptionNames.check(format(), options);
-    if (OptionLayers.of(options).containsKey("where")) {
-      throw new IllegalArgumentException(
-          "option where belongs to a load, and this is a write; filter the DataFrame instead, "
-              + "or write to a path or table without this option");
-    }
+    refuseWhere(
+        options,
+        "belongs to a load, and this is a write; filter the DataFrame instead, or write to a path or table without this "
+            + "option");
     return newFilterOptions(options, schema);
+  }
+
+  private static void refuseWhere(Map<String, String> options, String reason) {
+    if (OptionLayers.of(options).containsKey("where")) {
+      throw new IllegalArgumentException("option where " + reason);
+    }
   }
 
   /** Our source for a name in {@code format(…)} or {@code USING}; null for another provider. */
@@ -145,9 +150,7 @@ interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, S
         OptionLayers.of(
             Scala.map(DataSourceV2Utils$.MODULE$.extractSessionConfigs(this, session.sessionState().conf())));
     try {
-      if (options.containsKey("where")) {
-        throw new IllegalArgumentException("option where belongs to one load, not to a session");
-      }
+      refuseWhere(options, "belongs to one load, not to a session");
       OptionNames.check(format(), options);
     } catch (IllegalArgumentException error) {
       throw new IllegalArgumentException(
@@ -207,11 +210,6 @@ interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, S
   /** Checks the options of streams and path queries: Spark reads their files without our tables, so without where. */
   default void checkPlainRead(scala.collection.immutable.Map<String, String> options) {
     OptionNames.check(format(), Scala.map(options));
-    if (OptionLayers.of(Scala.map(options)).containsKey("where")) {
-      throw new IllegalArgumentException(
-          String.format(
-              "option where is not for streams and path queries, which are read as plain %s; use .where(…) instead",
-              format() == io.bloomparquet.spark.support.FileFormat.PARQUET ? "Parquet" : format().name()));
-    }
+    refuseWhere(Scala.map(options), "is not for streams and path queries; use .where(…) instead");
   }
 }

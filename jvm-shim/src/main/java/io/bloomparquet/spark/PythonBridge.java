@@ -22,8 +22,8 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 public final class PythonBridge {
 
   /**
-   * Sets the planner's interpreter, unless the application's settings name one. Starts the planner, so that the first query
-   * does not wait for its imports; that query reports a planner that did not start.
+   * Sets the planner's interpreter, unless the application's settings name one. Starts the planner, so that the first
+   * query does not wait for its imports; that query reports a planner that did not start.
    */
   public void attach(SparkSession session, String python, String pythonPath) {
     DriverSettings.makeStatic();

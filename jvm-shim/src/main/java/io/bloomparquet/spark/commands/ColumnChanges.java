@@ -23,8 +23,8 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
- * Refuses the column changes that Spark refuses for its built-in file tables. The files do not change with the catalog: a
- * renamed column would be NULL, and a column of another type an error.
+ * Refuses the column changes that Spark refuses for its built-in file tables. The files do not change with the catalog:
+ * a renamed column would be NULL, and a column of another type an error.
  */
 final class ColumnChanges {
   private final ResolvedTable table;

@@ -292,7 +292,9 @@ public final class CommandRules extends Rule<LogicalPlan> {
     return ordered;
   }
 
-  /** Adds columns before the partition columns, unless a position is given. Spark's catalog would add them at the end. */
+  /**
+   * Adds columns before the partition columns, unless a position is given. Spark's catalog would add them at the end.
+   */
   private static LogicalPlan added(AddColumns add, PrunedTable table) {
     List<String> names = Arrays.asList(table.schema().fieldNames());
     int data = names.size() - table.partitioning().length;

@@ -15,7 +15,9 @@ public interface FileSource {
   /** The options that the session's settings give to each load and write. Checks their names. */
   Map<String, String> sessionOptions(SparkSession session);
 
-  /** The filters of a write. Checks the names and values of its options, and throws {@link IllegalArgumentException}. */
+  /**
+   * The filters of a write. Checks the names and values of its options, and throws {@link IllegalArgumentException}.
+   */
   FilterOptions filterOptions(Map<String, String> options, StructType schema);
 
   /** Whether the format's settings in {@code conf} allow that a committer of ours commits. */

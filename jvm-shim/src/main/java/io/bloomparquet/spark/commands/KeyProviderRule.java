@@ -6,8 +6,8 @@ import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 
 /**
- * Refuses the option {@code keyProvider} on a write that would not encrypt. The provider is for reads only: Spark's writer
- * encrypts by parquet-java's properties.
+ * Refuses the option {@code keyProvider} on a write that would not encrypt. The provider is for reads only: Spark's
+ * writer encrypts by parquet-java's properties.
  */
 public final class KeyProviderRule {
   private static final String OPTION = "keyProvider";

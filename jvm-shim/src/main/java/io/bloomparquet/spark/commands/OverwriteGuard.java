@@ -27,8 +27,9 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.FileScan;
 
 /**
- * Refuses to overwrite files that the same query reads. Overwriting deletes them, so old and new rows would be lost. Spark
- * has this check for its own file relations, but not for V2 tables like ours. Resolves symbolic links on both sides.
+ * Refuses to overwrite files that the same query reads. Overwriting deletes them, so old and new rows would be lost.
+ * Spark has this check for its own file relations, but not for V2 tables like ours. Resolves symbolic links on both
+ * sides.
  */
 final class OverwriteGuard {
   private OverwriteGuard() {}

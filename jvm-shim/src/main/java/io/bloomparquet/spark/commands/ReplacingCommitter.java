@@ -28,13 +28,14 @@ import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * Commits a job like Hadoop's committer, and then deletes the files that the job replaces. A failed job leaves the old files
- * and nothing else. So does a killed job, unless it was already moving new files into place or deleting old ones: then no
- * file is lost, but some old and some new files are there.
+ * Commits a job like Hadoop's committer, and then deletes the files that the job replaces. A failed job leaves the old
+ * files and nothing else. So does a killed job, unless it was already moving new files into place or deleting old ones:
+ * then no file is lost, but some old and some new files are there.
  *
- * <p>Each job has a directory of its own in {@code _temporary}, and deletes it, and those of jobs whose process is gone.
- * Hadoop's committer uses one directory for all jobs: a job then commits what a killed job left there, and the first job to
- * commit deletes everything. If such a job deleted our directory, the {@link JobMark} is gone, and this job fails.
+ * <p>Each job has a directory of its own in {@code _temporary}, and deletes it, and those of jobs whose process is
+ * gone. Hadoop's committer uses one directory for all jobs: a job then commits what a killed job left there, and the
+ * first job to commit deletes everything. If such a job deleted our directory, the {@link JobMark} is gone, and this
+ * job fails.
  */
 public final class ReplacingCommitter extends FileOutputCommitter {
   private static final String PARTITIONS = "bloomparquet.overwritten.partitions";

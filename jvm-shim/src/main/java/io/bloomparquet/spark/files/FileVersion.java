@@ -32,9 +32,9 @@ public record FileVersion(long size, long modified, long inode, long changed) im
 
   /** The version of {@code file} that was planned. */
   public static FileVersion of(PartitionedFile file) {
-    Option<Object> known = file.otherConstantMetadataColumnValues().get(KEY);
-    return known.isDefined()
-        ? (FileVersion) known.get()
+    Option<Object> version = file.otherConstantMetadataColumnValues().get(KEY);
+    return version.isDefined()
+        ? (FileVersion) version.get()
         : new FileVersion(file.fileSize(), file.modificationTime(), 0, 0);
   }
 

@@ -13,8 +13,8 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Resolves symbolic links in paths. An instance caches the directories that it resolved, so it serves one check only: ten
- * thousand files of one directory cost one resolution.
+ * Resolves symbolic links in paths. An instance caches the directories that it resolved, so it serves one check only:
+ * ten thousand files of one directory cost one resolution.
  */
 public final class RealPaths {
   private static final Set<String> RESOLVING = Set.of("hdfs", "viewfs");

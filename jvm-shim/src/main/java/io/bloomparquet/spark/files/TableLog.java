@@ -30,9 +30,9 @@ import org.apache.hadoop.security.AccessControlException;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 
 /**
- * The log of a Delta Lake, Iceberg or Hudi table. Only the log says which files hold the table's rows: other files in the
- * directory may hold deleted rows. So such a directory is not read as plain files, and not written to. The planner applies
- * the same rule; {@code tests/support/table_logs.py} has the cases that both are tested with.
+ * The log of a Delta Lake, Iceberg or Hudi table. Only the log says which files hold the table's rows: other files in
+ * the directory may hold deleted rows. So such a directory is not read as plain files, and not written to. The planner
+ * applies the same rule; {@code tests/support/table_logs.py} has the cases that both are tested with.
  *
  * @param table the directory of the table
  * @param directory the directory of the log
@@ -62,7 +62,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
   private static final int THREADS = 8;
 
   /** Above this many remote directories, one listing of everything is cheaper than requests for each directory. */
-  private static final int MOST_ASKED = 64;
+  private static final int MAX_REMOTE_DIRECTORIES = 64;
 
   /** Returns {@code files}. Throws if they may belong to a table with a log, unless the options say to ignore it. */
   public static <T extends PartitioningAwareFileIndex> T refuseReading(T files, Map<String, String> options, Configuration conf) {
@@ -72,12 +72,15 @@ public record TableLog(Kind kind, Path table, Path directory) {
     try {
       List<Path> roots = Scala.list(files.rootPaths());
       // Before allFiles(): Spark infers partitions there, and fails on the files of a log.
-      Set<Path> asked = new HashSet<>();
-      TableLog log = roots.size() == 1 ? above(Set.copyOf(roots), asked, conf) : null;
+      Set<Path> visited = new HashSet<>();
+      TableLog log = roots.size() == 1 ? above(Set.copyOf(roots), visited, conf) : null;
       if (log == null) {
         Set<Path> directories = directories(roots, Scala.list(files.allFiles()));
-        boolean asks = directories.stream().filter(each -> isAsked(each) && !asked.contains(each)).count() <= MOST_ASKED;
-        log = asks ? above(directories, asked, conf) : listed(roots, directories, conf);
+        long remote = directories.stream().filter(each -> isRemoteTable(each) && !visited.contains(each)).count();
+        log =
+            remote <= MAX_REMOTE_DIRECTORIES
+                ? above(directories, visited, conf)
+                : listed(roots, directories, conf);
       }
       if (log == null) {
         return files;
@@ -163,12 +166,12 @@ public record TableLog(Kind kind, Path table, Path directory) {
   /**
    * The log of a table that one of {@code directories} is or lies in, also by symbolic links; null if there is none.
    *
-   * @param asked the directories that were already looked at, which are skipped; the ones looked at are added
+   * @param visited the directories that were already looked at, which are skipped; the ones looked at are added
    */
-  private static TableLog above(Set<Path> directories, Set<Path> asked, Configuration conf) throws IOException {
+  private static TableLog above(Set<Path> directories, Set<Path> visited, Configuration conf) throws IOException {
     List<Path> all = new ArrayList<>();
     for (Path directory : directories) {
-      add(directory, asked, all);
+      add(directory, visited, all);
     }
     List<Path> tables = new ArrayList<>();
     for (Path table : all) {
@@ -177,7 +180,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
         if (log != null) {
           return log;
         }
-      } else if (isAsked(table)) {
+      } else if (isRemoteTable(table)) {
         tables.add(table);
       }
     }
@@ -185,7 +188,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
   }
 
   /** Remote directories cost a request. A table does not start at a partition's directory, so these are skipped. */
-  private static boolean isAsked(Path directory) {
+  private static boolean isRemoteTable(Path directory) {
     return !RealPaths.isLocal(directory) && !directory.getName().contains("=");
   }
 
@@ -202,12 +205,15 @@ public record TableLog(Kind kind, Path table, Path directory) {
     return log;
   }
 
-  /** Adds {@code directory}, its ancestors, and the targets of links among them to {@code all}, unless in {@code asked}. */
-  private static void add(Path directory, Set<Path> asked, List<Path> all) throws IOException {
-    for (Path each = directory; each != null && asked.add(each); each = each.getParent()) {
+  /**
+   * Adds {@code directory}, its ancestors, and the targets of links among them to {@code all}, unless in {@code
+   * visited}.
+   */
+  private static void add(Path directory, Set<Path> visited, List<Path> all) throws IOException {
+    for (Path each = directory; each != null && visited.add(each); each = each.getParent()) {
       all.add(each);
       if (RealPaths.isLink(each) && Files.exists(RealPaths.local(each))) {
-        add(RealPaths.ofLocal(RealPaths.local(each).toRealPath()), asked, all);
+        add(RealPaths.ofLocal(RealPaths.local(each).toRealPath()), visited, all);
       }
     }
   }

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.filters;
 
+import io.bloomparquet.spark.support.OptionLayers;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -11,12 +12,13 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
 
 /**
- * The Bloom filters of a Parquet write: {@code bloomColumns="user_id,address.city"} or {@code *}, {@code bloomFpp=0.01},
- * {@code bloomMaxBytes=16m}. We make the filters, each of the right size for its row group ({@link BloomWriteSupport}).
+ * The Bloom filters of a Parquet write: {@code bloomColumns="user_id,address.city"} or {@code *}, {@code
+ * bloomFpp=0.01}, {@code bloomMaxBytes=16m}. We make the filters, each of the right size for its row group ({@link
+ * BloomWriteSupport}).
  *
- * <p>parquet-java's options take precedence: with {@code parquet.bloom.filter.adaptive.enabled}, or for one column {@code
- * expected.ndv#user_id} or {@code candidates.number#user_id}, parquet-java makes the filters. It leaves them out where all
- * pages are dictionary encoded, so these columns are written without a dictionary.
+ * <p>parquet-java's options take precedence: with {@code parquet.bloom.filter.adaptive.enabled}, or for one column
+ * {@code expected.ndv#user_id} or {@code candidates.number#user_id}, parquet-java makes the filters. It leaves them out
+ * where all pages are dictionary encoded, so these columns are written without a dictionary.
  */
 public final class BloomWriteOptions implements FilterOptions {
   private static final String ENABLED = "parquet.bloom.filter.enabled";
@@ -33,7 +35,7 @@ public final class BloomWriteOptions implements FilterOptions {
   private static final String DEFAULT_FPP = "0.01";
   private static final String DEFAULT_MAX_BYTES = "16m";
 
-  private final Map<String, String> given = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+  private final Map<String, String> given;
   private final WrittenColumns columns;
 
   /** Settings for parquet-java. */
@@ -52,7 +54,7 @@ public final class BloomWriteOptions implements FilterOptions {
    * @param schema of the files
    */
   public BloomWriteOptions(Map<String, String> options, StructType schema) {
-    given.putAll(options);
+    given = OptionLayers.of(options);
     columns = WrittenColumns.of(schema);
     String fpp = given.get("bloomFpp");
     if (fpp != null) {
@@ -67,6 +69,7 @@ public final class BloomWriteOptions implements FilterOptions {
       columns.choose(given.get("bloomColumns"), this::mayProfit, (leaf, optional) -> add(leaf.path(), optional));
     }
     restoreCase();
+    planned.keySet().forEach(path -> settings.put(ENABLED + "#" + path, "false")); // parquet-java makes none beside ours
     boolean ofParquetJava = given.containsKey(MAX_BYTES) && !planned.isEmpty();
     plan =
         new FilterPlan(
@@ -136,7 +139,6 @@ public final class BloomWriteOptions implements FilterOptions {
                 .forEach(leaf -> settings.put(setting + "#" + leaf.path(), value));
           }
         });
-    planned.keySet().forEach(path -> settings.put(ENABLED + "#" + path, "false"));
   }
 
   private boolean hasUniquePath(WrittenColumns.Leaf leaf) {

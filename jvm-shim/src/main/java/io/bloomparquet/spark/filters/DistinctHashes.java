@@ -3,9 +3,9 @@ package io.bloomparquet.spark.filters;
 import java.util.Arrays;
 
 /**
- * Collects the hashes of one column in one row group, and makes their filter when their number is known. Hashes that would
- * take more memory than the largest filter are inserted into such a filter, which is folded at the end. A hash that repeats
- * soon is dropped, while that pays.
+ * Collects the hashes of one column in one row group, and makes their filter when their number is known. Hashes that
+ * would take more memory than the largest filter are inserted into such a filter, which is folded at the end. A hash
+ * that repeats soon is dropped, while that pays.
  */
 final class DistinctHashes {
   private static final int INITIAL_CAPACITY = 1 << 10;

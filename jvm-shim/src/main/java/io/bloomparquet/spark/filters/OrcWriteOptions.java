@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.filters;
 
+import io.bloomparquet.spark.support.OptionLayers;
 import io.bloomparquet.spark.support.OptionNames;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -7,7 +8,6 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.orc.OrcConf;
@@ -16,11 +16,12 @@ import org.apache.orc.TypeDescription;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The Bloom filters of an ORC write: {@code bloomColumns="user_id,address.city"} or {@code *}, and {@code bloomFpp=0.01}.
- * ORC's own writer makes them, one for each row group and column, sized for {@code orc.row.index.stride} distinct values.
+ * The Bloom filters of an ORC write: {@code bloomColumns="user_id,address.city"} or {@code *}, and {@code
+ * bloomFpp=0.01}. ORC's own writer makes them, one for each row group and column, sized for {@code
+ * orc.row.index.stride} distinct values.
  *
- * <p>ORC's options {@code orc.bloom.filter.columns} and {@code orc.bloom.filter.fpp} work too. Setting one thing in both
- * ways is an error.
+ * <p>ORC's options {@code orc.bloom.filter.columns} and {@code orc.bloom.filter.fpp} work too. Setting one thing in
+ * both ways is an error.
  */
 public final class OrcWriteOptions implements FilterOptions {
   private static final String COLUMNS = OrcConf.BLOOM_FILTER_COLUMNS.getAttribute();
@@ -38,8 +39,7 @@ public final class OrcWriteOptions implements FilterOptions {
    * @param schema of the files
    */
   public OrcWriteOptions(Map<String, String> options, StructType schema) {
-    Map<String, String> given = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
-    given.putAll(options);
+    Map<String, String> given = OptionLayers.of(options);
     given.keySet().forEach(OptionNames::checkForOrc);
     fpp = given.get("bloomFpp");
     if (fpp != null) {

@@ -13,9 +13,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Adds filters to the list that parquet-java keeps of each row group, and writes at the end of the file, encrypted if the
- * column is. It has no interface for that, so private fields are read by reflection. They are the same in parquet-java 1.16
- * and 1.17.
+ * Adds filters to the list that parquet-java keeps of each row group, and writes at the end of the file, encrypted if
+ * the column is. It has no interface for that, so private fields are read by reflection. They are the same in
+ * parquet-java 1.16 and 1.17.
  */
 final class RowGroupFilters {
   private static final Logger LOG = LoggerFactory.getLogger("bloomparquet");
@@ -31,12 +31,12 @@ final class RowGroupFilters {
         for (Field field : List.of(records, file, rowGroups, filters)) {
           field.setAccessible(true);
         }
-        boolean known =
+        boolean isSupported =
             file.getType() == ParquetFileWriter.class
                 && rowGroups.getType() == List.class
                 && filters.getGenericType().getTypeName()
                     .equals("java.util.List<java.util.Map<java.lang.String, " + BloomFilter.class.getName() + ">>");
-        return known ? new Fields(records, file, rowGroups, filters) : null;
+        return isSupported ? new Fields(records, file, rowGroups, filters) : null;
       } catch (ReflectiveOperationException | RuntimeException error) {
         return null;
       }

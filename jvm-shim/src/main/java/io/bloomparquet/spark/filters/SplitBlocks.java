@@ -42,8 +42,8 @@ final class SplitBlocks {
   }
 
   /**
-   * The false positive probability, from the bits set: a random hash selects any block, and passes it with the product of
-   * the fill rates of its words.
+   * The false positive probability, from the bits set: a random hash selects any block, and passes it with the product
+   * of the fill rates of its words.
    */
   double fpp() {
     double sum = 0;

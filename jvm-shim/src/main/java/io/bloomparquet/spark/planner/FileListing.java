@@ -10,7 +10,8 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 
 /**
  * The files of a scan, as they are sent to the planner: all sizes (bytes) and all modification times (milliseconds) as
- * big-endian longs, then all paths in UTF-8, each followed by a zero byte. The planner recognizes a listing by its bytes.
+ * big-endian longs, then all paths in UTF-8, each followed by a zero byte. The planner recognizes a listing by its
+ * bytes.
  */
 public record FileListing(int count, byte[] bytes) {
 

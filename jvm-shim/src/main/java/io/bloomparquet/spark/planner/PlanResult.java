@@ -10,8 +10,8 @@ import java.nio.LongBuffer;
 import java.util.Locale;
 
 /**
- * The planner's answer: the byte ranges to read, sorted by file, the versions of the files, and counts. Or the reason why
- * there is no plan; then everything is read.
+ * The planner's answer: the byte ranges to read, sorted by file, the versions of the files, and counts. Or the reason
+ * why there is no plan; then everything is read.
  */
 public final class PlanResult {
   private static final int FIELDS = 3;
@@ -36,8 +36,8 @@ public final class PlanResult {
   /**
    * @param counts by the names of {@link PlanMetric}
    * @param versions the number of file versions: one for each planned file, or 0
-   * @param body big-endian longs: for all ranges the file's position, the start, the length; for all versions the size, the
-   *     modification time, the inode, the change time
+   * @param body big-endian longs: for all ranges the file's position, the start, the length; for all versions the size,
+   *     the modification time, the inode, the change time
    */
   static PlanResult of(JsonNode counts, int versions, ByteBuffer body) {
     return new PlanResult(null, false, counts, versions, body);

@@ -50,7 +50,7 @@ public final class Planner {
     if (!PlannerPredicate.isWorthPlanning(predicate)) {
       return PlanResult.none(
           predicates.noPlanReason() == null
-              ? "no predicate that " + format.unit() + "s can be excluded by"
+              ? "no predicate that can exclude " + format.unit() + "s"
               : predicates.noPlanReason());
     }
     int files = FileListing.count(directories);

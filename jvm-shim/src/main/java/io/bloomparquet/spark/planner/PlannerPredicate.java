@@ -27,10 +27,10 @@ import scala.Option;
  * Translates Spark's predicates for the planner. The result is weaker than the predicate, never stronger: a part that
  * cannot be translated is dropped where dropping it can only keep more row groups; else the whole is dropped.
  *
- * <p>The result is JSON: {@code {"and": […]}}, {@code {"or": […]}}, {@code {"not": …}}, and leaves
- * {@code {"op": "=", "column": ["address", "city"], "type": "string", "value": "Basel"}} with op one of {@code = <=> < <=
- * > >=}, {@code "in"} with {@code "values"}, {@code "is null"}, {@code "is not null"} and {@code "starts with"}. {@link
- * PlannerValue} has the types and values.
+ * <p>The result is JSON: {@code {"and": […]}}, {@code {"or": […]}}, {@code {"not": …}}, and leaves {@code {"op": "=",
+ * "column": ["address", "city"], "type": "string", "value": "Basel"}} with op one of {@code = <=> < <= > >=}, {@code
+ * "in"} with {@code "values"}, {@code "is null"}, {@code "is not null"} and {@code "starts with"}. {@link PlannerValue}
+ * has the types and values.
  */
 public final class PlannerPredicate {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
@@ -102,16 +102,16 @@ public final class PlannerPredicate {
   }
 
   private static int depth(JsonNode node) {
-    int most = 0;
+    int deepest = 0;
     for (JsonNode part : node) {
-      most = Math.max(most, depth(part));
+      deepest = Math.max(deepest, depth(part));
     }
-    return 1 + most;
+    return 1 + deepest;
   }
 
   /**
-   * Whether a plan can be worth reading footers for. Spark adds IS NOT NULL to every join and comparison; alone it excludes
-   * next to nothing.
+   * Whether a plan can be worth reading footers for. Spark adds IS NOT NULL to every join and comparison; alone it
+   * excludes next to nothing.
    */
   public static boolean isWorthPlanning(JsonNode predicate) {
     if (predicate == null) {
@@ -195,22 +195,21 @@ public final class PlannerPredicate {
     if (parts.contains(null) && !mayDrop) {
       return null;
     }
-    List<JsonNode> known = new ArrayList<>();
+    List<JsonNode> children = new ArrayList<>();
     for (JsonNode part : parts) {
       if (part != null && part.has(word)) {
-        part.get(word).forEach(known::add); // keeps a chain of a thousand flat
+        part.get(word).forEach(children::add); // keeps a chain of a thousand flat
       } else if (part != null) {
-        known.add(part);
+        children.add(part);
       }
     }
-    if (known.isEmpty()) {
+    if (children.isEmpty()) {
       return null;
     }
-    if (known.size() == 1) {
-      return known.get(0);
+    if (children.size() == 1) {
+      return children.get(0);
     }
-    ArrayNode children = JSON.arrayNode().addAll(known);
-    return JSON.objectNode().set(word, children);
+    return JSON.objectNode().set(word, JSON.arrayNode().addAll(children));
   }
 
   private static JsonNode not(JsonNode child) {

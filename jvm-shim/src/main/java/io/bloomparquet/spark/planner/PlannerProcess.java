@@ -13,6 +13,7 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -24,19 +25,19 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 
 /**
- * A Python process that plans. There is one for each interpreter. It lives as long as this JVM, so that its cache serves
- * all sessions and queries. Spark's own Python workers would not do: they end after an idle minute, and serve one query at
- * a time.
+ * A Python process that plans. There is one for each interpreter. It lives as long as this JVM, so that its cache
+ * serves all sessions and queries. Spark's own Python workers would not do: they end after an idle minute, and serve
+ * one query at a time.
  *
- * <p>Requests and answers are frames on its standard input and output: the length of some JSON (int, big-endian), the JSON,
- * the length of some data, the data. An answer has the {@code id} of its request. Answers come in any order. While the
- * process works it also sends an empty frame every two seconds, as a sign of life. It ends with its input, so it cannot
- * outlive the JVM.
+ * <p>Requests and answers are frames on its standard input and output: the length of some JSON (int, big-endian), the
+ * JSON, the length of some data, the data. An answer has the {@code id} of its request. Answers come in any order.
+ * While the process works it also sends an empty frame every two seconds, as a sign of life. It ends with its input, so
+ * it cannot outlive the JVM.
  *
  * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process.
  * There are two exceptions. A process that exits before its first answer would do so again, for example for a missing
- * package: the next one starts 30 s later at the earliest. A process that was killed from outside says nothing about the
- * next one: the first two are replaced at once.
+ * package: the next one starts 30 s later at the earliest. A process that was killed from outside says nothing about
+ * the next one: the first two are replaced at once.
  */
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -63,9 +64,9 @@ final class PlannerProcess {
   private static final int MAX_SILENT = 60;
 
   static final int MAX_FRAME_BYTES = 1 << 30;
-  private static final Map<DriverSettings.Python, PlannerProcess> RUNNING = new ConcurrentHashMap<>();
+  private static final Map<DriverSettings.Python, PlannerProcess> RUNNING = new HashMap<>();
 
-  private final DriverSettings.Python command;
+  private final DriverSettings.Python python;
   private final int killedBefore;
   private final Process process;
   private final ErrorOutput errors;
@@ -79,13 +80,13 @@ final class PlannerProcess {
   private volatile String ended;
 
   /** @param killedBefore how many processes in a row were killed from outside before their first answer */
-  private PlannerProcess(DriverSettings.Python command, int killedBefore) throws IOException {
-    this.command = command;
+  private PlannerProcess(DriverSettings.Python python, int killedBefore) throws IOException {
+    this.python = python;
     this.killedBefore = killedBefore;
-    ProcessBuilder builder = new ProcessBuilder(command.interpreter(), "-c", MAIN);
+    ProcessBuilder builder = new ProcessBuilder(python.interpreter(), "-c", MAIN);
     Map<String, String> environment = builder.environment();
-    if (!command.path().isEmpty()) {
-      environment.merge("PYTHONPATH", command.path(), (old, more) -> more + File.pathSeparator + old);
+    if (!python.path().isEmpty()) {
+      environment.merge("PYTHONPATH", python.path(), (old, more) -> more + File.pathSeparator + old);
     }
     process = builder.start();
     errors = new ErrorOutput(process.getErrorStream());
@@ -101,33 +102,28 @@ final class PlannerProcess {
   }
 
   /** The process of an interpreter. Starts one if need be, and does not wait for its imports. */
-  static PlannerProcess of(DriverSettings.Python command) throws PlannerException {
-    PlannerProcess running = RUNNING.get(command);
+  static synchronized PlannerProcess of(DriverSettings.Python python) throws PlannerException {
+    PlannerProcess running = RUNNING.get(python);
     if (running == null || running.ended != null) {
-      synchronized (RUNNING) {
-        running = RUNNING.get(command);
-        try {
-          if (running == null || running.ended != null) {
-            running = running == null ? new PlannerProcess(command, 0) : running.successor();
-            RUNNING.put(command, running);
-          }
-        } catch (IOException error) {
-          throw new PlannerException("cannot start the planner: " + error.getMessage());
-        }
+      try {
+        running = running == null ? new PlannerProcess(python, 0) : running.successor();
+      } catch (IOException error) {
+        throw new PlannerException("cannot start the planner: " + error.getMessage());
       }
+      RUNNING.put(python, running);
     }
     return running;
   }
 
   private PlannerProcess successor() throws PlannerException, IOException {
     if (frames.get() > 0) {
-      return new PlannerProcess(command, 0);
+      return new PlannerProcess(python, 0);
     }
     boolean again = killed && killedBefore + 1 < MAX_KILLED;
     if (!again && System.nanoTime() - endedAt < RETRY_NANOS) {
       throw new PlannerException(ended);
     }
-    return new PlannerProcess(command, killed ? killedBefore + 1 : 0);
+    return new PlannerProcess(python, killed ? killedBefore + 1 : 0);
   }
 
   CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing) throws PlannerException {
@@ -203,8 +199,8 @@ final class PlannerProcess {
   }
 
   /**
-   * Ends the process when it hangs. Counts its own seconds instead of reading a clock: a pause of this JVM is no silence of
-   * the planner.
+   * Ends the process when it hangs. Counts its own seconds instead of reading a clock: a pause of this JVM is no
+   * silence of the planner.
    */
   private void watch() {
     long framesBefore = 0;
@@ -282,7 +278,7 @@ final class PlannerProcess {
     boolean hint = frames.get() == 0 && hung == null && !killed;
     return String.format(
         "the planner (%s%s) %s%s",
-        command.interpreter(),
+        python.interpreter(),
         which,
         how,
         hint

@@ -12,8 +12,8 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * The time zone in which ORC's reader interprets a TIMESTAMP. ORC stores local time. Its reader takes it for local time in
- * the default zone of its JVM, which is the executor's; the session's zone plays no part.
+ * The time zone in which ORC's reader interprets a TIMESTAMP. ORC stores local time. Its reader takes it for local time
+ * in the default zone of its JVM, which is the executor's; the session's zone plays no part.
  */
 final class ReaderZone {
   private static final Pattern SET = Pattern.compile("(?:^|\\s)-Duser\\.timezone=(\\S+)");
@@ -37,8 +37,8 @@ final class ReaderZone {
   }
 
   /**
-   * Adds the zone's name to a request, and its offset from UTC (ms) at each timestamp of {@code predicate}: the planner's
-   * time zone database may be of another version.
+   * Adds the zone's name to a request, and its offset from UTC (ms) at each timestamp of {@code predicate}: the
+   * planner's time zone database may be of another version.
    */
   static void addTo(ObjectNode request, TimeZone zone, JsonNode predicate) {
     request.put("timeZone", zone == null ? null : zone.toZoneId().getId());

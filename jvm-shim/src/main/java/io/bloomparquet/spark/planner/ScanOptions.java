@@ -23,6 +23,9 @@ public record ScanOptions(
   static final String AUTO = "auto";
   static final String OFF = "off";
 
+  private static final String DEFAULT_TIMEOUT = "30s";
+  private static final int DEFAULT_MAX_FILES = 100_000;
+
   /** Checks the values, and throws {@link IllegalArgumentException}. {@code OptionNames} checks the names. */
   public static ScanOptions of(CaseInsensitiveStringMap options, DriverSettings driver) {
     Map<String, String> planner = new TreeMap<>();
@@ -41,8 +44,8 @@ public record ScanOptions(
     }
     return new ScanOptions(
         choice(options, "planning", AUTO, "driver", OFF),
-        millis(options, "planningTimeout", "30s"),
-        count(options, "maxFilesPlannedOnDriver", "100000"),
+        millis(options, "planningTimeout"),
+        count(options, "maxFilesPlannedOnDriver"),
         !choice(options, "pushFilters", AUTO, "on", OFF).equals(OFF),
         planner);
   }
@@ -61,8 +64,8 @@ public record ScanOptions(
     return String.join(", ", List.of(choices).subList(0, last)) + " or " + choices[last];
   }
 
-  private static long millis(CaseInsensitiveStringMap options, String name, String byDefault) {
-    String given = options.getOrDefault(name, byDefault);
+  private static long millis(CaseInsensitiveStringMap options, String name) {
+    String given = options.getOrDefault(name, DEFAULT_TIMEOUT);
     try {
       long millis = JavaUtils.timeStringAs(given, TimeUnit.MILLISECONDS);
       if (millis > 0) {
@@ -74,8 +77,8 @@ public record ScanOptions(
     throw wrong(name, given, "a duration as Spark writes them, such as 500ms or 30s");
   }
 
-  private static int count(CaseInsensitiveStringMap options, String name, String byDefault) {
-    String given = options.getOrDefault(name, byDefault);
+  private static int count(CaseInsensitiveStringMap options, String name) {
+    String given = options.getOrDefault(name, String.valueOf(DEFAULT_MAX_FILES));
     try {
       int count = Integer.parseInt(given.trim());
       if (count > 0) {

@@ -20,8 +20,8 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The hidden column {@code _metadata} with the file of each row and the row's index in it. Spark has it for files that it
- * reads through V1 data sources only.
+ * The hidden column {@code _metadata} with the file of each row and the row's index in it. Spark has it for files that
+ * it reads through V1 data sources only.
  *
  * @param fields the fields that the query reads
  */

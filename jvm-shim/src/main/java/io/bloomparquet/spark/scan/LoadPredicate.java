@@ -127,8 +127,8 @@ final class LoadPredicate {
   }
 
   /**
-   * Replaces references to common expressions, as in BETWEEN, by the expressions: only the whole optimizer does that. Gives
-   * columns their names in the schema: SQL may write them in another case.
+   * Replaces references to common expressions, as in BETWEEN, by the expressions: only the whole optimizer does that.
+   * Gives columns their names in the schema: SQL may write them in another case.
    */
   private static Expression inline(
       Expression expression, List<Attribute> columns, Map<CommonExpressionId, Expression> parts) {
@@ -202,9 +202,9 @@ final class LoadPredicate {
   }
 
   /**
-   * The conjuncts that Spark's reader may apply without losing rows. parquet-java distinguishes 0.0 from -0.0, has no NaN in
-   * its bounds, and takes a dot in a name for a path into a struct. Conjuncts of queries are not checked: for them, the rows
-   * are those of {@code spark.read.parquet}.
+   * The conjuncts that Spark's reader may apply without losing rows. parquet-java distinguishes 0.0 from -0.0, has no
+   * NaN in its bounds, and takes a dot in a name for a path into a struct. Conjuncts of queries are not checked: for
+   * them, the rows are those of {@code spark.read.parquet}.
    *
    * @param partitions the partition columns
    * @param byName whether the files have the other columns by the same names; parquet-java filters by name

@@ -6,13 +6,12 @@ import io.bloomparquet.spark.files.RealPaths;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
-import io.bloomparquet.spark.planner.PlannerPredicate;
-import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.Scala;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -22,7 +21,6 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
-import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.execution.PartitionedFileUtil$;
 import org.apache.spark.sql.execution.SQLExecution;
@@ -71,19 +69,14 @@ final class PlannedFiles {
    *
    * @param onPartitions runtime predicates on partition columns
    */
-  static PlannedFiles plan(
-      FileScan scan,
-      SparkSession session,
-      ScanOptions options,
-      PlannerPredicate predicates,
-      JsonNode predicate,
-      List<Predicate> onPartitions) {
+  static PlannedFiles plan(LoadContext context, FileScan scan, JsonNode predicate, List<Expression> onPartitions) {
     List<Expression> filters = new ArrayList<>(Scala.list(scan.partitionFilters()));
-    filters.addAll(RuntimePartitionFilter.translate(onPartitions, scan.fileIndex().partitionSchema()));
+    filters.addAll(onPartitions);
     List<PartitionDirectory> directories =
         Scala.list(scan.fileIndex().listFiles(Scala.seq(filters), scan.dataFilters()));
-    PlanResult result = Planner.plan(session, directories, predicates, predicate, options);
-    return new PlannedFiles(scan, session, predicate, directories, result);
+    PlanResult result =
+        Planner.plan(context.session(), directories, context.predicates(), predicate, context.options());
+    return new PlannedFiles(scan, context.session(), predicate, directories, result);
   }
 
   JsonNode predicate() {
@@ -141,69 +134,75 @@ final class PlannedFiles {
     return executionId != null && SQLExecution.getQueryExecution(Long.parseLong(executionId)) != null;
   }
 
-  private Map<Path, FileVersion> skippedFiles() {
-    Map<Path, FileVersion> files = new LinkedHashMap<>();
-    int range = 0;
+  private interface FileVisitor {
+    /**
+     * @param version the planned version; null if unknown
+     * @param first the first range of the file
+     * @param end behind the last range of the file; equals {@code first} for a skipped file
+     */
+    void visit(PartitionDirectory directory, FileStatusWithMetadata file, FileVersion version, int first, int end);
+  }
+
+  private void visitFiles(FileVisitor visitor) {
     int position = 0;
+    int end = 0;
     for (PartitionDirectory directory : directories) {
       for (FileStatusWithMetadata file : Scala.list(directory.files())) {
-        if (range == result.ranges() || result.file(range) != position) {
-          FileVersion version = result.version(position);
-          files.put(file.getPath(), version == null ? FileVersion.of(file.fileStatus()) : version);
+        int first = end;
+        while (end < result.ranges() && result.file(end) == position) {
+          end++;
         }
-        while (range < result.ranges() && result.file(range) == position) {
-          range++;
-        }
+        visitor.visit(directory, file, result.version(position), first, end);
         position++;
       }
     }
+  }
+
+  private Map<Path, FileVersion> skippedFiles() {
+    Map<Path, FileVersion> files = new LinkedHashMap<>();
+    visitFiles(
+        (directory, file, version, first, end) -> {
+          if (first == end) {
+            files.put(file.getPath(), version == null ? FileVersion.of(file.fileStatus()) : version);
+          }
+        });
     return files;
   }
 
   private List<PartitionedFile> kept(long maxBytes) {
     List<PartitionedFile> splits = new ArrayList<>();
-    int first = 0;
-    int position = 0;
-    for (PartitionDirectory directory : directories) {
-      InternalRow values = null;
-      for (FileStatusWithMetadata file : Scala.list(directory.files())) {
-        int last = first;
-        while (last < result.ranges() && result.file(last) == position) {
-          last++;
-        }
-        if (last > first) {
-          values = values == null ? valuesOf(directory) : values;
-          FileVersion version = result.version(position);
-          addKept(version == null ? file : version.applyTo(file), first, last, values, maxBytes, splits);
-        }
-        first = last;
-        position++;
-      }
-    }
+    Map<PartitionDirectory, InternalRow> values = new IdentityHashMap<>();
+    visitFiles(
+        (directory, file, version, first, end) -> {
+          if (first < end) {
+            InternalRow row = values.computeIfAbsent(directory, this::valuesOf);
+            addKept(version == null ? file : version.applyTo(file), first, end, row, maxBytes, splits);
+          }
+        });
     return splits;
   }
 
   /**
-   * Adds the kept ranges of one file. Adjacent ranges are merged up to a task's size. Each split reads the footer again, so
-   * in a file with many ranges those with a small gap between them are merged too.
+   * Adds the kept ranges of one file. Adjacent ranges are merged up to a task's size. Each split reads the footer
+   * again, so in a file with many ranges those with a small gap between them are merged too.
    */
   private void addKept(
-      FileStatusWithMetadata file, int first, int last, InternalRow values, long maxBytes, List<PartitionedFile> splits) {
+      FileStatusWithMetadata file, int first, int end, InternalRow values, long maxBytes, List<PartitionedFile> splits) {
     if (result.start(first) == 0 && result.length(first) == file.getLen()) {
       splits.addAll(split(file, values, maxBytes)); // the planner could not look into the file
       return;
     }
-    long gap = last - first > MANY_RANGES ? session.sessionState().conf().filesOpenCostInBytes() : 0;
-    for (int range = first; range < last; ) {
+    long gap = end - first > MANY_RANGES ? session.sessionState().conf().filesOpenCostInBytes() : 0;
+    for (int range = first; range < end; ) {
       long start = result.start(range);
-      long end = start + result.length(range++);
-      while (range < last
-          && result.start(range) >= end
-          && result.start(range) - end <= gap
+      long stop = start + result.length(range++);
+      while (range < end
+          && result.start(range) >= stop
+          && result.start(range) - stop <= gap
           && result.start(range) + result.length(range) - start <= maxBytes) {
-        end = result.start(range) + result.length(range++);
+        stop = result.start(range) + result.length(range++);
       }
-      splits.add(PartitionedFileUtil$.MODULE$.getPartitionedFile(file, file.getPath(), values, start, end - start));
+      splits.add(PartitionedFileUtil$.MODULE$.getPartitionedFile(file, file.getPath(), values, start, stop - start));
     }
   }
 

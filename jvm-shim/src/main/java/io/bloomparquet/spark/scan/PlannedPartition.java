@@ -5,8 +5,8 @@ import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 
 /**
- * The first partition of a plan that skips files. Its task also checks the skipped files, if the plan may be older than the
- * running query.
+ * The first partition of a plan that skips files. Its task also checks the skipped files, if the plan may be older than
+ * the running query.
  *
  * <p>Spark keeps the partitions of a DataFrame for later queries, and serializes them for each task. So serialization
  * decides what the task must check.

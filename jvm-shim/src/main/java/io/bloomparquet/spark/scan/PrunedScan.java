@@ -9,17 +9,14 @@ import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.planner.PlannerValue;
 import io.bloomparquet.spark.planner.PredicateText;
-import io.bloomparquet.spark.planner.ScanOptions;
-import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalLong;
-import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.FieldReference$;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -40,16 +37,13 @@ import org.apache.spark.sql.types.StructType;
  * A scan that reads only what the planner keeps.
  *
  * <p>The plan by the query's own predicate is made when Spark first asks for sizes or partitions, and kept. Runtime
- * predicates belong to one {@link PrunedBatch}: Spark may execute a scan several times, and the predicates of one execution
- * must not prune another.
+ * predicates belong to one {@link PrunedBatch}: Spark may execute a scan several times, and the predicates of one
+ * execution must not prune another.
  */
 public final class PrunedScan
     implements SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
-  private final SparkSession session;
+  private final LoadContext context;
   private final FileScan files;
-  private final ScanOptions options;
-  private final LoadPredicate where;
-  private final PlannerPredicate predicates;
   private final JsonNode predicate;
   private final RowAdapter adapter;
   private final ThreadLocal<Predicate[]> runtimePredicates = new ThreadLocal<>();
@@ -60,19 +54,9 @@ public final class PrunedScan
    * @param predicate for the planner, in {@link PlannerPredicate}'s JSON; null for none
    * @param adapter for the rows of Spark's reader; null if they stay as they are
    */
-  PrunedScan(
-      SparkSession session,
-      FileScan files,
-      ScanOptions options,
-      LoadPredicate where,
-      PlannerPredicate predicates,
-      JsonNode predicate,
-      RowAdapter adapter) {
-    this.session = session;
+  PrunedScan(LoadContext context, FileScan files, JsonNode predicate, RowAdapter adapter) {
+    this.context = context;
     this.files = files;
-    this.options = options;
-    this.where = where;
-    this.predicates = predicates;
     this.predicate = predicate;
     this.adapter = adapter;
   }
@@ -81,17 +65,13 @@ public final class PrunedScan
     return files;
   }
 
-  private FileFormat format() {
-    return predicates.format();
-  }
-
   /** The latest plan, as {@code last_plan} shows it. Plans by the query's own predicate if there is no plan yet. */
   public ObjectNode toJson() {
     PlannedFiles plan = latest == null ? planned() : latest;
     ObjectNode node = JsonNodeFactory.instance.objectNode();
     ArrayNode paths = node.putArray("paths");
     Scala.list(files.fileIndex().rootPaths()).forEach(path -> paths.add(path.toString()));
-    node.put("unit", format().unit());
+    node.put("unit", context.format().unit());
     node.put("where", plan.predicate() == null ? null : PredicateText.of(plan.predicate()));
     node.setAll(plan.result().toJson());
     return node;
@@ -100,7 +80,7 @@ public final class PrunedScan
   /** The plan by the query's own predicate. */
   private synchronized PlannedFiles planned() {
     if (planned == null) {
-      planned = PlannedFiles.plan(files, session, options, predicates, predicate, List.of());
+      planned = PlannedFiles.plan(context, files, predicate, List.of());
       latest = planned;
     }
     return planned;
@@ -111,19 +91,14 @@ public final class PrunedScan
     if (runtime.length == 0) {
       return planned();
     }
-    List<Predicate> onPartitions = new ArrayList<>();
-    JsonNode translated = predicates.ofAll(runtime);
-    for (Predicate each : runtime) {
-      if (RuntimePartitionFilter.concerns(each, files.readPartitionSchema())) {
-        onPartitions.add(each);
-      }
-    }
+    JsonNode translated = context.predicates().ofAll(runtime);
+    List<Expression> onPartitions = RuntimePartitionFilter.translate(runtime, files.fileIndex().partitionSchema());
     if (translated == null && onPartitions.isEmpty()) {
       return planned();
     }
-    // Not by way of `latest`, which another execution may set.
-    PlannedFiles plan =
-        PlannedFiles.plan(files, session, options, predicates, PlannerPredicate.and(predicate, translated), onPartitions);
+    JsonNode both = PlannerPredicate.and(predicate, translated);
+    // Does not return `latest`, which another execution may set.
+    PlannedFiles plan = PlannedFiles.plan(context, files, both, onPartitions);
     latest = plan;
     return plan;
   }
@@ -162,7 +137,7 @@ public final class PrunedScan
     /** Must not depend on this batch: Spark may use the reader factory of one batch for the partitions of another. */
     @Override
     public PartitionReaderFactory createReaderFactory() {
-      PartitionReaderFactory files = UnchangedFiles.of(scan.files.createReaderFactory(), scan.session);
+      PartitionReaderFactory files = UnchangedFiles.of(scan.files.createReaderFactory(), scan.context.session());
       return scan.adapter == null ? files : scan.adapter.applyTo(files);
     }
 
@@ -227,13 +202,13 @@ public final class PrunedScan
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return PlanMetric.of(format()).toArray(CustomMetric[]::new);
+    return PlanMetric.of(context.format()).toArray(CustomMetric[]::new);
   }
 
   @Override
   public CustomTaskMetric[] reportDriverMetrics() {
     PlannedFiles plan = latest;
-    return plan == null ? new CustomTaskMetric[0] : PlanMetric.of(format(), plan.result());
+    return plan == null ? new CustomTaskMetric[0] : PlanMetric.of(context.format(), plan.result());
   }
 
   @Override
@@ -251,21 +226,21 @@ public final class PrunedScan
   private String planDescription() {
     PlannedFiles plan = latest;
     String text = PredicateText.of(plan == null ? predicate : plan.predicate());
-    return plan == null ? text : text + "; " + plan.result().describe(format());
+    return plan == null ? text : text + "; " + plan.result().describe(context.format());
   }
 
   @Override
   public boolean equals(Object other) {
     return other instanceof PrunedScan that
         && files.equals(that.files)
-        && options.equals(that.options)
-        && where.equals(that.where)
+        && context.options().equals(that.context.options())
+        && context.where().equals(that.context.where())
         && Objects.equals(predicate, that.predicate)
         && readSchema().equals(that.readSchema());
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(files, options, predicate);
+    return Objects.hash(files, context.options(), predicate);
   }
 }

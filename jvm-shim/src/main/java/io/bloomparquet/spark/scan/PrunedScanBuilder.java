@@ -1,13 +1,8 @@
 package io.bloomparquet.spark.scan;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import io.bloomparquet.spark.planner.PlannerPredicate;
-import io.bloomparquet.spark.planner.ScanOptions;
-import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
@@ -31,37 +26,25 @@ final class PrunedScanBuilder
     implements SupportsPushDownRequiredColumns,
         SupportsPushDownCatalystFilters,
         SupportsPushDownVariantExtractions {
-  private final SparkSession session;
+  private final LoadContext context;
   private final FileScanBuilder files;
   private final StructType schema;
-  private final PlannerPredicate predicates;
-  private final ScanOptions options;
-  private final LoadPredicate where;
   private StructType requested;
   private FileMetadata metadata;
   private List<Expression> filters = List.of();
 
-  PrunedScanBuilder(
-      SparkSession session,
-      FileScanBuilder files,
-      StructType schema,
-      PlannerPredicate predicates,
-      ScanOptions options,
-      LoadPredicate where) {
-    this.session = session;
+  PrunedScanBuilder(LoadContext context, FileScanBuilder files, StructType schema) {
+    this.context = context;
     this.files = files;
     this.schema = schema;
-    this.predicates = predicates;
-    this.options = options;
-    this.where = where;
     this.requested = schema;
-    files.pushFilters(Scala.seq(pushable()));
+    files.pushFilters(Scala.seq(context.pushable()));
   }
 
   @Override
   public Seq<Expression> pushFilters(Seq<Expression> pushed) {
     filters = Scala.list(pushed);
-    List<Expression> all = new ArrayList<>(pushable());
+    List<Expression> all = new ArrayList<>(context.pushable());
     all.addAll(filters);
     List<Expression> remaining = new ArrayList<>(Scala.list(files.pushFilters(Scala.seq(all))));
     remaining.retainAll(filters);
@@ -77,13 +60,13 @@ final class PrunedScanBuilder
   public void pruneColumns(StructType columns) {
     metadata = FileMetadata.in(columns, schema);
     requested = metadata == null ? columns : FileMetadata.without(columns);
-    StructType read = where.withColumns(requested);
+    StructType read = context.where().withColumns(requested);
     files.pruneColumns(metadata == null ? read : metadata.withRead(read));
   }
 
   @Override
   public boolean[] pushVariantExtractions(VariantExtraction[] extractions) {
-    return where.isNone() && files instanceof SupportsPushDownVariantExtractions builder
+    return context.where().isNone() && files instanceof SupportsPushDownVariantExtractions builder
         ? builder.pushVariantExtractions(extractions)
         : new boolean[extractions.length];
   }
@@ -91,21 +74,13 @@ final class PrunedScanBuilder
   @Override
   public Scan build() {
     FileScan scan = (FileScan) ((ScanBuilder) files).build();
-    List<Expression> conjuncts = new ArrayList<>(where.conjuncts());
-    if (options.pushFilters()) {
+    LoadPredicate where = context.where();
+    List<Expression> conjuncts = where.conjuncts();
+    if (context.options().pushFilters()) {
       conjuncts.addAll(filters);
     }
-    JsonNode predicate = predicates.ofAll(conjuncts);
-    RowAdapter adapter = where.isNone() && metadata == null ? null : where.adapter(scan.readSchema(), requested, metadata);
-    return new PrunedScan(session, scan, options, where, predicates, predicate, adapter);
-  }
-
-  /**
-   * The conjuncts of the load's predicate that Spark's reader may apply. ORC's reader trusts filters from which some
-   * writers leave values out, so it gets conjuncts on partition columns only.
-   */
-  private List<Expression> pushable() {
-    return where.pushable(
-        predicates.partitions(), predicates.format() == FileFormat.PARQUET && predicates.noPlanReason() == null);
+    boolean isAdapted = !where.isNone() || metadata != null;
+    RowAdapter adapter = isAdapted ? where.adapter(scan.readSchema(), requested, metadata) : null;
+    return new PrunedScan(context, scan, context.predicates().ofAll(conjuncts), adapter);
   }
 }

@@ -42,8 +42,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 
 /**
- * A table of files whose scans are planned. Listing, partitions and schemas are those of Spark's {@link FileTable}, which
- * does nothing before it is used.
+ * A table of files whose scans are planned. Listing, partitions and schemas are those of Spark's {@link FileTable},
+ * which does nothing before it is used.
  */
 public abstract class PrunedTable extends FileTable implements SupportsMetadataColumns {
   private static final String WHERE = "where";
@@ -68,14 +68,14 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   PrunedTable(TableDefinition definition) {
     super(
         definition.session(),
-        TablePaths.without(definition.options()),
-        Scala.seq(TablePaths.of(definition.options())),
+        TableDefinition.withoutPaths(definition.options()),
+        Scala.seq(definition.paths()),
         Option.apply(definition.schema()));
     this.definition = definition;
     session = definition.session();
-    properties = TablePaths.without(definition.properties()).asCaseSensitiveMap();
-    options = TablePaths.without(definition.options());
-    paths = TablePaths.of(definition.options());
+    properties = TableDefinition.withoutPaths(definition.properties()).asCaseSensitiveMap();
+    options = TableDefinition.withoutPaths(definition.options());
+    paths = definition.paths();
     given = definition.schema();
     declared = definition.partitioning();
     scanOptions =
@@ -87,8 +87,8 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   }
 
   /**
-   * Returns what {@code check} returns. For a catalog table an error is deferred until rows are read or written, and null is
-   * returned: ALTER and DROP must be able to load the table.
+   * Returns what {@code check} returns. For a catalog table an error is deferred until rows are read or written, and
+   * null is returned: ALTER and DROP must be able to load the table.
    */
   private <T> T checked(Supplier<T> check) {
     try {
@@ -152,7 +152,9 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     TableLog.refuseReading(fileIndex(), options.asCaseSensitiveMap(), hadoopConf());
   }
 
-  /** Also resolves the option {@code where}: Spark asks for the schema at the load, so later settings do not affect it. */
+  /**
+   * Also resolves the option {@code where}: Spark asks for the schema at the load, so later settings do not affect it.
+   */
   @Override
   public synchronized StructType schema() {
     if (columns == null) {
@@ -168,8 +170,8 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   }
 
   /**
-   * The catalog's schema for a partitioned table; else the inferred one, with the metadata of the given columns, which Spark
-   * drops for partition columns.
+   * The catalog's schema for a partitioned table; else the inferred one, with the metadata of the given columns, which
+   * Spark drops for partition columns.
    */
   private StructType resolvedColumns() {
     if (!declaredPartitions().isEmpty()) {
@@ -229,13 +231,13 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     PlannerPredicate predicates =
         new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), noPlanReason(merged));
     OptionNames.check(format(), given.asCaseSensitiveMap());
-    return new PrunedScanBuilder(
-        session, newFileScanBuilder(merged), schema, predicates, scanOptions(merged), where);
+    LoadContext context = new LoadContext(session, scanOptions(merged), where, predicates);
+    return new PrunedScanBuilder(context, newFileScanBuilder(merged), schema);
   }
 
   /** @param merged the options of the table and of the query */
   private ScanOptions scanOptions(CaseInsensitiveStringMap merged) {
-    if (TablePaths.without(merged).equals(options)) {
+    if (TableDefinition.withoutPaths(merged).equals(options)) {
       return scanOptions;
     }
     if (!Objects.equals(merged.get(WHERE), options.get(WHERE))) {
@@ -307,9 +309,8 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     throwDeferredError();
     OptionNames.check(format(), info.options().asCaseSensitiveMap());
-    Map<String, String> merged =
-        OptionLayers.of(
-            options.asCaseSensitiveMap(), TablePaths.without(info.options()).asCaseSensitiveMap());
+    Map<String, String> added = TableDefinition.withoutPaths(info.options()).asCaseSensitiveMap();
+    Map<String, String> merged = OptionLayers.of(options.asCaseSensitiveMap(), added);
     return new FileWrite(format().source(), paths, partitioning(), merged);
   }
 

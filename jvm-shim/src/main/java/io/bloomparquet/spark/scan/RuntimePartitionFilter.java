@@ -17,39 +17,28 @@ import org.apache.spark.sql.types.StructType;
 final class RuntimePartitionFilter {
   private RuntimePartitionFilter() {}
 
-  /** Whether the predicate is on a partition column. */
-  static boolean concerns(Predicate predicate, StructType partitions) {
-    return column(predicate, partitions) != null;
-  }
-
-  /** The translations of {@code predicates}, which are all on partition columns. Drops a predicate with a value of another type. */
-  static List<Expression> translate(List<Predicate> predicates, StructType partitions) {
+  /** The predicates that are on a partition column, with values of its type. Drops all others. */
+  static List<Expression> translate(Predicate[] predicates, StructType partitions) {
     List<Expression> translated = new ArrayList<>();
     for (Predicate predicate : predicates) {
-      StructField field = column(predicate, partitions);
-      List<Literal<?>> literals = new ArrayList<>();
-      Arrays.stream(predicate.children()).skip(1).forEach(each -> literals.add(each instanceof Literal<?> it ? it : null));
-      if (field != null && literals.stream().allMatch(each -> each != null && each.dataType().equals(field.dataType()))) {
-        List<Expression> values = new ArrayList<>();
-        literals.forEach(
-            each ->
-                values.add(
-                    org.apache.spark.sql.catalyst.expressions.Literal.create(each.value(), field.dataType())));
+      if (!predicate.name().equals("IN")
+          || !(predicate.children()[0] instanceof NamedReference column)
+          || column.fieldNames().length != 1
+          || !Arrays.asList(partitions.fieldNames()).contains(column.fieldNames()[0])) {
+        continue;
+      }
+      StructField field = partitions.apply(column.fieldNames()[0]);
+      List<Expression> values = new ArrayList<>();
+      for (var child : predicate.children()) {
+        if (child instanceof Literal<?> literal && literal.dataType().equals(field.dataType())) {
+          values.add(
+              org.apache.spark.sql.catalyst.expressions.Literal.create(literal.value(), field.dataType()));
+        }
+      }
+      if (values.size() == predicate.children().length - 1) {
         translated.add(new In(DataTypeUtils.toAttribute(field), Scala.seq(values)));
       }
     }
     return translated;
-  }
-
-  private static StructField column(Predicate predicate, StructType partitions) {
-    if (!predicate.name().equals("IN")
-        || !(predicate.children()[0] instanceof NamedReference column)
-        || column.fieldNames().length != 1) {
-      return null;
-    }
-    return Arrays.stream(partitions.fields())
-        .filter(field -> field.name().equals(column.fieldNames()[0]))
-        .findFirst()
-        .orElse(null);
   }
 }

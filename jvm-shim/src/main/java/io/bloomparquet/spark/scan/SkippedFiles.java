@@ -22,8 +22,8 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 
 /**
- * The files that a plan skips, with the versions that were planned. Spark keeps the plan of a DataFrame: a skipped file that
- * changed since may hold matching rows, and no task reads it.
+ * The files that a plan skips, with the versions that were planned. Spark keeps the plan of a DataFrame: a skipped file
+ * that changed since may hold matching rows, and no task reads it.
  *
  * @param packed the paths and versions, compressed: paths are long and similar
  */

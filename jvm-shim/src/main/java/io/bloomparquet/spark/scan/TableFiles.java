@@ -14,8 +14,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 
 /**
- * The files of a catalog table. As for Spark's own tables, the directory need not exist, and need not have partitions yet.
- * Keeps the table's options, which Spark drops between INSERT and the file format that writes.
+ * The files of a catalog table. As for Spark's own tables, the directory need not exist, and need not have partitions
+ * yet. Keeps the table's options, which Spark drops between INSERT and the file format that writes.
  */
 public final class TableFiles extends InMemoryFileIndex {
   private final CaseInsensitiveStringMap options;

@@ -9,8 +9,9 @@ import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * Settings that decide which code the driver runs and which files it deletes. They come from the {@link SparkConf} of the
- * application alone. SQL {@code SET}, the options of a load and the properties of a table are open to anyone who may query.
+ * Settings that decide which code the driver runs and which files it deletes. They come from the {@link SparkConf} of
+ * the application alone. SQL {@code SET}, the options of a load and the properties of a table are open to anyone who
+ * may query.
  *
  * @param keyProviders the functions that the option {@code keyProvider} may name
  * @param cacheDirectory the directory of the planner's cache; null for the default

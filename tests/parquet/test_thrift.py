@@ -1,8 +1,9 @@
-"""A struct of Thrift's compact protocol, read and written again: nothing is lost, whatever it is."""
+"""Thrift structs: what is read is written again unchanged, fields have names, and no input costs more than its size."""
 
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.parquet.thrift import struct as thrift
-from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
+from bloomparquet.parquet.thrift.definitions import ColumnMetaData, FileMetaData, RowGroup, SchemaElement, Statistics
+from bloomparquet.parquet.thrift.reader import MAX_DEPTH, CompactReader, read_struct
 from bloomparquet.parquet.thrift.struct import ThriftList, ThriftMap, ThriftStruct
 from bloomparquet.parquet.thrift.writer import write_struct
-from tests.support.core import Field, decode, encode, read_footer
-from tests.support.core import Items as PlainItems
+from tests.support.core import Field, Items, decode, encode, read_footer
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 _scalars: dict[int, st.SearchStrategy[Any]] = {
@@ -33,7 +34,7 @@ _scalars: dict[int, st.SearchStrategy[Any]] = {
 
 
 def values(kind: int, depth: int) -> st.SearchStrategy[Any]:
-    """What `kind` holds inside a container."""
+    """Values of type `kind` inside a container."""
     if kind in _scalars:
         return _scalars[kind]
     if kind in (thrift.TRUE, thrift.FALSE):
@@ -73,7 +74,7 @@ def structs(draw: st.DrawFn, depth: int = 3) -> ThriftStruct:
 
 
 @given(structs())
-def test_what_is_written_is_read_again(tree: ThriftStruct) -> None:
+def test_a_written_struct_is_read_again(tree: ThriftStruct) -> None:
     raw = write_struct(tree)
     again, stop = read_struct(b"before" + raw + b"behind", ThriftStruct, 6)
     assert again == tree
@@ -81,15 +82,7 @@ def test_what_is_written_is_read_again(tree: ThriftStruct) -> None:
     assert write_struct(again) == raw
 
 
-@given(structs())
-def test_the_readers_that_planning_uses_find_the_same_end(tree: ThriftStruct) -> None:
-    raw = write_struct(tree)
-    reader = CompactReader(raw + b"\x15\x15")
-    assert reader.read_struct(ThriftStruct) == tree
-    assert reader.position == len(raw)
-
-
-def test_each_type_is_written_as_the_specification_says() -> None:
+def test_each_type_has_the_bytes_of_the_specification() -> None:
     tree = ThriftStruct()
     tree.put(1, thrift.TRUE, True)
     tree.put(2, thrift.TRUE, False)
@@ -124,21 +117,21 @@ def test_doubles_keep_every_bit(bits: int) -> None:
 
 
 @pytest.mark.parametrize("order", [(3, 1, 2), (40, 3), (2, -1)])
-def test_fields_in_any_order_are_read_and_written_in_ascending_order(order: tuple[int, ...]) -> None:
+def test_fields_in_any_order_are_written_in_ascending_order(order: tuple[int, ...]) -> None:
     raw = encode({number: Field(thrift.I32, 7 * number) for number in order})
     tree, _ = read_struct(raw, ThriftStruct)
     assert dict(tree) == {number: 7 * number for number in order}
     assert list(decode(write_struct(tree))) == sorted(order)
 
 
-def test_longer_forms_of_a_number_mean_the_same() -> None:
+def test_longer_encodings_of_a_number_are_read() -> None:
     tree, stop = read_struct(b"\x05\x02\x82\x80\x80\x00\x00", ThriftStruct)
     assert (dict(tree), stop) == ({1: 1}, 7)
     assert write_struct(tree) == b"\x15\x02\x00"
 
 
-def test_trees_that_differ_in_a_type_are_not_equal() -> None:
-    """What was written is compared with what was meant, types included, at the top and below it."""
+def test_structs_that_differ_in_a_type_are_not_equal() -> None:
+    """At the top, in nested structs and in lists."""
     pairs: list[tuple[ThriftStruct, ThriftStruct]] = []
     for kinds_of_field in ((thrift.I32, thrift.I64), (thrift.TRUE, thrift.I32)):
         left, right = ThriftStruct(), ThriftStruct()
@@ -159,36 +152,91 @@ def test_trees_that_differ_in_a_type_are_not_equal() -> None:
     assert ThriftList(thrift.LIST, thrift.I32, []) != ThriftList(thrift.LIST, thrift.I64, [])
 
 
+def test_fields_are_read_and_set_by_name() -> None:
+    metadata = ColumnMetaData(num_values=3, path_in_schema=[b"a"], statistics=Statistics(null_count=1))
+    assert metadata.num_values == 3
+    assert metadata.statistics is not None
+    assert metadata.statistics.null_count == 1
+    assert metadata.bloom_filter_offset is None
+    metadata.bloom_filter_offset = 7
+    assert (metadata[14], metadata.kinds[14]) == (7, thrift.I64)
+    assert read_struct(write_struct(metadata), ColumnMetaData)[0] == metadata
+    metadata.bloom_filter_offset = metadata.statistics = None
+    assert set(metadata) == {ColumnMetaData.num_values.id, ColumnMetaData.path_in_schema.id}
+    with pytest.raises(AttributeError):
+        metadata.bloom_offset = 7  # type: ignore[attr-defined]
+
+
+def test_nested_structs_have_their_definitions() -> None:
+    raw = write_struct(FileMetaData(row_groups=[RowGroup(num_rows=5)], schema=[SchemaElement(name=b"x")]))
+    metadata, _ = read_struct(raw, FileMetaData)
+    assert metadata.row_groups[0].num_rows == 5
+    assert metadata.schema[0].name == b"x"
+
+
+def test_fields_outside_the_definition_survive() -> None:
+    metadata = ColumnMetaData(num_values=3)
+    metadata.put(60, thrift.BINARY, b"later")
+    assert write_struct(read_struct(write_struct(metadata), ColumnMetaData)[0]) == write_struct(metadata)
+
+
+def test_a_missing_required_field_is_an_error() -> None:
+    with pytest.raises(bp.FormatError, match=r"field 5 \(num_values\) of ColumnMetaData is missing"):
+        _ = ColumnMetaData().num_values
+
+
+@pytest.mark.parametrize(
+    ("field_id", "kind", "value", "message"),
+    [
+        (5, thrift.BINARY, b"many", "num_values.* is b'many'; expected an integer"),
+        (12, thrift.I32, 3, "statistics.* is 3; expected a struct"),
+        (3, thrift.LIST, ThriftList(thrift.LIST, thrift.I32, [1]), "path_in_schema.* expected a list of bytes"),
+    ],
+)
+def test_a_field_of_another_type_is_an_error(field_id: int, kind: int, value: Any, message: str) -> None:
+    metadata = ColumnMetaData()
+    metadata.put(field_id, kind, value)
+    with pytest.raises(bp.FormatError, match=message):
+        metadata.check()
+
+
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
         (b"", "end inside"),
         (b"\x15", "end inside"),
+        (b"\x15\x80", "byte 1: the bytes end inside"),
         (b"\x15\x02", "end inside"),
         (b"\x15\x02\x05\x02\x04\x00", "occurs twice"),
         (b"\x1e\x02\x00", "unknown Thrift type 14"),
         (b"\x10\x00", "unknown Thrift type 0"),
-        (b"\x19\xf5\xff\xff\xff\x7f\x00", "claims"),
-        (b"\x18\x7fab\x00", "claims"),
-        (b"\x1b\xff\x7f\x55\x00", "claims"),
         (b"\x19\x27\x00\x00", "expected"),
         (b"\x19\x2e\x00\x00\x00", "unknown Thrift type"),
         (b"\x15" + b"\xff" * 10 + b"\x01\x00", "64 bits"),
+        (b"\x18\x05ab", "claims"),
+        (b"\x18\xff\xff\xff\xff\x0f", "claims"),
+        (b"\x19\xf5\xff\xff\xff\xff\x0f", "claims"),
+        (b"\x1b\xff\xff\xff\xff\x0f\x55", "claims"),
+        (b"\x19\xfc\xff\xff\xff\xff\x07", "claims"),
     ],
 )
-def test_damaged_bytes_are_an_error(raw: bytes, message: str) -> None:
+def test_damaged_bytes_are_an_error_before_anything_is_allocated(raw: bytes, message: str) -> None:
+    tracemalloc.start()
     with pytest.raises(bp.FormatError, match=message):
         read_struct(raw, ThriftStruct)
+    assert tracemalloc.get_traced_memory()[1] < 100_000
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("opening", [b"\x1c", b"\x19\x1c", b"\x1b\x01\x5c\x02", b"\x19\x19"])
-def test_deep_nesting_is_an_error_and_no_recursion(opening: bytes) -> None:
+def test_deep_nesting_is_an_error(opening: bytes) -> None:
     with pytest.raises(bp.LimitError, match="nests deeper"):
         read_struct(opening * 100_000, ThriftStruct)
+    assert read_struct(b"\x1c" * (MAX_DEPTH - 1) + b"\0" * MAX_DEPTH, ThriftStruct)[0]
 
 
-@given(st.binary(max_size=60))
-def test_any_bytes_are_an_error_of_ours_or_a_tree(raw: bytes) -> None:
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_struct_or_an_error_of_ours(raw: bytes) -> None:
     try:
         tree, stop = read_struct(raw, ThriftStruct)
     except bp.BloomParquetError:
@@ -197,16 +245,22 @@ def test_any_bytes_are_an_error_of_ours_or_a_tree(raw: bytes) -> None:
     assert read_struct(write_struct(tree), ThriftStruct)[0] == tree
 
 
-def test_a_footer_of_arrow_is_written_as_arrow_wrote_it(tmp_path: Path) -> None:
+def test_reading_stops_behind_the_requested_field() -> None:
+    reader = CompactReader(encode({1: Field(thrift.I32, 1), 2: Field(thrift.I32, 2)}) + b"\xff")
+    assert dict(reader.read_struct(ThriftStruct, stop_after=1)) == {1: 1}
+    assert reader.position == 2
+
+
+def test_a_footer_by_arrow_is_rewritten_byte_for_byte(tmp_path: Path) -> None:
     table = pa.table({"a": [1, None], "b": [["x"], []], "c": pa.array([1, 2], pa.decimal128(20, 2))})
     pq.write_table(table, tmp_path / "a.parquet", write_page_index=True, sorting_columns=[pq.SortingColumn(0)])
     raw = read_footer(str(tmp_path / "a.parquet"))
     assert write_struct(read_struct(raw, ThriftStruct)[0]) == raw
     assert encode(decode(raw)) == raw, "the tests' own encoder"
-    assert isinstance(decode(raw)[4].value, PlainItems)
+    assert isinstance(decode(raw)[4].value, Items)
 
 
-def test_the_footers_of_other_writers_keep_their_meaning(parquet_testing_dir: Path) -> None:
+def test_rewritten_footers_of_other_writers_are_equal(parquet_testing_dir: Path) -> None:
     seen = 0
     for path in sorted(parquet_testing_dir.rglob("*.parquet")):
         raw = read_footer(str(path))

@@ -1,0 +1,122 @@
+"""Byte ranges are read once each, merged if they are near, on local files and through pyarrow and fsspec."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow.fs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomparquet.errors import FormatError
+from bloomparquet.storage.files import ArrowStorage, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.ranges import read_ranges
+
+CONTENT = np.random.default_rng(0).integers(0, 256, 1_000_000, np.uint8).tobytes()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("storage")
+    paths = []
+    for i in range(3):
+        (folder / f"{i}.bin").write_bytes(CONTENT[i * 1000 :])
+        paths.append(str(folder / f"{i}.bin"))
+    return paths
+
+
+def all_storages() -> dict[str, Storage]:
+    return {
+        "local": LocalStorage(),
+        "arrow": ArrowStorage(pyarrow.fs.LocalFileSystem(), "test"),
+        "fsspec": open_storage("/", fsspec.filesystem("file"))[0],
+    }
+
+
+def read(
+    storage: Storage, paths: list[str], wanted: list[tuple[int, int, int]], count: ReadCount | None = None
+) -> list[bytes]:
+    file, offset, length = (np.array(column, np.int64) for column in zip(*wanted, strict=True))
+    count = ReadCount() if count is None else count
+    ranges = read_ranges(storage, paths, file, offset, length, count)
+    return [ranges.buffer[start : start + size].tobytes() for start, size in zip(ranges.starts, length, strict=True)]
+
+
+RANGES = st.lists(
+    st.tuples(st.integers(0, 2), st.one_of(st.integers(0, 40_000), st.integers(0, 990_000)), st.integers(1, 6_000)),
+    min_size=1,
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize("name", ["local", "arrow", "fsspec"])
+@given(wanted=RANGES)
+def test_merged_reads_equal_single_reads(name: str, files: list[str], wanted: list[tuple[int, int, int]]) -> None:
+    count = ReadCount()
+    naive = [CONTENT[file * 1000 + offset : file * 1000 + offset + length] for file, offset, length in wanted]
+    assert read(all_storages()[name], files, wanted, count) == naive
+    assert 1 <= count.requests <= len(wanted)
+    assert count.bytes >= max(length for _, _, length in wanted)
+
+
+@given(wanted=RANGES)
+def test_only_near_ranges_are_merged(files: list[str], wanted: list[tuple[int, int, int]]) -> None:
+    runs: list[tuple[str, int, int]] = []
+
+    class Watched(LocalStorage):
+        merge_gap = 1000
+
+        def read_into(self, path: str, starts: Any, views: Any) -> None:
+            runs.extend((path, start, start + len(view)) for start, view in zip(starts, views, strict=True))
+            super().read_into(path, starts, views)
+
+    count = ReadCount()
+    read(Watched(), files, wanted, count)
+    assert count.requests == len(runs)
+    assert count.bytes == sum(end - start for _, start, end in runs)
+    for (path, _, end), (other, start, _) in zip(sorted(runs), sorted(runs)[1:], strict=False):
+        assert path != other or start > end + 1000
+
+
+def test_ranges_up_to_the_merge_gap_apart_are_one_request(files: list[str]) -> None:
+    for storage in all_storages().values():
+        for gap, requests in ((storage.merge_gap, 1), (storage.merge_gap + 1, 2)):
+            count = ReadCount()
+            read(storage, files, [(0, 0, 10), (0, 10 + gap, 10)], count)
+            assert count.requests == requests
+
+
+def test_no_ranges_make_no_request(files: list[str]) -> None:
+    count = ReadCount()
+    none = np.empty(0, np.int64)
+    ranges = read_ranges(LocalStorage(), files, none, none, none, count)
+    assert (len(ranges.starts), count.requests, count.bytes) == (0, 0, 0)
+    assert ranges.rows(32).shape == (0, 32)
+
+
+def test_short_reads_are_continued(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    original = os.preadv
+    monkeypatch.setattr("bloomparquet.storage.files.os.preadv", lambda fd, views, at: original(fd, [views[0][:7]], at))
+    wanted = [(0, 5, 100), (1, 3, 1), (2, 900_000, 2000)]
+    assert read(LocalStorage(), files, wanted) == [
+        CONTENT[f * 1000 + at : f * 1000 + at + size] for f, at, size in wanted
+    ]
+
+
+@pytest.mark.parametrize("name", ["local", "arrow", "fsspec"])
+def test_a_read_beyond_the_end_names_file_and_offsets(name: str, files: list[str]) -> None:
+    size = len(CONTENT) - 2000
+    with pytest.raises(
+        FormatError, match=rf"2\.bin: the file ends at byte {size}, but bytes up to {size + 50} were expected"
+    ):
+        read(all_storages()[name], files, [(2, size - 50, 100)])
+
+
+@pytest.mark.parametrize("name", ["local", "arrow", "fsspec"])
+def test_a_missing_file_is_a_file_not_found_error(name: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        read(all_storages()[name], ["/nowhere/at all.bin"], [(0, 0, 1)])
