@@ -47,20 +47,20 @@ _number = itertools.count()
 
 def structs_of(metadata: dict[int, Field]) -> list[dict[int, Field]]:
     """All structs of a footer that the tests change."""
-    found: list[Any] = [metadata]
+    structs: list[Any] = [metadata]
     if not isinstance(metadata[2].value, Items) or not isinstance(metadata[4].value, Items):
-        return found
-    found += [*metadata[2].value.values, *metadata[4].value.values]
+        return structs
+    structs += [*metadata[2].value.values, *metadata[4].value.values]
     for group in metadata[4].value.values:
         if not isinstance(group, dict):
             continue
         for chunk in group[1].value.values if 1 in group and isinstance(group[1].value, Items) else []:
             if not isinstance(chunk, dict):
                 continue
-            found += [chunk]
+            structs += [chunk]
             inner = chunk[3].value if 3 in chunk else None
-            found += [inner, inner] if isinstance(inner, dict) else []
-    return [struct for struct in found if isinstance(struct, dict) and struct]
+            structs += [inner, inner] if isinstance(inner, dict) else []
+    return [struct for struct in structs if isinstance(struct, dict) and struct]
 
 
 def change(path: str, how: str) -> str:
@@ -126,11 +126,11 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """A file without filters, and files with oversized filters."""
     folder = tmp_path_factory.mktemp("sources")
     options: dict[str, Any] = {"rows_per_group": 15, "write_page_index": True, "write_page_checksum": True}
-    found = {"none": Path(write(folder / "none", TABLE, **options)).read_bytes()}
+    contents = {"none": Path(write(folder / "none", TABLE, **options)).read_bytes()}
     for where in ("between", "behind"):
         path = write(folder / where, TABLE, **options)
-        found[where] = Path(insert_filters(path, 1 << 12, where=where, columns={0: True, 1: False})).read_bytes()
-    return found
+        contents[where] = Path(insert_filters(path, 1 << 12, where=where, columns={0: True, 1: False})).read_bytes()
+    return contents
 
 
 CHANGES = {"add": "none", "replace": "between", "shrink": "between", "shrink behind": "behind"}
@@ -154,9 +154,11 @@ def check(folder: Path, worker: Worker, content: bytes, how: str) -> None:
         values = worker.ask(hashes_by_chunk, str(old))
         if isinstance(values, dict):  # there is a reader who reads it
             was, now = bitsets(str(old)), bitsets(str(new))
-            for place, bitset in now.items():
-                if was.get(place) != bitset and not lacking(was.get(place, b"\xff" * 32), values.get(place, set())):
-                    assert not lacking(bitset, values.get(place, set())), f"{place} lacks values that are read"
+            for chunk_id, bitset in now.items():
+                if was.get(chunk_id) != bitset and not lacking(
+                    was.get(chunk_id, b"\xff" * 32), values.get(chunk_id, set())
+                ):
+                    assert not lacking(bitset, values.get(chunk_id, set())), f"{chunk_id} lacks values that are read"
             assert worker.ask(hashes_by_chunk, str(new)) == values, "other values are read"
     finally:
         for each in path.parent.iterdir():
@@ -320,5 +322,5 @@ def test_damaged_filters_are_errors_unless_replaced(sources: dict[str, bytes], t
     (outcome,) = add_filters(path, bloom="x", replace=True)
     assert (outcome.action, outcome.filters) == ("added", 3)
     values = hashes_by_chunk(path)
-    for place, bitset in bitsets(path).items():
-        assert not lacking(bitset, values[place])
+    for chunk_id, bitset in bitsets(path).items():
+        assert not lacking(bitset, values[chunk_id])

@@ -143,7 +143,7 @@ def test_decimals_stored_as_integers(integer_decimals: str, column: str, stored_
 
 
 @pytest.mark.parametrize("column", VERSION_1)
-def test_format_version_1_stores_wider_integers_and_coarser_timestamps(version_1: str, column: str) -> None:
+def test_format_version_1_widens_types(version_1: str, column: str) -> None:
     assert interop.physical(version_1, column) == "INT64"
     interop.assert_same_bits(version_1, column, VERSION_1[column])
     interop.assert_never_skipped(version_1, column, VERSION_1[column])

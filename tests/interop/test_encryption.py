@@ -153,8 +153,8 @@ def test_spark_skips_by_our_filters_and_reads_our_files(
     assert sorted(map(tuple, kms.read.parquet(*files).collect())) == sorted(expected * len(files))
 
     with conf(kms, only("bloom")):
-        found, scanned = rows_scanned(queries(files, kms, [f"key = {KEYS[last]}", f"name = 'n{KEYS[7]:06}'"]))
-    assert sorted(map(tuple, found)) == sorted([expected[7], expected[last]] * len(files))
+        rows, scanned = rows_scanned(queries(files, kms, [f"key = {KEYS[last]}", f"name = 'n{KEYS[7]:06}'"]))
+    assert sorted(map(tuple, rows)) == sorted([expected[7], expected[last]] * len(files))
     assert scanned == 2 * ROWS * len(files), "one row group of three for each value"
 
 
@@ -163,6 +163,6 @@ def test_spark_uses_encrypted_page_indexes(kms: SparkSession, changed: dict[str,
 
     files, last = [*changed.values(), *by_us.values()], len(KEYS) - 1
     with conf(kms, only("columnindex")):
-        found, scanned = rows_scanned(queries(files, kms, [f"at IN ({ROWS - 1}, {last})"]))
-    assert sorted(row["key"] for row in found) == sorted([KEYS[last], KEYS[ROWS - 1]] * len(files))
+        rows, scanned = rows_scanned(queries(files, kms, [f"at IN ({ROWS - 1}, {last})"]))
+    assert sorted(row["key"] for row in rows) == sorted([KEYS[last], KEYS[ROWS - 1]] * len(files))
     assert scanned == 2 * PAGE * len(files), "one page for each value"

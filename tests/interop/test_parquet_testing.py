@@ -144,6 +144,6 @@ def test_encrypted_files_need_their_keys(parquet_testing_dir: Path, name: str) -
             attempt()
     plan = bp.plan(path, absent, keys=keys)
     assert (plan.total, plan.errors) == (1, ())
-    found = bp.read_table(path, keys=keys).column("double_field").to_pylist()
-    assert len(found) in (50, 2_000)
-    assert bp.read_table(path, bp.Eq("double_field", found[7]), keys=keys).num_rows == 1
+    column = bp.read_table(path, keys=keys).column("double_field").to_pylist()
+    assert len(column) in (50, 2_000)
+    assert bp.read_table(path, bp.Eq("double_field", column[7]), keys=keys).num_rows == 1

@@ -96,13 +96,13 @@ def all_rows(path: str) -> list[list[tuple[Any, ...]]]:
     """The rows as pyarrow, polars, DuckDB and DataFusion read them."""
     context = datafusion.SessionContext()
     context.register_parquet("file", path)
-    found = [
+    readers = [
         pq.read_table(path).to_pylist(),
         polars.read_parquet(path).to_dicts(),
         [tuple(row) for row in duckdb.sql(f"SELECT * FROM read_parquet('{path}')").fetchall()],
         pa.Table.from_batches(context.table("file").collect()).to_pylist(),
     ]
-    return [sorted(map(str, rows)) for rows in found]  # type: ignore[misc]
+    return [sorted(map(str, rows)) for rows in readers]  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -210,8 +210,8 @@ def test_datafusion_finds_the_same_rows_of_every_type(kinds: tuple[str, str], co
         context.register_parquet(name, path)
     for scalar in present(column):
         literal = pa.scalar(scalar.as_py().bytes, pa.binary(16)) if column == "uuid" else scalar
-        found = datafusion.col(column) == datafusion.literal(literal)
-        counts = [context.table(name).filter(found).count() for name in ("without", "filtered")]
+        predicate = datafusion.col(column) == datafusion.literal(literal)
+        counts = [context.table(name).filter(predicate).count() for name in ("without", "filtered")]
         assert counts[1] == counts[0] > 0, f"{column} = {scalar}"
 
 
@@ -260,7 +260,7 @@ def rows_scanned(frame: Any) -> tuple[list[Any], int]:
     """The rows of a query, and the number of rows that its scan returned before the filter."""
     rows = frame.collect()
     plan = frame._jdf.queryExecution().executedPlan()
-    scans, found = [plan], 0
+    scans, scanned = [plan], 0
     while scans:
         node = scans.pop()
         if node.nodeName() == "AdaptiveSparkPlan":
@@ -271,8 +271,8 @@ def rows_scanned(frame: Any) -> tuple[list[Any], int]:
         if "QueryStage" in node.nodeName():
             scans.append(node.plan())
         if node.nodeName().startswith("Scan"):
-            found += node.metrics().apply("numOutputRows").value()
-    return rows, found
+            scanned += node.metrics().apply("numOutputRows").value()
+    return rows, scanned
 
 
 @pytest.fixture(scope="module")
@@ -343,19 +343,19 @@ def test_oversized_filters_of_spark_shrink(spark: SparkSession, tmp_path: Path) 
     assert Path(path).stat().st_size == outcome.bytes_after
     flag = pq.read_schema(path).names.index("flag")
     new = assert_filters_hold_all(path)
-    assert set(new) == {place for place in old if place[1] != flag}
-    assert outcome.dropped == len([place for place in old if place[1] == flag])
+    assert set(new) == {chunk_id for chunk_id in old if chunk_id[1] != flag}
+    assert outcome.dropped == len([chunk_id for chunk_id in old if chunk_id[1] == flag])
     assert Path(before).stat().st_size - Path(path).stat().st_size > sum(map(len, old.values())) - 1_300_000
     assert_only_filters_changed(before, path, moved=True)
 
     real = pq.read_schema(path).names.index("real")
     built = str(tmp_path / "built.parquet")
     hashes = hashes_by_chunk(path)
-    for place, bitset in new.items():
-        if place[1] != real:  # of which other patterns are there as well
+    for chunk_id, bitset in new.items():
+        if chunk_id[1] != real:  # of which other patterns are there as well
             made_anew = bp.SplitBlockBloomFilter.empty(len(bitset) // 32)
-            made_anew.insert(np.array(sorted(hashes[place]), np.uint64))
-            assert made_anew.to_bytes() == bitset, place
+            made_anew.insert(np.array(sorted(hashes[chunk_id]), np.uint64))
+            assert made_anew.to_bytes() == bitset, chunk_id
     add_filters(path, built, bloom={"id": Bloom(), "text": Bloom()}, replace=True)
     assert sizes(built) == sizes(path)
     assert spark.read.parquet(path).where("id = 77777").count() == 1

@@ -48,9 +48,9 @@ def test_next_query_uses_the_new_filters(jar_spark: SparkSession, bare: str) -> 
     assert len(expected) == 1
     assert skipped(load(jar_spark, bare).where(f"id = {VALUE}")) == 0
     assert {row.action for row in add_filters(jar_spark, bare, "ID").collect()} == {"added"}
-    found = load(jar_spark, bare).where(f"id = {VALUE}")
-    assert skipped(found) >= 18  # of 20, less a false positive
-    assert rows(found) == expected
+    frame = load(jar_spark, bare).where(f"id = {VALUE}")
+    assert skipped(frame) >= 18  # of 20, less a false positive
+    assert rows(frame) == expected
 
 
 def test_what_pays_is_decided_for_all_files_together(jar_spark: SparkSession, bare: str) -> None:

@@ -23,8 +23,8 @@ NOON = 1_715_947_200 * 10**9  # 2024-05-17 12:00 UTC
 ID = UUID("123e4567-e89b-12d3-a456-426614174000")
 
 
-def _same(found, expected):
-    return type(found) is type(expected) and (found == expected or (found != found and expected != expected))
+def _same(actual, expected):
+    return type(actual) is type(expected) and (actual == expected or (actual != actual and expected != expected))
 
 
 @pytest.mark.parametrize(
@@ -164,10 +164,10 @@ def test_huge_exponents_keep_order_and_need_no_memory():
 @given(st.lists(st.one_of(st.none(), st.integers(), st.floats(), st.decimals(allow_nan=False, allow_infinity=False))))
 def test_list_converts_like_its_values(values):
     for family in ("integer", "decimal", "float"):
-        found = coerce_all(values, family)
+        converted = coerce_all(values, family)
         expected = [coerce(value, family) for value in values]
-        assert len(found) == len(expected)
-        assert all(map(_same, found, expected))
+        assert len(converted) == len(expected)
+        assert all(map(_same, converted, expected))
 
 
 def test_list_with_one_misfit_is_an_error():
@@ -194,8 +194,8 @@ def test_floats_stay_exact_in_integer_columns(value):
 
 @given(st.integers() | st.integers(-(2**60), 2**60))
 def test_integers_stay_exact_in_float_columns(value):
-    found = coerce(value, "float")
-    assert (Fraction(found) if isinstance(found, float) else found) == value
+    converted = coerce(value, "float")
+    assert (Fraction(converted) if isinstance(converted, float) else converted) == value
 
 
 @given(st.datetimes(), st.sampled_from(["UTC", "America/New_York", "Asia/Kolkata", "+05:45"]))

@@ -1,4 +1,4 @@
-"""Which column a name means, in files whose schemas need not be the same."""
+"""Resolving column names in files with different schemas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def dotted(tmp_path: Path) -> str:
     return write(tmp_path / "x.parquet", pa.table({"a.b": EVEN, "a": struct}))
 
 
-def test_a_name_with_a_dot_is_first_of_all_a_name(dotted: str) -> None:
+def test_dotted_name_is_a_column_before_it_is_a_path(dotted: str) -> None:
     assert bp.read_table(dotted, bp.Eq("a.b", 98)).num_rows == 1
     assert bp.plan(dotted, bp.Eq("a.b", 99)).kept == 0
     assert bp.plan(dotted, bp.Eq(("a", "b"), 99)).kept == 1
@@ -32,7 +32,7 @@ def test_a_name_with_a_dot_is_first_of_all_a_name(dotted: str) -> None:
     assert bp.plan(dotted, bp.Eq(("a", "b"), 0)).kept == 0
 
 
-def test_a_name_with_a_dot_means_one_column_in_all_files(tmp_path: Path) -> None:
+def test_dotted_name_means_one_column_in_all_files(tmp_path: Path) -> None:
     """The first file has only the struct: there the column `a.b` is missing, and so null in every row."""
     write(tmp_path / "1.parquet", {"a": pa.array([{"b": 5}, {"b": 6}])})
     write(tmp_path / "2.parquet", {"a.b": [7, 8]})
@@ -42,7 +42,7 @@ def test_a_name_with_a_dot_means_one_column_in_all_files(tmp_path: Path) -> None
     assert bp.read_table(tmp_path, bp.Eq("a.b", 7)).num_rows == 1
 
 
-def test_a_nested_leaf_is_found_by_its_path(tmp_path: Path) -> None:
+def test_nested_leaf_is_found_by_its_path(tmp_path: Path) -> None:
     rows = [{"x": value, "deep": {"y": str(value)}} if value % 10 else None for value in EVEN]
     path = write(tmp_path / "x.parquet", {"st": pa.array(rows)}, ["st.x", "st.deep.y"])
     assert bp.plan(path, "st.x = 31").skipped == {"bloom": 1}
@@ -62,7 +62,7 @@ def test_a_nested_leaf_is_found_by_its_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "column", ["l", ("l", "element"), ("l", "list", "element"), "m", ("m", "key"), ("m", "key_value", "key"), "st"]
 )
-def test_lists_maps_and_groups_are_never_pruned(column: Any, tmp_path: Path) -> None:
+def test_lists_maps_and_groups_never_skip(column: Any, tmp_path: Path) -> None:
     table = pa.table(
         {
             "l": [EVEN],
@@ -82,12 +82,12 @@ def test_lists_maps_and_groups_are_never_pruned(column: Any, tmp_path: Path) -> 
         assert plan_with(path, predicate, strict=False).kept == 1, predicate
 
 
-def test_a_list_of_empty_lists_is_not_all_null(tmp_path: Path) -> None:
+def test_list_of_empty_lists_is_not_all_null(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"l": pa.array([[], []], pa.list_(pa.int64()))})
     assert bp.plan(path, bp.IsNotNull("l")).kept == 1
 
 
-def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path) -> None:
+def test_missing_column_is_null(tmp_path: Path) -> None:
     write(tmp_path / "new.parquet", {"id": [1], "x": [5]}, ["x"])
     write(tmp_path / "old.parquet", {"id": [2]})
     old, new = ("old.parquet", 0), ("new.parquet", 0)
@@ -110,14 +110,14 @@ def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path) -> None:
         assert bp.read_table(tmp_path, where).num_rows == len(expected), where
 
 
-def test_a_field_that_a_struct_lacks_is_null_there(tmp_path: Path) -> None:
+def test_missing_struct_field_is_null(tmp_path: Path) -> None:
     write(tmp_path / "new.parquet", {"st": pa.array([{"x": 1, "y": 2}])})
     write(tmp_path / "old.parquet", {"st": pa.array([{"x": 1}])})
     assert kept(bp.plan(tmp_path, "st.y = 2")) == {("new.parquet", 0)}
     assert kept(bp.plan(tmp_path, "st.y IS NULL")) == {("old.parquet", 0)}
 
 
-def test_columns_that_differ_by_case_only_are_not_pruned_where_that_is_ambiguous(tmp_path: Path) -> None:
+def test_ambiguous_case_never_skips(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"id": EVEN, "ID": [value + 1 for value in EVEN]}, ["id", "ID"])
     assert bp.plan(path, "id = 31").kept == 0
     assert bp.plan(path, "ID = 31").kept == 1
@@ -126,7 +126,7 @@ def test_columns_that_differ_by_case_only_are_not_pruned_where_that_is_ambiguous
     assert plan_with(path, bp.Eq("Id", 31), strict=False).kept == 1
 
 
-def test_names_match_in_any_case_when_asked(tmp_path: Path) -> None:
+def test_names_match_in_any_case(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"UserId": EVEN}, ["UserId"])
     assert bp.plan(path, "userid = 31", case_sensitive=False).skipped == {"bloom": 1}
     assert bp.plan(path, "userid = 30", case_sensitive=False).kept == 1
@@ -134,7 +134,7 @@ def test_names_match_in_any_case_when_asked(tmp_path: Path) -> None:
         bp.plan(path, "userid = 30")
 
 
-def test_an_unknown_column_is_an_error_with_the_nearest_name(tmp_path: Path) -> None:
+def test_unknown_column_error_names_the_nearest(tmp_path: Path) -> None:
     root = hive(tmp_path, {"day=1": {"user_id": EVEN, "st": pa.array([{"city": "a"}] * 50)}})
     for wrong, right in (("user_idd", "user_id"), ("dayy", "day"), ("st.citty", "st.city")):
         with pytest.raises(bp.PlanError, match=f"{wrong}.*did you mean '{right}'"):
@@ -143,15 +143,15 @@ def test_an_unknown_column_is_an_error_with_the_nearest_name(tmp_path: Path) -> 
     assert plan_with(root, bp.IsNotNull("nothing"), strict=False).kept == 1
 
 
-def test_a_column_of_files_that_partitions_exclude_is_known(tmp_path: Path) -> None:
+def test_column_only_in_files_excluded_by_partition_is_known(tmp_path: Path) -> None:
     root = hive(tmp_path, {"p=1": {"a": [1]}, "p=2": {"a": [1], "b": [5]}})
     assert bp.read_table(root, "p = 1 AND b = 5").num_rows == 0
     assert bp.read_table(root, "p = 9 AND b = 5").num_rows == 0
 
 
-def test_names_that_only_some_rules_of_case_hold_equal_are_not_judged(tmp_path: Path) -> None:
+def test_names_equal_only_under_unicode_case_folding_never_skip(tmp_path: Path) -> None:
     """Spark lowers names; Unicode's case folding also makes one of `ß` and `ss`."""
     write(tmp_path / "1.parquet", {"strasse": [1]})
     write(tmp_path / "2.parquet", {"straße": [1]})
-    found = kept(bp.plan(tmp_path, "strasse IS NULL", case_sensitive=False))
-    assert ("2.parquet", 0) in found
+    row_groups = kept(bp.plan(tmp_path, "strasse IS NULL", case_sensitive=False))
+    assert ("2.parquet", 0) in row_groups

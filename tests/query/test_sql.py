@@ -141,9 +141,9 @@ def test_sql_text_becomes_a_predicate(text, expected):
     ],
 )
 def test_literals_have_sparks_value_and_type(text, expected):
-    for found in (parse_where(f"a = {text}").value, parse_where(f"a IN ({text})").values[0]):
-        assert type(found) is type(expected)
-        assert found == expected or (found != found and expected != expected)
+    for value in (parse_where(f"a = {text}").value, parse_where(f"a IN ({text})").values[0]):
+        assert type(value) is type(expected)
+        assert value == expected or (value != value and expected != expected)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_error_quotes_unsupported_sql(text, piece):
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "position"),
     [
         ("a = 1 AND", "line 1, column 7, near 'AND' (something is missing after it)"),
         ("a = 1\nAND (b = 2", "line 2"),
@@ -203,10 +203,10 @@ def test_error_quotes_unsupported_sql(text, piece):
         ("a = X'zz'", "cannot parse where"),
     ],
 )
-def test_syntax_error_names_position_and_text(text, place):
+def test_syntax_error_names_position_and_text(text, position):
     with pytest.raises(PlanError) as caught:
         parse_where(text)
-    assert place in str(caught.value)
+    assert position in str(caught.value)
     assert text in str(caught.value)
 
 

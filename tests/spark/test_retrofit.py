@@ -104,7 +104,7 @@ def test_failed_file_is_unchanged_and_others_are_done(spark: SparkSession, table
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("asked", "leaf"),
     [
         ("ID", "Id"),
         ("ST.X", "st.x"),
@@ -116,17 +116,17 @@ def test_failed_file_is_unchanged_and_others_are_done(spark: SparkSession, table
         ({"iD": bp.Bloom(fpp=0.1)}, "Id"),
     ],
 )
-def test_column_names_are_read_as_spark_reads_them(spark: SparkSession, table: Path, asked: Any, found: str) -> None:
+def test_column_names_are_read_as_spark_reads_them(spark: SparkSession, table: Path, asked: Any, leaf: str) -> None:
     assert actions(add_filters(spark, str(table), asked)) == {"added": 6}
-    assert {column for _, _, column in filtered(table)} == {found}
+    assert {column for _, _, column in filtered(table)} == {leaf}
 
 
 def test_names_are_matched_in_each_file(spark: SparkSession, tmp_path: Path) -> None:
     files.write(tmp_path / "t" / "a.parquet", {"UserId": ids(1)})
     files.write(tmp_path / "t" / "b.parquet", {"userid": ids(2)})
     files.write(tmp_path / "t" / "c.parquet", {"other": ids(3)})
-    found = {Path(row.path).name: row for row in add_filters(spark, str(tmp_path / "t"), "USERID").collect()}
-    assert {name: row.action for name, row in found.items()} == {
+    outcomes = {Path(row.path).name: row for row in add_filters(spark, str(tmp_path / "t"), "USERID").collect()}
+    assert {name: row.action for name, row in outcomes.items()} == {
         "a.parquet": "added",
         "b.parquet": "added",
         "c.parquet": "unchanged",
@@ -172,11 +172,11 @@ def test_filters_of_sparks_own_writer_shrink(spark: SparkSession, tmp_path: Path
     frame = spark.range(20_000).selectExpr("id * 7919 % 1000003 AS id", "id % 2 = 0 AS even", "uuid() AS name")
     path = write(frame, tmp_path / "t", {"id": None, "even": None, "name": None}, files=3)
     expected = rows(spark.read.parquet(path))
-    found = shrink_filters(spark, path).collect()
-    assert [(row.action, row.filters, row.dropped) for row in found] == [("shrunk", 2, 1)] * 3
-    assert sum(row.bytes_before for row in found) > 9 << 20
-    assert sum(row.bytes_after for row in found) < 2 << 20
-    assert all(row.fpp <= 0.0125 for row in found)
+    outcomes = shrink_filters(spark, path).collect()
+    assert [(row.action, row.filters, row.dropped) for row in outcomes] == [("shrunk", 2, 1)] * 3
+    assert sum(row.bytes_before for row in outcomes) > 9 << 20
+    assert sum(row.bytes_after for row in outcomes) < 2 << 20
+    assert all(row.fpp <= 0.0125 for row in outcomes)
     assert rows(spark.read.parquet(path)) == expected
     assert actions(shrink_filters(spark, path)) == {"unchanged": 3}
 

@@ -115,10 +115,10 @@ def test_second_attempt_at_a_file_waits_for_the_first(table: Path) -> None:
     both = [context.Process(target=_attempt, args=(path, barrier, answers)) for _ in range(2)]
     for process in both:
         process.start()
-    found = sorted(answers.get(timeout=60) for _ in both)
+    answered = sorted(answers.get(timeout=60) for _ in both)
     for process in both:
         process.join()
-    assert found == ["added", "unchanged"]
+    assert answered == ["added", "unchanged"]
     assert len(bp.inspect(path)) == pq.read_metadata(path).num_row_groups
 
 
@@ -154,15 +154,15 @@ def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: 
     server.start()
     try:
         host, port = server.get_host_and_port()
-        place = {"endpoint_override": f"{host}:{port}", "scheme": "http", "region": "us-east-1"}
+        endpoint = {"endpoint_override": f"{host}:{port}", "scheme": "http", "region": "us-east-1"}
         keys = {"access_key": "test", "secret_key": "test"}
-        s3 = pyarrow.fs.S3FileSystem(**place, **keys, allow_bucket_creation=True)
+        s3 = pyarrow.fs.S3FileSystem(**endpoint, **keys, allow_bucket_creation=True)
         s3.create_dir("bucket")
         for name, content in contents(table).items():
             with s3.open_output_stream(f"bucket/t/{name}") as out:
                 out.write(content)
         environment = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "NO_PROXY": "127.0.0.1"}
-        url = "s3a://bucket/t?" + "&".join(f"{key}={value}" for key, value in place.items())
+        url = "s3a://bucket/t?" + "&".join(f"{key}={value}" for key, value in endpoint.items())
         with (
             pytest.MonkeyPatch.context() as patch,
             workers(spark, tmp_path, f"import os; os.environ.update({environment!r})"),
@@ -172,14 +172,14 @@ def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: 
             for expected in ("added", "unchanged"):
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
-                    found = add_filters(spark, url, "id").collect()
-                assert [(row.action, row.error) for row in found] == [(expected, None)] * 6
-            assert {row.path for row in found} == {f"bucket/t/{name}" for name in contents(table)}
+                    outcomes = add_filters(spark, url, "id").collect()
+                assert [(row.action, row.error) for row in outcomes] == [(expected, None)] * 6
+            assert {row.path for row in outcomes} == {f"bucket/t/{name}" for name in contents(table)}
             assert actions(shrink_filters(spark, url, fpp=0.3)) == {"shrunk": 6}
             assert len(bp.inspect(url)) == len(row_groups(table))
             assert bp.read_table(url, columns=["Id"]).equals(bp.read_table(str(table), columns=["Id"]))
         listed = s3.get_file_info(pyarrow.fs.FileSelector("bucket/t", recursive=True))
-        assert {info.path for info in listed if info.is_file} == {row.path for row in found}
+        assert {info.path for info in listed if info.is_file} == {row.path for row in outcomes}
     finally:
         server.stop()
 
@@ -193,9 +193,9 @@ def test_speculative_execution_on_separate_executors(table: Path, tmp_path: Path
         spark = SparkSession.builder.master("local-cluster[2,1,640]").getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
         for run in (add_filters(spark, {str(table)!r}, "id"), shrink_filters(spark, {str(table)!r}, fpp=0.3)):
-            found = run.collect()
-            assert not [row.error for row in found if row.error], found
-            print(sorted(Counter(row.action for row in found)))
+            outcomes = run.collect()
+            assert not [row.error for row in outcomes if row.error], outcomes
+            print(sorted(Counter(row.action for row in outcomes)))
         spark.stop()
     """
     settings = {

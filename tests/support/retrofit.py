@@ -24,8 +24,10 @@ def ids(seed: int, count: int = 2000) -> list[int]:
 def make_table(root: Path) -> Path:
     """Six files of growing size in two days, with spaces and equals signs in their directories."""
     for i in range(6):
-        found = ids(i, 500 * (i + 1))
-        data = pa.table({"Id": found, "st": [{"x": v, "y": str(v)} for v in found], "a.b": [str(v) for v in found]})
+        numbers = ids(i, 500 * (i + 1))
+        data = pa.table(
+            {"Id": numbers, "st": [{"x": v, "y": str(v)} for v in numbers], "a.b": [str(v) for v in numbers]}
+        )
         files.write(root / f"day=2026-03-0{i % 2}" / "at=x y=z" / f"part {i}.parquet", data, rows_per_group=1000)
     return root
 
@@ -45,8 +47,8 @@ def actions(frame: DataFrame) -> Counter[str]:
 
 def filtered(root: Path) -> set[tuple[str, int, str]]:
     """Every filter below `root`: file, row group, column."""
-    found = bp.inspect(str(root)).to_pylist()
-    return {(row["file"], row["row_group"], row["column"]) for row in found}
+    filters = bp.inspect(str(root)).to_pylist()
+    return {(row["file"], row["row_group"], row["column"]) for row in filters}
 
 
 def row_groups(root: Path) -> set[tuple[str, int]]:

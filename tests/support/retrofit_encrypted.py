@@ -85,30 +85,32 @@ def data_end(path: str, keys: bp.Keys) -> int:
 
 
 def assert_filters_hold_all(path: str, keys: bp.Keys, leaves: set[int]) -> dict[tuple[int, int], bytes]:
-    found = bitsets(path, keys)
-    assert {leaf for _, leaf in found} == leaves
-    assert len(found) == GROUPS * len(leaves)
-    for (row_group, leaf), bitset in found.items():
+    filters = bitsets(path, keys)
+    assert {leaf for _, leaf in filters} == leaves
+    assert len(filters) == GROUPS * len(leaves)
+    for (row_group, leaf), bitset in filters.items():
         assert not lacking(bitset, hashes(TABLE, row_group, ROWS)[leaf])
-    return found
+    return filters
 
 
 def assert_hidden(told: bytes, filters: dict[tuple[int, int], bytes], plain: set[int] = frozenset({CITY, X})) -> None:  # type: ignore[assignment]
     """Assert that the bytes show only the filters of the `plain` columns."""
     for (_, leaf), bitset in filters.items():
-        found = list(filter_excerpts(bitset))
-        assert find_secrets(told, found) == (found if leaf in plain else [])
+        excerpts = list(filter_excerpts(bitset))
+        assert find_secrets(told, excerpts) == (excerpts if leaf in plain else [])
 
 
 def others(path: str, keys: bp.Keys, leaves: set[int]) -> dict[tuple[int, int], bytes]:
     """The bytes of the ColumnChunks of all leaves except `leaves`."""
-    return {place: write_struct(chunk) for place, chunk in chunks(path, keys).items() if place[1] not in leaves}
+    return {
+        chunk_id: write_struct(chunk) for chunk_id, chunk in chunks(path, keys).items() if chunk_id[1] not in leaves
+    }
 
 
 def less_filters(path: str, keys: bp.Keys) -> dict[tuple[int, int], bytes]:
     """The metadata of all chunks, without the fields of filters."""
-    found = metadata(path, keys)
-    for tree in found.values():
+    trees = metadata(path, keys)
+    for tree in trees.values():
         tree.drop(BLOOM_OFFSET)
         tree.drop(BLOOM_LENGTH)
-    return {place: write_struct(tree) for place, tree in found.items()}
+    return {chunk_id: write_struct(tree) for chunk_id, tree in trees.items()}

@@ -24,8 +24,7 @@ from bloomparquet.parquet.encryption.modules import Module
 from bloomparquet.parquet.thrift.definitions import FileMetaData, OffsetIndex
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.struct import ThriftStruct
-from bloomparquet.writing import encrypted_writer as sealed_file
-from bloomparquet.writing import encryption
+from bloomparquet.writing import encrypted_writer, encryption
 from bloomparquet.writing.encryption import Encryption
 from tests.support.encrypted_modules import (
     BLOOM_LENGTH,
@@ -107,7 +106,7 @@ KINDS = {
 }
 HOW = [
     pytest.param(
-        kind, algorithm, plaintext, bits, id=f"{kind}-{algorithm[4:-3]}-{'plain' if plaintext else 'sealed'}-{bits}"
+        kind, algorithm, plaintext, bits, id=f"{kind}-{algorithm[4:-3]}-{'plain' if plaintext else 'encrypted'}-{bits}"
     )
     for kind, algorithm, plaintext, bits in itertools.product(
         KINDS, ("AES_GCM_V1", "AES_GCM_CTR_V1"), (False, True), (128, 256)
@@ -130,17 +129,17 @@ def test_with_the_keys_all_rows_and_filters_are_read(
     assert bp.read_table(path, keys=case.keys).equals(TABLE)
     if case.pyarrow is not None:
         assert pq.read_table(path, decryption_properties=case.pyarrow).equals(TABLE)
-        # Of a column under the footer key pyarrow does not look into what a footer in plain text has sealed.
+        # With a plaintext footer, pyarrow does not decrypt the metadata of columns with the footer key.
         known = pq.read_metadata(path, decryption_properties=case.pyarrow).row_group(1).column(ID)
         there = (known.bloom_filter_offset, known.bloom_filter_length)
         told = tuple(metadata(path, case.keys)[1, ID][field] for field in (BLOOM_OFFSET, BLOOM_LENGTH))
         assert there == ((None, None) if kind == "uniform" and plaintext_footer else told)
-    found, plain = bitsets(path, case.keys), bitsets(twin, None)
-    assert found == plain, "the filters are those of a file in plain text"
-    for (row_group, leaf), bitset in found.items():
+    filters, plain = bitsets(path, case.keys), bitsets(twin, None)
+    assert filters == plain, "the filters are those of a file in plain text"
+    for (row_group, leaf), bitset in filters.items():
         assert not lacking(bitset, hashes(TABLE, row_group, ROWS)[leaf])
     for row in bp.inspect(path, keys=case.keys).to_pylist():
-        assert row["bytes"] == len(found[row["row_group"], BLOOM.index(row["column"])])
+        assert row["bytes"] == len(filters[row["row_group"], BLOOM.index(row["column"])])
     for i in (0, ROWS - 1, ROWS, N - 1):
         probe = bp.probe(path, column="id", value=int(IDS[i]), keys=case.keys)[i // ROWS]
         assert probe.verdict is bp.Verdict.MIGHT_MATCH
@@ -170,14 +169,16 @@ def test_encrypted_columns_are_never_written_in_plain_text(
         TAG: [b"tag 1"],
     }
     for leaf, values in secrets.items():
-        sealed = [window for place, bitset in filters.items() if place[1] == leaf for window in filter_excerpts(bitset)]
+        encrypted = [
+            window for chunk_id, bitset in filters.items() if chunk_id[1] == leaf for window in filter_excerpts(bitset)
+        ]
         assert find_secrets(plain, values) == values
-        assert find_secrets(plain, sealed) == sealed
+        assert find_secrets(plain, encrypted) == encrypted
         if leaf in case.hidden:
-            assert find_secrets(told, [*values, *sealed]) == []
+            assert find_secrets(told, [*values, *encrypted]) == []
         else:
             assert find_secrets(told, values) == values, "what nobody asked to encrypt is not"
-            assert find_secrets(told, sealed) == sealed
+            assert find_secrets(told, encrypted) == encrypted
 
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
@@ -207,16 +208,16 @@ def test_footer_equals_that_of_a_plaintext_file(tmp_path: Path, kind: str, plain
         for field in (4, 8, 9):
             tree.drop(field)
     assert ours == theirs
-    for place, found in metadata(path, case.keys).items():
-        expected = metadata(twin, None)[place]
-        is_sealed = 8 in chunks(path, case.keys)[place]
-        assert (found[6] - expected[6] >= 32, found[7] - expected[7] >= 64) == (is_sealed, is_sealed)
+    for chunk_id, actual in metadata(path, case.keys).items():
+        expected = metadata(twin, None)[chunk_id]
+        is_separate = 8 in chunks(path, case.keys)[chunk_id]
+        assert (actual[6] - expected[6] >= 32, actual[7] - expected[7] >= 64) == (is_separate, is_separate)
         if kind == "columns" and not plaintext_footer:
-            assert (3 in chunks(path, case.keys)[place]) != is_sealed
-        for tree in (found, expected):
+            assert (3 in chunks(path, case.keys)[chunk_id]) != is_separate
+        for tree in (actual, expected):
             for field in (6, 7, 9, 11, 14, 15):
                 tree.drop(field)
-        assert found == expected
+        assert actual == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -226,11 +227,11 @@ def test_plaintext_footer_has_no_statistics_of_encrypted_columns(tmp_path: Path,
     if Path(path).read_bytes()[-4:] == b"PARE":
         assert kind == "kms uniform", "as pyarrow has it"
         return
-    for place, chunk in chunks(path, None).items():
-        if place[1] in case.hidden:
+    for chunk_id, chunk in chunks(path, None).items():
+        if chunk_id[1] in case.hidden:
             assert {8, 9, 3} <= set(chunk)
             assert set(chunk[3]) <= TOLD_TO_ALL
-            whole = metadata(path, case.keys)[place]
+            whole = metadata(path, case.keys)[chunk_id]
             assert {field: whole[field] for field in chunk[3]} == dict(chunk[3])
             assert 12 in whole
         else:
@@ -247,8 +248,8 @@ def test_page_indexes_point_to_the_pages(tmp_path: Path, algorithm: str, diction
     twin = write(tmp_path / "plain.parquet", None, write_page_checksum=True, **options)
     data, plain, footer = Path(path).read_bytes(), Path(twin).read_bytes(), footer_of(path, case.keys)
     ours, theirs = chunks(path, case.keys), chunks(twin, None)
-    for place, chunk in ours.items():
-        cipher, other = footer.chunk_cipher(*place), theirs[place]
+    for chunk_id, chunk in ours.items():
+        cipher, other = footer.chunk_cipher(*chunk_id), theirs[chunk_id]
 
         def opened(field: int, module: Module, chunk: ThriftStruct = chunk, cipher: Any = cipher) -> bytes:
             raw = data[chunk[field] : chunk[field] + chunk[field + 1]]
@@ -308,8 +309,8 @@ def test_kms_makes_new_keys_for_each_file(tmp_path: Path) -> None:
     assert both[0].crypto is not None
     assert both[1].crypto is not None
     assert both[0].crypto.footer_metadata != both[1].crypto.footer_metadata
-    for place in chunk_ids(both[0]):
-        one, other = (footer._stored(*place).key_metadata for footer in both)
+    for chunk_id in chunk_ids(both[0]):
+        one, other = (footer._stored(*chunk_id).key_metadata for footer in both)
         assert (one is None and other is None) or one != other
     assert both[0].crypto.algorithm.file_unique != both[1].crypto.algorithm.file_unique
 
@@ -432,7 +433,7 @@ def test_keys_are_not_shown_and_not_pickled() -> None:
 def test_too_many_row_groups_or_columns_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(b"old")
-    monkeypatch.setattr(sealed_file, "MAX_ORDINAL", 2)
+    monkeypatch.setattr(encrypted_writer, "MAX_ORDINAL", 2)
     bp.write_table(TABLE, tmp_path / "b.parquet", row_group_size=ROWS, encryption=bp.Keys(FOOTER))
     with pytest.raises(bp.EncryptionError, match="at most 2 row groups"):
         bp.write_table(TABLE, path, row_group_size=ROWS - 1, encryption=bp.Keys(FOOTER))

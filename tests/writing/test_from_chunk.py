@@ -51,16 +51,16 @@ def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, 
 
 def assert_complete(path: Path | str, *, int96: str = "ns") -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
     """Assert that filters hold all values and few other hashes, and that only chunks without values have none."""
-    found = filters_of(path)
+    filters = filters_of(path)
     hashes = hashes_by_chunk(str(path), int96)
     others = np.array([xxhash.xxh64_intdigest(b"absent %d" % i) for i in range(2_000)], np.uint64)
-    for place, bloom in found.items():
+    for chunk_id, bloom in filters.items():
         if bloom is None:
-            assert not hashes[place]
+            assert not hashes[chunk_id]
             continue
-        assert not lacking(bloom.to_bytes(), hashes[place]), f"{place} lacks values that are stored"
-        assert bloom.check(others).mean() <= 0.05, f"{place} proves nothing"
-    return found
+        assert not lacking(bloom.to_bytes(), hashes[chunk_id]), f"{chunk_id} lacks values that are stored"
+        assert bloom.check(others).mean() <= 0.05, f"{chunk_id} proves nothing"
+    return filters
 
 
 def leaves(path: Path | str) -> list[str]:
@@ -131,8 +131,8 @@ def write(path: Path, table: pa.Table, **options: Any) -> Path:
 def test_filter_of_every_type_and_encoding(tmp_path: Path, encoding: str, version: str) -> None:
     columns, options = ENCODINGS[encoding]
     path = write(tmp_path / "a.parquet", TABLE.select(columns), data_page_version=version, **options)
-    found = assert_complete(path)
-    assert len(found) == 2 * len(columns)
+    filters = assert_complete(path)
+    assert len(filters) == 2 * len(columns)
     first = pq.read_metadata(path).row_group(0)
     written = {each for i in range(len(columns)) for each in first.column(i).encodings}
     if "column_encoding" in options:
@@ -190,8 +190,8 @@ def test_filter_of_every_nested_leaf(tmp_path: Path, dictionary: bool, version: 
         NESTED, path, row_group_size=100, use_dictionary=dictionary, data_page_version=version,
         use_compliant_nested_type=compliant, data_page_size=200, write_batch_size=10,
     )  # fmt: skip
-    found = assert_complete(path)
-    assert len(found) == 3 * len(leaves(path)) == 30
+    filters = assert_complete(path)
+    assert len(filters) == 3 * len(leaves(path)) == 30
 
 
 def test_lists_without_annotation(tmp_path: Path) -> None:
@@ -205,9 +205,9 @@ def test_lists_without_annotation(tmp_path: Path) -> None:
             element.pop(10, None)
 
     edit_footer(str(path), edit)
-    found = filters_of(path)
-    for place, values in {(0, 0): (1, 2, 3), (0, 1): (4, 5, 6)}.items():
-        bloom = found[place]
+    filters = filters_of(path)
+    for chunk_id, values in {(0, 0): (1, 2, 3), (0, 1): (4, 5, 6)}.items():
+        bloom = filters[chunk_id]
         assert bloom is not None
         assert not lacking(bloom.to_bytes(), {xxhash.xxh64_intdigest(struct.pack("<q", value)) for value in values})
 
@@ -234,15 +234,15 @@ def test_int96_of_spark(parquet_testing_dir: Path) -> None:
 @pytest.mark.parametrize("name", ["int32", "int64", "fixed_length", "fixed_length_decimal_legacy"])
 def test_decimals_of_others(parquet_testing_dir: Path, name: str) -> None:
     (path,) = parquet_testing_dir.glob(f"{name}*decimal.parquet" if "decimal" not in name else f"{name}.parquet")
-    found = assert_complete(path)
-    assert all(bloom is not None and bloom.bits_set for bloom in found.values())
+    filters = assert_complete(path)
+    assert all(bloom is not None and bloom.bits_set for bloom in filters.values())
 
 
 def test_value_only_in_the_last_row_group(tmp_path: Path) -> None:
     groups = [pa.table({"v": [f"{i}-{j}" for j in range(50)]}) for i in range(5)]
-    found = assert_complete(write_groups(tmp_path / "a.parquet", groups))
+    filters = assert_complete(write_groups(tmp_path / "a.parquet", groups))
     last = np.array([xxhash.xxh64_intdigest(f"4-{j}".encode()) for j in range(50)], np.uint64)
-    shares = [bloom.check(last).mean() for bloom in found.values() if bloom is not None]
+    shares = [bloom.check(last).mean() for bloom in filters.values() if bloom is not None]
     assert len(shares) == 5
     assert shares[4] == 1.0
     assert max(shares[:4]) < 0.3
@@ -256,9 +256,9 @@ def test_chunk_without_values_and_chunk_of_nulls(tmp_path: Path) -> None:
         with pq.ParquetWriter(path, schema, use_dictionary=dictionary) as writer:
             for group in groups:
                 writer.write_table(pa.table(group, schema))
-        found = assert_complete(path)
+        filters = assert_complete(path)
         empty = SplitBlockBloomFilter.empty(1).to_bytes()
-        is_empty = [bloom and bloom.to_bytes() == empty for bloom in found.values()]
+        is_empty = [bloom and bloom.to_bytes() == empty for bloom in filters.values()]
         assert is_empty == [True, True, None, None, False, False]
     with pq.ParquetWriter(tmp_path / "none.parquet", schema):
         pass
@@ -301,8 +301,8 @@ def test_repeated_large_values_are_decoded_in_small_batches(tmp_path: Path) -> N
     with pq.ParquetWriter(path, pa.schema({"v": column.type}), dictionary_pagesize_limit=10_000_000) as writer:
         writer.write_table(pa.table({"v": column}))
     raw, values = chunk_of(path)
-    found = walk_pages(raw, values)
-    assert found.dictionary is not None
+    chunk = walk_pages(raw, values)
+    assert chunk.dictionary is not None
     program = (
         "import sys, pyarrow as pa\n"
         "from bloomparquet.parquet.pages import headers as pages\n"
@@ -425,10 +425,10 @@ def test_ndv_and_max_bytes_are_obeyed(tmp_path: Path) -> None:
         Bloom(ndv=10**9, max_bytes=1 << 16): 1 << 16,
     }
     for bloom, size in sizes.items():
-        ((place, found),) = filters_of(path, bloom).items()
-        assert found is not None
-        assert found.num_bytes == size, bloom
-        assert not lacking(found.to_bytes(), hashes_by_chunk(str(path))[place])
+        ((chunk_id, built),) = filters_of(path, bloom).items()
+        assert built is not None
+        assert built.num_bytes == size, bloom
+        assert not lacking(built.to_bytes(), hashes_by_chunk(str(path))[chunk_id])
 
 
 def test_long_lists_are_inserted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -437,9 +437,9 @@ def test_long_lists_are_inserted_in_parts(tmp_path: Path, monkeypatch: pytest.Mo
     whole = filters_of(tmp_path / "a.parquet")
     monkeypatch.setattr(filling, "_MOST_VALUES", 100)
     parts = assert_complete(tmp_path / "a.parquet")
-    for place, bloom in whole.items():
+    for chunk_id, bloom in whole.items():
         assert bloom is not None
-        assert np.array_equal(bloom.blocks, parts[place].blocks)  # type: ignore[union-attr]
+        assert np.array_equal(bloom.blocks, parts[chunk_id].blocks)  # type: ignore[union-attr]
 
 
 def test_pyarrow_must_write_one_row_group_per_filter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,8 +83,8 @@ def test_wrong_page_checksum_is_an_error(tmp_path: Path, dictionary: bool, at: f
     data = pa.table({"v": [f"value {i}" for i in range(500)]})
     pq.write_table(data, path, use_dictionary=dictionary, write_page_checksum=True, compression="none")
     raw, values = chunk_of(path)
-    found = walk_pages(raw, values)
-    page = found.dictionary or found.data[0]
+    chunk = walk_pages(raw, values)
+    page = chunk.dictionary or chunk.data[0]
     content = bytearray(path.read_bytes())
     content[4 + page.body + int(page.size * at)] ^= 1
     path.write_bytes(content)

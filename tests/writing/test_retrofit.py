@@ -102,10 +102,10 @@ def test_existing_filters_are_kept_unless_replace(path: str) -> None:
     first = bitsets(path)
     (outcome,) = add_filters(path, bloom=["id", "text"])
     assert [column.column for column in outcome.columns] == ["text"]
-    assert {place: bits for place, bits in bitsets(path).items() if place[1] == 0} == first
+    assert {chunk_id: bits for chunk_id, bits in bitsets(path).items() if chunk_id[1] == 0} == first
     (outcome,) = add_filters(path, bloom="id", replace=True)
     assert [column.column for column in outcome.columns] == ["id"]
-    assert all(len(bits) > len(first[place]) for place, bits in bitsets(path).items() if place[1] == 0)
+    assert all(len(bits) > len(first[chunk_id]) for chunk_id, bits in bitsets(path).items() if chunk_id[1] == 0)
     assert_filters_hold_all(path, {0, 1})
 
 
@@ -132,7 +132,7 @@ def test_existing_filters_keep_their_bits_beside_new_ones(tmp_path: Path) -> Non
     Path(before).write_bytes(Path(path).read_bytes())
     add_filters(path, bloom=["id", "text"])
     assert_only_filters_changed(before, path)
-    assert {place: bits for place, bits in bitsets(path).items() if place[1] == 0} == grafted
+    assert {chunk_id: bits for chunk_id, bits in bitsets(path).items() if chunk_id[1] == 0} == grafted
 
 
 def test_each_chunk_is_read_once_and_no_other_data(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,12 +199,14 @@ def test_dry_run_has_the_same_outcome_and_writes_nothing(path: str, tmp_path: Pa
 def test_outcome_describes_the_file(path: str) -> None:
     size = Path(path).stat().st_size
     (outcome,) = add_filters(path, bloom={"id": Bloom(0.05), "text": Bloom(0.001)})
-    found = bitsets(path)
+    filters = bitsets(path)
     assert (outcome.path, outcome.action, outcome.bytes_before) == (path, "added", size)
-    assert outcome.filters == len(found) == 8
-    assert outcome.filter_bytes == sum(map(len, found.values()))
+    assert outcome.filters == len(filters) == 8
+    assert outcome.filter_bytes == sum(map(len, filters.values()))
     for column, leaf, fpp in zip(outcome.columns, (0, 1), (0.05, 0.001), strict=True):
-        blooms = [bp.SplitBlockBloomFilter.from_bytes(bits) for place, bits in found.items() if place[1] == leaf]
+        blooms = [
+            bp.SplitBlockBloomFilter.from_bytes(bits) for chunk_id, bits in filters.items() if chunk_id[1] == leaf
+        ]
         assert column.fpp == max(bloom.estimated_fpp for bloom in blooms)
         assert column.fpp <= 1.5 * fpp
         assert expected_fpp(1_000, blooms[0].n_blocks // 2) > fpp
@@ -240,9 +242,9 @@ def test_directory_is_changed_file_by_file(tmp_path: Path) -> None:
     (tmp_path / "t" / "_SUCCESS").touch()
     (tmp_path / "t" / "day=1" / ".a.parquet.crc").write_bytes(b"hidden")
     seen: list[tuple[FileOutcome, int]] = []
-    found = add_filters(tmp_path / "t", bloom="id", progress=lambda outcome, total: seen.append((outcome, total)))
-    assert [Path(each.path).name for each in found] == ["a.parquet", "b.parquet", "c.parquet"]
-    assert seen == [(each, 3) for each in found]
+    outcomes = add_filters(tmp_path / "t", bloom="id", progress=lambda outcome, total: seen.append((outcome, total)))
+    assert [Path(each.path).name for each in outcomes] == ["a.parquet", "b.parquet", "c.parquet"]
+    assert seen == [(each, 3) for each in outcomes]
     assert bp.plan(str(tmp_path / "t"), "id = 4").skipped == {"bloom": 3, "statistics": 9}
 
 
@@ -254,8 +256,8 @@ def test_directory_is_copied_with_its_structure(tmp_path: Path, glob: bool) -> N
     add_filters(tmp_path / "t" / "day=1" / "b.parquet", bloom="id")
     before = {name: (tmp_path / "t" / name).read_bytes() for name in names}
     source = tmp_path / "t" / "day=*" / "*.parquet" if glob else tmp_path / "t"
-    found = add_filters(source, tmp_path / "copy", bloom="id")
-    assert [each.action for each in found] == ["added", "copied", "added"]
+    outcomes = add_filters(source, tmp_path / "copy", bloom="id")
+    assert [each.action for each in outcomes] == ["added", "copied", "added"]
     assert {name: (tmp_path / "t" / name).read_bytes() for name in names} == before
     copies = sorted(str(each.relative_to(tmp_path / "copy")) for each in (tmp_path / "copy").rglob("*.parquet"))
     assert copies == names
@@ -292,9 +294,9 @@ def test_failed_file_does_not_stop_the_others(tmp_path: Path) -> None:
         make(tmp_path / f"{name}.parquet")
     content = (tmp_path / "b.parquet").read_bytes()
     (tmp_path / "b.parquet").write_bytes(content[:-20])
-    found = add_filters(tmp_path, bloom="id", on_error="report")
-    assert [each.action for each in found] == ["added", "failed", "added"]
-    assert "b.parquet" in str(found[1].error)
+    outcomes = add_filters(tmp_path, bloom="id", on_error="report")
+    assert [each.action for each in outcomes] == ["added", "failed", "added"]
+    assert "b.parquet" in str(outcomes[1].error)
     assert (tmp_path / "b.parquet").read_bytes() == content[:-20]
     with pytest.raises(bp.FormatError, match=r"b\.parquet"):
         add_filters(tmp_path, bloom="text")
@@ -305,8 +307,8 @@ def test_failed_file_does_not_stop_the_others(tmp_path: Path) -> None:
 def test_column_missing_in_some_files(tmp_path: Path) -> None:
     make(tmp_path / "a.parquet")
     write(tmp_path / "b.parquet", {"other": [1, 2]})
-    found = add_filters(tmp_path, bloom="id")
-    assert [each.action for each in found] == ["added", "unchanged"]
+    outcomes = add_filters(tmp_path, bloom="id")
+    assert [each.action for each in outcomes] == ["added", "unchanged"]
     with pytest.raises(bp.PlanError, match="no column 'nowhere'"):
         add_filters(tmp_path, bloom=["id", "nowhere"])
 

@@ -78,8 +78,8 @@ def test_filters_are_added_to_files_of_pyarrow(
     assert others(path, keys, {0, 1, 3}) == rest
     assert factory.read(path).equals(TABLE)
     assert bp.read_table(path, keys=keys).equals(TABLE)
-    found = assert_filters_hold_all(path, keys, {ID, NAME, X})
-    assert_hidden(b"".join(output) + after, found, set() if kind == "uniform" else {X})
+    filters = assert_filters_hold_all(path, keys, {ID, NAME, X})
+    assert_hidden(b"".join(output) + after, filters, set() if kind == "uniform" else {X})
     absent = [bp.plan(path, f"id = {i + 1}", keys=keys).skipped.get("bloom", 0) for i in IDS[:30]]
     assert sum(absent) >= 0.9 * GROUPS * 30
     assert all(bp.plan(path, f"id = {IDS[i]}", keys=keys).kept >= 1 for i in range(0, N, 37))
@@ -113,18 +113,20 @@ def test_files_of_other_writers_keep_all_else(
     assert Path(path).read_bytes()[:end] == before[:end]
     assert less_filters(path, OTHERS) == was
     assert bp.read_table(path, keys=OTHERS).equals(rows)
-    found = bitsets(path, OTHERS)
-    assert {place: found[place] for place in old} == old
+    filters = bitsets(path, OTHERS)
+    assert {chunk_id: filters[chunk_id] for chunk_id in old} == old
     encrypted = set(bloom) & {"double_field", "float_field"} if "columns" in name else set(bloom)
     names = [leaf.path[0] for leaf in footer_of(path, OTHERS).profile.schema.leaves]
-    assert_hidden(Path(path).read_bytes(), found, {i for i, name in enumerate(names) if name in set(bloom) - encrypted})
+    assert_hidden(
+        Path(path).read_bytes(), filters, {i for i, name in enumerate(names) if name in set(bloom) - encrypted}
+    )
     for column in bloom:
         for value in [value for value in rows[column].to_pylist()[::97] if not isinstance(value, list | None)]:
             assert bp.plan(path, bp.Eq(column, value), keys=OTHERS).kept >= 1
     shrink_filters(path, fpp=0.2, keys=OTHERS)
     assert bp.read_table(path, keys=OTHERS).equals(rows)
     assert less_filters(path, OTHERS).keys() == was.keys()
-    assert max(map(len, bitsets(path, OTHERS).values())) <= max(map(len, found.values()))
+    assert max(map(len, bitsets(path, OTHERS).values())) <= max(map(len, filters.values()))
 
 
 @FOOTERS
@@ -138,9 +140,9 @@ def test_shrinking_folds_filters_and_closes_the_gap(
     output = record_writes(monkeypatch)
     (outcome,) = shrink_filters(path, keys=ALL)
     assert (outcome.action, outcome.filters) == ("shrunk", 12)
-    found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
-    assert found == bitsets(twin, None) == bitsets(fitting, ALL)
-    assert_hidden(b"".join(output) + Path(path).read_bytes(), found)
+    filters = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
+    assert filters == bitsets(twin, None) == bitsets(fitting, ALL)
+    assert_hidden(b"".join(output) + Path(path).read_bytes(), filters)
     assert abs(Path(path).stat().st_size - Path(fitting).stat().st_size) < 100
     assert bp.read_table(path, keys=ALL).equals(TABLE)
     assert_page_indexes_open(path, ALL)
@@ -170,7 +172,9 @@ def test_unchanged_modules_keep_their_bytes(tmp_path: Path, plaintext_footer: bo
     shrink_filters(path, keys=ALL)
     assert Path(path).read_bytes()[:end] == before[:end]
     after = others(path, ALL, {ID})
-    assert {place for place in rest if after[place] != rest[place]} == {(i, NAME) for i in range(GROUPS)}, "moved"
+    assert {chunk_id for chunk_id in rest if after[chunk_id] != rest[chunk_id]} == {(i, NAME) for i in range(GROUPS)}, (
+        "moved"
+    )
     path = write(tmp_path / "b.parquet", {"id": LARGE}, plaintext_footer=plaintext_footer)
     rest = others(path, ALL, {ID})
     shrink_filters(path, keys=ALL)
@@ -181,22 +185,22 @@ def between(path: str, keys: bp.Keys) -> None:
     """Move the filters of the first row group behind it, as some writers do. Pad offset indexes with zeros, as
     parquet-java does."""
     data, footer = Path(path).read_bytes(), footer_of(path, keys)
-    opened = EditableFooter.read(path, footer)
-    cut, end = opened.tree[4][0][5] + opened.tree[4][0][6], len(data) - footer.size
+    edited = EditableFooter.read(path, footer)
+    cut, end = edited.tree[4][0][5] + edited.tree[4][0][6], len(data) - footer.size
     extents = {
-        place: (found[BLOOM_OFFSET], found[BLOOM_OFFSET] + found[BLOOM_LENGTH])
-        for place, found in opened.metadata.items()
-        if BLOOM_OFFSET in found and place[0] == 0
+        chunk_id: (stored[BLOOM_OFFSET], stored[BLOOM_OFFSET] + stored[BLOOM_LENGTH])
+        for chunk_id, stored in edited.metadata.items()
+        if BLOOM_OFFSET in stored and chunk_id[0] == 0
     }
     moved = b"".join(data[start:stop] for start, stop in extents.values())
     by, tail, at = len(moved), b"", cut
-    for place, found in opened.metadata.items():
-        chunk, cipher = opened.chunk(place), opened.ciphers.get(place)
+    for chunk_id, stored in edited.metadata.items():
+        chunk, cipher = edited.chunk(chunk_id), edited.ciphers.get(chunk_id)
         raw = data[chunk[4] : chunk[4] + chunk[5]]
         index, _ = read_struct(raw if cipher is None else cipher.decrypt(raw, Module.OFFSET_INDEX), OffsetIndex)
         for location in index[1]:
             location[1] += by if location[1] >= cut else 0
-        for struct, fields in ((chunk, (6,)), (found, (9, 11, BLOOM_OFFSET))):
+        for struct, fields in ((chunk, (6,)), (stored, (9, 11, BLOOM_OFFSET))):
             for field in fields:
                 if field in struct and struct[field] >= cut:
                     struct[field] += by
@@ -204,12 +208,12 @@ def between(path: str, keys: bp.Keys) -> None:
         raw = raw if cipher is None else cipher.encrypt(raw + bytes(77), Module.OFFSET_INDEX)
         chunk[4], chunk[5] = end + by + len(tail), len(raw)
         tail += raw
-    for place, (start, stop) in extents.items():
-        opened.metadata[place][BLOOM_OFFSET] = at
+    for chunk_id, (start, stop) in extents.items():
+        edited.metadata[chunk_id][BLOOM_OFFSET] = at
         at += stop - start
-    for group in list(opened.tree[4])[1:]:
+    for group in list(edited.tree[4])[1:]:
         group[5] += by
-    Path(path).write_bytes(data[:cut] + moved + data[cut:end] + tail + b"".join(opened.tail()))
+    Path(path).write_bytes(data[:cut] + moved + data[cut:end] + tail + b"".join(edited.tail()))
 
 
 @FOOTERS
@@ -234,33 +238,33 @@ def test_filter_between_row_groups_shrinks_and_data_moves(tmp_path: Path, plaint
     assert Path(path).read_bytes() == closed
     (outcome,) = shrink_filters(path, keys=ALL)
     assert outcome.filters == 12
-    found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
-    saved = sum(map(len, before.values())) - sum(map(len, found.values()))
+    filters = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
+    saved = sum(map(len, before.values())) - sum(map(len, filters.values()))
     zeros = 77 * 2 * GROUPS
     assert abs(size - saved - zeros - Path(path).stat().st_size) < 200
     assert assert_page_indexes_open(path, ALL) == pages
     assert bp.read_table(path, keys=ALL).equals(TABLE)
-    for place, chunk in chunks(path, ALL).items():
+    for chunk_id, chunk in chunks(path, ALL).items():
         if plaintext_footer and 9 in chunk:
             assert set(chunk[3]) <= TOLD_TO_ALL
-            assert {field: metadata(path, ALL)[place][field] for field in chunk[3]} == dict(chunk[3])
-    for group, place in zip(
+            assert {field: metadata(path, ALL)[chunk_id][field] for field in chunk[3]} == dict(chunk[3])
+    for group, chunk_id in zip(
         read_struct(footer_of(path, ALL).raw, FileMetaData)[0][4], [(i, 0) for i in range(GROUPS)], strict=True
     ):
-        first = metadata(path, ALL)[place]
+        first = metadata(path, ALL)[chunk_id]
         assert group[5] == (first.get(11) or first[9])
 
 
 @FOOTERS
 def test_unknown_fields_of_encrypted_columns_survive_encrypted(tmp_path: Path, plaintext_footer: bool) -> None:
     path = write(tmp_path / "a.parquet", plaintext_footer=plaintext_footer)
-    opened = EditableFooter.read(path, footer_of(path, ALL))
-    for found in opened.metadata.values():
-        found.put(100, thrift.BINARY, b"of-the-future")
+    edited = EditableFooter.read(path, footer_of(path, ALL))
+    for stored in edited.metadata.values():
+        stored.put(100, thrift.BINARY, b"of-the-future")
     end = data_end(path, ALL)
-    Path(path).write_bytes(Path(path).read_bytes()[:end] + b"".join(opened.tail()))
+    Path(path).write_bytes(Path(path).read_bytes()[:end] + b"".join(edited.tail()))
     add_filters(path, bloom=["id", "name"], keys=ALL)
-    assert all(found[100] == b"of-the-future" for found in metadata(path, ALL).values())
+    assert all(stored[100] == b"of-the-future" for stored in metadata(path, ALL).values())
     if plaintext_footer:
         for (_, leaf), chunk in chunks(path, None).items():
             assert leaf not in (ID, NAME) or set(chunk[3]) <= TOLD_TO_ALL

@@ -56,13 +56,13 @@ def before_and_after(path: str, change: Any) -> tuple[bytes, bytes]:
 def assert_old_or_new(path: str, old: bytes, new: bytes, change: Any) -> bool:
     """Assert that the file is the old or the new one, and that another run makes it the new one and leaves no other
     file. Returns whether it was the old one."""
-    found = Path(path).read_bytes()
-    assert found in (old, new), "the file is neither the old nor the new one"
+    content = Path(path).read_bytes()
+    assert content in (old, new), "the file is neither the old nor the new one"
     change(path)
     assert Path(path).read_bytes() == new
     assert os.listdir(Path(path).parent) == [Path(path).name]
     Path(path).write_bytes(old)
-    return found == old
+    return content == old
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -73,12 +73,12 @@ def test_killed_at_every_system_call(tmp_path: Path, name: str) -> None:
     points = list(every_point(change, path))
     Path(path).write_bytes(old)
     assert len(points) >= 15
-    found = []
+    was_old = []
     for point in points:
         killed_at(point, change, path)
-        found.append(assert_old_or_new(path, old, new, change))
-    assert {True, False} <= set(found), "it was always the same file"
-    assert found == sorted(found, reverse=True)
+        was_old.append(assert_old_or_new(path, old, new, change))
+    assert {True, False} <= set(was_old), "it was always the same file"
+    assert was_old == sorted(was_old, reverse=True)
 
 
 def test_killed_at_every_system_call_of_a_copy(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return Path(graft_filters(str(path), 1 << 15)).read_bytes()
 
 
-class Place:
+class RemoteDirectory:
     """A directory on a storage."""
 
     def __init__(self, url_of: Any, arrow: pyarrow.fs.FileSystem, root: str) -> None:
@@ -48,22 +48,22 @@ class Place:
             return bytes(file.read())
 
     def names(self) -> list[str]:
-        found = self.arrow.get_file_info(pyarrow.fs.FileSelector(self.root, recursive=True))
+        listed = self.arrow.get_file_info(pyarrow.fs.FileSelector(self.root, recursive=True))
         below = len(self.root.strip("/")) + 1
-        return sorted(each.path.strip("/")[below:] for each in found if each.is_file)
+        return sorted(each.path.strip("/")[below:] for each in listed if each.is_file)
 
 
 @pytest.fixture(params=["memory", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RemoteDirectory]:
     root = tmp_path.name
     if request.param == "memory":
         memory = fsspec.filesystem("memory")
         arrow = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(memory))
-        yield Place(lambda name: f"memory://{root}/{name}", arrow, f"/{root}")
+        yield RemoteDirectory(lambda name: f"memory://{root}/{name}", arrow, f"/{root}")
         memory.rm(f"/{root}", recursive=True)
     else:
         address = request.getfixturevalue("endpoint")
-        yield Place(lambda name: url(address, f"{root}/{name}"), filesystem(address), f"bucket/{root}")
+        yield RemoteDirectory(lambda name: url(address, f"{root}/{name}"), filesystem(address), f"bucket/{root}")
 
 
 def local(tmp_path: Path, name: str, data: bytes) -> str:
@@ -71,76 +71,76 @@ def local(tmp_path: Path, name: str, data: bytes) -> str:
     return str(tmp_path / name)
 
 
-def test_adding_replaces_the_object(place: Place, content: bytes, tmp_path: Path) -> None:
-    place.put("a.parquet", content)
-    (outcome,) = add_filters(place.url("a.parquet"), bloom="b")
+def test_adding_replaces_the_object(remote: RemoteDirectory, content: bytes, tmp_path: Path) -> None:
+    remote.put("a.parquet", content)
+    (outcome,) = add_filters(remote.url("a.parquet"), bloom="b")
     assert outcome.action == "added"
-    before, after = local(tmp_path, "before", content), local(tmp_path, "after", place.get("a.parquet"))
+    before, after = local(tmp_path, "before", content), local(tmp_path, "after", remote.get("a.parquet"))
     assert_only_filters_changed(before, after)
     assert set(assert_filters_hold_all(after)) == {(i, j) for i in range(4) for j in range(2)}
-    assert place.names() == ["a.parquet"]
-    assert add_filters(place.url("a.parquet"), bloom="b")[0].action == "unchanged"
-    assert bp.read_table(place.url("a.parquet"), "b = 'text 77'")["a"].to_pylist() == [77]
+    assert remote.names() == ["a.parquet"]
+    assert add_filters(remote.url("a.parquet"), bloom="b")[0].action == "unchanged"
+    assert bp.read_table(remote.url("a.parquet"), "b = 'text 77'")["a"].to_pylist() == [77]
 
 
-def test_shrinking_replaces_the_object(place: Place, content: bytes, tmp_path: Path) -> None:
-    place.put("a.parquet", content)
-    (outcome,) = shrink_filters(place.url("a.parquet"))
+def test_shrinking_replaces_the_object(remote: RemoteDirectory, content: bytes, tmp_path: Path) -> None:
+    remote.put("a.parquet", content)
+    (outcome,) = shrink_filters(remote.url("a.parquet"))
     assert outcome.action == "shrunk"
-    before, after = local(tmp_path, "before", content), local(tmp_path, "after", place.get("a.parquet"))
+    before, after = local(tmp_path, "before", content), local(tmp_path, "after", remote.get("a.parquet"))
     assert Path(after).stat().st_size == outcome.bytes_after < len(content) - 3 * (1 << 15)
     assert_only_filters_changed(before, after, moved=True)
     assert_filters_hold_all(after, {0})
-    assert place.names() == ["a.parquet"]
+    assert remote.names() == ["a.parquet"]
 
 
-def test_copies_within_and_between_storages(place: Place, content: bytes, tmp_path: Path) -> None:
-    place.put("in/day=0/a.parquet", content)
-    place.put("in/day=1/b.parquet", content)
-    add_filters(place.url("in"), place.url("out"), bloom="b")
-    assert place.names() == ["in/day=0/a.parquet", "in/day=1/b.parquet", "out/day=0/a.parquet", "out/day=1/b.parquet"]
-    assert place.get("in/day=0/a.parquet") == content
-    expected = place.get("out/day=0/a.parquet")
+def test_copies_within_and_between_storages(remote: RemoteDirectory, content: bytes, tmp_path: Path) -> None:
+    remote.put("in/day=0/a.parquet", content)
+    remote.put("in/day=1/b.parquet", content)
+    add_filters(remote.url("in"), remote.url("out"), bloom="b")
+    assert remote.names() == ["in/day=0/a.parquet", "in/day=1/b.parquet", "out/day=0/a.parquet", "out/day=1/b.parquet"]
+    assert remote.get("in/day=0/a.parquet") == content
+    expected = remote.get("out/day=0/a.parquet")
     assert_filters_hold_all(local(tmp_path, "a", expected), {0, 1})
-    if "memory" in place.url(""):
-        add_filters(place.url("in/day=0/a.parquet"), place.url("one.parquet"), bloom="b")
-        assert place.get("one.parquet") == expected
+    if "memory" in remote.url(""):
+        add_filters(remote.url("in/day=0/a.parquet"), remote.url("one.parquet"), bloom="b")
+        assert remote.get("one.parquet") == expected
 
 
-def test_leftover_upload_is_removed_by_the_next_run(place: Place, content: bytes) -> None:
-    place.put("a.parquet", content)
-    place.put(temporary_name("a.parquet"), b"half")
-    assert bp.plan(place.url("")).total == 4
-    assert add_filters(place.url("a.parquet"), bloom="a")[0].action == "unchanged"
-    assert place.names() == ["a.parquet"]
-    place.put(temporary_name("a.parquet"), b"half")
-    add_filters(place.url("a.parquet"), bloom="b")
-    assert place.names() == ["a.parquet"]
+def test_leftover_upload_is_removed_by_the_next_run(remote: RemoteDirectory, content: bytes) -> None:
+    remote.put("a.parquet", content)
+    remote.put(temporary_name("a.parquet"), b"half")
+    assert bp.plan(remote.url("")).total == 4
+    assert add_filters(remote.url("a.parquet"), bloom="a")[0].action == "unchanged"
+    assert remote.names() == ["a.parquet"]
+    remote.put(temporary_name("a.parquet"), b"half")
+    add_filters(remote.url("a.parquet"), bloom="b")
+    assert remote.names() == ["a.parquet"]
 
 
 @pytest.mark.parametrize("call", ["write", "close", "copy_file", "delete_file"])
 def test_failed_upload_leaves_the_old_or_the_new_object(
-    place: Place, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    remote: RemoteDirectory, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    place.put("a.parquet", content)
-    storage, _ = open_storage(place.url("a.parquet"))
+    remote.put("a.parquet", content)
+    storage, _ = open_storage(remote.url("a.parquet"))
     failing = Failing(storage.filesystem, call)
     monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(failing))
     monkeypatch.setattr("bloomparquet.writing.retrofit.retrofit.open_storage", _with(failing))
-    if call == "delete_file":  # the new one is in its place by then
+    if call == "delete_file":  # the new object is already complete
         with pytest.warns(UserWarning, match=r"the temporary file .* could not be deleted: .*no network"):
-            assert add_filters(place.url("a.parquet"), bloom="b")[0].action == "added"
+            assert add_filters(remote.url("a.parquet"), bloom="b")[0].action == "added"
     else:
         with pytest.raises(OSError, match="no network"):
-            add_filters(place.url("a.parquet"), bloom="b")
+            add_filters(remote.url("a.parquet"), bloom="b")
     monkeypatch.undo()
-    assert (place.get("a.parquet") == content) is (call != "delete_file")
+    assert (remote.get("a.parquet") == content) is (call != "delete_file")
     if call != "delete_file":
-        add_filters(place.url("a.parquet"), bloom="b")
+        add_filters(remote.url("a.parquet"), bloom="b")
     else:
-        assert add_filters(place.url("a.parquet"), bloom="b")[0].action == "unchanged"
-    assert place.names() == ["a.parquet"]
-    assert_filters_hold_all(local(tmp_path, "after", place.get("a.parquet")), {0, 1})
+        assert add_filters(remote.url("a.parquet"), bloom="b")[0].action == "unchanged"
+    assert remote.names() == ["a.parquet"]
+    assert_filters_hold_all(local(tmp_path, "after", remote.get("a.parquet")), {0, 1})
 
 
 def _with(arrow: Any) -> Any:
@@ -190,21 +190,21 @@ def _fail(*_: Any) -> None:
 
 
 def test_object_that_changed_meanwhile_is_left_alone(
-    place: Place, content: bytes, monkeypatch: pytest.MonkeyPatch
+    remote: RemoteDirectory, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.put("a.parquet", content)
-    storage, _ = open_storage(place.url("a.parquet"))
+    remote.put("a.parquet", content)
+    storage, _ = open_storage(remote.url("a.parquet"))
 
     class Changing(Failing):
         def open_output_stream(self, path: str) -> Any:
-            place.put("a.parquet", content + b"more")
+            remote.put("a.parquet", content + b"more")
             return self._arrow.open_output_stream(path)
 
     monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Changing(storage.filesystem, "")))
     with pytest.raises(bp.BloomParquetError, match="changed while it was"):
-        add_filters(place.url("a.parquet"), bloom="b")
-    assert place.get("a.parquet") == content + b"more"
-    assert place.names() == ["a.parquet"]
+        add_filters(remote.url("a.parquet"), bloom="b")
+    assert remote.get("a.parquet") == content + b"more"
+    assert remote.names() == ["a.parquet"]
 
 
 def test_glob_characters_in_names_are_literal(content: bytes) -> None:
@@ -212,9 +212,9 @@ def test_glob_characters_in_names_are_literal(content: bytes) -> None:
     for name in ("k=1/a[1].parquet", "k=2/what?.parquet", "k=a b/é#%20.parquet"):
         memory.pipe(f"/odd/{name}", content)
     add_filters("memory://odd", bloom="b")
-    found = sorted(memory.find("/odd"))
-    assert found == sorted(f"/odd/{name}" for name in ("k=1/a[1].parquet", "k=2/what?.parquet", "k=a b/é#%20.parquet"))
-    for name in found:
+    names = sorted(memory.find("/odd"))
+    assert names == sorted(f"/odd/{name}" for name in ("k=1/a[1].parquet", "k=2/what?.parquet", "k=a b/é#%20.parquet"))
+    for name in names:
         assert memory.cat_file(name) != content
         assert pq.read_table(io.BytesIO(memory.cat_file(name))).equals(TABLE)
     memory.rm("/odd", recursive=True)
@@ -235,14 +235,14 @@ def test_hdfs_is_an_error_because_it_cannot_replace_atomically(content: bytes, m
     memory.rm("/hdfs", recursive=True)
 
 
-def test_foreign_object_at_the_hidden_name_is_not_used(place: Place, content: bytes) -> None:
-    place.put("a.parquet", content)
-    storage, inner = open_storage(place.url("a.parquet"))
+def test_foreign_object_at_the_hidden_name_is_not_used(remote: RemoteDirectory, content: bytes) -> None:
+    remote.put("a.parquet", content)
+    storage, inner = open_storage(remote.url("a.parquet"))
     for theirs in (b"B" * 500, b"B" * 1_000):
         with replacing(storage, inner) as output:
             output.write(b"A" * 1_000)
             output._stream.close()  # type: ignore[attr-defined]
-            place.put(temporary_name("a.parquet"), theirs)
+            remote.put(temporary_name("a.parquet"), theirs)
             with pytest.raises(bp.BloomParquetError, match="another process is writing this file"):
                 output.commit()
-        assert place.get("a.parquet") == content
+        assert remote.get("a.parquet") == content

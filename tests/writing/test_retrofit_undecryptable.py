@@ -59,8 +59,8 @@ def test_columns_without_a_key_are_unchanged(tmp_path: Path, plaintext_footer: b
     assert outcome.filters == 6
     assert Path(path).read_bytes()[:end] == before[:end]
     assert others(path, WITHOUT_NAME, {ID, X}) == rest
-    found = assert_filters_hold_all(path, ALL, {ID, NAME, X})
-    assert {place: found[place] for place in old} == old
+    filters = assert_filters_hold_all(path, ALL, {ID, NAME, X})
+    assert {chunk_id: filters[chunk_id] for chunk_id in old} == old
     assert bp.read_table(path, keys=ALL).equals(TABLE)
 
 
@@ -70,8 +70,8 @@ def test_old_filters_stay_where_data_cannot_move(tmp_path: Path) -> None:
     add_filters(path, bloom="id", replace=True, keys=WITHOUT_NAME)
     assert Path(path).read_bytes()[:end] == before[:end]
     assert others(path, ALL, {ID}) == rest
-    found = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
-    assert len(found[0, ID]) < len(found[0, NAME])
+    filters = assert_filters_hold_all(path, ALL, {ID, NAME, CITY, X})
+    assert len(filters[0, ID]) < len(filters[0, NAME])
     assert_page_indexes_open(path, ALL)
     shrink_filters(path, keys=ALL)
     assert Path(path).stat().st_size > GROUPS * (1 << 15), "nobody knows any more what lies there"
@@ -185,11 +185,11 @@ def test_wrong_column_key_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", ["header", "bitset", "row groups", "columns", "longer header"])
 def test_tampered_filters_are_errors_unless_replaced(tmp_path: Path, what: str) -> None:
     path = write(tmp_path / "a.parquet", BLOOM, keys=bp.Keys(FOOTER))
-    keys, found = bp.Keys(FOOTER), metadata(path, bp.Keys(FOOTER))
+    keys, stored = bp.Keys(FOOTER), metadata(path, bp.Keys(FOOTER))
     data = bytearray(Path(path).read_bytes())
     good = bitsets(path, keys)
     (start, length), (other, _), (third, _) = (
-        (found[place][BLOOM_OFFSET], found[place][BLOOM_LENGTH]) for place in ((0, ID), (1, ID), (0, X))
+        (stored[chunk_id][BLOOM_OFFSET], stored[chunk_id][BLOOM_LENGTH]) for chunk_id in ((0, ID), (1, ID), (0, X))
     )
     swapped = {"row groups": other, "columns": third}.get(what)
     if swapped is not None:
@@ -213,7 +213,7 @@ def test_tampered_files_are_never_damaged_further(tmp_path: Path, plaintext_foot
     """Each run fails without a change, or keeps every column as readable or unreadable as before."""
     path = write(tmp_path / "a.parquet", {"id": LARGE, "city": bp.Bloom()}, plaintext_footer=plaintext_footer)
     data, random = Path(path).read_bytes(), np.random.default_rng(11)
-    filters = [found[BLOOM_OFFSET] for found in metadata(path, ALL).values() if BLOOM_OFFSET in found]
+    filters = [stored[BLOOM_OFFSET] for stored in metadata(path, ALL).values() if BLOOM_OFFSET in stored]
     indexes = min(chunk[6] for chunk in chunks(path, ALL).values())
     bounds = [
         (4, indexes), (indexes, min(filters)), (min(filters), min(filters) + 60), (data_end(path, ALL), len(data))
@@ -241,10 +241,10 @@ def test_tampered_files_are_never_damaged_further(tmp_path: Path, plaintext_foot
 
 def _readable(path: str) -> list[Any]:
     """The values of each column, or the type of the error of reading it."""
-    found: list[Any] = []
+    columns: list[Any] = []
     for name in TABLE.column_names:
         try:
-            found.append(bp.read_table(path, columns=[name], keys=ALL))
+            columns.append(bp.read_table(path, columns=[name], keys=ALL))
         except bp.BloomParquetError as error:  # noqa: PERF203
-            found.append(type(error))
-    return found
+            columns.append(type(error))
+    return columns

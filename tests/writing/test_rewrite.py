@@ -105,9 +105,9 @@ def test_shrinking_closes_the_gap_wherever_it_is(path: str, where: str, told: bo
     (outcome,) = shrink_filters(path)
     assert outcome.action == "shrunk"
     assert_only_filters_changed(before, path, moved=True)
-    found = assert_filters_hold_all(path, {0, 1})
-    assert len(found) == outcome.filters == 6
-    assert max(map(len, found.values())) <= 1_024
+    filters = assert_filters_hold_all(path, {0, 1})
+    assert len(filters) == outcome.filters == 6
+    assert max(map(len, filters.values())) <= 1_024
     new = sum(sizes(path))
     assert new == outcome.filter_bytes
     saved = Path(before).stat().st_size - Path(path).stat().st_size
@@ -127,7 +127,7 @@ def test_fitting_filter_is_kept_when_its_neighbour_shrinks(path: str, where: str
     assert_only_filters_changed(before, path, moved=True)
     new = assert_filters_hold_all(path, {0})
     assert new[0, 0] == old[0, 0]
-    assert [len(new[place]) for place in ((0, 0), (1, 0), (2, 0))] == [512, 32, 32]
+    assert [len(new[chunk_id]) for chunk_id in ((0, 0), (1, 0), (2, 0))] == [512, 32, 32]
 
 
 @pytest.mark.parametrize("where", PLACES)
@@ -137,7 +137,7 @@ def test_replacing_closes_the_gap(path: str, where: str) -> None:
     (outcome,) = add_filters(path, bloom=["a", "c.d"], replace=True)
     assert (outcome.action, outcome.filters) == ("added", 6)
     assert_only_filters_changed(before, path, moved=True)
-    assert {place[1] for place in assert_filters_hold_all(path, {0, 1, 2})} == {0, 1, 2}
+    assert {chunk_id[1] for chunk_id in assert_filters_hold_all(path, {0, 1, 2})} == {0, 1, 2}
     assert bitsets(path)[0, 1] == bitsets(before)[0, 1], "not asked for"
     assert add_filters(path, bloom=["a"], replace=True)[0].action == "unchanged"
 
@@ -294,8 +294,8 @@ def test_invalid_offset_index_is_an_error(path: str, extent: str) -> None:
     insert_filters(path, 1 << 15, where="between")
 
     def edit(metadata: dict[int, Field]) -> None:
-        for place, chunk in chunks(metadata):
-            if place == (1, 1):
+        for chunk_id, chunk in chunks(metadata):
+            if chunk_id == (1, 1):
                 if extent == "pages":
                     chunk[4] = Field(I64, pages(chunk)[0])
                 elif extent == "column index":

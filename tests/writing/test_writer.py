@@ -41,9 +41,9 @@ def names(folder: Path) -> list[str]:
 def test_rows_and_schema_round_trip(tmp_path: Path) -> None:
     table = ids().append_column("st", pa.array([{"x": i} for i in range(ROWS)])).replace_schema_metadata({"k": "v"})
     outcome = bp.write_table(table, tmp_path / "a.parquet", bloom=["id"], row_group_size=1000)
-    found = pq.read_table(tmp_path / "a.parquet")
-    assert found.equals(table)
-    assert found.schema.equals(table.schema, check_metadata=True)
+    read = pq.read_table(tmp_path / "a.parquet")
+    assert read.equals(table)
+    assert read.schema.equals(table.schema, check_metadata=True)
     assert (outcome.action, outcome.filters, outcome.bytes_after) == (
         "written", 3, (tmp_path / "a.parquet").stat().st_size,
     )  # fmt: skip
@@ -63,10 +63,10 @@ def test_size_and_fpp_follow_the_distinct_values(
     path = tmp_path_factory.mktemp("sizes") / "a.parquet"
     values = np.arange(distinct + repeats) % distinct
     bp.write_table(pa.table({"v": values}), path, bloom={"v": bp.Bloom(fpp)})
-    (found,) = filters(path)
-    n_blocks = found["bytes"] // 32
+    (row,) = filters(path)
+    n_blocks = row["bytes"] // 32
     # Within a factor of two of the target, and no smaller filter would be: the size is within two of the least.
-    assert found["estimated_fpp"] <= 2 * fpp
+    assert row["estimated_fpp"] <= 2 * fpp
     if n_blocks > 1:
         assert expected_fpp(distinct, n_blocks // 2) > fpp
     assert bp.plan(str(path), f"v IN ({', '.join(map(str, range(distinct)[-5:]))})").kept == 1
@@ -96,8 +96,8 @@ def test_filter_never_misses_a_value_of_any_type(tmp_path: Path) -> None:
             value = table[name][i].value if name == "ns" else table[name][i].as_py()
             value = np.datetime64(value, "ns") if name == "ns" else value
             assert bp.plan(str(tmp_path / "a.parquet"), bp.Eq(name, value)).kept >= 1, (name, value)
-            found = bp.probe(str(tmp_path / "a.parquet"), column=name, value=value)[i // 30]
-            assert found.verdict is bp.Verdict.MIGHT_MATCH, (name, value)
+            probe = bp.probe(str(tmp_path / "a.parquet"), column=name, value=value)[i // 30]
+            assert probe.verdict is bp.Verdict.MIGHT_MATCH, (name, value)
 
 
 def test_filters_hold_both_zeros_and_nan_for_every_engine(tmp_path: Path) -> None:

@@ -91,15 +91,15 @@ class Encryption:
             raise EncryptionError(
                 f"{path}: the file has {len(leaves)} columns; an encrypted file has at most {MAX_ORDINAL}"
             )
-        found = self._source.for_file(leaves, path)
+        source = self._source.for_file(leaves, path)
         algorithm = Algorithm.new(
             counter_mode_pages=self._algorithm == ALGORITHMS[1],
-            aad_prefix=found.keys.aad_prefix,
+            aad_prefix=source.keys.aad_prefix,
             store_aad_prefix=self._store_aad_prefix,
         )
-        file_keys = found.keys.for_file(storage, path)
-        crypto = FileCrypto(algorithm, found.footer_metadata, file_keys, encrypted_footer=not self._plaintext_footer)
-        return FileEncryption(crypto, found.own, found.uniform)
+        file_keys = source.keys.for_file(storage, path)
+        crypto = FileCrypto(algorithm, source.footer_metadata, file_keys, encrypted_footer=not self._plaintext_footer)
+        return FileEncryption(crypto, source.own, source.uniform)
 
     def __repr__(self) -> str:
         footer = "signed" if self._plaintext_footer else "encrypted"
