@@ -168,8 +168,8 @@ def run(spark: SparkSession, sources: list[str], writer: str, path: Path, values
     table.add_column("", no_wrap=True)
     for name in ("row\ngroups", "skipped by\nday", "\nmin/max", "\nBloom", "\nread"):
         table.add_column(name, justify="right", vertical="top")
-    told = {JAR: "with\nthe jar", PYTHON: "in\nPython", SPARK: "Spark's\nparquet"}
-    for name in (*(told[source] for source in sources), "\nrows", "\nequal"):
+    titles = {JAR: "with\nthe jar", PYTHON: "in\nPython", SPARK: "Spark's\nparquet"}
+    for name in (*(titles[source] for source in sources), "\nrows", "\nequal"):
         table.add_column(name, justify="right", no_wrap=True)
     skipped_by_bloom, good = 0, True
     for lookup in lookups(values):

@@ -48,15 +48,15 @@ def test_an_unknown_keyword_is_an_error_of_the_called_function(name: str, number
 
 
 def test_every_shared_keyword_works_in_all_functions(numbers: str) -> None:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "filesystem": pa.fs.LocalFileSystem(),
         "timezone": "Europe/Zurich", "case_sensitive": False, "on_filter_error": "fail", "skip_corrupt": True,
         "keys": None, "table_log": "ignore",
     }  # fmt: skip
-    assert set(given) | {"path", "where"} == SHARED
-    assert bp.plan(numbers, "ID = 7", **given).kept == 1
-    assert bp.read_table(numbers, "ID = 7", **given).to_pylist() == [{"id": 7}]
-    assert bp.scan_batches(numbers, "ID = 7", **given).read_all().to_pylist() == [{"id": 7}]
+    assert set(options) | {"path", "where"} == SHARED
+    assert bp.plan(numbers, "ID = 7", **options).kept == 1
+    assert bp.read_table(numbers, "ID = 7", **options).to_pylist() == [{"id": 7}]
+    assert bp.scan_batches(numbers, "ID = 7", **options).read_all().to_pylist() == [{"id": 7}]
 
 
 def test_batches_come_as_a_reader_with_a_schema(numbers: str) -> None:

@@ -23,9 +23,9 @@ from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import hash_longs
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, MAX_STREAM, ROW_INDEX
 from bloomparquet.planning.orc.cache import cache
-from tests.reading.test_inspect_orc import index
 from tests.support.core import kept_indexes, plan_with
 from tests.support.orc import OrcFile, footer_message, forge
+from tests.support.orc_forged import filter_stream
 from tests.support.orc_rewriting import drop_statistics, rewrite, write
 
 EVEN = [i * 2 for i in range(600)]
@@ -380,7 +380,7 @@ def test_a_damaged_file_is_skipped_only_on_request(tmp_path: Path) -> None:
 
 def test_filters_of_different_row_groups_are_not_mixed_up(tmp_path: Path) -> None:
     """Filters of several sizes in one stripe, which no writer makes."""
-    first = messages.BloomFilterIndex.FromString(index(hash_longs(np.array([5]))))
+    first = messages.BloomFilterIndex.FromString(filter_stream(hash_longs(np.array([5]))))
     second = messages.BloomFilterIndex(
         bloom_filter=[messages.BloomFilter(num_hash_functions=2, utf8bitset=b"\xff" * 8)]
     )

@@ -61,9 +61,7 @@ def check_cases(
             wanted = {rid for rid, row in enumerate(rows) if oracle.truth(case.predicate, row, kinds, data.timezone)}
             plan = bp.plan(root, where, timezone=data.timezone)
             check_law(plan, data, files, wanted)
-            if all(
-                file.statistics for file in data.files
-            ):  # without null counts, the empty filter of a chunk of nulls is an error
+            if all(file.statistics for file in data.files):  # without null counts a chunk of nulls gives an error
                 assert not plan.errors
             table = bp.read_table(root, where, merge_schema=True, timezone=data.timezone)
             assert table.schema == everything.schema

@@ -170,7 +170,7 @@ def test_equal_profiles_of_a_cache_file_are_told_apart(tmp_path: Path, directory
         write(tmp_path / "data" / f"{i}.parquet", {"x": [2 * i, 2 * i + 100]}, ["x"])
         if i in (2, 4):  # as a process that did not read the files before
             bp.plan(tmp_path / "data", "x = 4")
-            file_profile._layouts.clear()
+            file_profile._profiles.clear()
             file_profile._tails.clear()
     assert len(bp.plan(tmp_path / "data", "x = 4").table.profiles) == 3
     restart()

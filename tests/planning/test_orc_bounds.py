@@ -17,14 +17,22 @@ import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, ROW_INDEX
-from tests.reading.test_inspect_orc import index, java
 from tests.support.orc import OrcFile, forge
-from tests.support.orc_forged import bounds, doubles, kept_row_groups, longs, row_index_entry, with_statistics
+from tests.support.orc_forged import (
+    bounds,
+    doubles,
+    filter_stream,
+    kept_row_groups,
+    longs,
+    row_index_entry,
+    with_filters,
+    with_statistics,
+)
 from tests.support.orc_rewriting import drop_statistics, write
 
 
 def test_nan_is_never_excluded(tmp_path: Path) -> None:
-    path = java(tmp_path / "x.orc", Kind.DOUBLE, doubles(1.0), doubles(2.0))
+    path = with_filters(tmp_path / "x.orc", Kind.DOUBLE, doubles(1.0), doubles(2.0))
     assert kept_row_groups(bp.plan(path, bp.Eq("c0", math.nan))) == 2
     assert kept_row_groups(bp.plan(path, bp.In("c0", (math.nan, 5.0)))) == 2
     data = write(tmp_path / "y.orc", pa.table({"x": [1.0] * 100 + [math.nan] * 100 + [3.0] * 100}))
@@ -117,7 +125,7 @@ def test_integers_beyond_their_type_are_read_truncated(tmp_path: Path) -> None:
     assert bp.plan(with_statistics(tmp_path / "y.orc", Kind.SHORT, bounds(0, 70)), "c0 = 4464").kept == 0
     entries = messages.RowIndex()
     entries.entry.add().MergeFromString(row_index_entry(number_of_values=10, has_null=False, **bounds(-70_000, 70_000)))
-    streams = {(ROW_INDEX, 1): entries.SerializeToString(), (BLOOM_FILTER_UTF8, 1): index(longs(70_000))}
+    streams = {(ROW_INDEX, 1): entries.SerializeToString(), (BLOOM_FILTER_UTF8, 1): filter_stream(longs(70_000))}
     assert bp.plan(forge(tmp_path / "z.orc", streams, kinds=[Kind.INT]), "c0 = 4464").kept == 0
     assert bp.plan(forge(tmp_path / "z.orc", streams, kinds=[Kind.SHORT]), "c0 = 4464").kept == 1
 

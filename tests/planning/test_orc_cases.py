@@ -19,16 +19,17 @@ from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import Hashes
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
-from tests.reading.test_inspect_orc import index, java
 from tests.support.orc import OrcFile, forge
 from tests.support.orc_forged import (
     bounds,
     doubles,
+    filter_stream,
     kept_row_groups,
     longs,
     millis,
     row_index_entry,
     texts,
+    with_filters,
     with_old_stream,
     with_statistics,
 )
@@ -67,7 +68,7 @@ JAVA: dict[str, tuple[int, dict[str, Any], Sequence[Any], Sequence[Hashes], Any]
 @pytest.mark.parametrize("name", list(JAVA))
 def test_a_value_hashed_by_java_keeps_only_its_row_group(tmp_path: Path, name: str) -> None:
     kind, attributes, values, hashes, absent = JAVA[name]
-    path = java(tmp_path / "x.orc", kind, *hashes, **attributes)
+    path = with_filters(tmp_path / "x.orc", kind, *hashes, **attributes)
     for value in values:
         plan = bp.plan(path, bp.Eq("c0", value))
         assert (kept_row_groups(plan), plan.total) == (1, 1)
@@ -80,7 +81,7 @@ def test_a_value_hashed_by_java_keeps_only_its_row_group(tmp_path: Path, name: s
 
 
 def test_a_decimal_has_one_text_however_it_is_written(tmp_path: Path) -> None:
-    path = java(tmp_path / "x.orc", Kind.DECIMAL, texts("1.5", "100", "0"), precision=9, scale=2)
+    path = with_filters(tmp_path / "x.orc", Kind.DECIMAL, texts("1.5", "100", "0"), precision=9, scale=2)
     for value in ("1.5", "1.50", "1.500000", "15e-1", "1e2", "100", "0", "-0", "0.000"):
         assert kept_row_groups(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 1, value
     for literal in (1.5, 100, 100.0, 0, -0.0):
@@ -91,13 +92,13 @@ def test_a_decimal_has_one_text_however_it_is_written(tmp_path: Path) -> None:
 
 def test_both_zeros_are_probed(tmp_path: Path) -> None:
     for kind in (Kind.DOUBLE, Kind.FLOAT):
-        path = java(tmp_path / "x.orc", kind, doubles(0.0), doubles(-0.0), doubles(1.0))
+        path = with_filters(tmp_path / "x.orc", kind, doubles(0.0), doubles(-0.0), doubles(1.0))
         for zero in (0.0, -0.0, 0, Decimal("0.0")):
             assert kept_row_groups(bp.plan(path, bp.Eq("c0", zero))) == 2
 
 
 def test_chars_match_with_and_without_blanks(tmp_path: Path) -> None:
-    path = java(tmp_path / "x.orc", Kind.CHAR, texts("ab   "), texts("käse "), maximum_length=5)
+    path = with_filters(tmp_path / "x.orc", Kind.CHAR, texts("ab   "), texts("käse "), maximum_length=5)
     for value in ("ab", "ab ", "ab   ", "ab      "):
         assert kept_row_groups(bp.plan(path, bp.Eq("c0", value))) >= 1, value
     assert kept_row_groups(bp.plan(path, bp.Eq("c0", "käse"))) == 1
@@ -164,7 +165,7 @@ def test_of_both_streams_the_utf8_one_is_used(tmp_path: Path) -> None:
     file = OrcFile.open(old)
     offset, length = file.stripes[0].streams[BLOOM_FILTER, 1]
     raw = old.read_bytes()[offset : offset + length]
-    streams = {(BLOOM_FILTER, 1): raw, (BLOOM_FILTER_UTF8, 1): index(texts("a"))}
+    streams = {(BLOOM_FILTER, 1): raw, (BLOOM_FILTER_UTF8, 1): filter_stream(texts("a"))}
     path = forge(tmp_path / "x.orc", streams, kinds=[Kind.STRING])
     assert bp.plan(path, "c0 = 'a'").kept == 1
     assert bp.plan(path, "c0 = 'b'").kept == 0
@@ -191,7 +192,7 @@ def test_a_bad_filter_of_cpp_hides_nothing(orc_examples_dir: Path) -> None:
 
 def test_an_empty_filter_over_values_is_not_believed(tmp_path: Path) -> None:
     empty = np.array([], np.uint64)
-    path = java(tmp_path / "x.orc", Kind.LONG, empty, longs(1))
+    path = with_filters(tmp_path / "x.orc", Kind.LONG, empty, longs(1))
     plan = bp.plan(path, "c0 = 5")
     assert kept_row_groups(plan) == 1
     assert not plan.errors  # the row group may hold only nulls
@@ -203,11 +204,11 @@ def test_an_empty_filter_over_values_is_not_believed(tmp_path: Path) -> None:
         return bytes(indexes.SerializeToString())
 
     for values, kept, errors in (((10, 10), 1, 1), ((0, 0), 0, 0), ((3, 3), 1, 1), ((0, 10), 0, 0)):
-        streams = {(ROW_INDEX, 1): of(*values), (BLOOM_FILTER_UTF8, 1): index(empty, longs(1))}
+        streams = {(ROW_INDEX, 1): of(*values), (BLOOM_FILTER_UTF8, 1): filter_stream(empty, longs(1))}
         other = forge(tmp_path / f"{values}.orc", streams, rows=20)
         plan = bp.plan(other, "c0 = 5")
         assert (kept_row_groups(plan), len(plan.errors)) == (kept, errors)
         assert bp.plan(other, "c0 = 5").errors == plan.errors  # repeated from the cache
-    streams = {(ROW_INDEX, 1): of(0, 10), (BLOOM_FILTER_UTF8, 1): index(longs(1), empty)}
+    streams = {(ROW_INDEX, 1): of(0, 10), (BLOOM_FILTER_UTF8, 1): filter_stream(longs(1), empty)}
     plan = bp.plan(forge(tmp_path / "last.orc", streams, rows=20), "c0 = 5")
     assert (kept_row_groups(plan), len(plan.errors)) == (1, 1)

@@ -10,9 +10,8 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.orc.encoding import is_lossless
 from bloomparquet.orc.schema import Kind, OrcType
-from tests.reading.test_inspect_orc import java
 from tests.support.core import kept, plan_with
-from tests.support.orc_forged import longs
+from tests.support.orc_forged import longs, with_filters
 from tests.support.orc_rewriting import write
 
 
@@ -125,5 +124,5 @@ def test_a_column_read_as_another_type_excludes_nothing(tmp_path: Path) -> None:
 
 def test_sparks_intervals_and_collations_are_never_judged(tmp_path: Path) -> None:
     for kind, spark, literal in ((Kind.LONG, "interval day", 5), (Kind.STRING, "string collate UTF8_LCASE", "A")):
-        path = java(tmp_path / "x.orc", kind, longs(1), spark=spark)
+        path = with_filters(tmp_path / "x.orc", kind, longs(1), spark=spark)
         assert plan_with(path, bp.Eq("c0", literal), strict=False).kept == 1

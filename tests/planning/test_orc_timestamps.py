@@ -11,15 +11,14 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.orc.schema import Kind
-from tests.reading.test_inspect_orc import java
-from tests.support.orc_forged import bounds, kept_row_groups, longs, millis, with_statistics
+from tests.support.orc_forged import bounds, kept_row_groups, longs, millis, with_filters, with_statistics
 from tests.support.orc_rewriting import drop_statistics, rewrite, write
 
 UTC = dt.timezone.utc
 
 
 def test_old_dates_are_in_an_unknown_calendar(tmp_path: Path) -> None:
-    path = java(tmp_path / "x.orc", Kind.DATE, longs(0))
+    path = with_filters(tmp_path / "x.orc", Kind.DATE, longs(0))
     for text in ("1582-10-25", "1582-10-14", "1500-01-01", "0001-01-01"):
         assert kept_row_groups(bp.plan(path, f"c0 = DATE '{text}'")) == 1
         assert kept_row_groups(bp.plan(path, f"c0 IN (DATE '{text}', DATE '2000-01-01')")) == 1
@@ -45,7 +44,7 @@ BERLIN, KOLKATA = "Europe/Berlin", "Asia/Kolkata"
 def test_a_timestamp_is_kept_by_what_the_clock_showed(
     tmp_path: Path, writer: str, reader: str, clock: dt.datetime
 ) -> None:
-    path = java(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(clock)), zone=writer)
+    path = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(clock)), zone=writer)
     assert kept_row_groups(bp.plan(path, bp.Eq("c0", clock), timezone=reader)) == 1
     assert kept_row_groups(bp.plan(path, bp.Eq("c0", clock), timezone=None)) == 1
     far = clock.replace(year=2030)
@@ -54,11 +53,11 @@ def test_a_timestamp_is_kept_by_what_the_clock_showed(
 
 def test_before_1970_only_fixed_zones_are_certain(tmp_path: Path) -> None:
     """Readers know different rules of other zones: Berlin was two hours ahead in 1945."""
-    path = java(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(dt.datetime(1945, 6, 1, 12))), zone=BERLIN)
+    path = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(dt.datetime(1945, 6, 1, 12))), zone=BERLIN)
     other = bp.Eq("c0", dt.datetime(1945, 6, 1, 14))
     assert kept_row_groups(bp.plan(path, other, timezone=BERLIN)) == 1
     assert kept_row_groups(bp.plan(path, other, timezone="UTC")) == 1
-    fixed = java(tmp_path / "y.orc", Kind.TIMESTAMP, longs(millis(dt.datetime(1945, 6, 1, 12))))
+    fixed = with_filters(tmp_path / "y.orc", Kind.TIMESTAMP, longs(millis(dt.datetime(1945, 6, 1, 12))))
     assert kept_row_groups(bp.plan(fixed, other, timezone=BERLIN)) == 1
     assert kept_row_groups(bp.plan(fixed, other, timezone="UTC")) == 0
 
@@ -77,7 +76,7 @@ def test_ranges_allow_for_unknown_zone_rules(tmp_path: Path) -> None:
 def test_zone_rules_may_differ_by_an_hour(tmp_path: Path, hours: int) -> None:
     """Rules change, and a program knows the rules of its own year."""
     clock = dt.datetime(2024, 7, 1, 12)
-    path = java(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(clock)), zone=BERLIN)
+    path = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(clock)), zone=BERLIN)
     for minutes, kept in ((0, 1), (1, 0)):
         later = clock + dt.timedelta(hours=hours, minutes=minutes)
         assert kept_row_groups(bp.plan(path, bp.Eq("c0", later), timezone=BERLIN)) == kept
@@ -93,25 +92,25 @@ def test_an_instant_is_kept_in_the_zones_of_reader_and_writer(tmp_path: Path) ->
     for writer in clocks:
         for reader in clocks:
             for zone in {writer, reader}:
-                path = java(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(clocks[zone])), zone=writer)
+                path = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(clocks[zone])), zone=writer)
                 plan = bp.plan(path, bp.Eq("c0", instant), timezone=reader)
                 assert kept_row_groups(plan) == 1, (writer, reader, zone)
 
 
 def test_timestamps_of_unknown_clocks_are_kept(tmp_path: Path) -> None:
     clock = dt.datetime(2024, 7, 1, 12)
-    nameless = java(tmp_path / "x.orc", Kind.TIMESTAMP, longs(0))
+    nameless = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(0))
     rewrite(nameless, stripe_footer=lambda footer: footer.ClearField("writer_timezone"))
-    nowhere = java(tmp_path / "y.orc", Kind.TIMESTAMP, longs(0), zone="Mars/Olympus")
-    old = java(tmp_path / "z.orc", Kind.TIMESTAMP, longs(0))
+    nowhere = with_filters(tmp_path / "y.orc", Kind.TIMESTAMP, longs(0), zone="Mars/Olympus")
+    old = with_filters(tmp_path / "z.orc", Kind.TIMESTAMP, longs(0))
     rewrite(old, postscript=lambda end: setattr(end, "writer_version", 5))
-    stream = java(tmp_path / "w.orc", Kind.TIMESTAMP, longs(0))
+    stream = with_filters(tmp_path / "w.orc", Kind.TIMESTAMP, longs(0))
     rewrite(
         stream, stripe_footer=lambda footer: [setattr(each, "bloom_encoding", 0) for each in footer.columns] and None
     )
     for path in (nameless, nowhere, old, stream):
         assert kept_row_groups(bp.plan(path, bp.Eq("c0", clock))) == 1, path
-    fine = java(tmp_path / "v.orc", Kind.TIMESTAMP, longs(0))
+    fine = with_filters(tmp_path / "v.orc", Kind.TIMESTAMP, longs(0))
     assert kept_row_groups(bp.plan(fine, bp.Eq("c0", clock))) == 0
 
 
@@ -169,7 +168,7 @@ def test_bounds_include_what_microsecond_readers_see(tmp_path: Path, nanos: int)
 @pytest.mark.parametrize("kind", [Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT])
 def test_a_value_read_back_a_second_later_is_kept(tmp_path: Path, kind: int) -> None:
     """Values less than a second before 1970 lose their sign; C++ hashes and stores bounds of what it was given."""
-    path = java(tmp_path / "x.orc", kind, longs(-2), longs(998))
+    path = with_filters(tmp_path / "x.orc", kind, longs(-2), longs(998))
     statistics = {"timestamp_statistics": {"minimum_utc": -500, "maximum_utc": -2}}
     for file, count in ((path, 2), (with_statistics(tmp_path / "y.orc", kind, statistics, writer=1), 1)):
         for micros in (998_000, 998_500, 998_999):
@@ -179,6 +178,6 @@ def test_a_value_read_back_a_second_later_is_kept(tmp_path: Path, kind: int) -> 
 
 
 def test_timestamps_before_1900_are_never_excluded(tmp_path: Path) -> None:
-    path = java(tmp_path / "x.orc", Kind.TIMESTAMP, longs(0))
+    path = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(0))
     assert kept_row_groups(bp.plan(path, bp.Eq("c0", dt.datetime(1899, 12, 31)))) == 1
     assert kept_row_groups(bp.plan(path, bp.Eq("c0", dt.datetime(1900, 1, 2)))) == 0

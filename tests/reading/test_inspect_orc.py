@@ -16,7 +16,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
-from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
+from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles
 from bloomparquet.orc.encoding import encode_value
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, read_stripe_footers
@@ -24,11 +24,11 @@ from tests.orc.test_files import TABLE
 from tests.support.commands import Run
 from tests.support.core import watch_reads
 from tests.support.files import write as write_parquet
-from tests.support.orc import bloom_message, filter_of, forge
+from tests.support.orc import forge
+from tests.support.orc_forged import filter_stream, longs, with_filters
 
 STRIPE, STRIDE = 300, 100
 MAYBE, ABSENT = bp.Verdict.MIGHT_MATCH, bp.Verdict.CANNOT_MATCH
-CATALYST = "spark.sql.catalyst.type"
 
 
 def write(path: Path, table: pa.Table, **options: Any) -> str:
@@ -53,36 +53,6 @@ def might_match(path: str | Path, value: Any, column: str = "c0", timezone: str 
     answers = bp.probe(path, column=column, value=value, timezone=timezone)
     assert [answer.row_group for answer in answers] == list(range(len(answers)))
     return [answer.row_group for answer in answers if answer.verdict is MAYBE]
-
-
-def filter_stream(*groups: Hashes) -> bytes:
-    """A stream with one filter for each of `groups`."""
-    stream = messages.BloomFilterIndex()
-    for hashes in groups:
-        stream.bloom_filter.append(bloom_message(filter_of(hashes)))
-    return bytes(stream.SerializeToString())
-
-
-def java_file(path: Path, kind: int, *groups: Hashes, zone: str = "UTC", **attributes: Any) -> Path:
-    """A file as ORC Java writes it, with one column, and a row group for each of `groups`."""
-
-    def footer(message: Any) -> None:
-        column_type = message.types[1]
-        for key, value in attributes.items():
-            if key == "spark":
-                column_type.attributes.add(key=CATALYST.encode(), value=value.encode())
-            else:
-                setattr(column_type, key, value)
-
-    def stripe_footer(message: Any) -> None:
-        message.writer_timezone = zone.encode()
-
-    streams = {(BLOOM_FILTER_UTF8, 1): filter_stream(*groups)}
-    return forge(path, streams, kinds=[kind], rows=10 * len(groups), footer=footer, stripe_footer=stripe_footer)
-
-
-def longs(*values: int) -> Hashes:
-    return hash_longs(np.array(values, np.int64))
 
 
 @pytest.mark.parametrize("name", TABLE.column_names)
@@ -210,14 +180,14 @@ def test_both_zeros_are_found(tmp_path: Path, zero: Any) -> None:
 
 def test_java_floats_are_hashed_as_doubles(tmp_path: Path) -> None:
     stored = float(np.float32(0.1))
-    path = java_file(tmp_path / "f", Kind.FLOAT, hash_doubles(np.array([stored, -0.0])))
+    path = with_filters(tmp_path / "f", Kind.FLOAT, hash_doubles(np.array([stored, -0.0])))
     assert might_match(path, stored) == might_match(path, 0) == [0]
     assert might_match(path, 0.1) == might_match(path, 1e300) == []
 
 
 @pytest.mark.parametrize("value", ["ab", "ab ", "ab   ", "ab       "])
 def test_char_is_padded_whatever_the_literal_ends_with(tmp_path: Path, value: str) -> None:
-    path = java_file(
+    path = with_filters(
         tmp_path / "f", Kind.CHAR, hash_bytes([b"ab   "]), hash_bytes([b"abcde", b"     "]), maximum_length=5
     )
     assert might_match(path, value) == [0]
@@ -226,13 +196,13 @@ def test_char_is_padded_whatever_the_literal_ends_with(tmp_path: Path, value: st
 
 def test_java_integers_of_all_widths_are_found(tmp_path: Path) -> None:
     for kind in (Kind.BYTE, Kind.SHORT, Kind.INT):
-        path = java_file(tmp_path / "f", kind, longs(5, 70_000), longs(-1))
+        path = with_filters(tmp_path / "f", kind, longs(5, 70_000), longs(-1))
         assert (might_match(path, 5), might_match(path, 70_000), might_match(path, -1)) == ([0], [0], [1])
 
 
 def test_timestamps_match_as_local_time_and_as_instants(tmp_path: Path) -> None:
     millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
-    path = java_file(tmp_path / "f", Kind.TIMESTAMP, longs(millis), zone="Asia/Tokyo", spark="timestamp")
+    path = with_filters(tmp_path / "f", Kind.TIMESTAMP, longs(millis), zone="Asia/Tokyo", spark="timestamp")
     assert might_match(path, dt.datetime(2024, 5, 17, 12)) == [0]
     assert might_match(path, "2024-05-17 03:00:00") == [0]  # in UTC, when it was 12 in Tokyo
     assert might_match(path, "2024-05-17 05:00:00", timezone="Europe/Berlin") == [0]
@@ -241,10 +211,10 @@ def test_timestamps_match_as_local_time_and_as_instants(tmp_path: Path) -> None:
     assert might_match(path, "2024-05-17 10:00:00Z", timezone="Europe/Berlin") == [0]
     assert might_match(path, "2024-05-17 06:00:00") == might_match(path, "2024-05-17 12:00:01") == []
     assert might_match(
-        java_file(tmp_path / "f", Kind.TIMESTAMP, longs(-1_000), zone="Etc/UTC"), "1969-12-31 23:59:59"
+        with_filters(tmp_path / "f", Kind.TIMESTAMP, longs(-1_000), zone="Etc/UTC"), "1969-12-31 23:59:59"
     ) == [0]
     nowhere = [
-        java_file(tmp_path / "g", Kind.TIMESTAMP, longs(0), zone="Mars"),
+        with_filters(tmp_path / "g", Kind.TIMESTAMP, longs(0), zone="Mars"),
         forge(tmp_path / "h", {(BLOOM_FILTER_UTF8, 1): filter_stream(longs(0))}, kinds=[Kind.TIMESTAMP]),
     ]
     for path in nowhere:
@@ -282,14 +252,14 @@ def test_timestamps_near_a_zone_change_are_found_an_hour_off(zone: str, day: str
 
 def test_instants_are_found_in_any_zone(tmp_path: Path) -> None:
     millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
-    path = java_file(tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(millis), zone="Asia/Tokyo")
+    path = with_filters(tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(millis), zone="Asia/Tokyo")
     assert might_match(path, "2024-05-17 12:00:00Z") == might_match(path, "2024-05-17 21:00:00+09:00") == [0]
     assert might_match(path, "2024-05-17 14:00:00", timezone="Europe/Berlin") == [0]
     assert might_match(path, "2024-05-17 14:00:00") == []
 
 
 def test_instants_before_1970_are_found_with_either_rounding(tmp_path: Path) -> None:
-    path = java_file(
+    path = with_filters(
         tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(-2_000_000_001), longs(-2_000_000_000), longs(-2_000_001)
     )
     assert might_match(path, "1969-12-08 20:26:40") == [0, 1]
@@ -300,13 +270,13 @@ def test_each_file_is_probed_by_its_type_and_time_zone(tmp_path: Path) -> None:
     for i, (kind, hashes) in enumerate(
         [(Kind.LONG, longs(5)), (Kind.DECIMAL, hash_bytes([b"5"])), (Kind.INT, longs(5))]
     ):
-        java_file(tmp_path / "types" / str(i), kind, hashes, precision=10, scale=0)
+        with_filters(tmp_path / "types" / str(i), kind, hashes, precision=10, scale=0)
     assert [answer.verdict for answer in bp.probe(tmp_path / "types", column="c0", value=5)] == [MAYBE] * 3
     (tmp_path / "zones").mkdir()
     noon = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
     for i, hours in enumerate([0, 9, -5]):
         zone = f"Etc/GMT{-hours:+}"
-        java_file(tmp_path / "zones" / str(i), Kind.TIMESTAMP, longs(noon + hours * 3_600_000), zone=zone)
+        with_filters(tmp_path / "zones" / str(i), Kind.TIMESTAMP, longs(noon + hours * 3_600_000), zone=zone)
     answers = bp.probe(tmp_path / "zones", column="c0", value="2024-05-17 14:00:00", timezone="Europe/Berlin")
     assert [answer.verdict for answer in answers] == [MAYBE] * 3
 
@@ -314,7 +284,7 @@ def test_each_file_is_probed_by_its_type_and_time_zone(tmp_path: Path) -> None:
 def test_catalyst_types_decide_how_a_value_is_hashed(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 5, 17, 12, 0, 0, 7)
     micros = (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
-    path = java_file(tmp_path / "f", Kind.LONG, longs(micros), spark="timestamp_ntz")
+    path = with_filters(tmp_path / "f", Kind.LONG, longs(micros), spark="timestamp_ntz")
     assert might_match(path, moment) == might_match(path, moment, timezone="Asia/Tokyo") == [0]
     assert (
         might_match(path, moment + dt.timedelta(microseconds=1))
@@ -323,12 +293,12 @@ def test_catalyst_types_decide_how_a_value_is_hashed(tmp_path: Path) -> None:
     )
     with pytest.raises(bp.PlanError, match="timestamp"):
         bp.probe(path, column="c0", value=micros)
-    assert might_match(java_file(tmp_path / "g", Kind.STRING, hash_bytes([b"a"]), spark="string"), "b") == []
+    assert might_match(with_filters(tmp_path / "g", Kind.STRING, hash_bytes([b"a"]), spark="string"), "b") == []
     for kind, spark, value in [
         (Kind.STRING, "string collate UTF8_LCASE", "A"), (Kind.STRING, "char(5)", "a"), (Kind.LONG, "interval day", 1),
     ]:  # fmt: skip
         with pytest.raises(bp.UnsupportedError, match="not known which bytes a filter has"):
-            bp.probe(java_file(tmp_path / "h", kind, longs(1), spark=spark), column="c0", value=value)
+            bp.probe(with_filters(tmp_path / "h", kind, longs(1), spark=spark), column="c0", value=value)
 
 
 def test_unusable_filters_are_listed_and_cannot_be_probed(orc_examples_dir: Path) -> None:

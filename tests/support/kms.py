@@ -77,9 +77,9 @@ def configuration(
     columns: Mapping[str, Sequence[str]] | None = None, *, footer: str = "footer", **options: Any
 ) -> pe.EncryptionConfiguration:
     """pyarrow's configuration. `columns`: column names by master key; without any, encryption is uniform."""
-    given = {"column_keys": {name: list(some) for name, some in columns.items()}} if columns else {}
+    column_keys = {"column_keys": {name: list(some) for name, some in columns.items()}} if columns else {}
     return pe.EncryptionConfiguration(
-        footer, uniform_encryption=not columns, cache_lifetime=timedelta(minutes=10), **given, **options
+        footer, uniform_encryption=not columns, cache_lifetime=timedelta(minutes=10), **column_keys, **options
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
-from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, ROW_INDEX
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, ROW_INDEX
 from tests.support.orc import bloom_message, filter_of, forge
 
 
@@ -88,3 +88,26 @@ def with_old_stream(path: Path, kind: int, hashes: Hashes) -> Path:
 
     streams = {(BLOOM_FILTER, 1): bytes(old_index.SerializeToString())}
     return forge(path, streams, kinds=[kind], footer=footer, stripe_footer=stripe_footer)
+
+
+def filter_stream(*groups: Hashes) -> bytes:
+    """A stream with one filter for each of `groups`."""
+    blooms = [bloom_message(filter_of(hashes)) for hashes in groups]
+    return bytes(messages.BloomFilterIndex(bloom_filter=blooms).SerializeToString())
+
+
+def with_filters(path: Path, kind: int, *groups: Hashes, zone: str = "UTC", **attributes: Any) -> Path:
+    """A file of one column, as ORC Java writes it, with a row group of 10 rows and a filter for each of `groups`."""
+
+    def footer(message: Any) -> None:
+        for key, value in attributes.items():
+            if key == "spark":
+                message.types[1].attributes.add(key=b"spark.sql.catalyst.type", value=value.encode())
+            else:
+                setattr(message.types[1], key, value)
+
+    def stripe_footer(message: Any) -> None:
+        message.writer_timezone = zone.encode()
+
+    streams = {(BLOOM_FILTER_UTF8, 1): filter_stream(*groups)}
+    return forge(path, streams, kinds=[kind], rows=10 * len(groups), footer=footer, stripe_footer=stripe_footer)

@@ -66,8 +66,8 @@ def run(frame: DataFrame) -> Ran:
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
     plans, nodes = last_plan(frame), list(_scans(frame._jdf.queryExecution().executedPlan()))
-    shown = {name: sum(_metric(node, name) for node in nodes) for name in _COUNTS}
-    assert shown == {name: sum(count(plan) for plan in plans) for name, count in _COUNTS.items()}
+    metrics = {name: sum(_metric(node, name) for node in nodes) for name in _COUNTS}
+    assert metrics == {name: sum(count(plan) for plan in plans) for name, count in _COUNTS.items()}
     return Ran(rows, plans, _tasks(context, group), sum(_metric(node, "numOutputRows") for node in nodes))
 
 
@@ -168,7 +168,7 @@ class Readers:
             ran = run(frame)
             assert ran.rows == rows
             for plan in ran.plans:  # no plans if Spark knows without reading that there are no rows
-                _holds_together(ran, plan, not_understood)
+                _check_counts(ran, plan, not_understood)
                 if rows_per_group is not None and plan.planned:
                     assert ran.scanned == plan.kept * rows_per_group
             if not bind:
@@ -179,7 +179,7 @@ class Readers:
             bound = run(frame)
             assert bound.rows == rows
             assert bound.scanned == len(rows), "the rows of the load are those of its condition"
-            _holds_together(bound, bound.plan, not_understood)
+            _check_counts(bound, bound.plan, not_understood)
             if not ran.plans:
                 return bound
             if ran.plan.planned and bound.plan.planned:
@@ -195,13 +195,13 @@ class Readers:
         """
         wheres = list(wheres)
 
-        def asked(frame: DataFrame) -> dict[str, list[str]]:
+        def query_all(frame: DataFrame) -> dict[str, list[str]]:
             verdicts = (f"({where}) AS `{i}`" for i, where in enumerate(wheres))
             rows = frame.selectExpr("struct(*) AS row", *verdicts).collect()
             return {where: texts([row[0] for row in rows if row[i + 1]]) for i, where in enumerate(wheres)}
 
-        answers = asked(self.oracle(path, **options))
-        assert asked(self.python(path, **options)) == answers
+        answers = query_all(self.oracle(path, **options))
+        assert query_all(self.python(path, **options)) == answers
         return answers
 
     def agree(self, path: Paths, schema: Any = None, *, by_python: bool = True, **options: Any) -> DataFrame:
@@ -219,7 +219,7 @@ class Readers:
         return frame
 
 
-def _holds_together(ran: Ran, plan: ScanSummary, not_understood: int) -> None:
+def _check_counts(ran: Ran, plan: ScanSummary, not_understood: int) -> None:
     if plan.planned:
         assert plan.total == plan.kept + plan.skipped.total()
         read = plan.kept + not_understood

@@ -66,6 +66,9 @@ _HEARTBEAT_SECONDS = 2
 _SHUTDOWN_SECONDS = 10
 _KEY_PROVIDER_SECONDS = 15.0  # less than queries wait for their plans
 _STORAGE_RETRY_SECONDS = 60
+_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")  # scheme and authority
+
+_storage_errors: dict[str, tuple[str, float]] = {}  # message and time of the next attempt, by root
 
 
 def main() -> None:
@@ -220,10 +223,6 @@ def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:
     return storage, [inner + path[len(root) :] for path in paths]
 
 
-_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-_cannot_open: dict[str, tuple[str, float]] = {}
-
-
 def _open(root: str) -> tuple[Storage, str]:
     """The storage at a scheme and authority, and the path of its root in it.
 
@@ -231,14 +230,14 @@ def _open(root: str) -> tuple[Storage, str]:
     """
     if root.startswith("file:") or not root:
         return open_storage("/")[0], ""
-    message, until = _cannot_open.get(root, ("", 0.0))
+    message, until = _storage_errors.get(root, ("", 0.0))
     if time.monotonic() >= until:
         try:
             storage, inner = open_storage(root)
             return storage, inner.rstrip("/")
         except (OSError, ImportError, ValueError, pa.ArrowException) as error:
             message = f"the planner's Python cannot open {root}: {_first_line(error)}"
-            _cannot_open[root] = message, time.monotonic() + _STORAGE_RETRY_SECONDS
+            _storage_errors[root] = message, time.monotonic() + _STORAGE_RETRY_SECONDS
     raise PlanError(message)
 
 

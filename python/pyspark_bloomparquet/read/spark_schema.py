@@ -55,12 +55,10 @@ def file_schema(root: SchemaNode, key_values: Mapping[str, str] | None = None) -
     text = (key_values or {}).get(SPARK_SCHEMA_KEY)
     if text is not None:
         try:
-            written = T.StructType.fromJson(json.loads(text))
+            return T.StructType.fromJson(json.loads(text)).toNullable()
         except Exception:  # noqa: BLE001 - a schema with types of a newer Spark: Spark, too, falls back
             pass
-        else:
-            return as_nullable(written)
-    return as_nullable(_struct(root, ()))
+    return _struct(root, ()).toNullable()
 
 
 def legacy_calendar_columns(footer: Footer) -> tuple[str, ...]:
@@ -83,15 +81,8 @@ def legacy_calendar_columns(footer: Footer) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def as_nullable(schema: T.StructType) -> T.StructType:
-    """`schema` with every field, element and value nullable, because other files of a load may have nulls."""
-    nullable = _nullable(schema)
-    assert isinstance(nullable, T.StructType)
-    return nullable
-
-
 def merge(left: T.StructType, right: T.StructType, *, case_sensitive: bool) -> T.StructType:
-    """The union of two schemas, `left`'s columns first. UnsupportedError if a column has incompatible types."""
+    """The union of two nullable schemas, `left`'s columns first. UnsupportedError if types of a column differ."""
     merged = _merge(left, right, "", case_sensitive)
     assert isinstance(merged, T.StructType)
     return merged
@@ -121,40 +112,23 @@ def resolve(names: Iterable[str], name: str, *, case_sensitive: bool) -> str | N
     return matches[0] if matches else None
 
 
-def _nullable(kind: T.DataType) -> T.DataType:
-    if isinstance(kind, T.StructType):
-        return T.StructType([T.StructField(f.name, _nullable(f.dataType), True, f.metadata) for f in kind.fields])
-    if isinstance(kind, T.ArrayType):
-        return T.ArrayType(_nullable(kind.elementType), True)
-    if isinstance(kind, T.MapType):
-        return T.MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
-    return kind
-
-
 def _merge(left: T.DataType, right: T.DataType, path: str, case_sensitive: bool) -> T.DataType:
     if isinstance(left, T.StructType) and isinstance(right, T.StructType):
         others = {fold(field.name, case_sensitive): field for field in right.fields}
         fields = []
         for field in left.fields:
             other = others.pop(fold(field.name, case_sensitive), None)
-            kind = (
-                field.dataType
-                if other is None
-                else _merge(field.dataType, other.dataType, f"{path}.{field.name}", case_sensitive)
-            )
-            fields.append(
-                T.StructField(
-                    field.name, kind, field.nullable or (other is not None and other.nullable), field.metadata
-                )
-            )
+            if other is not None:
+                kind = _merge(field.dataType, other.dataType, f"{path}.{field.name}", case_sensitive)
+                field = T.StructField(field.name, kind, True, field.metadata)
+            fields.append(field)
         return T.StructType([*fields, *others.values()])
     if isinstance(left, T.ArrayType) and isinstance(right, T.ArrayType):
-        element = _merge(left.elementType, right.elementType, f"{path}.element", case_sensitive)
-        return T.ArrayType(element, left.containsNull or right.containsNull)
+        return T.ArrayType(_merge(left.elementType, right.elementType, f"{path}.element", case_sensitive))
     if isinstance(left, T.MapType) and isinstance(right, T.MapType):
         key = _merge(left.keyType, right.keyType, f"{path}.key", case_sensitive)
         value = _merge(left.valueType, right.valueType, f"{path}.value", case_sensitive)
-        return T.MapType(key, value, left.valueContainsNull or right.valueContainsNull)
+        return T.MapType(key, value)
     if isinstance(left, T.DecimalType) and isinstance(right, T.DecimalType) and left.scale == right.scale:
         return T.DecimalType(max(left.precision, right.precision), left.scale)
     if left == right:

@@ -1,1 +1,1 @@
-"""Owns the split-block Bloom filter: its bits, its hash, its header, where it lies in a file."""
+"""Owns the split-block Bloom filter: its bits, its hash, its header, and its bytes in a file."""

@@ -64,7 +64,7 @@ _BOUNDS = range(7, 11)
 _PRESENCE = {path for path, i in _SLOTS.items() if i in range(11, 14)}  # fields of which only the presence is kept
 _PATH_IN_SCHEMA = (_META.id, ColumnMetaData.path_in_schema.id)
 _WITHIN = {path[:depth] for path in _SLOTS for depth in range(1, len(path))}  # the structs around these fields
-_KEPT_TEMPLATES = 16
+_KEPT_TEMPLATES, _KEPT_POOLED = 16, 64  # of a column, of a pool
 _MAX_LEARNED = 256  # templates of one pool; the files of many writers have a dozen forms
 _CHUNKS_PER_TEMPLATE = 64  # beyond that: decoding so many chunks takes as long as compiling a template
 _MAX_STEPWISE, _STEPWISE_PER_COLUMN = 1 << 15, 256  # chunks of one footer that are decoded field by field
@@ -153,7 +153,7 @@ class TemplatePool:
     def __init__(self, *, fixed_width: bool) -> None:
         self._fixed_width = fixed_width
         self._learned = self._stepwise = 0
-        self.templates: tuple[_Template, ...] = ()  # replaced, never changed: threads may share it
+        self.templates: tuple[_Template, ...] = ()  # the latest first; replaced, never changed: threads may share it
 
     def learn(self, buffer: bytes, position: int) -> tuple[_Template, bytes] | None:
         """Make a template of the chunk at `position`. Gives the column's path too; None if the chunk must be decoded
@@ -170,7 +170,7 @@ class TemplatePool:
     def prefer(self, template: _Template) -> None:
         """Try `template` first next time."""
         others = [other for other in self.templates if other is not template]
-        self.templates = (template, *others[: _KEPT_TEMPLATES - 1])
+        self.templates = (template, *others[: _KEPT_POOLED - 1])
 
 
 class ChunkTemplates:
@@ -182,9 +182,8 @@ class ChunkTemplates:
         names = [name.encode("utf-8", "surrogateescape") for name in path]
         self._path = write_struct(EncryptionWithColumnKey(path_in_schema=names))[1:-1]  # the list alone
         self._pool = pool
-        self._known: tuple[
-            tuple[_Template, bytes], ...
-        ] = ()  # that matched, the last one first; never changed in place
+        # Templates that matched, the latest first, with the path. Replaced, never changed: threads may share it.
+        self._known: tuple[tuple[_Template, bytes], ...] = ()
 
     def skip(self, buffer: bytes, position: int, allowance: StepAllowance) -> int:
         """The end of the chunk at `position`. FormatError if it is damaged."""
@@ -211,7 +210,7 @@ class ChunkTemplates:
                     self._prefer(template, path)
                 return end
             if values is not None:
-                values[:] = [None] * len(values)  # a template that matched in part has left some
+                values[:] = [None] * len(values)  # a partial match has set some
         learned = self._pool.learn(buffer, position)
         if learned is None:
             if allowance is not None:

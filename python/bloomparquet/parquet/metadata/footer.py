@@ -77,15 +77,13 @@ class Footer:
 
     def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
         """The fields of a column chunk that planning needs. EncryptionError if its metadata cannot be decrypted."""
-        fields = self._stored(row_group, leaf)
-        if self.crypto is None and not fields.is_encrypted:
-            return fields
         return self.read_chunk_with_cipher(row_group, leaf)[0]
 
     def read_chunk_with_cipher(self, row_group: int, leaf: int) -> tuple[ChunkFields, ChunkCipher | None]:
         """The fields of a column chunk, and the cipher of its pages and filter: None if it is not encrypted.
 
-        EncryptionError if its metadata cannot be decrypted."""
+        EncryptionError if its metadata cannot be decrypted.
+        """
         fields = self._stored(row_group, leaf)
         if self.crypto is None and not fields.is_encrypted:
             return fields, None

@@ -1,1 +1,1 @@
-"""Owns page headers, and encrypted pages made plain and back."""
+"""Owns page headers, and decrypting and encrypting pages."""

@@ -1,1 +1,1 @@
-"""Owns the Thrift compact protocol: one reader, one writer, no Parquet field."""
+"""Owns the Thrift compact protocol (one reader, one writer) and the definitions of ``parquet.thrift``."""

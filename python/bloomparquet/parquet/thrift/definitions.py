@@ -30,12 +30,8 @@ REPETITIONS = ("REQUIRED", "OPTIONAL", "REPEATED")
 class Empty(ThriftStruct):
     """A union member without fields: its presence is the value."""
 
-    __slots__ = ()
-
 
 class Statistics(ThriftStruct):
-    __slots__ = ()
-
     max = Field[bytes](1, BINARY)
     min = Field[bytes](2, BINARY)
     null_count = Field[int](3, I64)
@@ -44,16 +40,12 @@ class Statistics(ThriftStruct):
 
 
 class DecimalType(ThriftStruct):
-    __slots__ = ()
-
     scale = RequiredField[int](1, I32)
     precision = RequiredField[int](2, I32)
 
 
 class TimeUnit(ThriftStruct):
     """A union."""
-
-    __slots__ = ()
 
     MILLIS = Field[Empty](1, STRUCT, struct=Empty)
     MICROS = Field[Empty](2, STRUCT, struct=Empty)
@@ -63,23 +55,17 @@ class TimeUnit(ThriftStruct):
 class TimeType(ThriftStruct):
     """TimeType and TimestampType, which have the same fields."""
 
-    __slots__ = ()
-
     is_adjusted_to_utc = Field[bool](1, TRUE)
     unit = Field[TimeUnit](2, STRUCT, struct=TimeUnit)
 
 
 class IntType(ThriftStruct):
-    __slots__ = ()
-
     bit_width = Field[int](1, BYTE)
     is_signed = Field[bool](2, TRUE)
 
 
 class LogicalType(ThriftStruct):
     """A union."""
-
-    __slots__ = ()
 
     STRING = Field[Empty](1, STRUCT, struct=Empty)
     MAP = Field[Empty](2, STRUCT, struct=Empty)
@@ -101,8 +87,6 @@ class LogicalType(ThriftStruct):
 
 
 class SchemaElement(ThriftStruct):
-    __slots__ = ()
-
     type = Field[int](1, I32)
     type_length = Field[int](2, I32)
     repetition_type = Field[int](3, I32)
@@ -116,16 +100,12 @@ class SchemaElement(ThriftStruct):
 
 
 class KeyValue(ThriftStruct):
-    __slots__ = ()
-
     key = Field[bytes](1, BINARY)
     value = Field[bytes](2, BINARY)
 
 
 class AesGcm(ThriftStruct):
     """AesGcmV1 and AesGcmCtrV1, which have the same fields."""
-
-    __slots__ = ()
 
     aad_prefix = Field[bytes](1, BINARY)
     aad_file_unique = Field[bytes](2, BINARY)
@@ -135,8 +115,6 @@ class AesGcm(ThriftStruct):
 class EncryptionAlgorithm(ThriftStruct):
     """A union."""
 
-    __slots__ = ()
-
     AES_GCM_V1 = Field[AesGcm](1, STRUCT, struct=AesGcm)
     AES_GCM_CTR_V1 = Field[AesGcm](2, STRUCT, struct=AesGcm)
 
@@ -144,15 +122,11 @@ class EncryptionAlgorithm(ThriftStruct):
 class FileCryptoMetaData(ThriftStruct):
     """In front of an encrypted footer."""
 
-    __slots__ = ()
-
     encryption_algorithm = RequiredField[EncryptionAlgorithm](1, STRUCT, struct=EncryptionAlgorithm)
     key_metadata = Field[bytes](2, BINARY)
 
 
 class EncryptionWithColumnKey(ThriftStruct):
-    __slots__ = ()
-
     path_in_schema = RequiredField[list[bytes]](1, LIST, element=BINARY)
     key_metadata = Field[bytes](2, BINARY)
 
@@ -160,23 +134,17 @@ class EncryptionWithColumnKey(ThriftStruct):
 class ColumnCryptoMetaData(ThriftStruct):
     """A union."""
 
-    __slots__ = ()
-
     ENCRYPTION_WITH_FOOTER_KEY = Field[Empty](1, STRUCT, struct=Empty)
     ENCRYPTION_WITH_COLUMN_KEY = Field[EncryptionWithColumnKey](2, STRUCT, struct=EncryptionWithColumnKey)
 
 
 class PageEncodingStats(ThriftStruct):
-    __slots__ = ()
-
     page_type = RequiredField[int](1, I32)
     encoding = RequiredField[int](2, I32)
     count = RequiredField[int](3, I32)
 
 
 class ColumnMetaData(ThriftStruct):
-    __slots__ = ()
-
     type = RequiredField[int](1, I32)
     encodings = RequiredField[list[int]](2, LIST, element=I32)
     path_in_schema = RequiredField[list[bytes]](3, LIST, element=BINARY)
@@ -194,8 +162,6 @@ class ColumnMetaData(ThriftStruct):
 
 
 class ColumnChunk(ThriftStruct):
-    __slots__ = ()
-
     file_path = Field[bytes](1, BINARY)
     file_offset = Field[int](2, I64)
     meta_data = Field[ColumnMetaData](3, STRUCT, struct=ColumnMetaData)
@@ -208,8 +174,6 @@ class ColumnChunk(ThriftStruct):
 
 
 class RowGroup(ThriftStruct):
-    __slots__ = ()
-
     columns = RequiredField[list[ColumnChunk]](1, LIST, struct=ColumnChunk)
     total_byte_size = RequiredField[int](2, I64)
     num_rows = RequiredField[int](3, I64)
@@ -221,14 +185,10 @@ class RowGroup(ThriftStruct):
 class ColumnOrder(ThriftStruct):
     """A union."""
 
-    __slots__ = ()
-
     TYPE_ORDER = Field[Empty](1, STRUCT, struct=Empty)
 
 
 class FileMetaData(ThriftStruct):
-    __slots__ = ()
-
     version = RequiredField[int](1, I32)
     schema = RequiredField[list[SchemaElement]](2, LIST, struct=SchemaElement)
     num_rows = RequiredField[int](3, I64)
@@ -241,8 +201,6 @@ class FileMetaData(ThriftStruct):
 
 
 class DataPageHeader(ThriftStruct):
-    __slots__ = ()
-
     num_values = RequiredField[int](1, I32)
     encoding = RequiredField[int](2, I32)
     definition_level_encoding = RequiredField[int](3, I32)
@@ -250,15 +208,11 @@ class DataPageHeader(ThriftStruct):
 
 
 class DictionaryPageHeader(ThriftStruct):
-    __slots__ = ()
-
     num_values = RequiredField[int](1, I32)
     encoding = RequiredField[int](2, I32)
 
 
 class DataPageHeaderV2(ThriftStruct):
-    __slots__ = ()
-
     num_values = RequiredField[int](1, I32)
     num_nulls = RequiredField[int](2, I32)
     num_rows = RequiredField[int](3, I32)
@@ -268,8 +222,6 @@ class DataPageHeaderV2(ThriftStruct):
 
 
 class PageHeader(ThriftStruct):
-    __slots__ = ()
-
     type = RequiredField[int](1, I32)
     uncompressed_page_size = RequiredField[int](2, I32)
     compressed_page_size = RequiredField[int](3, I32)
@@ -280,23 +232,17 @@ class PageHeader(ThriftStruct):
 
 
 class PageLocation(ThriftStruct):
-    __slots__ = ()
-
     offset = RequiredField[int](1, I64)
     compressed_page_size = RequiredField[int](2, I32)
     first_row_index = RequiredField[int](3, I64)
 
 
 class OffsetIndex(ThriftStruct):
-    __slots__ = ()
-
     page_locations = RequiredField[list[PageLocation]](1, LIST, struct=PageLocation)
 
 
 class BloomFilterAlgorithm(ThriftStruct):
     """A union."""
-
-    __slots__ = ()
 
     BLOCK = Field[Empty](1, STRUCT, struct=Empty)
 
@@ -304,22 +250,16 @@ class BloomFilterAlgorithm(ThriftStruct):
 class BloomFilterHash(ThriftStruct):
     """A union."""
 
-    __slots__ = ()
-
     XXHASH = Field[Empty](1, STRUCT, struct=Empty)
 
 
 class BloomFilterCompression(ThriftStruct):
     """A union."""
 
-    __slots__ = ()
-
     UNCOMPRESSED = Field[Empty](1, STRUCT, struct=Empty)
 
 
 class BloomFilterHeader(ThriftStruct):
-    __slots__ = ()
-
     num_bytes = RequiredField[int](1, I32)
     algorithm = RequiredField[BloomFilterAlgorithm](2, STRUCT, struct=BloomFilterAlgorithm)
     hash = RequiredField[BloomFilterHash](3, STRUCT, struct=BloomFilterHash)

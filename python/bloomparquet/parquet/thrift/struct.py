@@ -19,13 +19,22 @@ FIXED_SIZES = {BYTE: 1, DOUBLE: 8, UUID: 16}
 
 _KIND_NAMES = {
     TRUE: "a boolean", BYTE: "a byte", I16: "an integer", I32: "an integer", I64: "an integer", BINARY: "bytes",
-    LIST: "a list", STRUCT: "a struct",
+    STRUCT: "a struct",
 }  # fmt: skip
+_LIST_NAMES = {I32: "a list of integers", BINARY: "a list of bytes", STRUCT: "a list of structs"}
+_INTERCHANGEABLE = INTEGERS | {BYTE}, LISTS
 
 T = TypeVar("T")
 
 
-class ThriftStruct(dict[int, Any]):
+class _Definition(type):
+    """Gives definitions no instance attributes beside their fields, so that setting a misspelt field is an error."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _Definition:
+        return super().__new__(cls, name, bases, {"__slots__": (), **namespace})
+
+
+class ThriftStruct(dict[int, Any], metaclass=_Definition):
     """A struct: field id → value, and in `kinds` field id → type.
 
     The type of a boolean is TRUE, whatever its value. A double is its eight bytes, so that NaN payloads survive.
@@ -75,7 +84,7 @@ class ThriftStruct(dict[int, Any]):
         return self
 
     def member(self) -> str:
-        """The name of a union's only member: the first field that is set. Empty if none is, or it is unknown."""
+        """The name of a union's member: the first field that is set. Empty if there is none, or if it is unknown."""
         first = next(iter(self), None)
         return next((name for name, field in self.fields.items() if field.id == first), "")
 
@@ -151,12 +160,11 @@ class Field(Generic[T]):
         value = struct.get(self.id)
         if value is None:
             return None
-        kind = struct.kinds[self.id]
-        if not _same(kind, self.kind) or (
-            self.kind == LIST and value and value.kind != self.element and not _same(value.kind, self.element)
-        ):
-            of = f" of {_KIND_NAMES[self.element].split()[-1]}s" if kind in LISTS and self.kind == LIST else ""
-            raise FormatError(f"{self} is {quoted(value)}; expected {_KIND_NAMES[self.kind]}{of}")
+        is_list = self.kind == LIST
+        expected = _same_kind(struct.kinds[self.id], self.kind)
+        if not expected or (is_list and value and not _same_kind(value.kind, self.element)):
+            name = _LIST_NAMES[self.element] if is_list else _KIND_NAMES[self.kind]
+            raise FormatError(f"{self} is {quoted(value)}; expected {name}")
         return cast("T", value)
 
     def __str__(self) -> str:
@@ -181,5 +189,6 @@ class RequiredField(Field[T]):
         return value
 
 
-def _same(kind: int, expected: int) -> bool:
-    return kind == expected or (kind in INTEGERS and expected in INTEGERS) or (kind in LISTS and expected in LISTS)
+def _same_kind(kind: int, expected: int) -> bool:
+    """Whether a value of type `kind` can be read as `expected`. Writers differ in the width of integers."""
+    return kind == expected or any(kind in kinds and expected in kinds for kinds in _INTERCHANGEABLE)

@@ -1,1 +1,1 @@
-"""Owns the step from a literal and a file's column to bytes, hashes and order. A mistake here skips rows."""
+"""Owns how a file's column stores, hashes and orders a value. A mistake here loses rows."""

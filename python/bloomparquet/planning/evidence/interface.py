@@ -77,14 +77,14 @@ class Chunks(Protocol):
     def family(self) -> Family: ...
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
-        """The hashes and order keys of literals in this column; None if they cannot be compared with it.
+        """The literals of an equality or IN as this column stores them; None if that is unknown for one of them.
 
         Raises PlanError for a literal of the wrong type.
         """
 
     def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
-        """The order key of one literal, for a comparison with larger values (`upwards`) or smaller ones; None if there
-        is none. Raises PlanError for a literal of the wrong type."""
+        """The position of a literal in the order of the bounds, to compare it with larger values (`upwards`) or with
+        smaller ones; None if it is unknown. Raises PlanError for a literal of the wrong type."""
 
 
 class Table(Protocol):

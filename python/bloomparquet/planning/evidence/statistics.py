@@ -134,8 +134,8 @@ def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: Chunks, timezone: str | None) 
 
 
 def _operator(leaf: Lt | LtEq | Gt | GtEq, point: Point) -> _Compare:
-    """The operator that compares bounds with ``point.key``. If the literal lies above or below its key, < and <= (or >
-    and >=) are alike."""
+    """The operator that compares bounds with ``point.key``. If the literal lies beside its key, < and <= are alike, and
+    so are > and >=."""
     if isinstance(leaf, Lt | LtEq):
         inclusive = isinstance(leaf, LtEq) if point.side == 0 else point.side > 0
         return operator.le if inclusive else operator.lt

@@ -29,7 +29,7 @@ from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.parquet.cache_file import CacheDirectory, DamagedEntryError, Entry, code_fingerprint
 from bloomparquet.planning.parquet.merge import merge
 from bloomparquet.planning.parquet.row_groups import Revision, RowGroups
-from bloomparquet.planning.parquet.serialized import Listing, is_damaged, read_table, to_units
+from bloomparquet.planning.parquet.serialized import Listing, read_table, to_units
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
 
@@ -279,7 +279,7 @@ def _is_worth_storing(cached: _Cached, directory: Path) -> bool:
     stored, table = cached.stored[directory], cached.table
     if table.has_encrypted_files:
         return False
-    if stored is None or is_damaged(table):
+    if stored is None or (table.stored is not None and table.stored.damaged):
         return True
     columns, read, loaded = table.revision
     if columns > stored.columns:

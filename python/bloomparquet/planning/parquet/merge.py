@@ -84,38 +84,30 @@ def _merge_columns(
 ) -> None:
     """Give the files with `profile`, the one called `number` in `merged`, every column that all parts have cached or
     can make without reading."""
-    having = []  # the parts that have such files, with the number that they call the profile
+    numbers: dict[int, int] = {}  # the parts with such files, and the number that each calls the profile
     wanted: set[int] | None = None
     for i, table in enumerate(parts):
         own = next((k for k, other in enumerate(table.profiles) if other is profile), None)
         if own is None or len(groups[i]) == 0:
             continue
-        having.append((i, own))
-        if table.has_footers(own):
-            continue
-        cached = {leaf for key, leaf in table.column_keys() if key == own}
-        wanted = cached if wanted is None else wanted & cached
+        numbers[i] = own
+        if not table.has_footers(own):
+            cached = {leaf for key, leaf in table.column_keys() if key == own}
+            wanted = cached if wanted is None else wanted & cached
     if wanted is None:  # all footers are in memory: take the columns that were asked for before
-        wanted = {leaf for i, own in having for key, leaf in parts[i].column_keys() if key == own}
-    # Per row group of the concatenated parts, its index among the concatenated chunks of the profile; -1 if it has
-    # another profile.
-    chunk_index = np.full(len(group_order), -1, np.int64)
-    n_chunks = 0
-    begins = np.concatenate(([0], np.cumsum([len(some) for some in groups])))
-    chosen = []
-    for i, own in having:
-        members = parts[i].members(own)
-        chunk_of_group = np.full(len(parts[i]), -1, np.int64)
-        chunk_of_group[members] = np.arange(len(members))
-        some = chunk_of_group[groups[i]]
-        chosen.append(some[some >= 0])
-        positions = np.flatnonzero(some >= 0) + begins[i]
-        chunk_index[positions] = n_chunks + np.arange(len(positions))
-        n_chunks += len(positions)
-    order = chunk_index[group_order]
-    order = order[order >= 0]
+        wanted = {leaf for i, own in numbers.items() for key, leaf in parts[i].column_keys() if key == own}
+    chunks_of_groups = []  # by part: of each row group taken, its chunk of the profile; -1 if it has another profile
+    for i, table in enumerate(parts):
+        chunk_of_group = np.full(len(table), -1, np.int64)
+        if i in numbers:
+            members = table.members(numbers[i])
+            chunk_of_group[members] = np.arange(len(members))
+        chunks_of_groups.append(chunk_of_group[groups[i]])
+    chosen = [some[some >= 0] for i, some in enumerate(chunks_of_groups) if i in numbers]
+    has_profile = np.concatenate(chunks_of_groups) >= 0
+    order = (np.cumsum(has_profile) - 1)[group_order][has_profile[group_order]]
     for leaf in sorted(wanted):
-        chunks = [parts[i].chunks(own, profile.schema.leaves[leaf]) for i, own in having]
+        chunks = [parts[i].chunks(own, profile.schema.leaves[leaf]) for i, own in numbers.items()]
         merged.put((number, leaf), _concatenate(chunks, chosen, order))
 
 

@@ -8,7 +8,7 @@ memory with the table that was made of them. A table from a cache file reads foo
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -140,12 +140,16 @@ class Revision(NamedTuple):
 
 
 class StoredColumns(Protocol):
-    """Columns of a cache file."""
+    """The columns of a cache file. `damaged`: whether one of them could not be read."""
 
     keys: frozenset[ColumnKey]
+    damaged: bool
 
     def load(self, key: ColumnKey) -> ColumnArrays | None:
         """The arrays of a column; None if they are damaged."""
+
+    def raw(self, key: ColumnKey) -> Mapping[str, NDArray[Any]] | None:
+        """The arrays of a column as stored; None if they are damaged."""
 
 
 class RowGroups:

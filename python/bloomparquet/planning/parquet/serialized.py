@@ -83,7 +83,7 @@ def _root(files: Sequence[FileInfo]) -> str:
 
 
 class _CacheFileColumns:
-    """The columns of a cache file."""
+    """The columns in `entry`; see :class:`bloomparquet.planning.parquet.row_groups.StoredColumns`."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
@@ -100,7 +100,6 @@ class _CacheFileColumns:
             return None
 
     def raw(self, key: ColumnKey) -> Unit | None:
-        """The arrays of a column as stored; None if they are damaged."""
         try:
             return self._entry.unit(_name(key))
         except DamagedEntryError:
@@ -129,9 +128,9 @@ def to_units(table: RowGroups, listing: Listing) -> dict[str, Unit]:
     for key in sorted(table.column_keys()):
         if key in cached:
             units[_name(key)] = _unit_of(ColumnArrays.of(cached[key]))
-        elif isinstance(table.stored, _CacheFileColumns) and (raw := table.stored.raw(key)) is not None:
+        elif table.stored is not None and (raw := table.stored.raw(key)) is not None:
             units[_name(key)] = raw
-    if isinstance(table.stored, _CacheFileColumns):
+    if table.stored is not None:
         table.stored.damaged = False  # all of it is written again
     return units
 
@@ -162,11 +161,6 @@ def read_table(
         return RowGroups(storage, files, arrays, profiles, [None] * len(files), _CacheFileColumns(entry), keys)
     except _ERRORS as error:
         raise DamagedEntryError(f"{entry.path}: {error}") from error
-
-
-def is_damaged(table: RowGroups) -> bool:
-    """Whether a part of the cache file that `table` was read from turned out to be damaged."""
-    return isinstance(table.stored, _CacheFileColumns) and table.stored.damaged
 
 
 def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
