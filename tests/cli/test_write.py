@@ -44,7 +44,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def filtered(root: Path) -> dict[str, int]:
+def filter_counts(root: Path) -> dict[str, int]:
     """The number of filters of each column."""
     columns = bp.inspect(str(root))["column"].to_pylist()
     return {column: columns.count(column) for column in columns}
@@ -62,7 +62,7 @@ def test_add_gives_every_row_group_a_filter(run: Run, events: Path) -> None:
     after = sum(len(data) for data in contents(events).values())
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("Filters added to 4 of 4 files.\n")
-    assert filtered(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}
+    assert filter_counts(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}
     size = sum(bp.inspect(str(events))["bytes"].to_pylist())
     assert cells(result.out, "id")[1] == cells(result.out, "st.x")[1] == "8"
     assert cells(result.out, "total")[1:3] == ["16", human_bytes(size)]
@@ -93,7 +93,10 @@ def test_add_prints_each_file_as_json(run: Run, events: Path) -> None:
 
 def test_add_without_columns_adds_recommended_filters(run: Run, events: Path) -> None:
     assert run("add", events).code == 0
-    assert filtered(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}  # `at` is sorted, `ok` has two values
+    assert filter_counts(events) == {
+        "id": FILES * GROUPS,
+        "st.x": FILES * GROUPS,
+    }  # `at` is sorted, `ok` has two values
     result = run("add", events)
     assert result.out.splitlines()[0] == "Nothing to do in 4 of 4 files."
     assert "bloomparquet advise" in result.out
@@ -106,7 +109,7 @@ def test_a_second_run_changes_nothing(run: Run, events: Path) -> None:
     assert contents(events) == done
     # Existing filters are kept when others are added.
     run("add", events, "--columns", "id,st.x", "--fpp", "0.2")
-    assert filtered(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}
+    assert filter_counts(events) == {"id": FILES * GROUPS, "st.x": FILES * GROUPS}
     (fpp,) = {row["estimated_fpp"] > 0.02 for row in bp.inspect(str(events)).to_pylist() if row["column"] == "id"}
     assert not fpp
 
@@ -140,7 +143,7 @@ def test_output_does_not_change_the_source(run: Run, events: Path, tmp_path: Pat
     before = contents(events)
     assert run("add", events, "--columns", "id", "-o", tmp_path / "new").code == 0
     assert contents(events) == before
-    assert filtered(tmp_path / "new") == {"id": FILES * GROUPS}
+    assert filter_counts(tmp_path / "new") == {"id": FILES * GROUPS}
     assert set(contents(tmp_path / "new")) == set(before)
     result = run("shrink", events, "-o", tmp_path / "same")
     assert result.out == "4 copied unchanged.\n"
@@ -158,7 +161,7 @@ def test_a_failed_file_is_one_line_and_the_others_are_done(run: Run, events: Pat
     assert result.err.count("\n") == 1
     assert bad.read_bytes() == before
     bad.unlink()
-    assert filtered(events) == {"id": (FILES - 1) * GROUPS}
+    assert filter_counts(events) == {"id": (FILES - 1) * GROUPS}
     if flags:
         assert [line["action"] for line in result.lines()] == ["added", "failed", "added", "added"]
         assert str(bad) in result.lines()[1]["error"]
@@ -189,7 +192,7 @@ def test_shrink_folds_and_drops(run: Run, events: Path) -> None:
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("Filters made smaller in 4 of 4 files.\n")
     assert "8 filters were dropped" in result.out
-    assert filtered(events) == {"id": FILES * GROUPS}
+    assert filter_counts(events) == {"id": FILES * GROUPS}
     assert sum(bp.inspect(str(events))["bytes"].to_pylist()) <= before / 4
     assert bp.read_table(str(events)).equals(table)
     for value in (7919, 104729, (5999 * 7919 + 3 * 104729) % 1_000_003):
@@ -314,13 +317,13 @@ def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> N
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
-    done = filtered(events).get("id", 0)
+    done = filter_counts(events).get("id", 0)
     assert done < FILES * GROUPS
     assert done % GROUPS == 0
     assert {str(path): pq.read_table(path) for path in events.rglob("*.parquet")} == rows
     assert len(contents(events)) == FILES
     subprocess.run([sys.executable, "-m", "bloomparquet.cli.main", "add", str(events), "--columns", "id"], check=True)
-    assert filtered(events) == {"id": FILES * GROUPS}
+    assert filter_counts(events) == {"id": FILES * GROUPS}
 
 
 def test_a_closed_pipe_leaves_every_file_whole(events: Path) -> None:

@@ -43,13 +43,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write(tmp_path_factory.mktemp("orc") / "all", TABLE, bloom_filter_columns=list(range(1, 16)))
 
 
-def plain(column: pa.ChunkedArray) -> list[Any]:
+def values_of(column: pa.ChunkedArray) -> list[Any]:
     if column.type == pa.timestamp("ns"):
         return [None if not value.is_valid else np.datetime64(value.value, "ns") for value in column]
     return list(column.to_pylist())
 
 
-def maybe(path: str | Path, value: Any, column: str = "c0", timezone: str = "UTC") -> list[int]:
+def might_match(path: str | Path, value: Any, column: str = "c0", timezone: str = "UTC") -> list[int]:
     answers = bp.probe(path, column=column, value=value, timezone=timezone)
     assert [answer.row_group for answer in answers] == list(range(len(answers)))
     return [answer.row_group for answer in answers if answer.verdict is MAYBE]
@@ -60,7 +60,7 @@ def test_probe_never_denies_a_stored_value(written: str, name: str) -> None:
     read = orc.read_table(written, columns=[name])[name]
     groups = TABLE.num_rows // STRIDE
     asked = held = 0
-    for values in (plain(TABLE[name]), plain(read)):
+    for values in (values_of(TABLE[name]), values_of(read)):
         for row in range(0, TABLE.num_rows, 53):
             value = values[row]
             if value is not None:
@@ -94,7 +94,7 @@ def test_inspect_has_one_row_for_each_filter(written: str) -> None:
 def test_the_last_row_group_of_a_stripe_may_be_shorter(tmp_path: Path) -> None:
     path = write(tmp_path / "x", pa.table({"a": list(range(550))}))
     assert bp.inspect(path)["rows"].to_pylist() == [100, 100, 100, 100, 100, 50]
-    assert [maybe(path, value, "a") for value in (1, 299, 300, 549)] == [[0], [2], [3], [5]]
+    assert [might_match(path, value, "a") for value in (1, 299, 300, 549)] == [[0], [2], [3], [5]]
 
 
 def test_struct_fields_are_probed_and_list_elements_are_not(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_struct_fields_are_probed_and_list_elements_are_not(tmp_path: Path) -> N
     shown = set(bp.inspect(path)["column"].to_pylist())
     assert {"st.x", "st.a.b", "st.l._elem", "m._key", "m._value"} == shown
     assert set(bp.inspect(path, columns=["st"])["column"].to_pylist()) == {"st.x", "st.a.b", "st.l._elem"}
-    assert maybe(path, 7, "st.x") == [0]
+    assert might_match(path, 7, "st.x") == [0]
     assert [a.verdict for a in bp.probe(path, column=("st", "a.b"), value=102)] == [ABSENT, MAYBE]
     assert [a.verdict for a in bp.probe(path, column=("st", "a.b"), value=103)] == [ABSENT, ABSENT]
     for column in ("st", "st.l", ("st", "l", "_elem"), ("m", "_key")):
@@ -134,16 +134,16 @@ def test_an_ambiguous_or_absent_column_might_match(tmp_path: Path) -> None:
 
 def test_stripes_without_filters_or_row_groups_might_match(tmp_path: Path) -> None:
     path = write(tmp_path / "0", pa.table({"a": list(range(400))}), bloom_filter_columns=[])
-    assert maybe(path, 10**9, "a") == maybe(path, 2**70, "a") == [0, 1, 2, 3]
+    assert might_match(path, 10**9, "a") == might_match(path, 2**70, "a") == [0, 1, 2, 3]
     assert bp.inspect(path).num_rows == 0
-    assert maybe(forge(tmp_path / "1", {}, stride=0), 5) == [0]
+    assert might_match(forge(tmp_path / "1", {}, stride=0), 5) == [0]
     assert bp.probe(forge(tmp_path / "2", {}, rows=0), column="c0", value=5) == []
     assert bp.probe(write(tmp_path / "3", pa.table({"a": pa.array([], pa.int64())})), column="a", value=5) == []
 
 
 def test_a_row_group_of_nulls_matches_no_value(tmp_path: Path) -> None:
     path = write(tmp_path / "x", pa.table({"a": pa.array([None] * 100 + [1] * 100, pa.int64())}))
-    assert maybe(path, 1, "a") == [1]
+    assert might_match(path, 1, "a") == [1]
 
 
 def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
@@ -167,22 +167,22 @@ def test_values_that_no_row_can_hold_are_absent(tmp_path: Path) -> None:
     table = pa.table({"x": [1.0], "i": [1], "d": [Decimal(1)]})
     path = write(tmp_path / "f", table)
     for column, value in [("i", 2**63), ("i", -(2**70)), ("i", 1.5), ("x", 2**53 + 1), ("d", float("inf"))]:
-        assert maybe(path, value, column) == []
+        assert might_match(path, value, column) == []
     for column, value in [("i", 1.0), ("i", Decimal("1.0")), ("x", 1), ("d", 1.0), ("d", 1), ("i", np.int8(1))]:
-        assert maybe(path, value, column) == [0]
+        assert might_match(path, value, column) == [0]
 
 
 @pytest.mark.parametrize("zero", [0, 0.0, -0.0, Decimal("0.00")])
 def test_both_zeros_are_found(tmp_path: Path, zero: Any) -> None:
     path = write(tmp_path / "f", pa.table({"x": [-0.0] * 100 + [0.0] * 100 + [1.0] * 100}))
-    assert maybe(path, zero, "x") == [0, 1]
+    assert might_match(path, zero, "x") == [0, 1]
 
 
 def test_java_floats_are_hashed_as_doubles(tmp_path: Path) -> None:
     stored = float(np.float32(0.1))
     path = with_filters(tmp_path / "f", Kind.FLOAT, hash_doubles(np.array([stored, -0.0])))
-    assert maybe(path, stored) == maybe(path, 0) == [0]
-    assert maybe(path, 0.1) == maybe(path, 1e300) == []
+    assert might_match(path, stored) == might_match(path, 0) == [0]
+    assert might_match(path, 0.1) == might_match(path, 1e300) == []
 
 
 @pytest.mark.parametrize("value", ["ab", "ab ", "ab   ", "ab       "])
@@ -190,27 +190,27 @@ def test_char_is_padded_whatever_the_literal_ends_with(tmp_path: Path, value: st
     path = with_filters(
         tmp_path / "f", Kind.CHAR, hash_bytes([b"ab   "]), hash_bytes([b"abcde", b"     "]), maximum_length=5
     )
-    assert maybe(path, value) == [0]
-    assert maybe(path, "") == maybe(path, "abcde") == [1]
+    assert might_match(path, value) == [0]
+    assert might_match(path, "") == might_match(path, "abcde") == [1]
 
 
 def test_java_integers_of_all_widths_are_found(tmp_path: Path) -> None:
     for kind in (Kind.BYTE, Kind.SHORT, Kind.INT):
         path = with_filters(tmp_path / "f", kind, longs(5, 70_000), longs(-1))
-        assert (maybe(path, 5), maybe(path, 70_000), maybe(path, -1)) == ([0], [0], [1])
+        assert (might_match(path, 5), might_match(path, 70_000), might_match(path, -1)) == ([0], [0], [1])
 
 
 def test_timestamps_match_as_local_time_and_as_instants(tmp_path: Path) -> None:
     millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
     path = with_filters(tmp_path / "f", Kind.TIMESTAMP, longs(millis), zone="Asia/Tokyo", spark="timestamp")
-    assert maybe(path, dt.datetime(2024, 5, 17, 12)) == [0]
-    assert maybe(path, "2024-05-17 03:00:00") == [0]  # in UTC, when it was 12 in Tokyo
-    assert maybe(path, "2024-05-17 05:00:00", timezone="Europe/Berlin") == [0]
-    assert maybe(path, "2024-05-17 12:00:00", timezone="Europe/Berlin") == [0]
-    assert maybe(path, "2024-05-17 03:00:00Z") == maybe(path, "2024-05-17 12:00:00Z") == [0]
-    assert maybe(path, "2024-05-17 10:00:00Z", timezone="Europe/Berlin") == [0]
-    assert maybe(path, "2024-05-17 06:00:00") == maybe(path, "2024-05-17 12:00:01") == []
-    assert maybe(
+    assert might_match(path, dt.datetime(2024, 5, 17, 12)) == [0]
+    assert might_match(path, "2024-05-17 03:00:00") == [0]  # in UTC, when it was 12 in Tokyo
+    assert might_match(path, "2024-05-17 05:00:00", timezone="Europe/Berlin") == [0]
+    assert might_match(path, "2024-05-17 12:00:00", timezone="Europe/Berlin") == [0]
+    assert might_match(path, "2024-05-17 03:00:00Z") == might_match(path, "2024-05-17 12:00:00Z") == [0]
+    assert might_match(path, "2024-05-17 10:00:00Z", timezone="Europe/Berlin") == [0]
+    assert might_match(path, "2024-05-17 06:00:00") == might_match(path, "2024-05-17 12:00:01") == []
+    assert might_match(
         with_filters(tmp_path / "f", Kind.TIMESTAMP, longs(-1_000), zone="Etc/UTC"), "1969-12-31 23:59:59"
     ) == [0]
     nowhere = [
@@ -231,7 +231,7 @@ def test_each_stripe_has_its_own_writer_time_zone(written: str, monkeypatch: pyt
     for stripe in range(5):
         row = STRIPE * stripe + 1
         value = TABLE["micros"][row].as_py() - dt.timedelta(hours=9 + stripe)
-        assert row // STRIDE in maybe(written, value, "micros")
+        assert row // STRIDE in might_match(written, value, "micros")
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "America/Mexico_City"])
@@ -253,16 +253,16 @@ def test_timestamps_near_a_zone_change_are_found_an_hour_off(zone: str, day: str
 def test_instants_are_found_in_any_zone(tmp_path: Path) -> None:
     millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
     path = with_filters(tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(millis), zone="Asia/Tokyo")
-    assert maybe(path, "2024-05-17 12:00:00Z") == maybe(path, "2024-05-17 21:00:00+09:00") == [0]
-    assert maybe(path, "2024-05-17 14:00:00", timezone="Europe/Berlin") == [0]
-    assert maybe(path, "2024-05-17 14:00:00") == []
+    assert might_match(path, "2024-05-17 12:00:00Z") == might_match(path, "2024-05-17 21:00:00+09:00") == [0]
+    assert might_match(path, "2024-05-17 14:00:00", timezone="Europe/Berlin") == [0]
+    assert might_match(path, "2024-05-17 14:00:00") == []
 
 
 def test_instants_before_1970_are_found_with_either_rounding(tmp_path: Path) -> None:
     path = with_filters(
         tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(-2_000_000_001), longs(-2_000_000_000), longs(-2_000_001)
     )
-    assert maybe(path, "1969-12-08 20:26:40") == [0, 1]
+    assert might_match(path, "1969-12-08 20:26:40") == [0, 1]
 
 
 def test_each_file_is_probed_by_its_type_and_time_zone(tmp_path: Path) -> None:
@@ -285,11 +285,15 @@ def test_catalyst_types_decide_how_a_value_is_hashed(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 5, 17, 12, 0, 0, 7)
     micros = (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
     path = with_filters(tmp_path / "f", Kind.LONG, longs(micros), spark="timestamp_ntz")
-    assert maybe(path, moment) == maybe(path, moment, timezone="Asia/Tokyo") == [0]
-    assert maybe(path, moment + dt.timedelta(microseconds=1)) == maybe(path, "2024-05-17 12:00:00.000007001") == []
+    assert might_match(path, moment) == might_match(path, moment, timezone="Asia/Tokyo") == [0]
+    assert (
+        might_match(path, moment + dt.timedelta(microseconds=1))
+        == might_match(path, "2024-05-17 12:00:00.000007001")
+        == []
+    )
     with pytest.raises(bp.PlanError, match="timestamp"):
         bp.probe(path, column="c0", value=micros)
-    assert maybe(with_filters(tmp_path / "g", Kind.STRING, hash_bytes([b"a"]), spark="string"), "b") == []
+    assert might_match(with_filters(tmp_path / "g", Kind.STRING, hash_bytes([b"a"]), spark="string"), "b") == []
     for kind, spark, value in [
         (Kind.STRING, "string collate UTF8_LCASE", "A"), (Kind.STRING, "char(5)", "a"), (Kind.LONG, "interval day", 1),
     ]:  # fmt: skip
@@ -340,7 +344,7 @@ def test_types_the_cpp_writer_garbles_cannot_be_probed(tmp_path: Path) -> None:
         with pytest.raises(bp.UnsupportedError, match=f"column {name} prove nothing"):
             bp.probe(path, column=name, value=5)
     path = write(tmp_path / "g", pa.table({"tiny": tiny}), bloom_filter_columns=[])
-    assert maybe(path, 5, "tiny") == [0]
+    assert might_match(path, 5, "tiny") == [0]
 
 
 @pytest.mark.parametrize("parquet", ["a.orc", "z.orc"])
@@ -358,13 +362,13 @@ def test_the_format_is_found_from_bytes_at_no_cost(tmp_path: Path, monkeypatch: 
     path = write_parquet(tmp_path / "x.orc", {"a": list(range(90_000))}, ["a"])
     reads = watch_reads(monkeypatch)
     assert bp.inspect(path)["file"].to_pylist() == [path]
-    assert maybe(path, 1, "a") == [0]
+    assert might_match(path, 1, "a") == [0]
     footer, header, bitset, block = reads.of(path)
     assert sum(footer) == Path(path).stat().st_size
     assert header[0] > 0
     assert bitset[1] > 2**16
     assert block[1] == 32
-    assert maybe(write(tmp_path / "f.parquet", pa.table({"a": [1]})), 1, "a") == [0]
+    assert might_match(write(tmp_path / "f.parquet", pa.table({"a": [1]})), 1, "a") == [0]
 
 
 def test_a_file_of_neither_format_is_an_error(tmp_path: Path) -> None:

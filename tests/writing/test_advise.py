@@ -116,7 +116,7 @@ def test_ndv_estimates_are_right(advised: dict[str, dict[str, Any]]) -> None:
     assert advised["ts"]["filter_bytes"] is None
 
 
-def measured(path: str, column: str, values: list[Any]) -> tuple[float, float]:
+def measured_shares(path: str, column: str, values: list[Any]) -> tuple[float, float]:
     """The shares of row groups that statistics and filters skip, for lookups of all `values`."""
     plans = [bp.plan(path, bp.Eq(tuple(column.split(".")) if column != "a.b" else column, value)) for value in values]
     total = sum(plan.total for plan in plans)
@@ -141,7 +141,7 @@ def test_estimated_shares_equal_those_of_plans(table: str, advised: dict[str, di
         column = whole[name.partition(".")[0] if name != "a.b" else name]
         values = [column[int(i)].as_py() for i in positions]
         values = [value_of(value) for value in values if value is not None]
-        by_statistics, by_filters = measured(filtered, name, values)
+        by_statistics, by_filters = measured_shares(filtered, name, values)
         assert advised[name]["min_max_skip"] == pytest.approx(by_statistics, abs=0.06), name
         assert advised[name]["skip_rate"] == pytest.approx(by_filters, abs=0.06), name
         if advised[name]["advice"] == "add":
@@ -232,7 +232,7 @@ def test_skewed_distributions_are_estimated(shape: str, tmp_path: Path) -> None:
         write(tmp_path / f"{i}.parquet", {"x": column}, ["x"], rows_per_group=1000)
         groups = [np.unique(column[at : at + 1000]) for at in range(0, 4000, 1000)]
         values += [int(value) for group in groups for value in rng.choice(group, 3)]
-    by_statistics, by_filters = measured(str(tmp_path), "x", values)
+    by_statistics, by_filters = measured_shares(str(tmp_path), "x", values)
     row = only(tmp_path)
     assert row["min_max_skip"] == pytest.approx(by_statistics, abs=0.1)
     assert row["skip_rate"] == pytest.approx(by_filters, abs=0.1)
@@ -303,7 +303,7 @@ def test_followed_advice_becomes_keep(table: str, advised: dict[str, dict[str, A
         assert again[name]["filter_bytes_now"] == pytest.approx(advised[name]["filter_bytes"], rel=0.3), name
     assert {row["advice"] for row in again.values()} == {"keep", "none"}
     values = pa.concat_tables([events(i) for i in range(FILES)])["session"].to_pylist()[:: FILES * GROUPS * ROWS // 40]
-    _, by_filters = measured(path, "session", values)
+    _, by_filters = measured_shares(path, "session", values)
     assert by_filters == pytest.approx(advised["session"]["skip_rate"], abs=0.02)
     graft = {"x": np.concatenate([np.random.default_rng(i).integers(0, 10**9, 1000) for i in range(4)])}
     oversized = graft_filters(write(tmp_path / "x.parquet", graft, rows_per_group=1000), 1 << 20)
@@ -345,7 +345,7 @@ def test_commands_are_quoted_for_a_shell(table: str, tmp_path: Path) -> None:
     assert render.advice_commands(odd, "x") == ["bloomparquet add x --columns 'user id'"]
 
 
-def shown(answer: pa.Table, width: int) -> list[str]:
+def report_lines(answer: pa.Table, width: int) -> list[str]:
     out = io.StringIO()
     Console(file=out, width=width).print(render.advice_report(answer))
     return out.getvalue().splitlines()
@@ -354,7 +354,7 @@ def shown(answer: pa.Table, width: int) -> list[str]:
 @pytest.mark.parametrize("width", [80, 120, 400])
 def test_the_report_fits_the_terminal_and_has_reasons(width: int, table: str) -> None:
     answer = advise(table)
-    lines = shown(answer, width)
+    lines = report_lines(answer, width)
     assert max(map(len, lines)) <= width
     text = " ".join(" ".join(lines).split())
     for row in answer.to_pylist():
@@ -366,7 +366,7 @@ def test_the_report_fits_the_terminal_and_has_reasons(width: int, table: str) ->
 
 
 def test_a_report_with_nothing_to_do_says_so(tmp_path: Path) -> None:
-    lines = shown(advise(write(tmp_path / "x.parquet", {"[x]": [1]})), 120)
+    lines = report_lines(advise(write(tmp_path / "x.parquet", {"[x]": [1]})), 120)
     assert lines[-1].strip() == "There is nothing to do."
     assert any("[x]" in line for line in lines)
 

@@ -71,7 +71,7 @@ def inspect(
     {'row_group': 0, 'rows': 1000, 'bytes': 2048, 'bits_set': 6324}
     """
     table = _open(path, filesystem, keys, table_log)
-    leaves = [(layout, leaf) for layout, schema in enumerate(table.schemas) for leaf in schema.leaves]
+    leaves = [(schema_index, leaf) for schema_index, schema in enumerate(table.schemas) for leaf in schema.leaves]
     if columns is not None:
         wanted = set(columns)
         for name in wanted:
@@ -138,7 +138,7 @@ def _open(path: Paths, filesystem: Any, keys: Keys | None, table_log: OnTableLog
 
 
 def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:
-    """The leaf column that `column` names, for each layout that has one. None if no file has the column."""
+    """The leaf that `column` names, with the index of each schema that has it. None if no file has the column."""
     name = (column,) if isinstance(column, str) else column
     path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
     if path is None:

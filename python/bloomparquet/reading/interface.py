@@ -36,7 +36,7 @@ class FormatReader(Protocol):
 
     @property
     def convert(self) -> Convert:
-        """Converts literals to the values that they are compared with; see :func:`bloomparquet.query.evaluate.bind`."""
+        """Converts literals for comparison; see :func:`bloomparquet.query.evaluate.bind_mask`."""
 
     def schemas(self) -> Iterator[pa.Schema]:
         """The Arrow schemas of the files, in order of first occurrence."""
@@ -47,15 +47,15 @@ class FormatReader(Protocol):
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some `columns` of row groups or stripes of a file. One row group or stripe is in memory at a time."""
 
-    def column_type(self, layout: int, leaf: LeafColumn) -> tuple[Family, str]:
+    def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         """The family of `leaf`, and its type for a message."""
 
     def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The file index of each row group, and its number within the file, in file order."""
 
     def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
-        """Every Bloom filter of `leaves`, each given with its layout. Raises the error of a filter that cannot be
-        used."""
+        """Every Bloom filter of `leaves`. Each leaf comes with the index of its schema among those of the table. Raises
+        the error of a filter that cannot be used."""
 
     def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> NDArray[np.bool_]:
         """For each of :meth:`row_groups`, whether one of `leaves` might hold `value`. **False is a proof, true is a

@@ -51,8 +51,8 @@ class OrcReader:
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return rows.read_stripes(self._table.storage, self._table.tails[file_index], units, columns)
 
-    def column_type(self, layout: int, leaf: LeafColumn) -> tuple[Family, str]:
-        column_type = self._table.type_of(layout, leaf)
+    def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
+        column_type = self._table.type_of(schema_index, leaf)
         return family_of(column_type), column_type.describe()
 
     def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -62,8 +62,8 @@ class OrcReader:
 
     def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
         _, numbers = self.row_groups()
-        for layout, leaf, at, stripe, filters in self._read_filters(leaves):
-            column, tail = self._table.column_of(layout, leaf), self._table.tails[stripe.id.file]
+        for schema_index, leaf, at, stripe, filters in self._read_filters(leaves):
+            column, tail = self._table.column_of(schema_index, leaf), self._table.tails[stripe.id.file]
             kind = stripe.filter_kind(column)
             assert kind is not None
             unusable = why_filters_unusable(tail, column, filters)
@@ -79,31 +79,33 @@ class OrcReader:
     def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> NDArray[np.bool_]:
         encoded: dict[tuple[int, str | None], Hashes] = {}
 
-        def hashes(layout: int, leaf: LeafColumn, writer_timezone: str | None) -> Hashes:
-            key = layout, writer_timezone
+        def hashes(schema_index: int, leaf: LeafColumn, writer_timezone: str | None) -> Hashes:
+            key = schema_index, writer_timezone
             if key not in encoded:
-                encoded[key] = self._encode(layout, leaf, value, timezone, writer_timezone)
+                encoded[key] = self._encode(schema_index, leaf, value, timezone, writer_timezone)
             return encoded[key]
 
-        for layout, leaf in leaves:  # an error of the value comes first, also for files without filters
-            hashes(layout, leaf, "UTC")
+        for schema_index, leaf in leaves:  # an error of the value comes first, also for files without filters
+            hashes(schema_index, leaf, "UTC")
         might_match = np.ones(int(self._table.first_group[-1]), np.bool_)
-        for layout, leaf, at, stripe, filters in self._read_filters(leaves):
+        for schema_index, leaf, at, stripe, filters in self._read_filters(leaves):
             if not filters.filters:
                 continue
             tail = self._table.tails[stripe.id.file]
-            unusable = why_filters_unusable(tail, self._table.column_of(layout, leaf), filters)
+            unusable = why_filters_unusable(tail, self._table.column_of(schema_index, leaf), filters)
             if unusable is not None:
                 raise UnsupportedError(
                     f"{tail.path}: the Bloom filters of column {dotted_name(leaf.path)} prove nothing: {unusable}"
                 )
-            answers = check_filters(filters.filters, hashes(layout, leaf, stripe.writer_timezone))
+            answers = check_filters(filters.filters, hashes(schema_index, leaf, stripe.writer_timezone))
             might_match[at : at + len(answers)] = [answer.any() for answer in answers]
         return might_match
 
-    def _encode(self, layout: int, leaf: LeafColumn, value: Any, timezone: str, writer_timezone: str | None) -> Hashes:
-        tail, name = self._table.layouts[layout].tail, dotted_name(leaf.path)
-        column_type = self._table.type_of(layout, leaf)
+    def _encode(
+        self, schema_index: int, leaf: LeafColumn, value: Any, timezone: str, writer_timezone: str | None
+    ) -> Hashes:
+        tail, name = self._table.layouts[schema_index].tail, dotted_name(leaf.path)
+        column_type = self._table.type_of(schema_index, leaf)
         encoded = encode_value(column_type, value, timezone=timezone, writer_timezone=writer_timezone, column=name)
         if encoded is None:
             raise UnsupportedError(
@@ -115,11 +117,11 @@ class OrcReader:
     def _read_filters(
         self, leaves: Sequence[tuple[int, LeafColumn]]
     ) -> Iterator[tuple[int, LeafColumn, int, StripeIndexes, RowGroupFilters]]:
-        """The filters of `leaves` in every stripe that has some: the layout, the leaf, the position of the stripe's
-        first row group among all row groups of the table, the stripe, and its filters."""
+        """The filters of `leaves` in every stripe that has some: the index of the schema, the leaf, the position of the
+        stripe's first row group among all row groups of the table, the stripe, and its filters."""
         table = self._table
-        for layout, group in groupby(leaves, key=lambda each: each[0]):
-            members, columns = table.members(layout), [leaf for _, leaf in group]
+        for schema_index, group in groupby(leaves, key=lambda each: each[0]):
+            members, columns = table.members(schema_index), [leaf for _, leaf in group]
             for start in range(0, len(members), _STRIPES_AT_ONCE):
                 stripes = members[start : start + _STRIPES_AT_ONCE].tolist()
                 ids = [StripeId(int(table.file[i]), int(table.index[i])) for i in stripes]
@@ -128,12 +130,12 @@ class OrcReader:
                     for index in stripe_indexes.read_stripe_footers(table.storage, table.tails, ids, ReadCount())
                 ]
                 for leaf in columns:
-                    wanted = [(index, self._table.column_of(layout, leaf)) for index in indexes]
+                    wanted = [(index, self._table.column_of(schema_index, leaf)) for index in indexes]
                     results = stripe_indexes.read_filters(table.storage, wanted, ReadCount())
                     for i, index, result in zip(stripes, indexes, results, strict=True):
                         filters = _unless_error(result)
                         if filters is not None:
-                            yield layout, leaf, int(table.first_group[i]), index, filters
+                            yield schema_index, leaf, int(table.first_group[i]), index, filters
 
 
 def _unless_error(result: _Result | BloomParquetError) -> _Result:

@@ -48,7 +48,7 @@ class ParquetReader:
         table = self._table
         return read_row_groups(table.storage, table.paths[file_index], table.footer(file_index), units, columns)
 
-    def column_type(self, layout: int, leaf: LeafColumn) -> tuple[Family, str]:
+    def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         return family_of(leaf.node), leaf.describe()
 
     def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -56,8 +56,8 @@ class ParquetReader:
 
     def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
         table = self._table
-        for layout, leaf in leaves:
-            chunks = table.chunks(layout, leaf)
+        for schema_index, leaf in leaves:
+            chunks = table.chunks(schema_index, leaf)
             for i, row_group in enumerate(chunks.members.tolist()):
                 bitset = chunks.filters.read(table.storage, i, ReadCount())
                 if bitset is None:
@@ -72,9 +72,9 @@ class ParquetReader:
 
     def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> NDArray[np.bool_]:
         might_match = np.ones(len(self._table), np.bool_)
-        for layout, leaf in leaves:
-            chunks = self._table.chunks(layout, leaf)
-            encoded = encode_values(leaf, [value], self._table.profiles[layout].traits, timezone)
+        for schema_index, leaf in leaves:
+            chunks = self._table.chunks(schema_index, leaf)
+            encoded = encode_values(leaf, [value], self._table.profiles[schema_index].traits, timezone)
             if encoded is None or encoded.hashes is None:
                 raise UnsupportedError(
                     f"column {shorten('.'.join(leaf.path))} ({leaf.describe()}): it is not known which bytes a filter "

@@ -22,7 +22,7 @@ from bloomparquet.query.predicate import Column
 class TableColumn:
     """One leaf column, by its path, over all files that have it. Arrays are of its n column chunks, in one order.
 
-    * `leaves`, `traits`, `parts`: the leaf, the writer and the chunks for each layout that has the column;
+    * `leaves`, `traits`, `parts`: the leaf, the writer and the chunks for each schema that has the column;
     * `part` (n,): the index in these of each chunk; `index_in_part` (n,): its index in ``parts[part].members``;
     * `row_groups` (n,): the chunk's row group among all row groups;
     * `offset`, `length` (n,): of the chunk's filter; the offset is negative where there is no filter, and the length
@@ -68,14 +68,14 @@ class TableColumn:
 def table_columns(table: RowGroups) -> list[TableColumn]:
     """The leaf columns of all files, in the order of the first file's schema; then those that only other files have."""
     by_path: dict[Column, list[tuple[int, LeafColumn]]] = {}
-    for layout, schema in enumerate(table.schemas):
+    for schema_index, schema in enumerate(table.schemas):
         for leaf in schema.leaves:
-            by_path.setdefault(leaf.path, []).append((layout, leaf))
+            by_path.setdefault(leaf.path, []).append((schema_index, leaf))
     return [_column(table, path, leaves) for path, leaves in by_path.items()]
 
 
 def _column(table: RowGroups, path: Column, leaves: Sequence[tuple[int, LeafColumn]]) -> TableColumn:
-    parts = [table.chunks(layout, leaf) for layout, leaf in leaves]
+    parts = [table.chunks(schema_index, leaf) for schema_index, leaf in leaves]
     kinds = [_kind(leaf) for _, leaf in leaves]
     counts = [len(chunks.members) for chunks in parts]
     part = np.repeat(np.arange(len(parts)), counts)
@@ -84,7 +84,7 @@ def _column(table: RowGroups, path: Column, leaves: Sequence[tuple[int, LeafColu
     return TableColumn(
         path,
         tuple(leaf for _, leaf in leaves),
-        tuple(table.profiles[layout].traits for layout, _ in leaves),
+        tuple(table.profiles[schema_index].traits for schema_index, _ in leaves),
         tuple(parts),
         part,
         np.concatenate([np.arange(n) for n in counts]),
