@@ -51,6 +51,6 @@ def test_filters_cannot_be_added_to_files_that_exist(run: Run, files: Path, tmp_
 
 
 def test_write_table_refuses_a_path_of_orc(tmp_path: Path) -> None:
-    with pytest.raises(bp.UnsupportedError, match=r"new\.orc: this writes Parquet"):
+    with pytest.raises(bp.UnsupportedError, match=r"new\.orc: only Parquet files"):
         bp.write_table(pa.table({"x": [1]}), tmp_path / "new.orc")
     assert not list(tmp_path.iterdir())
