@@ -30,6 +30,8 @@ CONSTANTS = {
     "DEFAULT_FPP": default("bloomFpp"),
     "DEFAULT_MAX_BYTES": default("bloomMaxBytes"),
     "DEFAULT_CACHE_MAX_BYTES": default("cacheMaxBytes"),
+    "DEFAULT_TIMEOUT": default("planningTimeout"),
+    "DEFAULT_MAX_FILES": int(str(default("maxFilesPlannedOnDriver"))),
     "VERSION": planner_worker.VERSION,
     "MAX_FRAME_BYTES": protocol._MAX_FRAME_BYTES,
 }
@@ -39,8 +41,3 @@ CONSTANTS = {
 def test_java_and_python_agree_on(name: str) -> None:
     values = re.findall(rf"static final \w+ {name} = (\S.*);", TEXT)
     assert CONSTANTS[name] in [eval(value) for value in values]  # numbers and texts are written alike in both
-
-
-@pytest.mark.parametrize("name", ["planningTimeout", "maxFilesPlannedOnDriver"])
-def test_options_have_one_default(name: str) -> None:
-    assert re.findall(rf'\(options, "{name}", "(.*)"\)', TEXT) == [default(name)]
