@@ -55,7 +55,7 @@ def test_a_truncated_file_is_an_error(function: Callable[[Any], Any], tmp_path: 
     whole = Path(write(tmp_path / "x.parquet", {"x": list(range(1000))}, ["x"])).read_bytes()
     for kept in (len(whole) - 1, len(whole) - 20, len(whole) // 2, 100):
         (tmp_path / "cut.parquet").write_bytes(whole[:kept])
-        with pytest.raises(bp.FormatError, match=r"cut\.parquet: .*cut short"):
+        with pytest.raises(bp.FormatError, match=r"cut\.parquet: .*truncated"):
             function(tmp_path / "cut.parquet")
 
 

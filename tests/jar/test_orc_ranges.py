@@ -69,7 +69,7 @@ def test_a_column_read_as_another_type_excludes_nothing(planner: Planner, lake: 
     plan, answer = ask(planner, lake, wanted)
     assert (plan["numStripesRead"], answer) == (0, [])
     for kind in ("int", "string", "timestamp", "double", "interval"):
-        plan, answer = ask(planner, lake, wanted, shownAs=[[["id"], kind]])
+        plan, answer = ask(planner, lake, wanted, readerTypes=[[["id"], kind]])
         assert plan["numStripesRead"] == plan["numStripesTotal"] == len(answer)
 
 

@@ -57,7 +57,7 @@ def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]
         "format": "parquet",
         "files": len(paths),
         "predicate": predicate,
-        "shownAs": [[["id"], "bigint"]],
+        "readerTypes": [[["id"], "bigint"]],
         "caseSensitive": False,
         "timeZone": None,
         "offsets": [],

@@ -104,7 +104,7 @@ class OrcReader:
     def _encode(
         self, schema_index: int, leaf: LeafColumn, value: Any, timezone: str, writer_timezone: str | None
     ) -> Hashes:
-        tail, name = self._table.layouts[schema_index].tail, dotted_name(leaf.path)
+        tail, name = self._table.profiles[schema_index].tail, dotted_name(leaf.path)
         column_type = self._table.type_of(schema_index, leaf)
         encoded = encode_value(column_type, value, timezone=timezone, writer_timezone=writer_timezone, column=name)
         if encoded is None:

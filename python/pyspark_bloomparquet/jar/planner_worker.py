@@ -3,12 +3,12 @@
 A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
 Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
 
-A request is ``{"id": 7, "version": 3, "format": "parquet", "files": 1000, "predicate": …, "shownAs": …,
+A request is ``{"id": 7, "version": 3, "format": "parquet", "files": 1000, "predicate": …, "readerTypes": …,
 "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``; its data are the files: all sizes and all
 modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte.
 `format` is ``parquet`` or ``orc``. `timeZone` is the zone of the reader, or null if it is unknown or not needed;
 `offsets` checks that both sides have the same data for it. :mod:`pyspark_bloomparquet.jar.protocol` has the grammar of
-`predicate`, `shownAs` and `offsets`.
+`predicate`, `readerTypes` and `offsets`.
 
 An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "versions": 1000}``; for ORC files ``numStripesTotal``
 and so on. Its data (8 bytes each, big-endian) are the byte ranges to read, sorted by file: the index of each range's
@@ -157,7 +157,7 @@ class Worker:
                 skip_corrupt=True,
                 strict=False,
                 exact_names=True,
-                reader_types=to_reader_types(request["shownAs"]),
+                reader_types=to_reader_types(request["readerTypes"]),
                 cache=cache,
             )
             dataset = replace(dataset.with_keys(keys), format=_FORMATS[request["format"]])

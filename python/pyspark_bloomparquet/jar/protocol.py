@@ -36,7 +36,7 @@ _MAX_FRAME_BYTES = 1 << 30
 
 
 def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The JSON and the data of the next frame; None at the end of the stream. FormatError if a frame is cut short."""
+    """The JSON and the data of the next frame; None at the end of the stream. FormatError if a frame is truncated."""
     head = _read_part(stream, at_end=True)
     if head is None:
         return None

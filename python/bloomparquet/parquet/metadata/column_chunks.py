@@ -219,7 +219,7 @@ class ChunkTemplates:
         self._prefer(*learned)
         end = _apply(*learned, buffer, position, values)
         if end is None:
-            raise FormatError(f"the column chunk at byte {position} of the footer is cut short")
+            raise FormatError(f"the column chunk at byte {position} of the footer is truncated")
         return end
 
     def _candidates(self) -> Iterator[tuple[_Template, bytes]]:

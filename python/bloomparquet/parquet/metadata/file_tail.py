@@ -37,13 +37,13 @@ def _tail_size(file: FileInfo, end: bytes) -> int:
     magic = end[-4:]
     if magic not in (MAGIC, ENCRYPTED_MAGIC):
         raise NotParquetError(
-            f"{file.path}: not a Parquet file, or cut short: its last 4 bytes are {magic!r}; expected {MAGIC!r}"
+            f"{file.path}: not a Parquet file, or truncated: its last 4 bytes are {magic!r}; expected {MAGIC!r}"
         )
     size = int.from_bytes(end[-TRAILER:-4], "little") + TRAILER
     if size + len(MAGIC) > file.size:
         raise FormatError(
             f"{file.path}: the file claims a footer of {size - TRAILER} bytes, but has only {file.size} bytes; "
-            "it is damaged or cut short"
+            "it is damaged or truncated"
         )
     return size
 

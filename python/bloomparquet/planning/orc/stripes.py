@@ -34,7 +34,7 @@ from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 ColumnKey = tuple[int, int]
-"""A column of a table: the index of its layout, and of its leaf in there."""
+"""A column of a table: the index of its profile, and of its leaf in there."""
 
 
 @dataclass
@@ -74,9 +74,9 @@ class Stripes:
         self.stride[self.stride == 0] = np.maximum(self.rows, 1)[self.stride == 0]
         row_groups = -(-self.rows // self.stride)
         self.first_group = np.concatenate(([0], np.cumsum(row_groups)))  # of each stripe, and the end
-        self.layouts, layout_of = find_profiles(tails)
-        self._layout = np.array(layout_of, np.int64)[self.file]
-        self._members = [np.flatnonzero(self._layout == i) for i in range(len(self.layouts))]
+        self.profiles, profile_of = find_profiles(tails)
+        self._profile = np.array(profile_of, np.int64)[self.file]
+        self._members = [np.flatnonzero(self._profile == i) for i in range(len(self.profiles))]
         self._footers: dict[int, StripeIndexes] = {}
         self._footer_errors: dict[int, BloomParquetError] = {}
         self._columns: dict[ColumnKey, tuple[ColumnStatistics, list[BloomParquetError]]] = {}
@@ -90,22 +90,22 @@ class Stripes:
 
     @property
     def schemas(self) -> list[FileSchema]:
-        return [layout.schema for layout in self.layouts]
+        return [profile.schema for profile in self.profiles]
 
-    def members(self, layout: int) -> NDArray[np.int64]:
-        return self._members[layout]
+    def members(self, profile: int) -> NDArray[np.int64]:
+        return self._members[profile]
 
-    def is_lossless(self, layout: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
-        if not self.layouts[layout].is_by_name:  # readers find the columns by position
+    def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
+        if not self.profiles[profile].is_by_name:  # readers find the columns by position
             return False
-        return leaf is None or reader_type is None or is_lossless(self.type_of(layout, leaf), reader_type)
+        return leaf is None or reader_type is None or is_lossless(self.type_of(profile, leaf), reader_type)
 
-    def column_of(self, layout: int, leaf: LeafColumn) -> int:
+    def column_of(self, profile: int, leaf: LeafColumn) -> int:
         """The column number of `leaf`."""
-        return self.layouts[layout].columns[leaf.index]
+        return self.profiles[profile].columns[leaf.index]
 
-    def type_of(self, layout: int, leaf: LeafColumn) -> OrcType:
-        return self.layouts[layout].tail.types[self.column_of(layout, leaf)]
+    def type_of(self, profile: int, leaf: LeafColumn) -> OrcType:
+        return self.profiles[profile].tail.types[self.column_of(profile, leaf)]
 
     def extent(self, unit: int) -> tuple[int, int]:
         return int(self._offset[unit]), int(self._length[unit])
@@ -116,12 +116,12 @@ class Stripes:
     def within(self, units: NDArray[np.int64]) -> StripeRowGroups:
         return StripeRowGroups(self, units)
 
-    def chunks(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
-        members = self._members[layout]
-        statistics, errors = self._stripe_column(layout, leaf)
-        zones = self.zones(layout, leaf, members, reads)
+    def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
+        members = self._members[profile]
+        statistics, errors = self._stripe_column(profile, leaf)
+        zones = self.zones(profile, leaf, members, reads)
         filters = NoFilters(len(members))
-        return self.make_chunks(layout, leaf, members, statistics, self.rows[members], zones, filters, errors)
+        return self.make_chunks(profile, leaf, members, statistics, self.rows[members], zones, filters, errors)
 
     def footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> list[StripeIndexes | None]:
         """The footers of `stripes`; None for a damaged one."""
@@ -144,29 +144,29 @@ class Stripes:
             return [self._footers.get(i) for i in stripes.tolist()]
 
     def zones(
-        self, layout: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
+        self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
     ) -> list[str | None] | None:
         """The time zone of the writer of each stripe, None if unknown; None if the column is no TIMESTAMP."""
-        if self.type_of(layout, leaf).kind != Kind.TIMESTAMP:
+        if self.type_of(profile, leaf).kind != Kind.TIMESTAMP:
             return None
         return [None if footer is None else footer.writer_timezone for footer in self.footers(stripes, reads)]
 
     def row_group_column(
-        self, layout: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
+        self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
     ) -> _RowGroupColumn:
-        """A column's row groups, loaded at least for `stripes`, which have this layout."""
+        """A column's row groups, loaded at least for `stripes`, which have this profile."""
         with self._lock:
-            key = layout, leaf.index
+            key = profile, leaf.index
             if key not in self._row_group_columns:
-                self._row_group_columns[key] = self._new_row_group_column(layout, leaf)
+                self._row_group_columns[key] = self._new_row_group_column(profile, leaf)
             column = self._row_group_columns[key]
             self._copy_row_groups(column, leaf, stripes[~column.loaded[stripes]])
-            self._load_row_groups(column, layout, leaf, stripes[~column.loaded[stripes]], reads)
+            self._load_row_groups(column, profile, leaf, stripes[~column.loaded[stripes]], reads)
             return column
 
     def make_chunks(
         self,
-        layout: int,
+        profile: int,
         leaf: LeafColumn,
         members: NDArray[np.int64],
         statistics: ColumnStatistics,
@@ -180,7 +180,7 @@ class Stripes:
             known = known & np.array([zone is not None for zone in zones], np.bool_)
         bounds = Bounds(statistics.lower, statistics.upper, known) if known.any() else None
         named_zones = frozenset(zone for zone in zones or () if zone is not None)
-        orc_type = self.type_of(layout, leaf)
+        orc_type = self.type_of(profile, leaf)
         return OrcChunks(
             dotted_name(leaf.path), orc_type, members, bounds, statistics.nulls, rows, filters, errors, named_zones
         )
@@ -216,25 +216,25 @@ class Stripes:
             if other is not None and is_shared.any():
                 yield other, stripes[is_shared], there[at[is_shared]]
 
-    def _stripe_column(self, layout: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
-        """The statistics of the stripes with a layout, and the errors of the others."""
+    def _stripe_column(self, profile: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
+        """The statistics of the stripes with a profile, and the errors of the others."""
         with self._lock:
-            key = layout, leaf.index
+            key = profile, leaf.index
             if key not in self._columns:
-                self._columns[key] = self._read_stripe_column(layout, leaf)
+                self._columns[key] = self._read_stripe_column(profile, leaf)
             return self._columns[key]
 
-    def _read_stripe_column(self, layout: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
-        members, column = self._members[layout], self.column_of(layout, leaf)
-        statistics = ColumnStatistics.unknown(self.type_of(layout, leaf), len(members))
+    def _read_stripe_column(self, profile: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
+        members, column = self._members[profile], self.column_of(profile, leaf)
+        statistics = ColumnStatistics.unknown(self.type_of(profile, leaf), len(members))
         errors: dict[int, BloomParquetError] = {}
         is_copied = np.zeros(len(members), np.bool_)
         for other, here, there in self._in_other_tables(members):
-            other_layout = int(other._layout[there[0]])
-            copied, other_errors = other._columns.get((other_layout, leaf.index), (None, []))
+            other_profile = int(other._profile[there[0]])
+            copied, other_errors = other._columns.get((other_profile, leaf.index), (None, []))
             if copied is not None and not other_errors:
                 at = np.searchsorted(members, here)
-                statistics.set(at, copied.take(np.searchsorted(other.members(other_layout), there)))
+                statistics.set(at, copied.take(np.searchsorted(other.members(other_profile), there)))
                 is_copied[at] = True
         for i in np.flatnonzero(~is_copied).tolist():
             stripe = int(members[i])
@@ -250,14 +250,14 @@ class Stripes:
                 statistics.parse(i, self.tails[file], column, [parsed], rows, len(leaf.path) == 1)
         return statistics, list(errors.values())
 
-    def _new_row_group_column(self, layout: int, leaf: LeafColumn) -> _RowGroupColumn:
+    def _new_row_group_column(self, profile: int, leaf: LeafColumn) -> _RowGroupColumn:
         """The statistics of the stripes, for each of their row groups."""
-        members, tail = self._members[layout], self.layouts[layout].tail
-        column = self.column_of(layout, leaf)
-        by_stripe, _ = self._stripe_column(layout, leaf)
+        members, tail = self._members[profile], self.profiles[profile].tail
+        column = self.column_of(profile, leaf)
+        by_stripe, _ = self._stripe_column(profile, leaf)
         row_groups = self.within(members)
         of_stripe = by_stripe.take(np.searchsorted(members, row_groups.of))
-        statistics = ColumnStatistics.unknown(self.type_of(layout, leaf), int(self.first_group[-1]))
+        statistics = ColumnStatistics.unknown(self.type_of(profile, leaf), int(self.first_group[-1]))
         statistics.set(row_groups.at, of_stripe)
         # Counts of a stripe hold for its row groups only if no row is null, or every row.
         nulls = np.full(len(row_groups), UNKNOWN, np.int64)
@@ -272,10 +272,10 @@ class Stripes:
         return _RowGroupColumn(statistics, filters, np.zeros(len(self), np.bool_))
 
     def _copy_row_groups(self, column: _RowGroupColumn, leaf: LeafColumn, stripes: NDArray[np.int64]) -> None:
-        """Copy what other tables have of a column in `stripes`, which share a layout."""
+        """Copy what other tables have of a column in `stripes`, which share a profile."""
         for other, here, there in self._in_other_tables(stripes):
             with other._lock:
-                other_column = other._row_group_columns.get((int(other._layout[there[0]]), leaf.index))
+                other_column = other._row_group_columns.get((int(other._profile[there[0]]), leaf.index))
                 if other_column is None:
                     continue
                 is_new = other_column.loaded[there] & ~column.loaded[here]
@@ -288,10 +288,10 @@ class Stripes:
                 column.filters.copy_from(at, other_column.filters, other_at)
 
     def _load_row_groups(
-        self, column: _RowGroupColumn, layout: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
+        self, column: _RowGroupColumn, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
     ) -> None:
         """Read the row index of a column in `stripes`."""
-        number, footers = self.column_of(layout, leaf), self.footers(stripes, reads)
+        number, footers = self.column_of(profile, leaf), self.footers(stripes, reads)
         readable = [(i, footer) for i, footer in zip(stripes.tolist(), footers, strict=True) if footer is not None]
         column.errors |= {i: self._footer_errors[i] for i in stripes.tolist() if i in self._footer_errors}
         results = read_statistics(self.storage, [(footer, number) for _, footer in readable], reads)
@@ -332,11 +332,11 @@ class StripeRowGroups:
     def schemas(self) -> list[FileSchema]:
         return self.stripes.schemas
 
-    def members(self, layout: int) -> NDArray[np.int64]:
-        return np.flatnonzero(self.stripes._layout[self.of] == layout)
+    def members(self, profile: int) -> NDArray[np.int64]:
+        return np.flatnonzero(self.stripes._profile[self.of] == profile)
 
-    def is_lossless(self, layout: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
-        return self.stripes.is_lossless(layout, leaf, reader_type)
+    def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
+        return self.stripes.is_lossless(profile, leaf, reader_type)
 
     def extent(self, unit: int) -> tuple[int, int]:
         return self.stripes.extent(int(self.of[unit]))
@@ -347,18 +347,18 @@ class StripeRowGroups:
     def within(self, units: NDArray[np.int64]) -> None:
         """None: there is no evidence about less than a row group."""
 
-    def chunks(self, layout: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
-        table, members = self.stripes, self.members(layout)
-        table.footers(np.unique(self.of), reads)  # of all layouts in one round of requests
+    def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
+        table, members = self.stripes, self.members(profile)
+        table.footers(np.unique(self.of), reads)  # of all profiles in one round of requests
         of, at = self.of[members], self.at[members]
         stripes = np.unique(of)
-        column = table.row_group_column(layout, leaf, stripes, reads)
+        column = table.row_group_column(profile, leaf, stripes, reads)
         statistics, rows = column.statistics.take(at), self.rows[members]
-        by_stripe = table.zones(layout, leaf, stripes, reads)
+        by_stripe = table.zones(profile, leaf, stripes, reads)
         stripe_positions = np.searchsorted(stripes, of)
         zones = None if by_stripe is None else [by_stripe[i] for i in stripe_positions.tolist()]
         present = np.zeros(len(members), np.bool_)
-        is_usable = why_filters_unusable(table.layouts[layout].tail, table.column_of(layout, leaf)) is None
+        is_usable = why_filters_unusable(table.profiles[profile].tail, table.column_of(profile, leaf)) is None
         if is_usable and len(stripes):
             present = column.filters.present(stripes)[stripe_positions] & statistics.sound
         if zones is not None:
@@ -366,7 +366,7 @@ class StripeRowGroups:
         column.filters.filled[at] = (statistics.nulls >= 0) & (statistics.nulls < rows)
         filters = _RowGroupFilters(column.filters, at, present)
         errors = [column.errors[stripe] for stripe in stripes.tolist() if stripe in column.errors]
-        return table.make_chunks(layout, leaf, members, statistics, rows, zones, filters, errors)
+        return table.make_chunks(profile, leaf, members, statistics, rows, zones, filters, errors)
 
 
 class _RowGroupFilters:

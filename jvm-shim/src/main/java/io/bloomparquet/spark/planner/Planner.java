@@ -64,7 +64,7 @@ public final class Planner {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("format", format.shortName());
     request.set("predicate", predicate);
-    request.set("shownAs", predicates.readerTypes(predicate));
+    request.set("readerTypes", predicates.readerTypes(predicate));
     request.put("caseSensitive", predicates.caseSensitive());
     // Without a zone, a Parquet timestamp that depends on one excludes nothing.
     ReaderZone.addTo(request, format == FileFormat.ORC ? ReaderZone.of(session.sparkContext()) : null, predicate);
