@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "jvm-shim" / "build.py"
 NO_JAVAC = "there is no javac of a JDK 17 or newer"

@@ -27,6 +27,8 @@ from tests.differential import oracle, writers
 from tests.differential.cases import Case, Data, File, cases, data_sets
 from tests.differential.kinds import KINDS, NAN
 
+pytestmark = pytest.mark.slow
+
 _NO_TEXT = ("time", "uuid")  # families whose literals our own SQL has no spelling for
 
 

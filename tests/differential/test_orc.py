@@ -18,6 +18,8 @@ from tests.differential.cases import Case, Data, File, cases, data_sets
 from tests.differential.kinds import KINDS, NAN
 from tests.differential.test_core import check_cases, examples
 
+pytestmark = pytest.mark.slow
+
 # Types that ORC has and pyarrow reads: no unsigned ones, and only timestamps in nanoseconds.
 NAMES = [
     name for name, kind in KINDS.items()

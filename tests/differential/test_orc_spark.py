@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ from tests.support.spark import clock, conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
 
 JAVA = [
     name for name, kind in KINDS.items()

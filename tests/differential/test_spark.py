@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
@@ -32,6 +33,8 @@ from tests.support.spark import conf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.slow
 
 Rows = dict[int, tuple[Any, ...]]
 

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from tests.support import files
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 

@@ -17,6 +17,8 @@ from tests.support.interop import Kind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
+
 COMMON = {
     "byte": interop.INT8,
     "short": interop.INT16,

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from tests.support.spark import conf, rows
 
+pytestmark = pytest.mark.slow
+
 PAIRS = [("parquet", "bloomparquet"), ("orc", "bloomorc")]
 ALLOWED = [
     "ALTER TABLE {t} CHANGE COLUMN a a INT COMMENT 'why'",

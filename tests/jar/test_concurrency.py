@@ -17,6 +17,8 @@ from tests.support import files
 from tests.support.scenarios import Readers, read, texts
 from tests.support.spark import application_conf
 
+pytestmark = pytest.mark.slow
+
 FILES = 8
 
 

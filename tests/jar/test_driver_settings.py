@@ -21,6 +21,8 @@ from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import application_conf, conf
 from tests.support.spark_kms import MODULE, ship
 
+pytestmark = pytest.mark.slow
+
 STATIC = "static config|CANNOT_MODIFY"
 UNKNOWN = "has no option"
 OF_THE_DRIVER = "is taken from no load, table or session; set spark.bloomparquet.cache"

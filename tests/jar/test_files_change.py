@@ -19,6 +19,8 @@ from tests.support.changes import BASE, CHANGES, FIRST, FORMATS, KEPT, SKIPPED, 
 from tests.support.scenarios import read
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 ERRORS = (Py4JJavaError, PySparkException)
 CHANGED = "changed after this query was planned"
 SOURCES = {"parquet": "bloomparquet", "orc": "bloomorc"}

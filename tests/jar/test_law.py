@@ -26,6 +26,8 @@ from tests.support import files
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 REFUSALS = (PySparkException, Py4JJavaError)
 
 

@@ -16,6 +16,8 @@ from pyspark_bloomparquet.options.table import OPTIONS
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 SOURCES: tuple[Source, ...] = (PARQUET, ORC)
 VALUES = {
     "where": "id >= 0",

@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -17,6 +18,8 @@ from tests.differential.cases import ROW_ID, cases, data_sets
 from tests.differential.test_core import examples
 from tests.differential.test_orc_spark import CPP, JAVA, write
 from tests.support.spark import clock
+
+pytestmark = pytest.mark.slow
 
 
 def test_rows_equal_those_of_spark(jar_spark: SparkSession, tmp_path: Path) -> None:

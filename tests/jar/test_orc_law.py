@@ -19,6 +19,8 @@ from tests.support.orc_spark import UNPUSHED, OrcReaders, stripes_of, write_stri
 from tests.support.scenarios import texts
 from tests.support.spark import clock, conf
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def readers(jar_spark: SparkSession) -> OrcReaders:

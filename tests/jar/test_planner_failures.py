@@ -25,6 +25,8 @@ from tests.support.option_cases import WRONG_VALUES
 from tests.support.scenarios import Readers, _scans, run, texts
 from tests.support.spark import application_conf
 
+pytestmark = pytest.mark.slow
+
 PYTHON, PATH = "spark.bloomparquet.python", "spark.bloomparquet.pythonPath"
 PATIENT = "10min"  # a query that waits this long fails its test
 _names = itertools.count()

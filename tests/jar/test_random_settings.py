@@ -9,9 +9,12 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.differential.pairs import PER_DATA_SET, attack
+
+pytestmark = pytest.mark.slow
 
 PAIRS = int(os.environ.get("BLOOMPARQUET_PAIRS", "48"))
 

@@ -13,6 +13,8 @@ import bloomparquet as bp
 from pyspark_bloomparquet import add_filters, last_plan, shrink_filters
 from tests.support.spark import rows, write
 
+pytestmark = pytest.mark.slow
+
 FILES, ROWS = 4, 40_000
 VALUE = 7919 * 33_333 % 1_000_003
 

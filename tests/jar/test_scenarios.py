@@ -16,6 +16,8 @@ from tests.support import files
 from tests.support.scenarios import Readers
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 GROUP = 10
 ALL = 8
 EVERYTHING = None  # not planned: the predicate cannot exclude a row group

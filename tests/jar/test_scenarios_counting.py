@@ -16,6 +16,8 @@ from tests.support import files
 from tests.support.scenarios import Readers, run
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 OPEN_COST = "spark.sql.files.openCostInBytes"
 MAX_BYTES = "spark.sql.files.maxPartitionBytes"
 MIN_TASKS = "spark.sql.files.minPartitionNum"

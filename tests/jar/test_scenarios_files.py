@@ -24,6 +24,8 @@ from tests.support.core import empty_filters
 from tests.support.scenarios import JAR, ORACLE, Readers, read, run, texts
 from tests.support.spark import conf, write
 
+pytestmark = pytest.mark.slow
+
 EVEN = list(range(0, 40, 2))
 
 

@@ -9,9 +9,12 @@ import sys
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from pyspark_bloomparquet import jar_path
 from tests.support import files
+
+pytestmark = pytest.mark.slow
 
 JOB = """
 import json, sys

@@ -20,6 +20,8 @@ from tests.support.scenarios import PYTHON
 from tests.support.spark import conf, rows
 from tests.support.table_logs import CASES, DATA, DELTA, HUDI, ICEBERG, Case
 
+pytestmark = pytest.mark.slow
+
 ROWS = pa.table({"v": list(range(100))})
 FORMATS = ["bloomparquet", "bloomorc"]
 WRITABLE = {name: case for name, case in CASES.items() if not re.search(r"[*{]", case.path)}

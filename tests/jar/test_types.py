@@ -20,6 +20,8 @@ from tests.support import files
 from tests.support.scenarios import Ran, Readers, run
 from tests.support.spark import conf, write
 
+pytestmark = pytest.mark.slow
+
 V = [2 * (k * 23 % 48) for k in range(48)]
 LAST, FIRST, NOWHERE = 50, 0, 51
 GROUP = 8

@@ -23,6 +23,8 @@ from pyspark.sql.functions import udf
 
 from tests.support.spark import conf, rows
 
+pytestmark = pytest.mark.slow
+
 DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 PROTOCOL = "spark.sql.sources.commitProtocolClass"
 OWN_COMMITTER = "spark.sql.parquet.output.committer.class"

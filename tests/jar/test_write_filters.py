@@ -24,6 +24,8 @@ from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int32, xxh64_int64
 from pyspark_bloomparquet import last_plan
 from tests.support.spark import conf, rows
 
+pytestmark = pytest.mark.slow
+
 ROWS_PER_GROUP = "parquet.block.row.count.limit"
 
 

@@ -25,6 +25,8 @@ from tests.support import changes
 from tests.support.changes import BASE, CHANGED, CHANGES, FIRST, KEPT, SKIPPED, WHERE, Row
 from tests.support.scenarios import read
 
+pytestmark = pytest.mark.slow
+
 ERRORS = (Py4JJavaError, PySparkException)
 READERS: dict[str, dict[str, str]] = {"where": {"where": WHERE}, "none": {}}
 

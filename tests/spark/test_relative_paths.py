@@ -17,6 +17,8 @@ from pyspark_bloomparquet.options import working_directory
 from pyspark_bloomparquet.options.load import Options
 from tests.support import files
 
+pytestmark = pytest.mark.slow
+
 LOADS = """
 import json, sys
 def load(**options):

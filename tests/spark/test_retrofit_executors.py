@@ -36,6 +36,8 @@ from tests.support.retrofit import (
     workers,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:

@@ -326,6 +326,7 @@ def test_kms_error_leaves_the_old_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.parquet"]
 
 
+@pytest.mark.filterwarnings("ignore:the Bloom filters of column")
 def test_outcome_equals_that_of_a_plaintext_file(tmp_path: Path) -> None:
     keys = bp.Keys(FOOTER)
     table = TABLE.append_column("row", pa.array(range(N)))

@@ -45,6 +45,7 @@ def columns_of(path: str) -> set[str]:
     return {schema.column(leaf).path for _, leaf in bitsets(path)}
 
 
+@pytest.mark.filterwarnings("ignore:the Bloom filters of column")
 @pytest.mark.parametrize(
     ("bloom", "expected"),
     [

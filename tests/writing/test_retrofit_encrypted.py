@@ -92,6 +92,7 @@ def test_filters_are_added_to_files_of_pyarrow(
 OTHERS = bp.Keys(b"0123456789012345", {"double_field": b"1234567890123450", "float_field": b"1234567890123451"})
 
 
+@pytest.mark.filterwarnings("ignore:the Bloom filters of column")
 @pytest.mark.parametrize(
     ("name", "bloom"),
     [

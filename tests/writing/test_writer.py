@@ -268,6 +268,7 @@ def test_chance_collisions_are_not_reported_as_limited(tmp_path: Path) -> None:
     assert outcome.limited == ()
 
 
+@pytest.mark.filterwarnings("ignore:the Bloom filters of column")
 def test_filters_of_lists_have_room_for_many_elements(tmp_path: Path) -> None:
     lists = pa.table({"l": [list(range(50 * i, 50 * i + 50)) for i in range(2_000)]})
     outcome = bp.write_table(lists, tmp_path / "a.parquet", bloom=["l.list.element"])
@@ -298,6 +299,7 @@ def test_shared_dictionary_does_not_split_row_groups(tmp_path: Path) -> None:
     assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 1
 
 
+@pytest.mark.filterwarnings("ignore:the Bloom filters of column")
 def test_filters_of_lists_are_sized_by_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Any] = []
     real = pq.ParquetWriter
