@@ -89,7 +89,8 @@ def outcome(spark: SparkSession, source: str, statement: str) -> tuple[Any, ...]
             error = (type(raised), raised.getCondition())
         spark.sql(f"INSERT INTO {table} (a, s, v, st, l, p) VALUES (2, {values})")
         frame = spark.table(table)
-        filtered = [rows(frame.where(condition)) for condition in ("a = 1", "a = 2 AND p = 1", "s = 'A'")]
+        conditions = ["a = 2 AND p = 1"] if error else ["a = 1", "a = 2 AND p = 1", "s = 'A'"]
+        filtered = [rows(frame.where(condition)) for condition in conditions]
         return error, frame.schema.simpleString(), rows(frame), filtered
     finally:
         spark.sql(f"DROP TABLE {table}")
