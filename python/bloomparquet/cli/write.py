@@ -105,7 +105,7 @@ def add(
     type=click.FloatRange(0, 1, min_open=True),
     default=0.9,
     show_default=True,
-    help="Drop filters with at least this false positive probability.",
+    help="Drop filters whose false positive rate is this or higher.",
 )
 @_output_options
 def shrink(
@@ -117,9 +117,9 @@ def shrink(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Fold Bloom filters that are larger than needed, and drop filters that are full. Reads no data.
+    """Shrink Bloom filters that are larger than needed, and drop filters that are full. Reads no data.
 
-    A folded filter is bit for bit the filter that would have been written with the smaller size.
+    A filter that was shrunk is bit for bit the filter that would have been written with the smaller size.
     """
     import bloomparquet as bp
 

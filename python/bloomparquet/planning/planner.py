@@ -59,9 +59,9 @@ OnFilterError = Literal["keep", "fail"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """How one plan is made. :func:`plan` documents the first four; readers with their own rules, such as Spark, use the
-    others.
+    """How one plan is made. Readers with their own rules, such as Spark, set more than the options of :func:`plan`.
 
+    * `timezone`, `case_sensitive`, `on_filter_error`, `skip_corrupt`: as for :func:`plan`.
     * `strict`: an unknown column, a comparison with a struct, a list or a map, and a literal of the wrong type are
       errors. Otherwise such a condition skips nothing.
     * `exact_names`: a dot is part of a column name, and never leads into a struct.
@@ -403,7 +403,9 @@ class _Evidence:
             if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
                 continue
             if leaf_column is None:
-                # All rows are null. In negation normal form, Not stands only around <=> and LIKE.
+                # The file lacks the column, so every value is NULL. Only IS NULL and NOT (c <=> v) are TRUE here. In
+                # negation normal form, Not stands only around <=> and LIKE. NOT LIKE is NULL; keeping it is harmless.
+                # Extend this for a new predicate that is TRUE for NULL.
                 verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)
             else:
                 self._judge_chunks(leaf, self._chunks_of(i, leaf_column), verdicts)

@@ -321,7 +321,11 @@ def _leaf_to_sql(leaf: Predicate, max_values: int | None) -> str:
         return f"{name} {'IN' if isinstance(leaf, In) else 'NOT IN'} ({', '.join(shown)})"
     if isinstance(leaf, StartsWith):
         return f"startswith({name}, {literal_to_sql(leaf.prefix)})"
-    return f"{name} IS {'NULL' if isinstance(leaf, IsNull) else 'NOT NULL'}"
+    if isinstance(leaf, IsNull):
+        return f"{name} IS NULL"
+    if isinstance(leaf, IsNotNull):
+        return f"{name} IS NOT NULL"
+    raise TypeError(f"no SQL is known for {leaf!r}")
 
 
 def _normalize(node: Predicate, *, negated: bool) -> Predicate:

@@ -141,23 +141,23 @@ def read_table(
     """The table in `entry`: of `files`, with their `listing`; or if they are None, of any files on `storage`.
 
     The table decrypts footers that it reads with `keys`. Raises :class:`DamagedEntryError` if the entry is damaged, or
-    of other files.
+    belongs to a different set of files.
     """
     try:
         unit = entry.unit(_TABLE)
         if not np.array_equal(unit["storage"], _storage(storage)):
-            raise DamagedEntryError(f"{entry.path}: of another storage")
+            raise DamagedEntryError(f"{entry.path}: the cache file belongs to a different storage")
         if files is None:
             paths = unit["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
             numbers = (unit[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
             files = list(map(FileInfo._make, zip(paths, *numbers, strict=True)))
         elif listing is None or not all(np.array_equal(unit[key], array) for key, array in listing.arrays.items()):
-            raise DamagedEntryError(f"{entry.path}: of other files")
+            raise DamagedEntryError(f"{entry.path}: the cache file belongs to a different set of files")
         profiles = _profiles_of(unit["footers"].tobytes(), unit["footer_ends"].tolist())
         extents = unit["extents"].copy()  # writable: unknown ones are computed when they are needed
         arrays = GroupArrays(unit["counts"], unit["profile"], unit["limit"], unit["rows"], extents)
         if not len(files) == len(arrays.counts) == len(arrays.profile) == len(arrays.limit):
-            raise DamagedEntryError(f"{entry.path}: of other files")
+            raise DamagedEntryError(f"{entry.path}: the cache file belongs to a different set of files")
         return RowGroups(storage, files, arrays, profiles, [None] * len(files), _CacheFileColumns(entry), keys)
     except _ERRORS as error:
         raise DamagedEntryError(f"{entry.path}: {error}") from error
