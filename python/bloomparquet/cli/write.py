@@ -152,7 +152,7 @@ def _run(
     from bloomparquet.cli import render
 
     with _progress(path, hidden=as_json and sys.stdout.isatty()) as advance, warnings.catch_warnings():
-        for message in (r".*: max_bytes \w+ the ", "the Bloom filters of column .* are never used"):
+        for message in (r".*: the size limit max_bytes \w+ the ", "the Bloom filters of column .* are never used"):
             warnings.filterwarnings("ignore", message=message)  # the summary says it once
 
         def done(outcome: FileOutcome, total: int) -> None:

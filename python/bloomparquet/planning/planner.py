@@ -320,15 +320,15 @@ def _judge(
     """Per unit of `table` an index into REASONS; for ORC files also the counts of the row groups in the stripes."""
     evidence = [_Evidence(table, condition, request) for condition in conditions]
     alive = _by_statistics(evidence, table)
-    parts = table.within(np.flatnonzero(alive))
+    parts = table.row_groups_within(np.flatnonzero(alive))
     if parts is None:
         return _codes(alive, _by_filters(evidence, alive)), None
     evidence = [_Evidence(parts, condition, request) for condition in conditions]
     alive_parts = _by_statistics(evidence, parts)
     kept_parts = _by_filters(evidence, alive_parts)
     alive, kept = np.zeros((2, len(table)), np.bool_)
-    alive[parts.of[alive_parts]] = True
-    kept[parts.of[kept_parts]] = True
+    alive[parts.stripe_index[alive_parts]] = True
+    kept[parts.stripe_index[kept_parts]] = True
     n_alive, n_kept = int(np.count_nonzero(alive_parts)), int(np.count_nonzero(kept_parts))
     return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
 

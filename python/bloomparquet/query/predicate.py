@@ -300,7 +300,7 @@ def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
 
 
 def column_to_sql(column: Column) -> str:
-    """The SQL name of a column: ``address.city``. Parts that are no identifier are quoted: `` `first name` ``."""
+    """The SQL name of a column: ``address.city``. Parts that are not identifiers are quoted: `` `first name` ``."""
     return ".".join(part if _PLAIN_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in column)
 
 

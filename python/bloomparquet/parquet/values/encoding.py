@@ -201,7 +201,7 @@ def _has_ambiguous_bytes(node: SchemaNode, traits: WriterTraits) -> bool:
     """Whether the column may store equal values as unequal bytes, or its encoding is unknown."""
     family = family_of(node)
     if family == "string":
-        return traits.altered_text
+        return traits.any_altered_text
     # A writer may pad a decimal in BYTE_ARRAY with sign bytes.
     padded = node.physical_type == "BYTE_ARRAY" or (node.type_length or 0) > _MAX_DECIMAL_BYTES
     return family == "other" or (family == "decimal" and padded)

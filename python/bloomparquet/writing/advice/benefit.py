@@ -174,7 +174,7 @@ def _ndv_and_shared(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[flo
 def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
     """Why no lookup uses a filter of this column, by its type and its writer; None if lookups do."""
     if leaf.repeated:
-        return "is inside a list or map; bloomparquet does not use filters there"
+        return "is inside a list or map, where bloomparquet does not use filters"
     refused = why_unsuitable(leaf, named=True)
     if refused is not None:
         return refused

@@ -60,7 +60,8 @@ def add_filters(
     the named columns; ``"*"`` skips columns without a key.
 
     Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter,
-    EncryptionError for a missing or wrong key, FormatError for a damaged file.
+    EncryptionError for a missing or wrong key, FormatError for a damaged file, FileBusyError for a file that another
+    process or thread is writing.
 
     >>> import pyarrow.parquet as pq
     >>> pq.write_table(pa.table({"user_id": range(1000)}), "old.parquet")
