@@ -115,7 +115,7 @@ def plan(
     * `skip_corrupt`: leave out files whose footer is damaged.
     * `keys`: decrypt encrypted files. Without its key, a column skips nothing, and a file with an encrypted footer is
       kept whole. Both are among the errors of the plan, and are raised with ``on_filter_error="fail"``. A file whose
-      footer exceeds a limit (:class:`LimitError`) is treated alike.
+      footer exceeds a limit (:class:`LimitError`) is treated the same way.
     * `table_log`: ``"ignore"`` reads the bare files of a Delta Lake, Iceberg or Hudi table, which may hold deleted
       rows. Otherwise they raise :class:`UnsupportedError`, which says how to read the table.
 
