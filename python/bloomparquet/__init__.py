@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bloomparquet.errors import (
     BloomParquetError,
     EncryptionError,
+    FileBusyError,
     FileChangedError,
     FormatError,
     KeyRetrievalError,
@@ -65,6 +66,7 @@ __all__ = [
     "EncryptionError",
     "Eq",
     "EqNullSafe",
+    "FileBusyError",
     "FileChangedError",
     "FileOutcome",
     "FormatError",

@@ -28,7 +28,7 @@ _MOST_NAMES = 20
 
 
 class BloomParquetError(Exception):
-    """Base of every error that this package raises on purpose. Its text is cut after some thousand characters."""
+    """Base of every error that this package raises on purpose. Its text is cut after 4,000 characters."""
 
     def __str__(self) -> str:
         return shorten(super().__str__(), _MOST_MESSAGE_CHARACTERS)
@@ -71,7 +71,8 @@ class KeyRetrievalError(EncryptionError):
 
 
 class FileBusyError(BloomParquetError):
-    """Another process, or another thread, is writing the file."""
+    """Another process or thread is writing the file. :func:`add_filters` or :func:`shrink_filters` did not change it.
+    Run again when the other writer is done."""
 
 
 class PlanError(BloomParquetError):

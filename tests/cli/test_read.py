@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import bloomparquet as bp
 import pyspark_bloomparquet.cli  # noqa: F401 - adds the command `jar`
 from pyspark_bloomparquet.jar import session
 from tests.support import files
@@ -165,6 +166,14 @@ def test_probe_takes_values_of_every_type_as_text(run: Run, users: str, column: 
 def test_probe_takes_bytes_as_hexadecimal(run: Run, users: str) -> None:
     value = "0x00" + str(IDS[0]).encode().hex()
     assert run("probe", users, "--column", "raw", "--value", value).code == 0
+
+
+def test_probe_names_row_groups_without_a_filter(run: Run, tmp_path: Path) -> None:
+    bp.write_table(pa.table({"x": [1], "y": [1]}), tmp_path / "x.parquet", bloom="x")
+    for column, suffix in (("x", "row group 0"), ("y", "row group 0 (no filter)")):
+        command = ("probe", str(tmp_path), "--column", column, "--value", "1")
+        assert run(*command).out.splitlines()[0].endswith(suffix)
+        assert json.loads(run(*command, "--json").out)["row_groups"][0]["has_filter"] is (column == "x")
 
 
 def test_probe_of_an_absent_value_is_exit_code_3(run: Run, users: str) -> None:

@@ -172,8 +172,8 @@ def test_a_failed_file_is_one_line_and_the_others_are_done(run: Run, events: Pat
 def test_a_size_limit_that_hurts_is_reported_once(run: Run, events: Path) -> None:
     result = run("add", events, "--columns", "id,st.x", "--max-bytes", "1k")
     assert (result.code, result.err) == (0, "")
-    assert cells(result.out, "id")[-1] == cells(result.out, "st.x")[-1] == "limited in 4 files"
-    assert result.out.count("--max-bytes") == 1
+    assert cells(result.out, "id")[-1] == cells(result.out, "st.x")[-1] == "hit --max-bytes in 4 files"
+    assert result.out.count("size limit reached") == 1
     assert {row["bytes"] for row in bp.inspect(str(events)).to_pylist()} == {1024}
 
 
@@ -358,8 +358,8 @@ def test_add_reports_filters_that_are_never_used(run: Run, tmp_path: Path) -> No
     result = run("add", path, "--columns", "id,l.list.element")
     assert result.code == 0
     text = " ".join(result.out.split())
-    assert "never used: l.list.element, which is inside a list or map, whose elements no lookup tests." in text
-    assert text.count("never used") == 1
+    assert "not useful: l.list.element is inside a list or map, where bloomparquet does not use filters." in text
+    assert text.count("not useful") == 1
     result = run("add", path, "--columns", "id,l.list.element", "--replace", "--fpp", "0.2", "--json")
     assert [bool(column["unused"]) for column in result.lines()[0]["columns"]] == [False, True]
     assert result.err == ""

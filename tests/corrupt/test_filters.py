@@ -34,7 +34,7 @@ DAMAGE: dict[str, tuple[Callable[[str], str], type[bp.BloomParquetError], str]] 
     "offset behind the end": (
         lambda path: set_filter_location(path, offset=10**12),
         bp.FormatError,
-        "offset 1000000000000.*expected within bytes 4 to",
+        "offset 1000000000000.*outside the file.s data .bytes 4 to",
     ),
     "offset in the footer": (
         lambda path: set_filter_location(path, offset=Path(path).stat().st_size - 20),
@@ -72,7 +72,11 @@ DAMAGE: dict[str, tuple[Callable[[str], str], type[bp.BloomParquetError], str]] 
         bp.UnsupportedError,
         "member 2 of BloomFilter.*UNCOMPRESSED",
     ),
-    "another length than the footer's": (lambda path: with_header(path, header(64)), bp.FormatError, "header claims"),
+    "another length than the footer's": (
+        lambda path: with_header(path, header(64)),
+        bp.FormatError,
+        "but the footer says",
+    ),
 }
 
 

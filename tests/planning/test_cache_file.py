@@ -170,7 +170,7 @@ def test_footer_of_a_changed_file_is_not_cached(data: Path, directory: Path) -> 
         assert bp.plan(opened, "y = 1").footer_reads.requests == 10
     process_cache.persist()
     (entry,) = cache_files(directory)
-    assert len(Entry(entry).units) == 2
+    assert len(Entry(entry).sections) == 2
 
 
 def test_files_without_a_durable_identity_are_not_stored(tmp_path: Path, directory: Path) -> None:
@@ -301,7 +301,7 @@ def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
     for entry in cache_files(directory):
         opened = Entry(entry)
-        assert all(opened.unit(name) for name in opened.units)
+        assert all(opened.section(name) for name in opened.sections)
     assert not list(cache_directory(directory).glob(".unfinished*"))
 
 
@@ -388,12 +388,28 @@ def test_default_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_directory() == Path("/home/someone/.cache/bloomparquet")
 
 
-def test_cache_files_of_any_number_of_units_are_read_back(tmp_path: Path) -> None:
+def test_cache_files_of_any_number_of_sections_are_read_back(tmp_path: Path) -> None:
     directory = CacheDirectory(tmp_path, ROOM)
     for count in (0, 1, 2, 9, 40):
-        units = {f"{i}/{i}": {"a" * i: np.arange(i), "b": np.zeros((i, 2), np.uint8)} for i in range(count)}
-        assert directory.write(directory.path("x"), units)
+        sections = {f"{i}/{i}": {"a" * i: np.arange(i), "b": np.zeros((i, 2), np.uint8)} for i in range(count)}
+        assert directory.write(directory.path("x"), sections)
         entry = Entry(directory.path("x"))
-        assert {name: {key: array.tolist() for key, array in entry.unit(name).items()} for name in entry.units} == {
-            name: {key: array.tolist() for key, array in unit.items()} for name, unit in units.items()
-        }
+        assert {
+            name: {key: array.tolist() for key, array in entry.section(name).items()} for name in entry.sections
+        } == {name: {key: array.tolist() for key, array in section.items()} for name, section in sections.items()}
+
+
+def test_files_that_stay_are_not_counted_as_removed(tmp_path: Path) -> None:
+    def usage() -> int:
+        return sum(path.stat().st_size for path in cache.directory.glob("*.columns"))
+
+    section = {"table": {"x": np.zeros(1000, np.uint8)}}
+    cache = CacheDirectory(tmp_path, 1 << 20)
+    for i, name in enumerate(("old", "new")):
+        assert cache.write(cache.path(name), section)
+        os.utime(cache.path(name), (i + 1, i + 1))
+    _put(cache.path("foreign"), b"not a cache file" * 100)
+    os.utime(cache.path("foreign"), (0, 0))
+    cache.max_bytes = usage() - 1
+    cache.evict()
+    assert {path.stem for path in cache.directory.iterdir()} == {"foreign", "new"}

@@ -24,14 +24,14 @@ COLUMNS = {
 WHOLE = [
     (
         "st = 5",
-        "column 'st' is a struct, of which only .* can be asked; compare one of its fields: x, in",
+        "column 'st' is a struct; only .* can be used on it; compare one of its fields: x, in",
     ),
     ("st <=> 5", "column 'st' is a struct"),
     ("st IN (5, 6)", "column 'st' is a struct"),
     ("NOT (id = 1 OR st < 5)", "column 'st' is a struct"),
     ("st.in >= 5", r"column 'st\.in' is a struct"),
-    ("l = 5", "column 'l' is a list, of which only IS NULL and IS NOT NULL can be asked$"),
-    ("m = 5", "column 'm' is a map, of which"),
+    ("l = 5", "column 'l' is a list; only IS NULL and IS NOT NULL can be used on it$"),
+    ("m = 5", "column 'm' is a map; only"),
     ("ls <> 5", "column 'ls' is a list"),
     ("st LIKE 'a%'", "column 'st' is a struct"),
 ]

@@ -102,7 +102,8 @@ def test_probe_takes_nested_columns(tmp_path: Path) -> None:
 
 def test_a_row_group_without_a_filter_might_match(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [1], "y": [1]}, ["x"])
-    assert bp.probe(path, column="y", value=9)[0].verdict is bp.Verdict.MIGHT_MATCH
+    assert bp.probe(path, column="y", value=9) == [bp.Probe(path, 0, bp.Verdict.MIGHT_MATCH, has_filter=False)]
+    assert bp.probe(path, column="x", value=1) == [bp.Probe(path, 0, bp.Verdict.MIGHT_MATCH, has_filter=True)]
 
 
 def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from bloomparquet.writing.advice.benefit import (
     why_unused,
 )
 
-PLAIN = WriterTraits(spark=False, legacy_int96=False, altered_text=False, column_orders=(True,))
-SPARK = WriterTraits(spark=True, legacy_int96=False, altered_text=False, column_orders=(True,))
-ALTERED = WriterTraits(spark=True, legacy_int96=False, altered_text=True, column_orders=(True,))
+PLAIN = WriterTraits(spark=False, legacy_int96=False, any_altered_text=False, column_orders=(True,))
+SPARK = WriterTraits(spark=True, legacy_int96=False, any_altered_text=False, column_orders=(True,))
+ALTERED = WriterTraits(spark=True, legacy_int96=False, any_altered_text=True, column_orders=(True,))
 STRING = Annotation("STRING")
 
 
@@ -125,7 +125,7 @@ def test_row_groups_with_disjoint_bounds_share_no_value() -> None:
 def test_small_dictionaries_require_more_gain() -> None:
     dictionary = np.ones(80, np.bool_)
     little = facts(80, 10_000, 500, None, shared=0.6, dictionary=dictionary)
-    assert assess(INT64, PLAIN, little).reason.startswith("dictionaries of about 500")
+    assert assess(INT64, PLAIN, little).reason.startswith("Spark already skips row groups by dictionaries of about 500")
     assert not assess(INT64, PLAIN, little).recommended
     assert assess(INT64, PLAIN, facts(80, 10_000, 500, None, shared=0.6)).recommended
     assert assess(INT64, PLAIN, facts(80, 10_000, 500, None, shared=0.1, dictionary=dictionary)).recommended

@@ -216,7 +216,7 @@ def test_outcome_describes_the_file(path: str) -> None:
 
 
 def test_max_bytes_that_worsens_fpp_is_reported(path: str) -> None:
-    with pytest.warns(UserWarning, match="max_bytes raises the fpp of the filters of text"):
+    with pytest.warns(UserWarning, match="max_bytes raises the false positive probability of the filters of text"):
         (outcome,) = add_filters(path, bloom={"id": Bloom(), "text": Bloom(max_bytes=512)})
     assert outcome.limited == ("text",)
     assert_filters_hold_all(path, {0, 1})

@@ -148,7 +148,9 @@ def _is_in(path: Path, row: dict[str, Any], value: int) -> bool:
 
 
 def test_warning_when_max_bytes_worsens_fpp(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=r"max_bytes raises the fpp of the filters of id to up to [\d.]+%"):
+    with pytest.warns(
+        UserWarning, match=r"max_bytes raises the false positive probability of the filters of id to up to [\d.]+%"
+    ):
         outcome = bp.write_table(ids(), tmp_path / "a.parquet", bloom={"id": bp.Bloom(0.01, max_bytes=512)})
     assert outcome.limited == ("id",)
     assert [row["bytes"] for row in filters(tmp_path / "a.parquet")] == [512]

@@ -46,7 +46,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def _predicate(command: _Command) -> _Command:
     options = [
         click.option("--where", metavar="SQL", help="Predicate in Spark SQL: \"user_id = 7 AND day >= '2026-01-01'\"."),
-        click.option("--timezone", default="UTC", show_default=True, help="Zone of timestamps that name none."),
+        click.option(
+            "--timezone", default="UTC", show_default=True, help="Time zone for timestamps written without one."
+        ),
         click.option("--ignore-case", is_flag=True, help="Ignore case in column names, as Spark does by default."),
         click.option(
             "--strict", is_flag=True, help="Fail on a filter that cannot be used. By default, its row group is kept."
@@ -94,7 +96,7 @@ def plan(path: tuple[str, ...], detail: str | None, limit: int, as_json: bool, *
 @paths
 @_predicate
 @click.option("--columns", metavar="A,B,…", help="Columns to read, comma-separated.")
-@click.option("--limit", type=click.IntRange(min=0), help="Stop after so many rows.")
+@click.option("--limit", type=click.IntRange(min=0), help="Stop after this many rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per row.")
 def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json: bool, **predicate: Any) -> None:
     """Print the rows that match, as a table or as JSON lines."""
@@ -133,7 +135,11 @@ def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_
 @paths
 @click.option("--fpp", type=PROBABILITY, default=0.01, show_default=True, help="False positive probability to aim at.")
 @click.option(
-    "--sample", type=Size(), default="64m", show_default=True, help="Bytes of filters and data to read at most."
+    "--sample",
+    type=Size(),
+    default="64m",
+    show_default=True,
+    help="Read at most this many bytes of filters and data.",
 )
 @key_provider
 @ignore_table_log
@@ -141,7 +147,8 @@ def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_
 def advise(
     path: tuple[str, ...], fpp: float, sample: int, keys: Keys | None, table_log: OnTableLog, as_json: bool
 ) -> None:
-    """Say which columns should have Bloom filters, by footers and a sample, and print the commands that add them."""
+    """Say which columns should have Bloom filters, judged from footers and a sample. Print the commands that add
+    them."""
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
@@ -162,7 +169,7 @@ def advise(
 @paths
 @click.option("--column", required=True, help="Column, with dots for a field inside a struct.")
 @click.option("--value", required=True, help="Value, as text; bytes as 0x00ff.")
-@click.option("--timezone", default="UTC", show_default=True, help="Zone of a timestamp that names none.")
+@click.option("--timezone", default="UTC", show_default=True, help="Time zone for a timestamp written without one.")
 @key_provider
 @ignore_table_log
 @json_option
@@ -187,7 +194,12 @@ def probe(
     absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
     if as_json:
         row_groups = [
-            {"path": answer.path, "row_group": answer.row_group, "verdict": "absent" if gone else "maybe"}
+            {
+                "path": answer.path,
+                "row_group": answer.row_group,
+                "verdict": "absent" if gone else "maybe",
+                "has_filter": answer.has_filter,
+            }
             for answer, gone in zip(answers, absent, strict=True)
         ]
         counts = {"maybe": absent.count(False), "absent": absent.count(True)}
@@ -195,7 +207,8 @@ def probe(
     else:
         for answer, gone in zip(answers, absent, strict=True):
             if not gone:
-                click.echo(f"maybe in {answer.path}, row group {answer.row_group}")
+                reason = "" if answer.has_filter else " (no filter)"
+                click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
         click.echo(f"proven absent from {absent.count(True):,} of {len(absent):,} row groups")
     if all(absent):
         raise click.exceptions.Exit(_ABSENT)

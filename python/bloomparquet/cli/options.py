@@ -76,7 +76,7 @@ ignore_table_log = click.option(
     "table_log",
     flag_value="ignore",
     default="error",
-    help="Read all files of a Delta Lake, Iceberg or Hudi table, with rows that its log has deleted.",
+    help="Read the files of a Delta Lake, Iceberg or Hudi table directly and ignore its log. Deleted rows may appear.",
 )
 
 

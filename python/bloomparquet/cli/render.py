@@ -281,7 +281,7 @@ def _advice_balance(columns: Sequence[Mapping[str, Any]]) -> str:
         return "There is nothing to do."
     now = sum(column["filter_bytes_now"] for column in changed)
     then = sum(column["filter_bytes"] for column in changed if column["advice"] != "drop")
-    return f"These filters take {human_bytes(now)} now, and then {human_bytes(then)}:"
+    return f"Filter size: {human_bytes(now)} now, {human_bytes(then)} after:"
 
 
 def advice_commands(advice: pa.Table, path: Paths, *, fpp: float | None = None) -> list[str]:
@@ -339,12 +339,17 @@ def outcomes_report(outcomes: Sequence[FileOutcome], *, verb: str, dry_run: bool
     dropped = sum(outcome.dropped for outcome in outcomes)
     if dropped:
         tense = "would be" if dry_run else "was" if dropped == 1 else "were"
-        parts.append(f"{_plural(dropped, 'filter')} {tense} dropped: full, or empty over values.")
+        parts.append(
+            f"{_plural(dropped, 'filter')} {tense} dropped: "
+            "nearly all bits were set, or no bit was set although the column has values."
+        )
     if verb == "add":
         unused = {column.column: column.unused for outcome in outcomes for column in outcome.columns if column.unused}
-        parts += [f"[yellow]never used:[/yellow] {_escape(name)}, which {why}." for name, why in unused.items()]
+        parts += [f"[yellow]not useful:[/yellow] {_escape(name)} {why}." for name, why in unused.items()]
     if any(outcome.limited for outcome in outcomes):
-        parts.append("[yellow]limited:[/yellow] allow larger filters with --max-bytes, or write smaller row groups.")
+        parts.append(
+            "[yellow]size limit reached:[/yellow] allow larger filters with --max-bytes, or write smaller row groups."
+        )
     return Group(*parts)
 
 
@@ -377,7 +382,7 @@ def _outcome_columns(outcomes: Sequence[FileOutcome]) -> Table:
     totals = {
         "filters": f"{filters.total():,}",
         "size": human_bytes(size.total()),
-        "worst fpp": f"{100 * max(worst.values()):.2f} %",
+        "highest FPP": f"{100 * max(worst.values()):.2f} %",
     }
     table = _table(show_footer=len(filters) > 1, footer_style="bold")
     table.add_column("column", footer="total", overflow="fold")
@@ -390,7 +395,7 @@ def _outcome_columns(outcomes: Sequence[FileOutcome]) -> Table:
             f"{number:,}",
             human_bytes(size[name]),
             f"{100 * worst[name]:.2f} %",
-            f"[yellow]limited in {_plural(limited[name], 'file')}[/yellow]" if limited[name] else "",
+            f"[yellow]hit --max-bytes in {_plural(limited[name], 'file')}[/yellow]" if limited[name] else "",
         )
     return table
 

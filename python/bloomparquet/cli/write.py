@@ -105,7 +105,7 @@ def add(
     type=click.FloatRange(0, 1, min_open=True),
     default=0.9,
     show_default=True,
-    help="Drop filters with at least this false positive probability.",
+    help="Drop filters whose false positive rate is this or higher.",
 )
 @_output_options
 def shrink(
@@ -117,9 +117,9 @@ def shrink(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Fold Bloom filters that are larger than needed, and drop filters that are full. Reads no data.
+    """Shrink Bloom filters that are larger than needed, and drop filters that are full. Reads no data.
 
-    A folded filter is bit for bit the filter that would have been written with the smaller size.
+    A filter that was shrunk is bit for bit the filter that would have been written with the smaller size.
     """
     import bloomparquet as bp
 
@@ -152,7 +152,7 @@ def _run(
     from bloomparquet.cli import render
 
     with _progress(path, hidden=as_json and sys.stdout.isatty()) as advance, warnings.catch_warnings():
-        for message in (r".*: max_bytes \w+ the ", "the Bloom filters of column .* are never used"):
+        for message in (r".*: the size limit max_bytes \w+ the ", "the Bloom filters of column .* are never used"):
             warnings.filterwarnings("ignore", message=message)  # the summary says it once
 
         def done(outcome: FileOutcome, total: int) -> None:

@@ -201,7 +201,7 @@ class OrcBloomFilter:
     def from_message(cls, message: Any, *, utf8: bool) -> OrcBloomFilter:
         """The filter in a BloomFilter message of a BLOOM_FILTER_UTF8 stream if `utf8`, else of a BLOOM_FILTER stream.
 
-        Raises FormatError if the bits are missing or no multiple of 64, UnsupportedError if the message has other
+        Raises FormatError if the bits are missing or not a multiple of 64, UnsupportedError if the message has other
         fields, as in files before ORC's first release, and what the constructor raises.
         """
         known = type(message)()

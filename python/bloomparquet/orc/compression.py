@@ -110,7 +110,7 @@ def _zlib(data: memoryview, most: int) -> bytes:
     try:
         plain = stream.decompress(data, most + 1)
     except zlib.error as error:
-        raise FormatError(f"a chunk of {len(data)} bytes is no deflated data: {error}") from error
+        raise FormatError(f"a chunk of {len(data)} bytes is not deflated data: {error}") from error
     if not stream.eof and len(plain) <= most:
         raise FormatError(f"a chunk of {len(data)} bytes is truncated deflated data")
     return plain

@@ -27,7 +27,7 @@ from bloomparquet.query.literals import (
     DAY_NANOSECONDS,
     EPOCH,
     EPOCH_ORDINAL,
-    NANOSECONDS,
+    NANOSECONDS_PER_SECOND,
     Family,
     coerce,
     find_zone,
@@ -59,7 +59,7 @@ _SPARK_TYPES: dict[int, str] = {
 _DECIMAL_RANGE = -(1 << 127), (1 << 127) - 1
 _MAX_CHAR_LENGTH = 255  # in Hive and Spark; values are padded to the length
 _MICROSECOND = 1_000  # in nanoseconds
-_HOUR = 3_600 * NANOSECONDS
+_HOUR = 3_600 * NANOSECONDS_PER_SECOND
 _DAY = dt.timedelta(days=1)
 
 # Older dates may be stored in the hybrid Julian calendar, and readers shift them by up to ten days. The dates that only
@@ -156,7 +156,7 @@ def _is_timestamp(orc_type: OrcType) -> bool:
 
 
 def _value_order(orc_type: OrcType, column: str) -> ValueOrder | None:
-    """The order of a column that is no timestamp; None if it is not certain."""
+    """The order of a column that is not a timestamp; None if it is not certain."""
     family = family_of(orc_type)
     if family == "other":
         return None
@@ -223,7 +223,7 @@ def _clock_readings(
     try:
         wall_clock = coerce(value, "timestamp_ntz", column=column)
     except PlanError:
-        wall_clock = None  # the value has an offset, or is no timestamp at all
+        wall_clock = None  # the value has an offset, or is not a timestamp at all
     if timezone is None and (wall_clock is not None or orc_type.kind == Kind.TIMESTAMP):
         coerce(value, "timestamp", column=column)  # raises for a value of another kind
         return None
@@ -248,14 +248,17 @@ def _shown_by_clocks(
             if name is None:
                 return None
             zones.append(find_zone(name))
-        readings = {instant + _offset(zone, dt.datetime.fromtimestamp(instant // NANOSECONDS, zone)) for zone in zones}
+        readings = {
+            instant + _offset(zone, dt.datetime.fromtimestamp(instant // NANOSECONDS_PER_SECOND, zone))
+            for zone in zones
+        }
         if wall_clock is not None:
             readings.add(wall_clock)
         changing = [zone for zone in zones if not _is_fixed(zone)]
         if changing and any(reading < DAY_NANOSECONDS for reading in readings):
             return None
         for reading in list(readings) if changing else ():
-            clock = EPOCH + dt.timedelta(seconds=reading // NANOSECONDS)
+            clock = EPOCH + dt.timedelta(seconds=reading // NANOSECONDS_PER_SECOND)
             steps = {_HOUR, *(_offset(zone, clock + _DAY) - _offset(zone, clock - _DAY) for zone in changing)}
             readings |= {reading + sign * step for step in steps for sign in (-1, 1)}
     except (PlanError, OverflowError, ValueError, OSError):
@@ -268,4 +271,4 @@ def _is_fixed(zone: dt.tzinfo) -> bool:
 
 
 def _offset(zone: dt.tzinfo, clock: dt.datetime) -> int:
-    return (zone.utcoffset(clock) or dt.timedelta()) // dt.timedelta(seconds=1) * NANOSECONDS
+    return (zone.utcoffset(clock) or dt.timedelta()) // dt.timedelta(seconds=1) * NANOSECONDS_PER_SECOND

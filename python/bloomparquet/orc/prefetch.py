@@ -72,7 +72,7 @@ class PrefetchedFile(io.RawIOBase):
 
 
 def _data_streams(storage: Storage, tail: Tail, stripe: int, count: ReadCount) -> Iterator[tuple[int, Stream]]:
-    """The streams of a stripe that are no indexes, each with the position of its top-level field."""
+    """The streams of a stripe that are not indexes, each with the position of its top-level field."""
     location = tail.stripes[stripe]
     raw = b""
     if location.footer_length <= MAX_STREAM:

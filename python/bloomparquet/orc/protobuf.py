@@ -122,7 +122,7 @@ _SMALL = 1 << 20  # bytes that hold too few elements to do harm
 def parse(message: Any, data: bytes | memoryview, what: str) -> Any:
     """`data` as a `message`, one of the classes above. `what` names the data in errors.
 
-    Raises FormatError if `data` is no such message, LimitError if it has more than :data:`MAX_ELEMENTS` fields.
+    Raises FormatError if `data` is not such a message, LimitError if it has more than :data:`MAX_ELEMENTS` fields.
     """
     _scan(data, what)
     return parse_uncounted(message, data, what)

@@ -25,7 +25,7 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.prefetch import PrefetchedFile
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.query import literals
-from bloomparquet.query.literals import NANOSECONDS, Family, Value
+from bloomparquet.query.literals import NANOSECONDS_PER_SECOND, Family, Value
 from bloomparquet.storage.files import ReadCount, Storage
 
 _TIMESTAMPS = {Kind.TIMESTAMP: pa.timestamp("ns"), Kind.TIMESTAMP_INSTANT: pa.timestamp("ns", "UTC")}
@@ -96,12 +96,12 @@ def coerce_all(
 def _coerce_to_wall_clock(value: Value, timezone: str, column: str, kind: str) -> int | None:
     try:
         return literals.coerce(value, "timestamp_ntz", column=column, kind=kind)  # type: ignore[no-any-return]
-    except PlanError:  # the value has an offset, or is no timestamp
+    except PlanError:  # the value has an offset, or is not a timestamp
         instant: int = literals.coerce(value, "timestamp", timezone=timezone, column=column, kind=kind)
     zone = literals.find_zone(timezone)
-    seconds = min(max(instant // NANOSECONDS, _FIRST_SECOND), _LAST_SECOND)
+    seconds = min(max(instant // NANOSECONDS_PER_SECOND, _FIRST_SECOND), _LAST_SECOND)
     offset = dt.datetime.fromtimestamp(seconds, zone).utcoffset() or dt.timedelta()
-    return instant + offset // dt.timedelta(seconds=1) * NANOSECONDS
+    return instant + offset // dt.timedelta(seconds=1) * NANOSECONDS_PER_SECOND
 
 
 def read_stripes(
@@ -117,7 +117,7 @@ def read_stripes(
     `columns` names top-level columns, which come in the order of the file, in the types of :func:`arrow_schema`. If
     requests are expensive, their bytes in a stripe are fetched together. FormatError if a stripe is damaged or the file
     is no longer that of `tail`, UnsupportedError for values that pyarrow cannot represent, such as timestamps beyond
-    the years 1677 to 2262. OSError passes.
+    the years 1677 to 2262. OSError is not caught.
     """
     schema = arrow_schema(tail)
     fields = [i for i, name in enumerate(schema.names) if columns is None or name in columns]

@@ -100,7 +100,7 @@ def build_schema(types: Sequence[OrcType]) -> tuple[FileSchema, tuple[int, ...]]
         return SchemaNode(name, repetition, annotation=annotation, children=children)
 
     root = build(0, "", "REQUIRED", 0)
-    # A root that is no struct has no columns.
+    # A root that is not a struct has no columns.
     return (FileSchema(root), tuple(leaves)) if root.children else (FileSchema(SchemaNode("", "REQUIRED")), ())
 
 
@@ -109,7 +109,7 @@ def _child_names(orc_type: OrcType) -> Sequence[str]:
 
 
 def parse_types(type_messages: Sequence[Any]) -> tuple[OrcType, ...]:
-    """The types in the Type messages of a footer. Raises FormatError if they are no tree."""
+    """The types in the Type messages of a footer. Raises FormatError if they are not a tree."""
     count = len(type_messages)
     if not count:
         raise FormatError("the footer has no types")

@@ -15,7 +15,7 @@ from typing import Any
 
 from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.orc import protobuf as messages
-from bloomparquet.query.literals import DAY_NANOSECONDS, NANOSECONDS
+from bloomparquet.query.literals import DAY_NANOSECONDS, NANOSECONDS_PER_SECOND
 
 MAX_BYTES = 16 * 1024 * 1024
 """The most bytes of one column's statistics. Real ones are far smaller: writers cut strings at 1,024 bytes."""
@@ -116,7 +116,7 @@ def _timestamp_bounds(inner: Any) -> tuple[int | None, int | None]:
         minimum -= _MILLISECOND if minimum <= _MILLISECOND else 0
     if maximum is not None:
         maximum = maximum * _MILLISECOND + above
-        maximum += NANOSECONDS if abs(maximum) < DAY_NANOSECONDS else 0
+        maximum += NANOSECONDS_PER_SECOND if abs(maximum) < DAY_NANOSECONDS else 0
     return minimum, maximum
 
 

@@ -50,10 +50,10 @@ from bloomparquet.orc.file_tail import Tail, Writer, WriterVersion
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.stripe_indexes import RowGroupFilters
-from bloomparquet.query.literals import NANOSECONDS
+from bloomparquet.query.literals import NANOSECONDS_PER_SECOND
 
 _MILLISECOND = 1_000_000  # in nanoseconds
-_SECOND = NANOSECONDS // _MILLISECOND  # in milliseconds
+_SECOND = NANOSECONDS_PER_SECOND // _MILLISECOND  # in milliseconds
 _DAY = 86_400 * _SECOND
 
 _STRINGS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR})

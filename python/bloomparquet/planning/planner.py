@@ -59,9 +59,9 @@ OnFilterError = Literal["keep", "fail"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """How one plan is made. :func:`plan` documents the first four; readers with their own rules, such as Spark, use the
-    others.
+    """How one plan is made. Readers with their own rules, such as Spark, set more than the options of :func:`plan`.
 
+    * `timezone`, `case_sensitive`, `on_filter_error`, `skip_corrupt`: as for :func:`plan`.
     * `strict`: an unknown column, a comparison with a struct, a list or a map, and a literal of the wrong type are
       errors. Otherwise such a condition skips nothing.
     * `exact_names`: a dot is part of a column name, and never leads into a struct.
@@ -115,7 +115,7 @@ def plan(
     * `skip_corrupt`: leave out files whose footer is damaged.
     * `keys`: decrypt encrypted files. Without its key, a column skips nothing, and a file with an encrypted footer is
       kept whole. Both are among the errors of the plan, and are raised with ``on_filter_error="fail"``. A file whose
-      footer exceeds a limit (:class:`LimitError`) is treated alike.
+      footer exceeds a limit (:class:`LimitError`) is treated the same way.
     * `table_log`: ``"ignore"`` reads the bare files of a Delta Lake, Iceberg or Hudi table, which may hold deleted
       rows. Otherwise they raise :class:`UnsupportedError`, which says how to read the table.
 
@@ -320,15 +320,15 @@ def _judge(
     """Per unit of `table` an index into REASONS; for ORC files also the counts of the row groups in the stripes."""
     evidence = [_Evidence(table, condition, request) for condition in conditions]
     alive = _by_statistics(evidence, table)
-    parts = table.within(np.flatnonzero(alive))
+    parts = table.row_groups_within(np.flatnonzero(alive))
     if parts is None:
         return _codes(alive, _by_filters(evidence, alive)), None
     evidence = [_Evidence(parts, condition, request) for condition in conditions]
     alive_parts = _by_statistics(evidence, parts)
     kept_parts = _by_filters(evidence, alive_parts)
     alive, kept = np.zeros((2, len(table)), np.bool_)
-    alive[parts.of[alive_parts]] = True
-    kept[parts.of[kept_parts]] = True
+    alive[parts.stripe_index[alive_parts]] = True
+    kept[parts.stripe_index[kept_parts]] = True
     n_alive, n_kept = int(np.count_nonzero(alive_parts)), int(np.count_nonzero(kept_parts))
     return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
 
@@ -403,7 +403,9 @@ class _Evidence:
             if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
                 continue
             if leaf_column is None:
-                # All rows are null. In negation normal form, Not stands only around <=> and LIKE.
+                # The file lacks the column, so every value is NULL. Only IS NULL and NOT (c <=> v) are TRUE here. In
+                # negation normal form, Not stands only around <=> and LIKE. NOT LIKE is NULL; keeping it is harmless.
+                # Extend this for a new predicate that is TRUE for NULL.
                 verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)
             else:
                 self._judge_chunks(leaf, self._chunks_of(i, leaf_column), verdicts)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from bloomparquet.errors import PlanError, join_names, quoted, shorten
 from bloomparquet.query import predicate as p
-from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS, Family, coerce_all
+from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS_PER_SECOND, Family, coerce_all
 from bloomparquet.query.names import find
 from bloomparquet.query.predicate import Column, Leaf, Membership, Predicate
 
@@ -30,7 +30,7 @@ Convert = Callable[..., list[Any]]
 _Test = Callable[[Any], Any]
 """A function of a column in its comparable type. Returns booleans, null where the column is null."""
 
-_UNIT_NS = {"s": NANOSECONDS, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_UNIT_NS = {"s": NANOSECONDS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def mask(

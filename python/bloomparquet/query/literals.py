@@ -47,10 +47,10 @@ Value = bool | int | float | str | bytes | Decimal | dt.date | dt.datetime | dt.
 
 Number = int | float | Fraction | Decimal
 
-NANOSECONDS = 1_000_000_000
+NANOSECONDS_PER_SECOND = 1_000_000_000
 """In a second."""
 
-DAY_NANOSECONDS = 86_400 * NANOSECONDS
+DAY_NANOSECONDS = 86_400 * NANOSECONDS_PER_SECOND
 EPOCH = dt.datetime(1970, 1, 1)
 EPOCH_UTC = EPOCH.replace(tzinfo=dt.timezone.utc)
 EPOCH_ORDINAL = EPOCH.toordinal()
@@ -290,12 +290,14 @@ def _to_date(value: Value, timezone: str) -> dt.date:
 def _to_time(value: Value, timezone: str) -> int:
     expected = "expected a time without an offset: write TIME '13:45:00' in SQL, datetime.time(13, 45) in Python"
     if isinstance(value, dt.time) and value.tzinfo is None:
-        return ((value.hour * 60 + value.minute) * 60 + value.second) * NANOSECONDS + value.microsecond * 1000
+        return (
+            (value.hour * 60 + value.minute) * 60 + value.second
+        ) * NANOSECONDS_PER_SECOND + value.microsecond * 1000
     match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
     if not match:
         raise _MisfitError(expected)
     time, fraction = _parse_time(match)
-    return ((time.hour * 60 + time.minute) * 60 + time.second) * NANOSECONDS + fraction
+    return ((time.hour * 60 + time.minute) * 60 + time.second) * NANOSECONDS_PER_SECOND + fraction
 
 
 def _to_timestamp(value: Value, timezone: str) -> int:
@@ -335,7 +337,7 @@ _COERCE: dict[str, Callable[[Value, str], Any]] = {
 def _split_timestamp(value: Value) -> tuple[dt.datetime, int, dt.tzinfo | None]:
     """The local time to the second, the remaining nanoseconds, and the offset if the value has one."""
     if isinstance(value, np.datetime64):
-        seconds, rest = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), NANOSECONDS)
+        seconds, rest = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), NANOSECONDS_PER_SECOND)
         return EPOCH + dt.timedelta(seconds=seconds), rest, None
     if isinstance(value, dt.datetime):
         rest = value.microsecond * 1000 + getattr(value, "nanosecond", 0)
@@ -356,7 +358,7 @@ def _split_timestamp(value: Value) -> tuple[dt.datetime, int, dt.tzinfo | None]:
 
 def _since_epoch(moment: dt.datetime, nanoseconds: int) -> int:
     since = moment - (EPOCH if moment.tzinfo is None else EPOCH_UTC)
-    return (since.days * 86_400 + since.seconds) * NANOSECONDS + since.microseconds * 1000 + nanoseconds
+    return (since.days * 86_400 + since.seconds) * NANOSECONDS_PER_SECOND + since.microseconds * 1000 + nanoseconds
 
 
 def _parse_time(match: re.Match[str] | None) -> tuple[dt.time, int]:

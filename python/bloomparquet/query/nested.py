@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 def map_leaf_types(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """`kind` with each type in it that is no struct, list or map replaced by `change`, called from left to right."""
+    """`kind` with each type in it that is not a struct, list or map replaced by `change`, called from left to right."""
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(map_leaf_types(field.type, change)) for field in kind])
     if pa.types.is_map(kind):

@@ -39,8 +39,10 @@ OLDEST_TIMESTAMP = (dt.date(1900, 1, 2).toordinal() - EPOCH_ORDINAL) * DAY_NANOS
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value's position in a column's order: at `key` (`side` 0), or strictly between `key` and its neighbour below
-    (-1) or above (1)."""
+    """A value's position in a column's order, relative to the storable value `key`.
+
+    `side`: 0: equal to `key`; -1: just below `key`; 1: just above.
+    """
 
     key: Any
     side: int = 0
@@ -197,10 +199,10 @@ def _is_naive(value: Any) -> bool:
 
 
 def _depends_on_reader(value: Any) -> bool:
-    """Whether `value` is another integer for a reader that compares the column as double or as decimal.
+    """Whether a reader's cast makes another integer of `value`: Spark casts the column to DOUBLE or DECIMAL to compare.
 
-    That is so for a Decimal that rounds to 2**53, up to which such a reader has exact integers, and for a large float
-    whose text is another number.
+    That is so for a Decimal that rounds to 2**53, up to which DOUBLE has exact integers, and for a large float whose
+    text is another number.
     """
     if isinstance(value, Decimal) and value.is_finite():
         return 2**53 < abs(value) < 2**53 + 2
@@ -229,7 +231,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _rounds_to_whole(value: Any) -> bool:
-    """Whether `value` is no integer, but becomes one for a reader that compares the column as double."""
+    """Whether `value` is not an integer, but Spark's cast to DOUBLE makes it one."""
     return isinstance(value, Fraction) and abs(value) < 2**1000 and float(value).is_integer()
 
 

@@ -300,7 +300,7 @@ def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
 
 
 def column_to_sql(column: Column) -> str:
-    """The SQL name of a column: ``address.city``. Parts that are no identifier are quoted: `` `first name` ``."""
+    """The SQL name of a column: ``address.city``. Parts that are not identifiers are quoted: `` `first name` ``."""
     return ".".join(part if _PLAIN_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in column)
 
 
@@ -321,7 +321,11 @@ def _leaf_to_sql(leaf: Predicate, max_values: int | None) -> str:
         return f"{name} {'IN' if isinstance(leaf, In) else 'NOT IN'} ({', '.join(shown)})"
     if isinstance(leaf, StartsWith):
         return f"startswith({name}, {literal_to_sql(leaf.prefix)})"
-    return f"{name} IS {'NULL' if isinstance(leaf, IsNull) else 'NOT NULL'}"
+    if isinstance(leaf, IsNull):
+        return f"{name} IS NULL"
+    if isinstance(leaf, IsNotNull):
+        return f"{name} IS NOT NULL"
+    raise TypeError(f"no SQL is known for {leaf!r}")
 
 
 def _normalize(node: Predicate, *, negated: bool) -> Predicate:

@@ -180,7 +180,7 @@ def _require_comparable(schema: FileSchema, column: Column, is_null_test: bool, 
     if not is_null_test and (node.physical_type is None or node.repetition == "REPEATED"):
         fields = f"; compare one of its fields: {join_names(child.name for child in node.children)}"
         raise PlanError(
-            f"column {quoted('.'.join(column))} is a {_kind(node)}, of which only IS NULL and IS NOT NULL can be asked"
+            f"column {quoted('.'.join(column))} is a {_kind(node)}; only IS NULL and IS NOT NULL can be used on it"
             f"{fields if _is_struct(node) else ''}"
         )
 

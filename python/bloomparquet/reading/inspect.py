@@ -34,11 +34,12 @@ _SCHEMA = pa.schema(
 
 
 class Probe(NamedTuple):
-    """The answer of one row group's filter for a value. A row group without a filter might match."""
+    """The answer of one row group's filter for a value. A row group without a filter (`has_filter`) might match."""
 
     path: str
     row_group: int
     verdict: Verdict
+    has_filter: bool
 
 
 def inspect(
@@ -96,8 +97,8 @@ def probe(
     """Ask only the Bloom filters, without statistics, whether `column` can hold `value`: one answer per row group, in
     file order. Row groups of ORC files are counted as for :func:`inspect`.
 
-    `timezone` is the zone of a timestamp that names none. For a TIMESTAMP of ORC, which has no zone, `value` is looked
-    up both as local time and as an instant in the writer's zone.
+    `timezone` is the zone of a timestamp written without one. For a TIMESTAMP of ORC, which has no zone, `value` is
+    looked up both as local time and as an instant in the writer's zone.
 
     Raises :class:`PlanError` for an unknown column or a value of the wrong kind, :class:`UnsupportedError` if the
     stored bytes of the value are not known or the ORC filters prove nothing, and the errors of :func:`inspect`.
@@ -115,10 +116,11 @@ def probe(
         raise unknown_column((column,) if isinstance(column, str) else column, table.schemas, ())
     reader = reader_of(table)
     file, number = reader.row_groups()
-    might_match = reader.probe(leaves, value, timezone)
+    might_match, has_filter = reader.probe(leaves, value, timezone)
+    answers = zip(file.tolist(), number.tolist(), might_match.tolist(), has_filter.tolist(), strict=True)
     return [
-        Probe(table.paths[i], row_group, Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH)
-        for i, row_group, verdict in zip(file.tolist(), number.tolist(), might_match.tolist(), strict=True)
+        Probe(table.paths[i], row_group, Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH, present)
+        for i, row_group, verdict, present in answers
     ]
 
 

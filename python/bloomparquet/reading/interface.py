@@ -31,6 +31,13 @@ class FilterRow(NamedTuple):
     unusable: str | None
 
 
+class Probed(NamedTuple):
+    """The answers of filters for n row groups, shape (n,). False in `might_match` is a proof, true is a maybe."""
+
+    might_match: NDArray[np.bool_]
+    has_filter: NDArray[np.bool_]
+
+
 class FormatReader(Protocol):
     """Reads the files of one table: their rows, and their Bloom filters."""
 
@@ -57,9 +64,8 @@ class FormatReader(Protocol):
         """Every Bloom filter of `leaves`. Each leaf comes with the index of its schema among those of the table. Raises
         the error of a filter that cannot be used."""
 
-    def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> NDArray[np.bool_]:
-        """For each of :meth:`row_groups`, whether one of `leaves` might hold `value`. **False is a proof, true is a
-        maybe.**
+    def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> Probed:
+        """For each of :meth:`row_groups`, whether one of `leaves` might hold `value`, and whether it has a filter.
 
         Raises PlanError for a value of another kind than the column's, UnsupportedError if the stored bytes of the
         value are not known or the filters prove nothing, and the error of a filter that cannot be used.

@@ -24,7 +24,7 @@ from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
-from bloomparquet.reading.interface import FilterRow
+from bloomparquet.reading.interface import FilterRow, Probed
 from bloomparquet.storage.files import ReadCount
 
 _STRIPES_AT_ONCE = 256  # with the filters of one column in memory
@@ -76,7 +76,7 @@ class OrcReader:
                     bloom.estimated_fpp, unusable,
                 )  # fmt: skip
 
-    def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> NDArray[np.bool_]:
+    def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> Probed:
         encoded: dict[tuple[int, str | None], Hashes] = {}
 
         def hashes(schema_index: int, leaf: LeafColumn, writer_timezone: str | None) -> Hashes:
@@ -88,6 +88,7 @@ class OrcReader:
         for schema_index, leaf in leaves:  # an error of the value comes first, also for files without filters
             hashes(schema_index, leaf, "UTC")
         might_match = np.ones(int(self._table.first_group[-1]), np.bool_)
+        has_filter = np.zeros_like(might_match)
         for schema_index, leaf, at, stripe, filters in self._read_filters(leaves):
             if not filters.filters:
                 continue
@@ -95,11 +96,13 @@ class OrcReader:
             unusable = why_filters_unusable(tail, self._table.column_of(schema_index, leaf), filters)
             if unusable is not None:
                 raise UnsupportedError(
-                    f"{tail.path}: the Bloom filters of column {dotted_name(leaf.path)} prove nothing: {unusable}"
+                    f"{tail.path}: the Bloom filters of column {dotted_name(leaf.path)} cannot be used to skip: "
+                    f"{unusable}"
                 )
             answers = check_filters(filters.filters, hashes(schema_index, leaf, stripe.writer_timezone))
             might_match[at : at + len(answers)] = [answer.any() for answer in answers]
-        return might_match
+            has_filter[at : at + len(answers)] = True
+        return Probed(might_match, has_filter)
 
     def _encode(
         self, schema_index: int, leaf: LeafColumn, value: Any, timezone: str, writer_timezone: str | None
@@ -109,8 +112,8 @@ class OrcReader:
         encoded = encode_value(column_type, value, timezone=timezone, writer_timezone=writer_timezone, column=name)
         if encoded is None:
             raise UnsupportedError(
-                f"{tail.path}: column {name} ({column_type.describe()}): it is not known which bytes a filter has "
-                f"for {quoted(value)}"
+                f"{tail.path}: column {name} ({column_type.describe()}): cannot probe for {quoted(value)}: how this "
+                "column stores it is unknown"
             )
         return encoded
 

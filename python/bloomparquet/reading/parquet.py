@@ -22,7 +22,7 @@ from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family, coerce_all
 from bloomparquet.query.names import dotted_name
 from bloomparquet.reading.arrow_schema import cast_int96, footer_schemas, int96_columns
-from bloomparquet.reading.interface import FilterRow
+from bloomparquet.reading.interface import FilterRow, Probed
 from bloomparquet.storage.files import ReadCount, Storage
 
 _BATCH_ROWS = 64 * 1024
@@ -70,15 +70,16 @@ class ParquetReader:
                     bloom.estimated_fpp, None,
                 )  # fmt: skip
 
-    def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> NDArray[np.bool_]:
+    def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> Probed:
         might_match = np.ones(len(self._table), np.bool_)
+        has_filter = np.zeros(len(self._table), np.bool_)
         for schema_index, leaf in leaves:
             chunks = self._table.chunks(schema_index, leaf)
             encoded = encode_values(leaf, [value], self._table.profiles[schema_index].traits, timezone)
             if encoded is None or encoded.hashes is None:
                 raise UnsupportedError(
-                    f"column {shorten('.'.join(leaf.path))} ({leaf.describe()}): it is not known which bytes a filter "
-                    f"has for {quoted(value)}"
+                    f"column {shorten('.'.join(leaf.path))} ({leaf.describe()}): cannot probe for {quoted(value)}: "
+                    "how this column stores it is unknown"
                 )
             every = np.arange(len(chunks.members))
             end = np.full(len(every), len(encoded.hashes))
@@ -87,7 +88,8 @@ class ParquetReader:
             if unusable:
                 raise min(chunks.filters.errors.items())[1]
             might_match[chunks.members] = verdicts
-        return might_match
+            has_filter[chunks.members] = chunks.filters.present
+        return Probed(might_match, has_filter)
 
 
 def read_row_groups(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The unsigned integer at `position`, and the position behind it.
+    """The unsigned integer at `position`, and the position after it.
 
     Raises IndexError if `data` ends within it, OverflowError if it does not fit in 64 bits.
     """

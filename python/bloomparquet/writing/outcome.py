@@ -110,7 +110,7 @@ def warn_of_filters(outcome: FileOutcome) -> None:
             )
     if outcome.limited:
         warnings.warn(
-            f"{outcome.path}: max_bytes raises the fpp of the filters of {', '.join(outcome.limited)} "
-            f"to up to {outcome.fpp:.1%}; raise max_bytes, or make row groups smaller",
+            f"{outcome.path}: the size limit max_bytes raises the false positive probability of the filters of "
+            f"{', '.join(outcome.limited)} to up to {outcome.fpp:.1%}; raise max_bytes, or make row groups smaller",
             stacklevel=3,
         )

@@ -2,7 +2,7 @@
 
 This one mechanism adds, replaces, shrinks and drops filters. The bytes of column chunks are copied unchanged. Filters
 and footer follow at the end, one of the two positions that the format allows. If an old filter is removed, the bytes
-behind it move, and every offset in the footer is adjusted. So are the offsets in offset indexes, which are written
+after it move, and every offset in the footer is adjusted. So are the offsets in offset indexes, which are written
 again.
 
 Encrypted parts stay encrypted: filters and offset indexes with the keys of their columns, the footer as
@@ -141,7 +141,7 @@ def _between(gaps: list[Extent], end: int) -> list[Extent]:
 
 
 def _mover(gaps: list[Extent]) -> Callable[[int], int]:
-    """A function from old offsets to new ones. An offset inside a gap becomes that of the byte behind the gap."""
+    """A function from old offsets to new ones. An offset inside a gap becomes that of the byte after the gap."""
     starts = [start for start, _ in gaps]
     removed_bytes = [0, *accumulate(end - start for start, end in gaps)]
 

@@ -381,7 +381,7 @@ class _Sink(io.RawIOBase):
 
 
 def _is_recommended(footer: Footer, leaf: int, filters: Filters, fpp: float) -> bool:
-    """Whether filters pay for a column that the user did not name."""
+    """Whether filters are worth their size for a column that the user did not name."""
     chunks = [footer.read_chunk(row_group, leaf) for row_group in range(len(footer.rows))]
     blooms = [filters.get((row_group, leaf)) for row_group in range(len(footer.rows))]
     values, nulls = (np.array([-1 if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in (0, 1))

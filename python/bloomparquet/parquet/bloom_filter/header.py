@@ -37,7 +37,7 @@ def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:
     """The size of the header at the start of `buffer` and the size of its bitset, both in bytes.
 
     Unknown fields are skipped. Raises UnsupportedError for another algorithm, hash or compression, and for the
-    deprecated Murmur3 layout; FormatError for bytes that are no header; LimitError for a bitset that is too large.
+    deprecated Murmur3 layout; FormatError for bytes that are not a header; LimitError for a bitset that is too large.
     """
     reader = CompactReader(buffer)
     try:

@@ -204,7 +204,7 @@ class SplitBlockBloomFilter:
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> SplitBlockBloomFilter:
-        """A filter from its bitset: the bytes behind the header in a file.
+        """A filter from its bitset: the bytes after the header in a file.
 
         The bytes are shared until the first `insert` if they are aligned to 8 bytes, and copied otherwise. Raises
         FormatError unless their number is a positive multiple of 32, LimitError beyond 128 MiB.

@@ -127,7 +127,7 @@ class Algorithm:
 
 
 def parse_file_crypto(raw: bytes) -> tuple[Algorithm, bytes | None, int]:
-    """Parse a FileCryptoMetaData: the algorithm, the footer key's metadata, and the offset behind the struct."""
+    """Parse a FileCryptoMetaData: the algorithm, the footer key's metadata, and the offset after the struct."""
     reader = CompactReader(raw)
     metadata = reader.read_struct(FileCryptoMetaData)
     return Algorithm.parse(metadata.encryption_algorithm), metadata.key_metadata, reader.position

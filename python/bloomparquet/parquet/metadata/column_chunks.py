@@ -5,11 +5,11 @@ that it holds impossible). A plan must not end a driver.
 
 The chunks of one column have the same fields in the same order in every row group of every file; only the numbers
 differ. The first chunk is decoded field by field and gives a *template*: a regular expression over its bytes with
-literal field headers and free numbers. The compact protocol is prefix-free, so bytes that match a template are what
-decoding field by field would have read. Columns of one physical type share their templates. A chunk that matches none
-is decoded field by field and gives another template. Compiling a template takes long, so the number of templates and
-their length are limited: a hostile file could have another form in every chunk. Beyond the limits, chunks are decoded
-field by field each time.
+literal field headers and free numbers. In the compact protocol no value is the beginning of another one, so a match
+reads exactly the bytes that decoding field by field would read. Columns of one physical type share their templates. A
+chunk that matches none is decoded field by field and gives another template. Compiling a template takes long, so the
+number of templates and their length are limited: a hostile file could have another form in every chunk. Beyond the
+limits, chunks are decoded field by field each time.
 
 Source: parquet-format ``parquet.thrift`` (RowGroup, ColumnChunk, ColumnMetaData, Statistics).
 """
@@ -61,14 +61,15 @@ _PATHS: tuple[tuple[Field[Any], ...], ...] = (
 _SLOTS = {tuple(each.id for each in path): i for i, path in enumerate(_PATHS)}  # path -> position in ChunkFields
 _NUMBERS = 7  # the first fields are numbers, the others bytes
 _BOUNDS = range(7, 11)
-_PRESENCE = {path for path, i in _SLOTS.items() if i in range(11, 14)}  # fields of which only the presence is kept
+# Of these fields only the presence is kept.
+_PRESENCE_ONLY = {path for path, i in _SLOTS.items() if i in range(11, 14)}
 _PATH_IN_SCHEMA = (_META.id, ColumnMetaData.path_in_schema.id)
-_WITHIN = {path[:depth] for path in _SLOTS for depth in range(1, len(path))}  # the structs around these fields
+_ENCLOSING_STRUCTS = {path[:depth] for path in _SLOTS for depth in range(1, len(path))}
 _KEPT_TEMPLATES, _KEPT_POOLED = 16, 64  # of a column, of a pool
 _MAX_LEARNED = 256  # templates of one pool; the files of many writers have a dozen forms
 _CHUNKS_PER_TEMPLATE = 64  # beyond that: decoding so many chunks takes as long as compiling a template
 _MAX_STEPWISE, _STEPWISE_PER_COLUMN = 1 << 15, 256  # chunks of one footer that are decoded field by field
-_MAX_TEMPLATE_VALUES = 512  # real chunks have some dozens
+_MAX_TEMPLATE_VALUES = 512  # real chunks have fewer than 100
 _MAX_VALUES = 1 << 13  # of one chunk
 
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
@@ -114,7 +115,7 @@ UNKNOWN_FIELDS = ChunkFields(*[None] * len(_SLOTS))
 
 @dataclass(slots=True)
 class _Segment:
-    """A part of a template: a pattern, and behind it a byte string, the column's path or the chunk's end."""
+    """A part of a template: a pattern, and after it a byte string, the column's path or the chunk's end."""
 
     match: Callable[..., re.Match[bytes] | None]
     skim: Callable[..., re.Match[bytes] | None]  # matches the same bytes; its only group is a string's length
@@ -127,7 +128,7 @@ class _Segment:
 _Template = list[_Segment]
 
 
-class StepAllowance:
+class DecodeBudget:
     """Limits how many chunks of one footer are decoded field by field, which takes a hundred times as long as matching
     a template."""
 
@@ -160,7 +161,7 @@ class TemplatePool:
         field by field."""
         # Templates are made beyond the limit too, but rarely: a hostile file must not slow down all files after it.
         learns = self._learned < _MAX_LEARNED or self._stepwise % _CHUNKS_PER_TEMPLATE == 0
-        learned = _learn(buffer, position, self._fixed_width) if learns else None
+        learned = _compile_template(buffer, position, self._fixed_width) if learns else None
         self._stepwise += 1
         if learned is not None:
             self._learned += 1
@@ -185,10 +186,10 @@ class ChunkTemplates:
         # Templates that matched, the latest first, with the path. Replaced, never changed: threads may share it.
         self._known: tuple[tuple[_Template, bytes], ...] = ()
 
-    def skip(self, buffer: bytes, position: int, allowance: StepAllowance) -> int:
+    def skip(self, buffer: bytes, position: int, budget: DecodeBudget) -> int:
         """The end of the chunk at `position`. FormatError if it is damaged."""
         end = _skim(*self._known[0], buffer, position) if self._known else None
-        return self._match(buffer, position, None, allowance) if end is None else end
+        return self._match(buffer, position, None, budget) if end is None else end
 
     def read(self, buffer: bytes, position: int) -> ChunkFields:
         """The fields of the chunk at `position`. FormatError if it is damaged."""
@@ -199,9 +200,7 @@ class ChunkTemplates:
                 values[i] = _zigzag(values[i])
         return ChunkFields(*values)
 
-    def _match(
-        self, buffer: bytes, position: int, values: list[Any] | None, allowance: StepAllowance | None = None
-    ) -> int:
+    def _match(self, buffer: bytes, position: int, values: list[Any] | None, budget: DecodeBudget | None = None) -> int:
         """The end of the chunk at `position`; its fields go into `values`."""
         for i, (template, path) in enumerate(self._candidates()):
             end = _apply(template, path, buffer, position, values)
@@ -213,8 +212,8 @@ class ChunkTemplates:
                 values[:] = [None] * len(values)  # a partial match has set some
         learned = self._pool.learn(buffer, position)
         if learned is None:
-            if allowance is not None:
-                allowance.take()
+            if budget is not None:
+                budget.take()
             return _decode(buffer, position, [None] * len(_SLOTS) if values is None else values)
         self._prefer(*learned)
         end = _apply(*learned, buffer, position, values)
@@ -359,15 +358,15 @@ def _decode_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], 
     while (header := reader.read_field(field_id)) is not None:
         field_id, kind = header
         here = (*path, field_id)
-        if here in _PRESENCE:
+        if here in _PRESENCE_ONLY:
             values[_SLOTS[here]] = b""
-        if kind == STRUCT and here in _WITHIN:
+        if kind == STRUCT and here in _ENCLOSING_STRUCTS:
             _decode_struct(reader, buffer, here, values)
             continue
         start = reader.position
         value = reader.read_value(kind, depth=len(here))
         slot = _SLOTS.get(here)
-        if slot is None or here in _PRESENCE:
+        if slot is None or here in _PRESENCE_ONLY:
             continue
         if slot < _NUMBERS and kind in INTEGERS:
             values[slot] = buffer[start : reader.position]
@@ -375,18 +374,18 @@ def _decode_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], 
             values[slot] = value
 
 
-def _learn(buffer: bytes, position: int, fixed_width: bool) -> tuple[_Template, bytes] | None:
+def _compile_template(buffer: bytes, position: int, fixed_width: bool) -> tuple[_Template, bytes] | None:
     """The template of the chunk at `position` and the column's path; None if the template would be too long."""
     builder = _Builder(fixed_width)
     reader = CompactReader(buffer, position, most=_MAX_TEMPLATE_VALUES)
     try:
-        _learn_struct(reader, buffer, (), builder)
+        _compile_struct(reader, buffer, (), builder)
     except LimitError:
         return None
     return builder.finish()
 
 
-def _learn_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], builder: _Builder) -> None:
+def _compile_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], builder: _Builder) -> None:
     field_id = 0
     while True:
         start = reader.position
@@ -395,18 +394,18 @@ def _learn_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], b
         if header is None:
             return
         field_id, kind = header
-        if (*path, field_id) in _PRESENCE:
+        if (*path, field_id) in _PRESENCE_ONLY:
             builder.presence((*path, field_id))
         if kind not in (TRUE, FALSE):
-            _learn_value(reader, buffer, kind, (*path, field_id), builder)
+            _compile_value(reader, buffer, kind, (*path, field_id), builder)
 
 
-def _learn_value(reader: CompactReader, buffer: bytes, kind: int, path: tuple[int, ...], builder: _Builder) -> None:
+def _compile_value(reader: CompactReader, buffer: bytes, kind: int, path: tuple[int, ...], builder: _Builder) -> None:
     start = reader.position
     if len(path) > MAX_DEPTH:
         raise FormatError(f"the column chunk nests deeper than {MAX_DEPTH} levels at byte {start} of the footer")
     if kind == STRUCT:
-        _learn_struct(reader, buffer, path, builder)
+        _compile_struct(reader, buffer, path, builder)
     elif path == _PATH_IN_SCHEMA:
         reader.read_value(kind)
         builder.column_path(buffer[start : reader.position])
@@ -420,7 +419,7 @@ def _learn_value(reader: CompactReader, buffer: bytes, kind: int, path: tuple[in
             builder.numbers(size)
             return
         for _ in range(size):
-            _learn_value(reader, buffer, element, (*path, 0), builder)
+            _compile_value(reader, buffer, element, (*path, 0), builder)
     else:
         value = reader.read_value(BYTE if kind in (TRUE, FALSE) else kind)
         if kind in INTEGERS:

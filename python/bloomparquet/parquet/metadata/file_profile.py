@@ -18,7 +18,7 @@ from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import FileSchema
 
-_NO_ROW_GROUPS = b"\x29\x0c"  # row_groups, an empty list, behind the schema
+_NO_ROW_GROUPS = b"\x29\x0c"  # row_groups, an empty list, after the schema
 _ROW_GROUPS_FIRST = b"\x49\x0c"  # row_groups, an empty list, as the first field
 _SPARK, _LEGACY_INT96 = _TRAIT_KEYS = ("org.apache.spark.version", "org.apache.spark.legacyINT96")
 
@@ -29,13 +29,14 @@ class WriterTraits:
 
     `spark`: Apache Spark wrote the file. Other writers copy Spark's key-value metadata, but not its created_by.
     `legacy_int96`: INT96 values are in the writer's calendar and time zone.
-    `altered_text`: a string column is CHAR(n) or VARCHAR(n) or has a collation: equal strings may differ in bytes.
+    `any_altered_text`: some string column is CHAR(n) or VARCHAR(n) or has a collation, so that equal strings may differ
+    in bytes. The metadata is searched as text, so the column is not known: no string column of the file is used.
     ``column_orders[leaf]``: the leaf's min_value and max_value are in the order that the format defines for its type.
     """
 
     spark: bool
     legacy_int96: bool
-    altered_text: bool
+    any_altered_text: bool
     column_orders: tuple[bool, ...]
 
 
@@ -66,7 +67,7 @@ _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
 _profiles: dict[tuple[int, bool, WriterTraits], FileProfile] = {}
 _tails: dict[tuple[int, bool, bytes], tuple[FileProfile, dict[str, str], FooterSignature | None]] = {}
 _KEPT_SCHEMAS = 512
-_MAX_VALUES = 1 << 16  # behind the row groups; a pair of the key-value metadata has three
+_MAX_VALUES = 1 << 16  # after the row groups; a pair of the key-value metadata has three
 _COLUMN_ORDER_VALUES = 4  # more for each column
 
 
@@ -97,7 +98,7 @@ def profile_of(
     schema: FileSchema, templates: tuple[ChunkTemplates, ...], head: bytes, tail: bytes, *, encrypted: bool
 ) -> tuple[FileProfile, dict[str, str], FooterSignature | None]:
     """The profile, the key-value metadata and the signature of a footer with `head`, which ends with the schema, before
-    its row groups and `tail` behind them.
+    its row groups and `tail` after them.
 
     Most files of a data set share one profile. Files with `encrypted` footers share none with other files, because
     those profiles may be written to a cache file.
@@ -151,7 +152,7 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
     traits = WriterTraits(
         spark=_SPARK in pairs and _text(metadata.created_by).startswith("parquet-mr"),
         legacy_int96=_LEGACY_INT96 in pairs,
-        altered_text=any(map(_is_altered, pairs.values())),
+        any_altered_text=any(map(_is_altered, pairs.values())),
         column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
     )
     return traits, pairs, signature

@@ -21,7 +21,7 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError,
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, decrypt_footer, verify_footer
 from bloomparquet.parquet.encryption.keys import FileKeys, Keys
 from bloomparquet.parquet.encryption.modules import Cipher, Module
-from bloomparquet.parquet.metadata.column_chunks import ChunkFields, ChunkTemplates, StepAllowance
+from bloomparquet.parquet.metadata.column_chunks import ChunkFields, ChunkTemplates, DecodeBudget
 from bloomparquet.parquet.metadata.file_profile import FileProfile, profile_of, schema_of, without_row_groups
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
 from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnChunk, ColumnMetaData, FileMetaData, RowGroup
@@ -308,8 +308,8 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, keys: FileKeys
             break
         reader.read_value(kind)
     size, _ = reader.read_list_header()
-    allowance = StepAllowance(len(templates))
-    groups = [_read_row_group(reader, raw, templates, allowance) for _ in range(size)]
+    budget = DecodeBudget(len(templates))
+    groups = [_read_row_group(reader, raw, templates, budget) for _ in range(size)]
     rows, sizes, chunks, marks = zip(*groups, strict=True) if groups else ((), (), (), ())
     profile, key_values, signature = profile_of(
         schema, templates, raw[:schema_end], raw[reader.position :], encrypted=crypto is not None
@@ -340,7 +340,7 @@ def _starts(offsets: Sequence[Any], sizes: Sequence[int | None]) -> tuple[int, .
 
 
 def _read_row_group(
-    reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...], allowance: StepAllowance
+    reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...], budget: DecodeBudget
 ) -> tuple[int, int | None, tuple[int, ...], tuple[Any, Any]]:
     """The row group at the reader's position: its rows, compressed size, chunk offsets, and (file_offset, ordinal)."""
     field_id = 0
@@ -358,7 +358,7 @@ def _read_row_group(
         position = reader.position
         for template in templates:
             chunks.append(position)
-            position = template.skip(raw, position, allowance)
+            position = template.skip(raw, position, budget)
         reader.position = position
     rows = numbers.get(_NUM_ROWS)
     if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:

@@ -23,7 +23,7 @@ from bloomparquet.parquet.thrift.struct import Field, ThriftStruct
 from bloomparquet.query.columns import MAX_DEPTH, Annotation, FileSchema, SchemaNode
 
 MAX_VALUES = 1 << 20
-"""The limit on the Thrift values of a schema: some hundred thousand columns."""
+"""The limit on the Thrift values of a schema: about 100,000 columns."""
 
 _UNITS = {"MILLIS": "ms", "MICROS": "us", "NANOS": "ns"}
 _OTHER = Annotation("OTHER")
@@ -55,7 +55,7 @@ def parse_schema(footer: bytes | memoryview) -> tuple[FileSchema, int]:
 
 
 def _build_tree(elements: list[SchemaElement], index: int, depth: int) -> tuple[SchemaNode, int]:
-    """The node of ``elements[index]`` with everything below it, and the index behind its last element."""
+    """The node of ``elements[index]`` with everything below it, and the index after its last element."""
     if index >= len(elements):
         raise FormatError(f"schema element {index} is missing: a group claims more children than there are")
     if depth > MAX_DEPTH:

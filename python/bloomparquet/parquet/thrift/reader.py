@@ -52,7 +52,7 @@ def read_struct(data: bytes | memoryview, definition: type[S], position: int = 0
 class CompactReader:
     """Reads compact-protocol values from `buffer`, starting at `position`.
 
-    Every read moves `position` behind the value. Raises FormatError if the bytes end early or hold an unknown type, and
+    Every read moves `position` after the value. Raises FormatError if the bytes end early or hold an unknown type, and
     LimitError if they nest deeper than :data:`MAX_DEPTH` or hold more than `most` values.
     """
 
@@ -66,7 +66,7 @@ class CompactReader:
 
     def read_struct(self, definition: type[S], *, last_id: int = 0, stop_after: int | None = None, depth: int = 0) -> S:
         """The struct at `position`. With `stop_after`, only up to and including that field id; `position` is then right
-        behind that field. `last_id` is that of the field before `position`. FormatError if a field occurs twice."""
+        after that field. `last_id` is that of the field before `position`. FormatError if a field occurs twice."""
         if depth > MAX_DEPTH:
             self._too_deep()
         values = definition()

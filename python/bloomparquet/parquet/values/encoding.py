@@ -1,6 +1,7 @@
-"""Encodes a query's values as a writer of the file's column would have stored and hashed them.
+"""Converts query literals to the values that a file's column stores, and to their hashes.
 
-A wrong encoding looks in the wrong block of a filter and hides rows that match. There are three answers for a value:
+Page encodings are not handled here. A wrong hash asks the wrong block, and matching rows are lost. There are three
+answers for a value:
 
 * The column stores it as exactly these bytes: filters and statistics can be checked for them.
 * The column cannot store it (2**40 in INT32, 1.005 in a DECIMAL of scale 2): no row of the file equals it.
@@ -28,7 +29,6 @@ from bloomparquet.query.literals import DAY_NANOSECONDS, Family
 from bloomparquet.query.ordering import (
     BYTES_FAMILIES,
     INT64_RANGE,
-    MAX_DIGITS,
     OLDEST_TIMESTAMP,
     Bounds,
     Encoded,
@@ -61,7 +61,13 @@ _ALLOWED_TYPES: dict[tuple[str, str | int | None], tuple[str, ...]] = {
 _UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 _STORED = {"BOOLEAN": "u1", "INT32": "<i4", "INT64": "<i8", "FLOAT": "<f4", "DOUBLE": "<f8"}
 _WIDTHS = {name: np.dtype(stored).itemsize for name, stored in _STORED.items()}
-_FLOATS: dict[str, np.dtype[Any]] = {"FLOAT": np.dtype("<f4"), "DOUBLE": np.dtype("<f8")}
+# (physical type, annotation) -> how floating-point values are stored
+_FLOATS: dict[tuple[str | None, str | None], np.dtype[Any]] = {
+    ("FLOAT", None): np.dtype("<f4"),
+    ("DOUBLE", None): np.dtype("<f8"),
+    ("FIXED_LEN_BYTE_ARRAY", "FLOAT16"): np.dtype("<f2"),
+}
+_MAX_DECIMAL_BYTES = 76  # the longest fixed-length decimal that gives evidence
 _JULIAN_EPOCH_DAY = 2_440_588
 
 
@@ -80,12 +86,22 @@ def family_of(node: SchemaNode) -> Family:
     return _FAMILIES[kind]
 
 
+def float_dtype(node: SchemaNode) -> np.dtype[Any]:
+    """How a floating-point column stores its values. Raises TypeError for any other column: a guess would hash the
+    wrong bytes, and matching rows would be lost."""
+    key = node.physical_type, None if node.annotation is None else node.annotation.kind
+    if key not in _FLOATS:
+        raise TypeError(f"no floating-point encoding is known for column {node.name}: {key}")
+    return _FLOATS[key]
+
+
 def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
     """The values of the column and their order. None for INT96, and if equal values may be stored as unequal bytes."""
     node, family = leaf.node, family_of(leaf.node)
     if node.physical_type == "INT96" or _has_ambiguous_bytes(node, traits):
         return None
-    is_number = family not in BYTES_FAMILIES and family != "float"
+    is_float = family == "float"
+    is_number = family not in BYTES_FAMILIES and not is_float
     return ValueOrder(
         family,
         ".".join(leaf.path),
@@ -93,7 +109,7 @@ def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
         scale=node.annotation.scale if node.annotation else None,
         unit=_UNIT_NS[(node.annotation and node.annotation.unit) or "ns"],
         length=node.type_length if node.physical_type == "FIXED_LEN_BYTE_ARRAY" else None,
-        float_type=_float_type(node).type,
+        float_type=float_dtype(node).type if is_float else np.float64,
     )
 
 
@@ -185,20 +201,16 @@ def _has_ambiguous_bytes(node: SchemaNode, traits: WriterTraits) -> bool:
     """Whether the column may store equal values as unequal bytes, or its encoding is unknown."""
     family = family_of(node)
     if family == "string":
-        return traits.altered_text
+        return traits.any_altered_text
     # A writer may pad a decimal in BYTE_ARRAY with sign bytes.
-    padded = node.physical_type == "BYTE_ARRAY" or (node.type_length or 0) > MAX_DIGITS
+    padded = node.physical_type == "BYTE_ARRAY" or (node.type_length or 0) > _MAX_DECIMAL_BYTES
     return family == "other" or (family == "decimal" and padded)
-
-
-def _float_type(node: SchemaNode) -> np.dtype[Any]:
-    return _FLOATS.get(node.physical_type or "", np.dtype("<f2"))
 
 
 def _hash(node: SchemaNode, keys: NDArray[Any]) -> NDArray[np.uint64] | None:
     family = family_of(node)
     if family == "float":
-        stored = keys.astype(_float_type(node))
+        stored = keys.astype(float_dtype(node))
         if stored.itemsize == 8:
             return xxh64_int64(stored)
         if stored.itemsize == 4:

@@ -55,10 +55,11 @@ class ChunkFilters(Protocol):
 
 
 class Chunks(Protocol):
-    """One leaf column of the n units whose files share a schema.
+    """The chunks of one leaf column in all row groups (or stripes) of one schema.
 
-    All arrays have shape (n,). `members`: the unit of each chunk. `nulls` and `values`: counts, negative if unknown;
-    `values` includes nulls. `unreadable`: why evidence that the files have cannot be read.
+    All arrays have shape (n,). `members`: for each chunk, the position of its row group or stripe in the table.
+    `nulls` and `values`: counts, negative if unknown; `values` includes nulls. `unreadable`: why evidence in the files
+    cannot be read.
     """
 
     @property
@@ -111,7 +112,7 @@ class Table(Protocol):
         """The distinct schemas of the files. Methods take an index into them as `schema`."""
 
     def members(self, schema: int) -> NDArray[np.int64]:
-        """The units whose files have this schema."""
+        """The positions of the units whose files have this schema, ascending."""
 
     def is_lossless(self, schema: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         """Whether a reader that gives the column `reader_type` (None: the file's own type) shows the stored values; and
@@ -126,18 +127,18 @@ class Table(Protocol):
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The starts and the lengths of `units`; see :meth:`extent`."""
 
-    def within(self, units: NDArray[np.int64]) -> Parts | None:
+    def row_groups_within(self, units: NDArray[np.int64]) -> Parts | None:
         """The row groups of the stripes `units`; None if there is no evidence about parts of a unit."""
 
 
 class Parts(Table, Protocol):
     """The row groups of some stripes, in order. Evidence excludes single row groups; only whole stripes are read.
 
-    `of` (n,): the stripe of each row group, in the table of stripes. `total`: the row groups of all stripes.
+    `stripe_index` (n,): the stripe of each row group, in the table of stripes. `total`: the row groups of all stripes.
     """
 
     @property
-    def of(self) -> NDArray[np.int64]: ...
+    def stripe_index(self) -> NDArray[np.int64]: ...
     @property
     def total(self) -> int: ...
 

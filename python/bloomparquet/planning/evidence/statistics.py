@@ -1,9 +1,9 @@
 """What min, max and null counts prove about a leaf predicate.
 
 Functions answer "might some row of this row group make the leaf TRUE?" for n row groups at once. False is a proof.
-Bounds may be wider than the values, because writers truncate long strings, and never narrower; with one exception.
-Floating-point bounds leave out NaN, which Spark orders above every number. So nothing that a large value would satisfy
-is ever excluded there.
+Bounds may be wider than the values, because writers truncate long strings. They are never narrower, except that float
+bounds ignore NaN, which Spark orders above every number. So the bounds of floats prove nothing about
+>, >=, <> and NOT IN.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: Chunks, timezone: str | None) 
 
 
 def _operator(leaf: Lt | LtEq | Gt | GtEq, point: Point) -> _Compare:
-    """The operator that compares bounds with ``point.key``. If the literal lies beside its key, < and <= are alike, and
-    so are > and >=."""
+    """The operator that compares bounds with ``point.key``. If the literal falls between two storable values, < and
+    <= mean the same, and so do > and >=."""
     if isinstance(leaf, Lt | LtEq):
         inclusive = isinstance(leaf, LtEq) if point.side == 0 else point.side > 0
         return operator.le if inclusive else operator.lt

@@ -113,7 +113,7 @@ class Stripes:
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return self._offset[units], self._length[units]
 
-    def within(self, units: NDArray[np.int64]) -> StripeRowGroups:
+    def row_groups_within(self, units: NDArray[np.int64]) -> StripeRowGroups:
         return StripeRowGroups(self, units)
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
@@ -255,14 +255,14 @@ class Stripes:
         members, tail = self._members[profile], self.profiles[profile].tail
         column = self.column_of(profile, leaf)
         by_stripe, _ = self._stripe_column(profile, leaf)
-        row_groups = self.within(members)
-        of_stripe = by_stripe.take(np.searchsorted(members, row_groups.of))
+        row_groups = self.row_groups_within(members)
+        of_stripe = by_stripe.take(np.searchsorted(members, row_groups.stripe_index))
         statistics = ColumnStatistics.unknown(self.type_of(profile, leaf), int(self.first_group[-1]))
         statistics.set(row_groups.at, of_stripe)
         # Counts of a stripe hold for its row groups only if no row is null, or every row.
         nulls = np.full(len(row_groups), UNKNOWN, np.int64)
         nulls[of_stripe.nulls == 0] = 0
-        all_null = of_stripe.nulls == self.rows[row_groups.of]
+        all_null = of_stripe.nulls == self.rows[row_groups.stripe_index]
         nulls[all_null] = row_groups.rows[all_null]
         statistics.nulls[row_groups.at] = nulls
         filters = OrcFilters(
@@ -280,7 +280,7 @@ class Stripes:
                     continue
                 is_new = other_column.loaded[there] & ~column.loaded[here]
                 here, there = here[is_new], there[is_new]
-                at, other_at = self.within(here).at, other.within(there).at
+                at, other_at = self.row_groups_within(here).at, other.row_groups_within(there).at
                 column.statistics.set(at, other_column.statistics.take(other_at))
                 column.loaded[here] = True
                 pairs = zip(here.tolist(), there.tolist(), strict=True)
@@ -299,7 +299,7 @@ class Stripes:
             if isinstance(parsed, BloomParquetError):
                 column.errors[i] = parsed
             elif parsed is not None:
-                rows, tail = self.within(np.array([i])).rows, self.tails[self.file[i]]
+                rows, tail = self.row_groups_within(np.array([i])).rows, self.tails[self.file[i]]
                 first = int(self.first_group[i])
                 column.statistics.parse(first, tail, number, parsed, rows, len(leaf.path) == 1)
         column.loaded[stripes] = True
@@ -318,39 +318,39 @@ class StripeRowGroups:
         self.stripes, self.files, self.paths = stripes, stripes.files, stripes.paths
         counts = np.diff(stripes.first_group)[units]
         self.total = int(stripes.first_group[-1])
-        self.of = np.repeat(units, counts)
-        self.index = np.arange(len(self.of)) - np.repeat(np.cumsum(counts) - counts, counts)
-        self.at = stripes.first_group[self.of] + self.index
-        self.file = stripes.file[self.of]
-        stride = stripes.stride[self.of]
-        self.rows = np.minimum(stride, stripes.rows[self.of] - self.index * stride)
+        self.stripe_index = np.repeat(units, counts)
+        self.index = np.arange(len(self.stripe_index)) - np.repeat(np.cumsum(counts) - counts, counts)
+        self.at = stripes.first_group[self.stripe_index] + self.index
+        self.file = stripes.file[self.stripe_index]
+        stride = stripes.stride[self.stripe_index]
+        self.rows = np.minimum(stride, stripes.rows[self.stripe_index] - self.index * stride)
 
     def __len__(self) -> int:
-        return len(self.of)
+        return len(self.stripe_index)
 
     @property
     def schemas(self) -> list[FileSchema]:
         return self.stripes.schemas
 
     def members(self, profile: int) -> NDArray[np.int64]:
-        return np.flatnonzero(self.stripes._profile[self.of] == profile)
+        return np.flatnonzero(self.stripes._profile[self.stripe_index] == profile)
 
     def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         return self.stripes.is_lossless(profile, leaf, reader_type)
 
     def extent(self, unit: int) -> tuple[int, int]:
-        return self.stripes.extent(int(self.of[unit]))
+        return self.stripes.extent(int(self.stripe_index[unit]))
 
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return self.stripes.extents_of(self.of[units])
+        return self.stripes.extents_of(self.stripe_index[units])
 
-    def within(self, units: NDArray[np.int64]) -> None:
+    def row_groups_within(self, units: NDArray[np.int64]) -> None:
         """None: there is no evidence about less than a row group."""
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
         table, members = self.stripes, self.members(profile)
-        table.footers(np.unique(self.of), reads)  # of all profiles in one round of requests
-        of, at = self.of[members], self.at[members]
+        table.footers(np.unique(self.stripe_index), reads)  # of all profiles in one round of requests
+        of, at = self.stripe_index[members], self.at[members]
         stripes = np.unique(of)
         column = table.row_group_column(profile, leaf, stripes, reads)
         statistics, rows = column.statistics.take(at), self.rows[members]

@@ -28,17 +28,22 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.parquet.cache_file import CacheDirectory, DamagedEntryError, Entry, code_fingerprint
 from bloomparquet.planning.parquet.merge import merge
-from bloomparquet.planning.parquet.row_groups import Revision, RowGroups
-from bloomparquet.planning.parquet.serialized import Listing, read_table, to_units
+from bloomparquet.planning.parquet.row_groups import CachedAmount, RowGroups
+from bloomparquet.planning.parquet.serialized import Listing, read_table, to_sections
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
 
-_CACHED_BYTES = 512 * 1024 * 1024
-_CACHED_TABLES = 16
-_NEIGHBOURS = 4  # cache files of the same data set, but other sets of files, that are searched
-_NEARLY_ALL = 7 / 8  # a cache file is superseded by one with so much of its files, and others
-_SMALL_BYTES = 1024 * 1024  # a smaller table is written again whenever anything was read
-_WORTHWHILE = 1 / 8  # a larger one is written again if filters grew by so much of what is stored
+# Bounds of the tables in memory. The last used table is kept in any case.
+_MEMORY_BYTES = 512 * 1024 * 1024
+_MEMORY_TABLES = 16
+# How many cache files of the same data set, but of other sets of files, are searched for footers.
+_SEARCHED_ENTRIES = 4
+# A new cache file replaces an old one if it has at least this share of the old one's files.
+_SUPERSEDED_SHARE = 7 / 8
+# A cache file is rewritten after filters were read if its table is smaller than this, or if the filters grew by at
+# least this share.
+_ALWAYS_REWRITTEN_BYTES = 1024 * 1024
+_REWRITE_GROWTH = 1 / 8
 
 log = logging.getLogger("bloomparquet")
 
@@ -53,7 +58,7 @@ class _Cached:
     """
 
     table: RowGroups
-    stored: dict[Path, Revision | None] = field(default_factory=dict)
+    stored: dict[Path, CachedAmount | None] = field(default_factory=dict)
     entries: tuple[Path, ...] = ()
     superseded: tuple[Path, ...] = ()
 
@@ -61,7 +66,7 @@ class _Cached:
 class FooterCache:
     """Tables of row groups by their files. Safe to use from several threads; bounded in memory."""
 
-    def __init__(self, cached_bytes: int = _CACHED_BYTES) -> None:
+    def __init__(self, cached_bytes: int = _MEMORY_BYTES) -> None:
         self._cached_bytes = cached_bytes
         self._tables: OrderedDict[_Key, _Cached] = OrderedDict()
         self._disk: CacheDirectory | None = None
@@ -162,7 +167,7 @@ class FooterCache:
                 missing = [i for i in missing if i not in hits]
                 is_stored = disk is not None and disk.directory in other.stored
                 all_stored &= is_stored and not other.table.has_encrypted_files
-                if len(hits) >= _NEARLY_ALL * len(index):
+                if len(hits) >= _SUPERSEDED_SHARE * len(index):
                     superseded += other.entries
         unread = [i for i in range(len(files)) if i not in origin]
         footers = read_footers(
@@ -203,7 +208,7 @@ class FooterCache:
             return
         paths: list[Path] = []
         with self._disk_errors_logged(disk):
-            paths = disk.latest(listing.prefix, _NEIGHBOURS)
+            paths = disk.latest(listing.prefix, _SEARCHED_ENTRIES)
         for path in paths:
             if not any(path in cached.entries for cached in in_memory):
                 table = self._load(disk, path, storage, keys)
@@ -240,7 +245,7 @@ class FooterCache:
         listing = Listing(table.storage, table.files)
         with self._disk_errors_logged(disk):
             path = disk.path(listing.name)
-            if listing.storable and disk.write(path, to_units(table, listing)):
+            if listing.storable and disk.write(path, to_sections(table, listing)):
                 for other in cached.superseded:
                     if other != path and other.parent == disk.directory:
                         disk.remove(other)
@@ -256,7 +261,7 @@ class FooterCache:
             else:
                 present.stored = {**dict.fromkeys(cached.stored), **present.stored}
             self._tables.move_to_end(key)
-            while len(self._tables) > 1 and (len(self._tables) > _CACHED_TABLES or self._size() > self._cached_bytes):
+            while len(self._tables) > 1 and (len(self._tables) > _MEMORY_TABLES or self._size() > self._cached_bytes):
                 self._tables.popitem(last=False)
 
     def _size(self) -> int:
@@ -285,7 +290,9 @@ def _is_worth_storing(cached: _Cached, directory: Path) -> bool:
     if columns > stored.columns:
         return True
     gained = read - stored.read
-    return gained > 0 and (table.cached_bytes < _SMALL_BYTES or gained >= _WORTHWHILE * (loaded + stored.read))
+    return gained > 0 and (
+        table.cached_bytes < _ALWAYS_REWRITTEN_BYTES or gained >= _REWRITE_GROWTH * (loaded + stored.read)
+    )
 
 
 def _merge(

@@ -1,14 +1,14 @@
 """A directory of cache files: named arrays, written atomically, and used only if their checksums match.
 
-A file holds *units*, groups of arrays that are used together. Each unit has its own checksum, so that a reader checks
-and pages in only what it needs. Readers map a file into memory, and keep the map when the file is replaced or removed.
+A file holds *sections*, groups of arrays that are used together. Each section has its own checksum, so that a reader
+checks and pages in only what it needs. Readers map a file into memory, and keep the map when it is replaced or removed.
 Writers write another file and rename it. So any number of readers and writers may work at once. A file that this
-version of the code did not write counts as absent; it is no error.
+version of the code did not write counts as absent; it is not an error.
 
-    magic (8 bytes) | format (u32) | size of the directory (u32) | XXH3 of the directory and the 16 bytes before (u64)
-    directory: JSON {"code": fingerprint, "bytes": of the file, "units": {name: [offset, bytes, XXH3, arrays]}}
-               where arrays is [[name, dtype, shape, offset in the unit], …]; padded with spaces
-    units, one after another; each array begins at a multiple of 64 bytes, and the padding counts for the checksum
+    magic (8 bytes) | format (u32) | size of the index (u32) | XXH3 of the index and the 16 bytes before (u64)
+    index: JSON {"code": fingerprint, "bytes": of the file, "sections": {name: [offset, bytes, XXH3, arrays]}}
+           where arrays is [[name, dtype, shape, offset in the section], …]; padded with spaces
+    sections, one after another; each array begins at a multiple of 64 bytes; padding is included in the checksum
 
 Alternatives: .npz and Arrow IPC have no sufficient checksums, and .npz and SQLite cannot be mapped.
 """
@@ -33,7 +33,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-Unit = Mapping[str, NDArray[Any]]
+Section = Mapping[str, NDArray[Any]]
 
 _MAGIC = b"BLOOMPQ\n"
 _FORMAT = 1
@@ -86,33 +86,33 @@ class Entry:
             raise DamagedEntryError(f"{path}: not a cache file of this version")
         raw = self._map[_HEAD : _HEAD + size]
         if xxhash.xxh3_64_intdigest(head[:16] + raw) != int.from_bytes(head[16:], "little"):
-            raise DamagedEntryError(f"{path}: its directory is damaged")
+            raise DamagedEntryError(f"{path}: its index is damaged")
         try:
-            directory = json.loads(raw)
-            same_code, size = directory["code"] == code_fingerprint(), directory["bytes"]
-            self._units: dict[str, Any] = directory["units"]
+            index = json.loads(raw)
+            same_code, size = index["code"] == code_fingerprint(), index["bytes"]
+            self._sections: dict[str, Any] = index["sections"]
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedEntryError(f"{path}: {error}") from error
         if not same_code or size != len(self._map):
             raise DamagedEntryError(f"{path}: written by another version of the code, or truncated")
 
     @property
-    def units(self) -> list[str]:
-        return list(self._units)
+    def sections(self) -> list[str]:
+        return list(self._sections)
 
-    def unit(self, name: str) -> dict[str, NDArray[Any]]:
-        """The arrays of a unit, mapped and read-only. Raises :class:`DamagedEntryError`."""
-        offset, size, checksum, arrays = self._units[name]
+    def section(self, name: str) -> dict[str, NDArray[Any]]:
+        """The arrays of a section, mapped and read-only. Raises :class:`DamagedEntryError`."""
+        offset, size, checksum, arrays = self._sections[name]
         with memoryview(self._map) as view, view[offset : offset + size] as data:
             if xxhash.xxh3_64_intdigest(data) != checksum:
-                raise DamagedEntryError(f"{self.path}: its unit {name} is damaged")
+                raise DamagedEntryError(f"{self.path}: its section {name} is damaged")
         try:
             return {
                 key: np.frombuffer(self._map, dtype, math.prod(shape), offset + at).reshape(shape)
                 for key, dtype, shape, at in arrays
             }
         except (TypeError, ValueError) as error:
-            raise DamagedEntryError(f"{self.path}: its unit {name} is damaged: {error}") from error
+            raise DamagedEntryError(f"{self.path}: its section {name} is damaged: {error}") from error
 
 
 def _map(path: Path) -> mmap.mmap:
@@ -151,13 +151,13 @@ class CacheDirectory:
         files = [(used, path) for used, _, path in self._scan(_SUFFIX) if path.name.startswith(prefix)]
         return [path for _, path in sorted(files, reverse=True)[:most]]
 
-    def write(self, path: Path, units: Mapping[str, Unit]) -> bool:
+    def write(self, path: Path, sections: Mapping[str, Section]) -> bool:
         """Write or replace a file. Returns False, and writes nothing, if it alone is larger than `max_bytes`."""
-        pieces, size = _serialise(units)
+        pieces, size = _serialise(sections)
         if size > self.max_bytes:
             return False
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.evict(room=size, but=path)
+        self.evict(room=size, except_for=path)
         unfinished = self.directory / f"{_UNFINISHED}{os.getpid()}-{secrets.token_hex(8)}"
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
@@ -169,27 +169,29 @@ class CacheDirectory:
             raise
         return True
 
-    def remove(self, path: Path) -> None:
-        """Remove `path` if it is a cache file."""
-        if path.name.endswith(_SUFFIX) and _has_magic(path, len(_MAGIC)):
+    def remove(self, path: Path) -> bool:
+        """Remove `path` if it is a cache file. Returns whether it is one."""
+        is_ours = path.name.endswith(_SUFFIX) and _has_magic(path, len(_MAGIC))
+        if is_ours:
             path.unlink(missing_ok=True)
+        return is_ours
 
-    def evict(self, room: int = 0, but: Path | None = None) -> None:
+    def evict(self, room: int = 0, except_for: Path | None = None) -> None:
         """Remove the least recently used files until `room` more bytes fit, and unfinished files of killed writers.
 
-        The file `but` does not count, because it will be replaced.
+        The file `except_for` does not count, because it will be replaced.
         """
         for written, size, path in self._scan(""):
             abandoned = abs(time.time() - written / 1e9) > _ABANDONED_SECONDS
             if abandoned and _UNFINISHED_NAME.fullmatch(path.name) and _has_magic(path, min(size, len(_MAGIC))):
                 path.unlink(missing_ok=True)
-        files = [file for file in self._scan(_SUFFIX) if file[2] != but]
+        files = [file for file in self._scan(_SUFFIX) if file[2] != except_for]
         total = sum(size for _, size, _ in files) + room
         for _, size, path in sorted(files):
             if total <= self.max_bytes:
                 return
-            self.remove(path)
-            total -= size
+            if self.remove(path) or not os.path.lexists(path):  # another process may have been faster
+                total -= size
 
     def _scan(self, suffix: str) -> list[tuple[int, int, Path]]:
         """When each file whose name ends in `suffix` was last used, its size, and its path."""
@@ -215,9 +217,12 @@ def _has_magic(path: Path, size: int) -> bool:
         return stat.S_ISREG(os.fstat(descriptor).st_mode) and file.read(size) == _MAGIC[:size]
 
 
-def _serialise(units: Mapping[str, Unit]) -> tuple[list[bytes | memoryview], int]:
+def _serialise(sections: Mapping[str, Section]) -> tuple[list[bytes | memoryview], int]:
     """The contents of a file in pieces, and its size."""
-    plans = {name: [(key, np.ascontiguousarray(array)) for key, array in unit.items()] for name, unit in units.items()}
+    plans = {
+        name: [(key, np.ascontiguousarray(array)) for key, array in section.items()]
+        for name, section in sections.items()
+    }
     sizes = {name: sum(_padded(array.nbytes) for _, array in arrays) for name, arrays in plans.items()}
     body: list[bytes | memoryview] = []
     described: dict[str, Any] = {}
@@ -231,20 +236,20 @@ def _serialise(units: Mapping[str, Unit]) -> tuple[list[bytes | memoryview], int
             at += _padded(array.nbytes)
         described[name] = [0, sizes[name], digest.intdigest(), layout]
     total = sum(sizes.values())
-    # The offsets of units depend on the size of the directory, which depends on the digits of the offsets: leave room.
-    room = _padded(_HEAD + len(_directory(described, 0, 0)) + 24 * (len(described) + 1))
-    directory = _directory(described, room, total).ljust(room - _HEAD)
-    head = _MAGIC + _FORMAT.to_bytes(4, "little") + len(directory).to_bytes(4, "little")
-    checksum = xxhash.xxh3_64_intdigest(head + directory).to_bytes(8, "little")
-    return [head, checksum, directory, *body], room + total
+    # The offsets of sections depend on the size of the index, which depends on the digits of the offsets: leave room.
+    room = _padded(_HEAD + len(_index(described, 0, 0)) + 24 * (len(described) + 1))
+    index = _index(described, room, total).ljust(room - _HEAD)
+    head = _MAGIC + _FORMAT.to_bytes(4, "little") + len(index).to_bytes(4, "little")
+    checksum = xxhash.xxh3_64_intdigest(head + index).to_bytes(8, "little")
+    return [head, checksum, index, *body], room + total
 
 
-def _directory(described: Mapping[str, list[Any]], first: int, total: int) -> bytes:
-    at, units = first, {}
+def _index(described: Mapping[str, list[Any]], first: int, total: int) -> bytes:
+    at, sections = first, {}
     for name, (_, size, checksum, arrays) in described.items():
-        units[name] = [at, size, checksum, arrays]
+        sections[name] = [at, size, checksum, arrays]
         at += size
-    return json.dumps({"code": code_fingerprint(), "bytes": first + total, "units": units}).encode()
+    return json.dumps({"code": code_fingerprint(), "bytes": first + total, "sections": sections}).encode()
 
 
 def _padded(size: int) -> int:

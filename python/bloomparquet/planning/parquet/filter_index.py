@@ -1,4 +1,4 @@
-"""What was read of filters, apart from the files that hold them.
+"""Headers and bitsets read so far, independent of the files that they came from.
 
 A table of row groups takes it over from tables that share files with it, and from cache files of other processes.
 """

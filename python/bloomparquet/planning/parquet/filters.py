@@ -127,9 +127,9 @@ class ParquetFilters(FilterStore):
         for chunk in chunks[~in_file].tolist():
             extent = f"offset {self.offset[chunk]}"
             if self.length[chunk] >= 0:
-                extent += f", length {self.length[chunk]}"
-            expected = f"expected within bytes 4 to {self._limit[chunk]}"
-            self._invalidate(chunk, FormatError(f"the footer places it at {extent}; {expected}"))
+                extent += f" and the length {self.length[chunk]}"
+            message = f"the footer gives it the {extent}, outside the file's data (bytes 4 to {self._limit[chunk]})"
+            self._invalidate(chunk, FormatError(message))
         chunks, room = chunks[in_file], room[in_file]
         if len(chunks) == 0:
             return
@@ -151,11 +151,12 @@ class ParquetFilters(FilterStore):
         read, length = header_bytes > 0, self.length[chunks]
         end = self.offset[chunks] + header_bytes + stored
         for i in np.flatnonzero(read & (end > self._limit[chunks])).tolist():
-            error = FormatError(f"its header claims {num_bytes[i]} bytes, which would end in or behind the footer")
+            error = FormatError(f"its header claims {num_bytes[i]} bytes, which would end in or after the footer")
             self._invalidate(int(chunks[i]), error)
         for i in np.flatnonzero(read & (length >= 0) & (length != header_bytes + stored)).tolist():
-            claimed = f"its header claims {header_bytes[i]} + {stored[i]} bytes, the footer {length[i]}"
-            self._invalidate(int(chunks[i]), FormatError(claimed))
+            size_in_file = header_bytes[i] + stored[i]
+            message = f"its header and bitset are {size_in_file} bytes, but the footer says {length[i]}"
+            self._invalidate(int(chunks[i]), FormatError(message))
         ready = np.flatnonzero(self._state[chunks] == UNREAD)
         chunks, num_bytes = chunks[ready], num_bytes[ready]
         self._state[chunks] = READY

@@ -130,9 +130,13 @@ class _ColumnMetadata(NamedTuple):
     errors: dict[int, EncryptionError]
 
 
-class Revision(NamedTuple):
-    """How much is cached in a table: the number of `columns`; and of their filters, the revision when they were
-    `loaded`, and what was `read` since."""
+class CachedAmount(NamedTuple):
+    """How much a table has cached. Filters are counted by :attr:`ParquetFilters.revision`.
+
+    * `columns`: the number of columns.
+    * `read`: what was read of their filters since they were loaded.
+    * `loaded`: what the filters had when they were loaded.
+    """
 
     columns: int
     read: int
@@ -179,7 +183,8 @@ class RowGroups:
         by_profile = np.argsort(profile, kind="stable")
         self._members = np.split(by_profile, np.cumsum(np.bincount(profile, minlength=len(profiles)))[:-1])
         self.stored = stored
-        self.outdated = False  # a file changed since it was listed: use the table for no other plan
+        self.outdated = False
+        """Whether a file changed since it was listed. The cache then builds another table for the next plan."""
         self._footers = list(footers)
         self._chunks: dict[ColumnKey, ColumnChunks] = {}
         self._lock = threading.RLock()
@@ -225,7 +230,7 @@ class RowGroups:
             return bits >= (64 if leaf.node.physical_type == "INT64" else 32)
         return bits > annotation.bit_width - annotation.signed
 
-    def within(self, units: NDArray[np.int64]) -> None:
+    def row_groups_within(self, units: NDArray[np.int64]) -> None:
         """None: Parquet has no evidence about parts of a row group."""
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount | None = None) -> ColumnChunks:
@@ -279,11 +284,11 @@ class RowGroups:
         return all(self._footers[file] is not None for file in files)
 
     @property
-    def revision(self) -> Revision:
+    def revision(self) -> CachedAmount:
         """How much is cached by now."""
         filters = [chunks.filters for chunks in self.cached_columns().values()]
         loaded = sum(each.loaded_revision for each in filters)
-        return Revision(len(self.column_keys()), sum(each.revision for each in filters) - loaded, loaded)
+        return CachedAmount(len(self.column_keys()), sum(each.revision for each in filters) - loaded, loaded)
 
     def extent(self, row_group: int) -> tuple[int, int]:
         """The start offset of the row group in its file, and the length of its column chunks in bytes."""

@@ -27,7 +27,7 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.planning.parquet.cache_file import DamagedEntryError, Entry, Unit, code_fingerprint
+from bloomparquet.planning.parquet.cache_file import DamagedEntryError, Entry, Section, code_fingerprint
 from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.planning.parquet.row_groups import ColumnArrays, ColumnKey, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
@@ -87,21 +87,21 @@ class _CacheFileColumns:
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
-        names = [name for name in entry.units if name != _TABLE]
+        names = [name for name in entry.sections if name != _TABLE]
         self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
         self.damaged = False
 
     def load(self, key: ColumnKey) -> ColumnArrays | None:
-        unit = self.raw(key)
+        section = self.raw(key)
         try:
-            return None if unit is None else _column_of(unit)
+            return None if section is None else _column_of(section)
         except _ERRORS:
             self._drop(key)
             return None
 
-    def raw(self, key: ColumnKey) -> Unit | None:
+    def raw(self, key: ColumnKey) -> Section | None:
         try:
-            return self._entry.unit(_name(key))
+            return self._entry.section(_name(key))
         except DamagedEntryError:
             self._drop(key)
             return None
@@ -111,12 +111,12 @@ class _CacheFileColumns:
         self.damaged = True
 
 
-def to_units(table: RowGroups, listing: Listing) -> dict[str, Unit]:
+def to_sections(table: RowGroups, listing: Listing) -> dict[str, Section]:
     """What is cached in `table`, as :meth:`CacheDirectory.write` takes it."""
     table.fill_extents()
     footers = [profile.skeleton for profile in table.profiles]
     arrays = table.arrays
-    units: dict[str, Unit] = {
+    sections: dict[str, Section] = {
         _TABLE: {
             **listing.arrays,
             "counts": arrays.counts, "profile": arrays.profile, "limit": arrays.limit,
@@ -127,12 +127,12 @@ def to_units(table: RowGroups, listing: Listing) -> dict[str, Unit]:
     cached = table.cached_columns()
     for key in sorted(table.column_keys()):
         if key in cached:
-            units[_name(key)] = _unit_of(ColumnArrays.of(cached[key]))
+            sections[_name(key)] = _section_of(ColumnArrays.of(cached[key]))
         elif table.stored is not None and (raw := table.stored.raw(key)) is not None:
-            units[_name(key)] = raw
+            sections[_name(key)] = raw
     if table.stored is not None:
         table.stored.damaged = False  # all of it is written again
-    return units
+    return sections
 
 
 def read_table(
@@ -141,23 +141,23 @@ def read_table(
     """The table in `entry`: of `files`, with their `listing`; or if they are None, of any files on `storage`.
 
     The table decrypts footers that it reads with `keys`. Raises :class:`DamagedEntryError` if the entry is damaged, or
-    of other files.
+    belongs to a different set of files.
     """
     try:
-        unit = entry.unit(_TABLE)
-        if not np.array_equal(unit["storage"], _storage(storage)):
-            raise DamagedEntryError(f"{entry.path}: of another storage")
+        section = entry.section(_TABLE)
+        if not np.array_equal(section["storage"], _storage(storage)):
+            raise DamagedEntryError(f"{entry.path}: the cache file belongs to a different storage")
         if files is None:
-            paths = unit["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
-            numbers = (unit[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
+            paths = section["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
+            numbers = (section[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
             files = list(map(FileInfo._make, zip(paths, *numbers, strict=True)))
-        elif listing is None or not all(np.array_equal(unit[key], array) for key, array in listing.arrays.items()):
-            raise DamagedEntryError(f"{entry.path}: of other files")
-        profiles = _profiles_of(unit["footers"].tobytes(), unit["footer_ends"].tolist())
-        extents = unit["extents"].copy()  # writable: unknown ones are computed when they are needed
-        arrays = GroupArrays(unit["counts"], unit["profile"], unit["limit"], unit["rows"], extents)
+        elif listing is None or not all(np.array_equal(section[key], array) for key, array in listing.arrays.items()):
+            raise DamagedEntryError(f"{entry.path}: the cache file belongs to a different set of files")
+        profiles = _profiles_of(section["footers"].tobytes(), section["footer_ends"].tolist())
+        extents = section["extents"].copy()  # writable: unknown ones are computed when they are needed
+        arrays = GroupArrays(section["counts"], section["profile"], section["limit"], section["rows"], extents)
         if not len(files) == len(arrays.counts) == len(arrays.profile) == len(arrays.limit):
-            raise DamagedEntryError(f"{entry.path}: of other files")
+            raise DamagedEntryError(f"{entry.path}: the cache file belongs to a different set of files")
         return RowGroups(storage, files, arrays, profiles, [None] * len(files), _CacheFileColumns(entry), keys)
     except _ERRORS as error:
         raise DamagedEntryError(f"{entry.path}: {error}") from error
@@ -167,31 +167,31 @@ def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
     return [parse_footer(raw[start:end]).profile for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _unit_of(column: ColumnArrays) -> Unit:
+def _section_of(column: ColumnArrays) -> Section:
     filter_index = column.filter_index
-    unit: dict[str, NDArray[Any]] = {name: getattr(column, name) for name in _COUNTS}
-    unit |= {name: getattr(filter_index, name) for name in _FILTER_INDEX}
+    section: dict[str, NDArray[Any]] = {name: getattr(column, name) for name in _COUNTS}
+    section |= {name: getattr(filter_index, name) for name in _FILTER_INDEX}
     if column.bounds is not None:
-        unit["known"] = column.bounds.known
+        section["known"] = column.bounds.known
         for side in ("lower", "upper"):
-            unit |= {f"{side}{kind}": array for kind, array in _flat(getattr(column.bounds, side)).items()}
+            section |= {f"{side}{kind}": array for kind, array in _flat(getattr(column.bounds, side)).items()}
     errors = [[chunk, type(error).__name__, str(error)] for chunk, error in filter_index.errors.items()]
-    unit["errors"] = _bytes(json.dumps(errors).encode())
-    return unit
+    section["errors"] = _bytes(json.dumps(errors).encode())
+    return section
 
 
 _COUNTS = ("nulls", "values", "offset", "length", "filled")
 _FILTER_INDEX = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
 
 
-def _column_of(unit: Unit) -> ColumnArrays:
+def _column_of(section: Section) -> ColumnArrays:
     bounds = None
-    if "known" in unit:
-        bounds = Bounds(_keys_of(unit, "lower"), _keys_of(unit, "upper"), unit["known"])
-    errors = {chunk: _error(kind, text) for chunk, kind, text in json.loads(unit["errors"].tobytes())}
-    state, bitset_at, num_bytes, not_empty, resident_at, resident = (unit[name] for name in _FILTER_INDEX)
+    if "known" in section:
+        bounds = Bounds(_keys_of(section, "lower"), _keys_of(section, "upper"), section["known"])
+    errors = {chunk: _error(kind, text) for chunk, kind, text in json.loads(section["errors"].tobytes())}
+    state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _FILTER_INDEX)
     filter_index = FilterIndex(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors)
-    nulls, values, offset, length, filled = (unit[name] for name in _COUNTS)
+    nulls, values, offset, length, filled = (section[name] for name in _COUNTS)
     return ColumnArrays(bounds, nulls, values, offset, length, filled, filter_index)
 
 
@@ -220,22 +220,22 @@ def _flat_bytes(texts: list[bytes]) -> dict[str, NDArray[Any]]:
     return {"_ends": ends, "_bytes": _bytes(b"".join(texts))}
 
 
-def _keys_of(unit: Unit, side: str) -> NDArray[Any]:
-    if side in unit:
-        return unit[side]
-    if f"{side}_numbers" in unit:
-        return unit[f"{side}_numbers"].astype(object)
-    if f"{side}_ends" in unit:
-        return _texts_of(unit, side)
-    keys = _texts_of(unit, f"{side}_wide")
+def _keys_of(section: Section, side: str) -> NDArray[Any]:
+    if side in section:
+        return section[side]
+    if f"{side}_numbers" in section:
+        return section[f"{side}_numbers"].astype(object)
+    if f"{side}_ends" in section:
+        return _texts_of(section, side)
+    keys = _texts_of(section, f"{side}_wide")
     keys[:] = [int.from_bytes(text, "big", signed=True) for text in keys.tolist()]
     return keys
 
 
-def _texts_of(unit: Unit, name: str) -> NDArray[Any]:
+def _texts_of(section: Section, name: str) -> NDArray[Any]:
     """An array of bytes objects. pyarrow makes it: a loop in Python would take most of a plan's time."""
-    ends = unit[f"{name}_ends"]
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(unit[f"{name}_bytes"])]
+    ends = section[f"{name}_ends"]
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(section[f"{name}_bytes"])]
     array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
     keys: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return keys

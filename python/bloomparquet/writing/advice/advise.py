@@ -1,4 +1,4 @@
-"""Which columns should have Bloom filters, by footers and a small sample of values.
+"""Which columns should have Bloom filters, judged from footers and a small sample of values.
 
 :mod:`bloomparquet.writing.advice.benefit` decides whether filters of a column pay. This module gathers the
 facts for it, and compares the filters in the files with those that should be there.
@@ -65,7 +65,8 @@ def advise(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> pa.Table:
-    """Where Bloom filters pay in the Parquet files at `path`: one row for each leaf column, in the order of the schema.
+    """Where Bloom filters are worth their size in the Parquet files at `path`: one row for each leaf column, in schema
+    order.
 
     Reads all footers; for columns that footers do not decide, at most `sample` bytes of filters and data; and the
     headers of a few filters if footers do not tell their sizes. The table has facts:
@@ -117,7 +118,7 @@ def advise_on(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count
 
 
 def recommended_columns(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> list[Column]:
-    """The columns for which filters pay, whether the files have these filters or not."""
+    """The columns where filters are worth their size, whether the files have these filters or not."""
     return [each.column.path for each in _assess(dataset, table, fpp, sample, count) if each.benefit.recommended]
 
 
@@ -204,7 +205,7 @@ def _unknown(sample: Sample) -> str:
     if sample.error is not None:
         return f"not known: the sample could not be read: {sample.error}"
     if sample.too_large:
-        return "not known: a column chunk is larger than the whole sample"
+        return "not known: a column chunk is larger than the sample; raise sample"
     return "not known: no value was sampled"
 
 

@@ -107,7 +107,7 @@ def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: f
 
 
 def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp: float) -> Benefit:
-    """Compare what a lookup of one value of a row group in `holding` reads with and without filters.
+    """Compare what a lookup reads with and without filters. It looks up a value that a row group of `holding` has.
 
     All shares are of `total` row groups: those that exist, or one that stands for many.
     """
@@ -139,7 +139,7 @@ def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp
     if not _is_much((1 - fpp) * others_read, read, total):
         return benefit(min_max, spared)
     if ndv is None or shared is None or spared is None:
-        return benefit("the NDV is not known", None, needs_ndv=True)
+        return benefit("the number of distinct values is not known", None, needs_ndv=True)
     if not _is_much(spared, read, total):
         if min_max_skip > _MOSTLY:
             return benefit(min_max, spared)
@@ -147,7 +147,9 @@ def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp
         return benefit(f"a value is in {share} of the row groups; each has {_count(ndv)} distinct values", spared)
     has_dictionaries = facts.dictionary is not None and bool(facts.dictionary[holding].all())
     if has_dictionaries and ndv <= _SMALL_DICTIONARY and spared < _MOSTLY * read:
-        return benefit(f"dictionaries of {_count(ndv)} entries do what filters would", spared, useful=True)
+        return benefit(
+            f"Spark already skips row groups by dictionaries of {_count(ndv)} entries already", spared, useful=True
+        )
     if facts.whole:
         reason = f"a lookup reads {max(read - spared, 1):,.0f} of {total:,} row groups instead of {read:,.0f}"
     else:
@@ -172,7 +174,7 @@ def _ndv_and_shared(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[flo
 def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
     """Why no lookup uses a filter of this column, by its type and its writer; None if lookups do."""
     if leaf.repeated:
-        return "is inside a list or map, whose elements no lookup tests"
+        return "is inside a list or map, where bloomparquet does not use filters"
     refused = why_unsuitable(leaf, named=True)
     if refused is not None:
         return refused
@@ -187,7 +189,7 @@ def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
 def measure_overlap(
     bounds: Bounds | None, chunks: Sequence[int], filters: Sequence[SplitBlockBloomFilter]
 ) -> float | None:
-    """For a value of one of `chunks`, the probability that another one, whose bounds do not exclude it, has it too.
+    """The probability that a value of one chunk is also in another chunk whose bounds do not exclude it.
 
     `chunks` are indexes into `bounds`, and ``filters[i]`` holds the values of ``chunks[i]``. Compares every pair. None
     if bounds keep all of them apart.

@@ -78,7 +78,7 @@ def take_samples(
     filters, the headers of a few are read on top. Cheap chunks go first, and every column gets one before any gets two.
     `count` grows by what was read.
 
-    A chunk that cannot be read is passed over, and the sample keeps the error. OSError passes.
+    A chunk that cannot be read is passed over, and the sample keeps the error. OSError is not caught.
     """
     drawn = [_draw(column) for column in columns]
     before = count.bytes

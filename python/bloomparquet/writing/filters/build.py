@@ -22,13 +22,12 @@ from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, Split
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_fixed
 from bloomparquet.parquet.metadata.file_tail import TRAILER
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
-from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.parquet.values.encoding import family_of, float_dtype
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.writing.filters.locate import ChunkId, Extent
 from bloomparquet.writing.filters.spec import Bloom
 
 _MOST_VALUES = 1 << 20  # at a time: lists may have any number of elements, and pyarrow splits row groups at 2^26 values
-_FLOATS = {"FLOAT": "<f4", "DOUBLE": "<f8", "FIXED_LEN_BYTE_ARRAY": "<f2"}
 
 
 def num_bytes_for(bloom: Bloom, values: int) -> int:
@@ -108,7 +107,7 @@ def insert_equal_floats(leaf: LeafColumn, bloom: SplitBlockBloomFilter) -> None:
     """
     if family_of(leaf.node) != "float":
         return
-    stored = np.dtype(_FLOATS[leaf.node.physical_type or ""])
+    stored = float_dtype(leaf.node)
     zeros = np.array([0.0, -0.0], stored)
     nans = np.array([np.nan, -np.nan], stored)
     zero_hashes, nan_hashes = (xxh64_fixed(each.view(np.uint8).reshape(2, stored.itemsize)) for each in (zeros, nans))

@@ -146,8 +146,9 @@ def removed_extents(
         end, other = last[not is_removed]
         if stored.start < end:
             raise FormatError(
-                f"{_name(file, footer, chunk_id)}: the Bloom filter at byte {stored.start} overlaps the filter of row "
-                f"group {other[0]}, leaf {other[1]}; the footer is damaged, and the file is unchanged"
+                f"{_name(file, footer, chunk_id)}: the Bloom filter at byte {stored.start} overlaps the filter of "
+                f"row group {other[0]}, column {_column(footer, other[1])}; the footer is damaged, and the file is "
+                "unchanged"
             )
         last[is_removed] = max(last[is_removed], (stored.end, chunk_id))
     return [filters[chunk_id].extent for chunk_id in changed if chunk_id in filters]
@@ -155,4 +156,8 @@ def removed_extents(
 
 def _name(file: FileInfo, footer: Footer, chunk_id: ChunkId) -> str:
     row_group, leaf = chunk_id
-    return f"{file.path}: row group {row_group}, column {shorten(dotted_name(footer.profile.schema.leaves[leaf].path))}"
+    return f"{file.path}: row group {row_group}, column {_column(footer, leaf)}"
+
+
+def _column(footer: Footer, leaf: int) -> str:
+    return shorten(dotted_name(footer.profile.schema.leaves[leaf].path))

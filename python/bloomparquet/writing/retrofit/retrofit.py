@@ -49,8 +49,9 @@ def add_filters(
 
     The files are replaced; with `dst`, the new files are written there instead. Every byte before the old footer is
     copied unchanged, and filters and a new footer follow. `bloom` chooses the columns and the quality of their filters:
-    a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or ``"*"`` for all columns for which filters pay. Column
-    chunks that have a filter keep it unless `replace`. With `dry_run`, outcomes are computed and nothing is written.
+    a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or ``"*"`` for all columns where filters are worth their
+    size. Column chunks that have a filter keep it unless `replace`. With `dry_run`, outcomes are computed and nothing
+    is written.
 
     A file that fails is unchanged. Its error is raised, or with ``on_error="report"`` returned in its outcome.
     `progress` is called with each outcome and the number of files.
@@ -59,7 +60,8 @@ def add_filters(
     the named columns; ``"*"`` skips columns without a key.
 
     Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter,
-    EncryptionError for a missing or wrong key, FormatError for a damaged file.
+    EncryptionError for a missing or wrong key, FormatError for a damaged file, FileBusyError for a file that another
+    process or thread is writing.
 
     >>> import pyarrow.parquet as pq
     >>> pq.write_table(pa.table({"user_id": range(1000)}), "old.parquet")
@@ -91,7 +93,8 @@ def plan_filters(
     case_sensitive: bool = True,
     footers: Footers | None = None,
 ) -> AddFilters:
-    """The change to each file of `dataset`. ``"*"`` becomes the columns for which filters pay in all files together.
+    """The change to each file of `dataset`. ``"*"`` becomes the columns where filters are worth their size in
+    all files together.
 
     Puts the footers that it reads into `footers`. Raises what :func:`add_filters` raises before it changes a file.
     """
