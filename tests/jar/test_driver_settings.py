@@ -119,7 +119,7 @@ def ask(readers: Readers, path: str, way: str, name: str, value: str) -> Any:
 
 
 EFFECTS = {
-    "cacheMaxBytes": r"spark\.bloomparquet\.cacheMaxBytes is 'many'; expected bytes",
+    "cacheMaxBytes": r"spark\.bloomparquet\.cacheMaxBytes is 'many'; expected a size such as 128m or 1g",
     "cache": "option cache is 'perhaps'; expected true or false",
     "onFilterError": "option onFilterError is 'perhaps'; expected keep or fail",
     "keyProvider": "raised RuntimeError|no module spark_kms",

@@ -1,7 +1,7 @@
 """The rule by which a name finds a column: case-sensitive, or not.
 
-The planner, the reader and the Spark face share one rule: rows are lost if two of them disagree. Without case, names
-are compared as Spark does (Java's ``toLowerCase``), which equates fewer names than Unicode's case folding.
+The planner, the reader and `pyspark_bloomparquet` share one rule: rows are lost if two of them disagree. Without case,
+names are compared as Spark does (Java's ``toLowerCase``), which equates fewer names than Unicode's case folding.
 """
 
 from __future__ import annotations
