@@ -23,7 +23,7 @@ from tests.support.spark_kms import MODULE, ship
 
 STATIC = "static config|CANNOT_MODIFY"
 UNKNOWN = "has no option"
-OF_THE_DRIVER = "is taken from no load, table or session; set spark.bloomparquet.cache"
+OF_THE_DRIVER = "cannot be given for a load, a table or a session; set spark.bloomparquet.cache"
 UNNAMED = r"expected one of the functions that spark\.bloomparquet\.keyProviders names"
 TAKEN, NOTHING = "taken", "no effect"
 
