@@ -10,6 +10,7 @@ import pytest
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, TOLERANCE
 from bloomparquet.writing.retrofit.retrofit import ShrinkFilters
 from pyspark_bloomparquet.jar import planner_worker, protocol
+from pyspark_bloomparquet.options import load
 from pyspark_bloomparquet.options.option import Option
 from pyspark_bloomparquet.options.table import OPTIONS, PLANNER
 
@@ -41,3 +42,10 @@ CONSTANTS = {
 def test_java_and_python_agree(name: str) -> None:
     values = re.findall(rf"static final \w+ {name} = (\S.*);", TEXT)
     assert CONSTANTS[name] in [eval(value) for value in values]  # literals are written alike in both
+
+
+def test_java_and_python_agree_on_names_of_options() -> None:
+    (synonyms,) = re.findall(r"SYNONYMS_OF_WHERE = names\((.*?)\);", TEXT)
+    assert tuple(re.findall(r'"(\w+)"', synonyms)) == load._MEANT_AS_WHERE
+    (settings,) = re.findall(r"DRIVER_ONLY =.*?;", TEXT, re.DOTALL)
+    assert tuple(re.findall(r'"(\w+)"', settings)) == load._DRIVER_SETTINGS

@@ -122,7 +122,7 @@ def _in(room: str) -> list[str]:
 
 @pytest.mark.parametrize("room", TOP_ROOMS)
 def test_a_room_imports_only_rooms_below_it(room: str) -> None:
-    """The face's rooms may know one another; `INNER_ROOMS` says how."""
+    """The rooms of `pyspark_bloomparquet` may know one another; `INNER_ROOMS` says how."""
     own = FACE if room.startswith(FACE) else room.rpartition(".")[2]
     allowed = {own, *TOP_ROOMS[room]}
     upward = [
@@ -178,7 +178,7 @@ def test_a_room_says_what_it_owns(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", _in(CORE))
-def test_the_core_knows_neither_spark_nor_the_face(module: str) -> None:
+def test_the_core_knows_neither_spark_nor_pyspark_bloomparquet(module: str) -> None:
     outside = {name.partition(".")[0] for name in IMPORTS[module]}
     assert not outside & {"pyspark", "py4j", FACE, "pyspark_bloomorc"}
 

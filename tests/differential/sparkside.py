@@ -1,4 +1,4 @@
-"""Spark's side of the comparison: evaluates many predicates in one query, and runs the Python face without a JVM."""
+"""Spark's side of the comparison: many predicates in one query, and `pyspark_bloomparquet` without a JVM."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def evaluate(frame: DataFrame, predicates: Sequence[str]) -> tuple[pa.Table, lis
     return rows, [{rid for rid, true in zip(rids, column) if true} for column in columns]
 
 
-def read_by_face(root: Path, schema: T.StructType | None, **options: str) -> pa.Table:
+def read_by_data_source(root: Path, schema: T.StructType | None, **options: str) -> pa.Table:
     """What ``format("bloomparquet")`` returns to Spark: its classes called and pickled as Spark does."""
     source = DefaultSource({"path": str(root), **{name.lower(): value for name, value in options.items()}})
     reader = pickle.loads(pickle.dumps(source.reader(schema or source.schema())))

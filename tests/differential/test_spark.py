@@ -1,8 +1,8 @@
-"""Compares the package and its Spark face with ``spark.read.parquet`` without pruning, on files by pyarrow and Spark.
+"""Compares both packages with ``spark.read.parquet`` without pruning, on files by pyarrow and Spark.
 
 One query evaluates some twenty predicates as boolean columns over all rows. It filters nothing, so it prunes nothing.
-Most cases run the face's classes without a JVM. One case of every data set runs through Spark, by `where` and by a
-pushed filter.
+Most cases run the classes of `pyspark_bloomparquet` without a JVM. One case of every data set runs through Spark, by
+`where` and by a pushed filter.
 
 HYPOTHESIS_PROFILE=long runs fifty times as many examples, here and in test_core.
 """
@@ -167,7 +167,10 @@ def check_files(
     schema: Any,
     tally: Counter[str],
 ) -> None:
-    """Check the law, `read_table` and the face for each case. `truths` are the ids of its rows; `rows` has all rows."""
+    """Check the law, `read_table` and `pyspark_bloomparquet` for each case.
+
+    `truths` are the ids of its rows; `rows` has all rows.
+    """
     names = oracle.column_names(data)
     groups = sparkside.row_groups(root)
     for case, sql, wanted in zip(chosen, sqls, truths, strict=True):
@@ -181,8 +184,8 @@ def check_files(
         expected = {rid: rows[rid] for rid in wanted}
         table = bp.read_table(root, where, merge_schema=True, timezone=data.timezone)
         assert _by_rid(table, names) == expected
-        face = sparkside.read_by_face(root, schema, where=wheres[case.style % 2], timeZone=data.timezone)
-        assert _by_rid(face, names) == expected
+        table = sparkside.read_by_data_source(root, schema, where=wheres[case.style % 2], timeZone=data.timezone)
+        assert _by_rid(table, names) == expected
         tally["cases"] += 1
         tally["matching"] += bool(wanted)
         tally["row groups"] += plan.total

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 STATIC = "static config|CANNOT_MODIFY"
 UNKNOWN = "has no option"
-OF_THE_DRIVER = "is taken from no load, table or session; set spark.bloomparquet.cache"
+OF_THE_DRIVER = "cannot be given for a load, a table or a session; set spark.bloomparquet.cache"
 UNNAMED = r"expected one of the functions that spark\.bloomparquet\.keyProviders names"
 TAKEN, NOTHING = "taken", "no effect"
 
@@ -121,7 +121,7 @@ def ask(readers: Readers, path: str, way: str, name: str, value: str) -> Any:
 
 
 EFFECTS = {
-    "cacheMaxBytes": r"spark\.bloomparquet\.cacheMaxBytes is 'many'; expected bytes",
+    "cacheMaxBytes": r"spark\.bloomparquet\.cacheMaxBytes is 'many'; expected a size such as 128m or 1g",
     "cache": "option cache is 'perhaps'; expected true or false",
     "onFilterError": "option onFilterError is 'perhaps'; expected keep or fail",
     "keyProvider": "raised RuntimeError|no module spark_kms",

@@ -30,7 +30,7 @@ def set_dictionaries(group: RowGroup, offset: int) -> None:
 ODD: dict[str, Callable[[int, RowGroup], None]] = {
     "dictionaries at byte 0, where there are none": lambda i, group: set_dictionaries(group, 0),
     "one row group with dictionaries at byte 0": lambda i, group: set_dictionaries(group, 0) if i == 2 else None,
-    "dictionaries behind the data": lambda i, group: set_dictionaries(group, 1 << 40),
+    "dictionaries after the data": lambda i, group: set_dictionaries(group, 1 << 40),
     "no sizes": lambda i, group: setattr(group, "total_compressed_size", None),
     "sizes of 0": lambda i, group: setattr(group, "total_compressed_size", 0),
     "sizes of 1": lambda i, group: setattr(group, "total_compressed_size", 1),

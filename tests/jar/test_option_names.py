@@ -66,6 +66,7 @@ def own_names(source: Source) -> set[str]:
 
 
 def test_the_jar_has_the_same_options_as_python(jar_spark: SparkSession, source: Source, path: str) -> None:
+    """An option that the jar accepts may still have no effect: this test sees the names only."""
     with pytest.raises(Exception, match="expected one of") as raised:
         jar_spark.read.format(source).option("zzzzzzzzzzzz", "1").load(path)
     match = re.search(r"has no option 'zzzzzzzzzzzz'; expected one of (.*), or an option of Spark's", str(raised.value))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from bloomparquet.planning.evidence.formats import FileFormat
 from pyspark_bloomparquet.jar.planner_worker import ranges
-from pyspark_bloomparquet.jar.protocol import to_clock
+from pyspark_bloomparquet.jar.protocol import agreed_zone
 from tests.jar.test_worker import Planner, started
 from tests.support.orc import OrcFile
 
@@ -76,7 +76,7 @@ def test_a_column_read_as_another_type_excludes_nothing(planner: Planner, lake: 
 def test_files_of_the_other_format_are_read_whole(planner: Planner, lake: list[Path]) -> None:
     planner.send(1, lake, {"op": "=", "column": ["id"], "type": "int64", "value": -5}, format="parquet")
     head, answer = planner.receive()
-    assert head["plan"]["numFilesNotUnderstood"] == 2
+    assert head["plan"]["numFilesReadWhole"] == 2
     assert answer == [[i, 0, path.stat().st_size] for i, path in enumerate(lake)]
 
 
@@ -85,11 +85,11 @@ def test_only_a_known_clock_equal_to_the_readers_excludes() -> None:
         (int(dt.datetime(2026, month, 1, tzinfo=dt.timezone.utc).timestamp()) * 10**6, hours * 3_600_000)
         for month, hours in ((7, 2), (1, 1))
     )
-    assert to_clock("Europe/Zurich", [summer, winter]) == "Europe/Zurich"
-    assert to_clock("Europe/Zurich", [summer, (winter[0], 0)]) is None
-    assert to_clock("Europe/Zurich", [(-62_135_596_800_000_000, -3_600_000)]) is None
-    assert to_clock("SystemV/PST8", [summer]) is None
-    assert to_clock(None, [summer]) is None
+    assert agreed_zone("Europe/Zurich", [summer, winter]) == "Europe/Zurich"
+    assert agreed_zone("Europe/Zurich", [summer, (winter[0], 0)]) is None
+    assert agreed_zone("Europe/Zurich", [(-62_135_596_800_000_000, -3_600_000)]) is None
+    assert agreed_zone("SystemV/PST8", [summer]) is None
+    assert agreed_zone(None, [summer]) is None
 
 
 _extents = st.tuples(st.integers(0, 60), st.integers(0, 40), st.booleans())

@@ -102,15 +102,11 @@ WRONG = {
     "a dot in a name": ({"bloomColumns": "x.y"}, "names 'x.y', which has a name that ORC's writer cannot find"),
     "a dot in a field's name": ({"bloomColumns": "st.a.b"}, "ORC's writer cannot find"),
     "fpp": ({"bloomFpp": "1.5"}, "option bloomFpp is '1.5'; expected a number between 0 and 1"),
-    "fpp of one column": (
-        {"bloomFpp#kind": "0.1"},
-        "bloomfpp#kind is not for filters of ORC; ORC has one false positive probability",
-    ),
+    "fpp of one column": ({"bloomFpp#kind": "0.1"}, "bloomorc has no option 'bloomFpp#kind'; did you mean 'bloomFpp'?"),
     "bytes": (
         {"bloomMaxBytes": "1m"},
         "bloommaxbytes is not for filters of ORC; ORC sizes each filter for orc.row.index.stride",
     ),
-    "ndv": ({"bloomNdv": "100"}, "bloomndv is not for filters of ORC; ORC sizes each filter for orc.row.index.stride"),
     "parquet-java's": ({"parquet.bloom.filter.enabled#kind": "true"}, "it is for Parquet"),
     "keys": ({"keyProvider": "company.keys:keys"}, "keyProvider is for encrypted Parquet"),
     "fpp twice": ({"bloomFpp": "0.1", "orc.bloom.filter.fpp": "0.2"}, "expected one of them"),

@@ -225,7 +225,7 @@ def test_odd_footer_offsets_lose_no_row_group(tmp_path: Path, group: int, offset
         plan = plan_of(path, p.Eq("id", 10 * wanted))
         answer, body = summarize(plan)
         assert answer["plan"]["numRowGroupsTotal"] == answer["plan"]["numRowGroupsRead"] + 3 or plan.kept > 1
-        if answer["plan"]["numFilesNotUnderstood"]:
+        if answer["plan"]["numFilesReadWhole"]:
             file, start, length = ranges_in(answer, body)
             assert (file, start, length) == (
                 [0],
@@ -239,7 +239,7 @@ def test_odd_footer_offsets_lose_no_row_group(tmp_path: Path, group: int, offset
 
 
 def ranges_in(answer: dict[str, Any], body: bytes) -> list[list[int]]:
-    """Files, starts and lengths, without the file versions behind them."""
+    """Files, starts and lengths, without the file versions after them."""
     numbers = np.frombuffer(body, ">i8")
     columns: list[list[int]] = numbers[: len(numbers) - 4 * answer["versions"]].reshape(3, -1).tolist()
     return columns
@@ -254,7 +254,7 @@ def test_an_unreadable_file_is_read_whole(tmp_path: Path) -> None:
     file, start, length = ranges_in(answer, body)
     assert file == [0, 1, 2]
     assert (start[1], length[1]) == (0, bad.stat().st_size)
-    assert answer["plan"]["numFilesNotUnderstood"] == 1
+    assert answer["plan"]["numFilesReadWhole"] == 1
     assert answer["plan"]["rows"] == -1, "nobody knows how many rows such a file has"
 
 
@@ -312,7 +312,7 @@ def test_files_are_planned_in_their_present_version(tmp_path: Path) -> None:
     files.write(tmp_path / "b.parquet", {"id": [9, 10, 11, 12]}, ["id"])
     answer, body = summarize(planner.plan(refresh(listed), p.Eq("id", 9)))
     file, _, _ = ranges_in(answer, body)
-    assert (file, answer["plan"]["numFilesNotUnderstood"], answer["plan"]["rows"]) == ([1], 0, 4)
+    assert (file, answer["plan"]["numFilesReadWhole"], answer["plan"]["rows"]) == ([1], 0, 4)
     assert answer["versions"] == 2
     now = [Path(path).stat() for path in paths]
     assert np.frombuffer(body[-64:], ">i8").reshape(4, 2).tolist() == [

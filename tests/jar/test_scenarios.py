@@ -180,7 +180,7 @@ def test_rows_equal_sparks_and_only_these_are_read(
 ) -> None:
     ran = readers.ask(path, where, expected=answers[where], rows_per_group=GROUP)
     assert (where, ran.plan.kept if ran.plan.planned else EVERYTHING) == (where, WHERE[where])
-    assert ran.plan.planned or ran.plan.reason == "no predicate that can exclude row groups"
+    assert ran.plan.planned or ran.plan.reason == "the query has no filter that can skip row groups"
 
 
 def test_all_readers_see_the_same_columns(readers: Readers, path: str) -> None:

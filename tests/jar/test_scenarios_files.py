@@ -58,7 +58,7 @@ def test_a_file_that_is_no_parquet(readers: Readers, tmp_path: Path, content: by
     for source in (ORACLE, JAR):
         with pytest.raises(Exception, match=r"a\.parquet"):
             read(readers.spark, source, tmp_path, "id BIGINT").where("id = 18").collect()
-    ran = readers.ask(tmp_path, "id = 18", schema="id BIGINT", not_understood=1, ignoreCorruptFiles="true")
+    ran = readers.ask(tmp_path, "id = 18", schema="id BIGINT", read_whole=1, ignoreCorruptFiles="true")
     assert ran.plan.kept == 1
     assert ran.plan.skipped.total() == 3
 
@@ -70,9 +70,7 @@ def test_a_truncated_file(readers: Readers, tmp_path: Path) -> None:
     for source in (ORACLE, JAR):
         with pytest.raises(Exception, match=r"a\.parquet"):
             read(readers.spark, source, tmp_path, "id BIGINT").where("id = 18").collect()
-    assert (
-        len(readers.ask(tmp_path, "id = 18", schema="id BIGINT", not_understood=1, ignoreCorruptFiles="true").rows) == 1
-    )
+    assert len(readers.ask(tmp_path, "id = 18", schema="id BIGINT", read_whole=1, ignoreCorruptFiles="true").rows) == 1
 
 
 @pytest.mark.parametrize("missing", ["false", "true"])

@@ -136,7 +136,7 @@ class Readers:
         rows_per_group: int | None = None,
         bind: bool = True,
         by_python: str = "query",
-        not_understood: int = 0,
+        read_whole: int = 0,
         **options: Any,
     ) -> Ran:
         """Query the rows of `path` for which `where` is true with the jar, and compare them with the other readers.
@@ -144,7 +144,7 @@ class Readers:
         The query is a filter; with `bind`, a second query uses the option `where`. The rows must be `expected`, by
         default those of the oracle. Without `expected`, the Python data source is also compared: `by_python` is
         "query", "where", or "nothing" if it cannot read the files. If all row groups have `rows_per_group` rows, the
-        rows that leave the scan are counted. Spark reads `not_understood` files whole. Returns the first query's
+        rows that leave the scan are counted. Spark reads `read_whole` files whole. Returns the first query's
         result.
         """
 
@@ -168,7 +168,7 @@ class Readers:
             ran = run(frame)
             assert ran.rows == rows
             for plan in ran.plans:  # no plans if Spark knows without reading that there are no rows
-                _check_counts(ran, plan, not_understood)
+                _check_counts(ran, plan, read_whole)
                 if rows_per_group is not None and plan.planned:
                     assert ran.scanned == plan.kept * rows_per_group
             if not bind:
@@ -179,7 +179,7 @@ class Readers:
             bound = run(frame)
             assert bound.rows == rows
             assert bound.scanned == len(rows), "the rows of the load are those of its condition"
-            _check_counts(bound, bound.plan, not_understood)
+            _check_counts(bound, bound.plan, read_whole)
             if not ran.plans:
                 return bound
             if ran.plan.planned and bound.plan.planned:
@@ -219,10 +219,10 @@ class Readers:
         return frame
 
 
-def _check_counts(ran: Ran, plan: ScanSummary, not_understood: int) -> None:
+def _check_counts(ran: Ran, plan: ScanSummary, read_whole: int) -> None:
     if plan.planned:
         assert plan.total == plan.kept + plan.skipped.total()
-        read = plan.kept + not_understood
+        read = plan.kept + read_whole
         # If nothing is kept, one task checks that the skipped files are unchanged.
         assert ran.tasks <= max(read, 1), "a task with nothing to read"
         assert ran.tasks > 0 or read == 0

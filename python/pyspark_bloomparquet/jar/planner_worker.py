@@ -1,23 +1,6 @@
 """The program of the jar's planner process: reads requests, writes plans. It does not import Spark.
 
-A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
-Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
-
-A request is ``{"id": 7, "version": 3, "format": "parquet", "files": 1000, "predicate": …, "readerTypes": …,
-"caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``; its data are the files: all sizes and all
-modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte.
-`format` is ``parquet`` or ``orc``. `timeZone` is the zone of the reader, or null if it is unknown or not needed;
-`offsets` checks that both sides have the same data for it. :mod:`pyspark_bloomparquet.jar.protocol` has the grammar of
-`predicate`, `readerTypes` and `offsets`.
-
-An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "versions": 1000}``; for ORC files ``numStripesTotal``
-and so on. Its data (8 bytes each, big-endian) are the byte ranges to read, sorted by file: the index of each range's
-file in the request, all starts, all lengths. For local files, `versions` is their number, and the data continue with
-the version of each file that was planned, because it may have changed since the request: all sizes, all modification
-times in milliseconds, all inodes, all change times in nanoseconds. For other files `versions` is 0.
-
-An error is ``{"id": 7, "error": "…"}``, with ``"fatal": true`` if the query must fail. While requests are being
-planned, ``{"id": 0}`` says every few seconds that the process is alive.
+:mod:`pyspark_bloomparquet.jar.protocol` describes requests and answers.
 """
 
 from __future__ import annotations
@@ -47,8 +30,8 @@ from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage
 from pyspark_bloomparquet.jar.protocol import (
     COUNT_PREFIX,
+    agreed_zone,
     read_frame,
-    to_clock,
     to_predicate,
     to_reader_types,
     write_frame,
@@ -56,7 +39,8 @@ from pyspark_bloomparquet.jar.protocol import (
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
-VERSION = 3
+VERSION = 4
+"""Raise it, and ``PlannerProcess.VERSION``, with every change of the request, the answer or the predicate grammar."""
 _THREADS = 4
 _CACHED_LISTINGS = 16
 _MAX_ERRORS = 3
@@ -151,7 +135,7 @@ class Worker:
             keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
             plan_options = planner.PlanOptions(
                 # Without a zone, a timestamp that needs one skips nothing.
-                timezone=to_clock(request["timeZone"], request["offsets"]),
+                timezone=agreed_zone(request["timeZone"], request["offsets"]),
                 case_sensitive=request["caseSensitive"],
                 on_filter_error=options.on_filter_error,
                 skip_corrupt=True,
@@ -250,7 +234,7 @@ def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
     sizes = np.array([file.size for file in plan.dataset.files], np.int64)
     is_planned = np.zeros(len(sizes), np.bool_)
     is_planned[plan.file_positions] = True
-    # Spark reads these files whole, or raises an error.
+    # Spark reads these files completely, or raises an error.
     whole = np.flatnonzero(~is_planned & (sizes > 0))
     file, start, length = ranges(plan)
     file, start, length = (
@@ -273,7 +257,7 @@ def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
         "bloomFilterBytes": plan.bloom_bytes_read,
         "planningTimeMs": round(plan.seconds * 1000),
         "numFilterErrors": len(errors),
-        "numFilesNotUnderstood": len(whole),
+        "numFilesReadWhole": len(whole),
         "requests": plan.requests,
         "rows": -1 if len(whole) else int(plan.table.rows[plan.codes == KEPT].sum()),
         "warnings": warnings,

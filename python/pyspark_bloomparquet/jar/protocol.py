@@ -1,5 +1,24 @@
 """The frames between the jar and its planner process, and the grammar of predicates in them.
 
+A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
+Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
+
+A request is ``{"id": 7, "version": 4, "format": "parquet", "files": 1000, "predicate": …, "readerTypes": …,
+"caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``; its data are the files: all sizes and all
+modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte.
+`format` is ``parquet`` or ``orc``. `timeZone` is the zone of the reader, or null if it is unknown or not needed;
+`offsets` are pairs: an instant in microseconds, and the milliseconds by which the reader's clock is then ahead of UTC.
+They show whether Java's and Python's data for `timeZone` agree.
+
+An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "versions": 1000}``; for ORC files ``numStripesTotal``
+and so on. Its data (8 bytes each, big-endian) are the byte ranges to read, sorted by file: the index of each range's
+file in the request, all starts, all lengths. For local files, `versions` is their number, and the data continue with
+the version of each file that was planned, because it may have changed since the request: all sizes, all modification
+times in milliseconds, all inodes, all change times in nanoseconds. For other files `versions` is 0.
+
+An error is ``{"id": 7, "error": "…"}``, with ``"fatal": true`` if the query must fail. While requests are being
+planned, ``{"id": 0}`` says every few seconds that the process is alive.
+
 A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or a leaf such as ``{"op": "=", "column":
 ["address", "city"], "type": "string", "value": "Basel"}``. `op` is one of ``= <=> < <= > >=``, ``starts with``, ``in``
 (with ``values``), ``is null`` and ``is not null`` (without type and value). A value is null, or by `type`:
@@ -79,7 +98,7 @@ def to_reader_types(pairs: list[tuple[list[str], str]]) -> dict[Column, str]:
     return {tuple(column): kind for column, kind in pairs}
 
 
-def to_clock(zone: str | None, offsets: list[tuple[int, int]]) -> str | None:
+def agreed_zone(zone: str | None, offsets: list[tuple[int, int]]) -> str | None:
     """`zone`, if Python's data for it agrees with the reader's; else None.
 
     `offsets` are pairs: an instant in microseconds, and the milliseconds by which the reader's clock is then ahead of

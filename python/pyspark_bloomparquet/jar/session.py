@@ -152,7 +152,7 @@ def _summary(plan: dict[str, Any]) -> ScanSummary:
         requests=plan.get("requests", 0),
         errors=plan.get("numFilterErrors", 0),
         seconds=plan.get("planningTimeMs", 0) / 1000,
-        whole_files=plan.get("numFilesNotUnderstood", 0),
+        whole_files=plan.get("numFilesReadWhole", 0),
         unit=unit,
         row_group_counts=_row_group_counts(plan) if unit == "stripe" and plan["planned"] else None,
     )

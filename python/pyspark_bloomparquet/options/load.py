@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import OptionError, PlanError, did_you_mean, quoted
 from pyspark_bloomparquet.options.key_provider import check_allowed
-from pyspark_bloomparquet.options.option import BOTH, JAR, ORC, PARQUET, Option
-from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER, WRITING
+from pyspark_bloomparquet.options.option import JAR, ORC, PARQUET, Option
+from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER, PLANNING, READING, WRITING
 from pyspark_bloomparquet.options.working_directory import absolute
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ class PlannerOptions:
 
 def markdown() -> str:
     """The tables of all options, for ``docs/options.md``."""
-    sections: dict[str, list[Option]] = {
-        "Reading": [option for option in LOADING if option.reader != JAR],
-        "Planning": [option for option in LOADING if option.reader == JAR],
+    sections: dict[str, Iterable[Option]] = {
+        "Reading": READING,
+        "Planning": PLANNING,
         "Writing": [option for option in WRITING if option.source != ORC],
         "Writing ORC": [option for option in WRITING if option.source == ORC],
     }
@@ -116,16 +116,14 @@ def markdown() -> str:
 
 def _table(options: Iterable[Option]) -> str:
     rows = (
-        f"| `{each.name}` | {'' if each.default is None else f'`{each.default}`'} | {_readers(each)} | {each.doc} |"
+        f"| `{each.name}` | {'' if each.default is None else f'`{each.default}`'} | {_used_by(each)} | {each.doc} |"
         for each in options
     )
-    return "\n".join(["| option | default | reader | |", "| --- | --- | --- | --- |", *rows])
+    return "\n".join(["| option | default | used by | meaning |", "| --- | --- | --- | --- |", *rows])
 
 
-def _readers(option: Option) -> str:
-    if option.source is None:
-        return option.reader
-    return f"`{option.source}`" if option.reader == BOTH else f"`{option.source}`, {option.reader}"
+def _used_by(option: Option) -> str:
+    return option.reader if option.source is None else f"{option.reader} (only `{option.source}`)"
 
 
 def _find_option(key: str) -> Option:

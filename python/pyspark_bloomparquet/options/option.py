@@ -117,7 +117,7 @@ def _parse_paths(text: str) -> tuple[str, ...]:
 TEXT = Check("text", str)
 FLAG = Check("true or false", _parse_flag)
 COUNT = Check("a whole number from 1 up", _parse_count)
-SIZE = Check("bytes as Spark writes them, such as 134217728, 128m or 1g", _parse_size)
+SIZE = Check("a size such as 128m or 1g", _parse_size)
 TIME = Check("a time such as 2026-01-31T00:00:00", _parse_time)
 ZONE = Check("a time zone, such as UTC, Europe/Zurich or +02:00", _parse_zone)
 PATHS = Check("a JSON list of paths", _parse_paths)

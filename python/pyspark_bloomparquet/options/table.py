@@ -30,48 +30,24 @@ def _writing(
     return Option(name, default, TEXT, doc, JAR, per_column, source)
 
 
-LOADING: tuple[Option, ...] = (
+READING: tuple[Option, ...] = (
     Option("path", None, TEXT, "A file, a directory, a glob or a URL; what `load(...)` sets."),
     Option("paths", None, PATHS, "Several paths, as a JSON list; what `load([...])` sets."),
     Option(
         "where",
         None,
         TEXT,
-        "A predicate in SQL that belongs to the load: the DataFrame has only the rows for which it is true. Row groups "
-        "that cannot hold such a row are not read. It works on every Spark version.",
+        "A predicate in SQL that applies to this load: the DataFrame has only the rows for which it is true. Row "
+        "groups that cannot hold such a row are not read. It works on every supported Spark version.",
     ),
     Option(
         "pushFilters",
         "auto",
         one_of("auto", "on", "off"),
-        "Whether a query's filters skip row groups. `auto`: yes with the jar; without it, only on a Spark that keeps "
-        "the filters of each scan apart (not 4.1 to 4.3). `on`: always; without the jar this needs "
-        "`spark.sql.python.filterPushdown.enabled=true`, and on Spark 4.1 to 4.3 **use each load for one query only**, "
-        "or rows are lost. `off`: never.",
-    ),
-    Option(
-        "planning",
-        "auto",
-        one_of("auto", "driver", "off"),
-        "Whether the driver plans which row groups to read. `auto`: up to `maxFilesPlannedOnDriver` files; `driver`: "
-        "always; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
-        JAR,
-    ),
-    Option("maxFilesPlannedOnDriver", "100000", COUNT, "See `planning`.", JAR),
-    Option(
-        "planningTimeout",
-        "30s",
-        TEXT,
-        "How long a query waits for its plan. After that it reads everything. Planning continues, and its cache serves "
-        "the next query.",
-        JAR,
-    ),
-    Option(
-        "cache",
-        "true",
-        FLAG,
-        "Whether to cache footers and small filters on the driver's disk, for the next session.",
-        JAR,
+        "Whether a query's filters skip row groups. `auto`: yes with the jar; without it, only on Spark versions "
+        "that do not mix up the filters of different queries (not 4.1 to 4.3). `on`: always; without the jar this "
+        "needs `spark.sql.python.filterPushdown.enabled=true`, and on Spark 4.1 to 4.3 **use each load for one query "
+        "only**, or rows are lost. `off`: never.",
     ),
     Option(
         "onFilterError",
@@ -84,8 +60,8 @@ LOADING: tuple[Option, ...] = (
         None,
         TEXT,
         "For encrypted files: the function that returns their keys, as `module:function`. It takes no parameters and "
-        "returns `bloomparquet.Keys`. The setting `spark.bloomparquet.keyProviders` names it. The planner calls it; "
-        "without the jar, each Python worker does. No option holds a key itself.",
+        "returns `bloomparquet.Keys`. The function must be listed in `spark.bloomparquet.keyProviders`. The planner "
+        "calls it; without the jar, each Python worker does. No option holds a key itself.",
         source=PARQUET,
     ),
     Option(
@@ -113,7 +89,8 @@ LOADING: tuple[Option, ...] = (
         "modifiedBefore",
         None,
         TIME,
-        "Read only files last modified before this time, such as `2026-01-31T00:00:00`, in `timeZone`, by default UTC.",
+        "Read only files last modified before this time, such as `2026-01-31T00:00:00`, in `timeZone`. "
+        "Without `timeZone`: in the session's zone with the jar, else in UTC.",
     ),
     Option("modifiedAfter", None, TIME, "Read only files last modified after this time."),
     Option(
@@ -141,9 +118,9 @@ LOADING: tuple[Option, ...] = (
         "timeZone",
         None,
         ZONE,
-        "The zone of timestamps without one, in `where` and in partition directories. With the jar, the default is the "
-        "session's zone. A Python data source cannot see `spark.sql.session.timeZone`: a timestamp that needs a "
-        "zone is an error without this option.",
+        "Time zone for timestamps that do not include one, in `where` and in partition directories. With the jar, the "
+        "default is the session's zone. A Python data source cannot see `spark.sql.session.timeZone`: a timestamp that "
+        "needs a zone is an error without this option.",
     ),
     Option(
         "maxPartitionBytes",
@@ -156,7 +133,8 @@ LOADING: tuple[Option, ...] = (
         "openCostInBytes",
         "4m",
         SIZE,
-        "The cost of opening a file, in bytes that could be read in that time. A task has at least so many bytes.",
+        "As `spark.sql.files.openCostInBytes`: the cost of opening a file, in bytes that could be read in that time. "
+        "Each task gets at least this many bytes.",
         PYTHON,
     ),
     Option(
@@ -167,12 +145,44 @@ LOADING: tuple[Option, ...] = (
         PYTHON,
     ),
 )
+PLANNING: tuple[Option, ...] = (
+    Option(
+        "planning",
+        "auto",
+        one_of("auto", "driver", "off"),
+        "Whether the driver plans which row groups to read. `auto`: up to `maxFilesPlannedOnDriver` files; `driver`: "
+        "always; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
+        JAR,
+    ),
+    Option(
+        "maxFilesPlannedOnDriver", "100000", COUNT, "If `planning` is `auto`, a load of more files has no plan.", JAR
+    ),
+    Option(
+        "planningTimeout",
+        "30s",
+        TEXT,
+        "How long a query waits for its plan. After that it reads everything. Planning continues, and its cache serves "
+        "the next query.",
+        JAR,
+    ),
+    Option(
+        "cache",
+        "true",
+        FLAG,
+        "Whether to cache footers and small filters on the driver's disk, for the next session.",
+        JAR,
+    ),
+)
+LOADING = (*READING, *PLANNING)
 WRITING: tuple[Option, ...] = (
     _writing(
         "bloomColumns",
         None,
-        "The columns that get a Bloom filter in every row group, such as `user_id,address.city`. `*`: all columns for "
-        "which min/max and dictionaries skip little (for ORC: all that can have a filter).",
+        "The columns that get a Bloom filter in every row group, such as `user_id,address.city`. `*`: all columns of "
+        "integers, DECIMAL, STRING, BINARY, DATE and TIMESTAMP outside lists and maps (not FLOAT and DOUBLE, which "
+        "are rarely looked up by equality, and not strings with a collation). In Parquet, `*` also leaves out the "
+        "filters of row groups where they would skip little: with 16 or fewer distinct values, or with integers that "
+        "fill more than half of the range from min to max.",
     ),
     _writing("bloomFpp", "0.01", "The false positive probability (FPP) of these filters."),
     _writing(
@@ -230,15 +240,15 @@ WRITING: tuple[Option, ...] = (
     _writing("orc.bloom.filter.columns", None, "ORC's own name of `bloomColumns`.", ORC),
     _writing("orc.bloom.filter.fpp", None, "ORC's own name of `bloomFpp`.", ORC),
     _writing("orc.stripe.size", "64m", "The size of a stripe in memory.", ORC),
-    _writing("orc.row.index.stride", "10000", "The rows of a row group in a stripe.", ORC),
+    _writing("orc.row.index.stride", "10000", "Rows per row group within a stripe.", ORC),
     _writing("orc.compress", None, "See `compression`.", ORC),
 )
 OPTIONS = (*LOADING, *WRITING)
 
 PLANNER = (
     *(option for option in LOADING if option.name in ("onFilterError", "cache", "keyProvider")),
-    Option("cacheDirectory", None, TEXT, "A setting of the driver."),
-    Option("cacheMaxBytes", "1g", SIZE, "A setting of the driver."),
+    Option("cacheDirectory", None, TEXT, "The directory of the planner's cache."),
+    Option("cacheMaxBytes", "1g", SIZE, "The size limit of the planner's cache on disk."),
     Option("shippedFiles", None, TEXT, "The directory to which Spark ships files."),
 )
 """What the jar sends its planner process."""

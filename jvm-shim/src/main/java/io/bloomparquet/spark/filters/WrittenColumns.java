@@ -81,15 +81,15 @@ record WrittenColumns(List<Leaf> leaves) {
         add(field.dataType(), path + "." + field.name(), noFilterReason, leaves);
       }
     } else if (type instanceof ArrayType array) {
-      add(array.elementType(), path + ".list.element", "is a list; filters on elements prune nothing", leaves);
+      add(array.elementType(), path + ".list.element", "is a list; filters on elements cannot be used to skip", leaves);
     } else if (type instanceof MapType map) {
-      String reason = "is a map; filters on keys and values prune nothing";
+      String reason = "is a map; filters on keys and values cannot be used to skip";
       add(map.keyType(), path + ".key_value.key", reason, leaves);
       add(map.valueType(), path + ".key_value.value", reason, leaves);
     } else if (type instanceof UserDefinedType<?> user) {
       add(user.sqlType(), path, noFilterReason, leaves);
     } else if (type instanceof VariantType) {
-      leaves.add(new Leaf(path, type, "is VARIANT; filters on it prune nothing"));
+      leaves.add(new Leaf(path, type, "is VARIANT; filters on it cannot be used to skip"));
     } else {
       String reason = type instanceof BooleanType ? "is BOOLEAN; parquet-java writes empty filters for it" : null;
       leaves.add(new Leaf(path, type, noFilterReason == null ? reason : noFilterReason));
@@ -110,7 +110,7 @@ record WrittenColumns(List<Leaf> leaves) {
    * @param option the option's text
    * @param mayProfit the columns for which a star stands
    * @param take gets each column, and whether it is optional: named by a star only
-   * @throws IllegalArgumentException for a name that is no column, or whose filter would be of no use
+   * @throws IllegalArgumentException for a name that is not a column, or whose filter would be of no use
    */
   void choose(String option, Predicate<Leaf> mayProfit, BiConsumer<Leaf, Boolean> take) {
     for (String name : option.split(",", -1)) {

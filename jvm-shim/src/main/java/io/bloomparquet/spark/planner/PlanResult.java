@@ -61,17 +61,18 @@ public final class PlanResult {
   /** Rejects an inconsistent answer: a wrong range could skip a row group that matches. */
   void check(int files) throws PlannerException {
     if (ranges < 0 || numbers.remaining() != FIELDS * ranges + FIELDS_OF_VERSION * versions) {
-      throw new PlannerException("the planner answered " + numbers.remaining() + " numbers, which is no whole number of ranges");
+      throw new PlannerException(String.format("invalid answer from the planner: %d numbers do not make whole ranges", numbers.remaining()));
     }
     if (versions != 0 && versions != files) {
-      throw new PlannerException(String.format("the planner answered the versions of %d of %d files", versions, files));
+      throw new PlannerException(String.format("invalid answer from the planner: versions of %d of %d files", versions, files));
     }
     int before = 0;
     for (int i = 0; i < ranges; i++) {
       if (numbers.get(i) < before || numbers.get(i) >= files || start(i) < 0 || length(i) <= 0) {
         throw new PlannerException(
             String.format(
-                "the planner answered bytes %d + %d of file %d of %d", start(i), length(i), numbers.get(i), files));
+                "invalid answer from the planner: start %d, length %d, file %d (of %d files)",
+                start(i), length(i), numbers.get(i), files));
       }
       before = file(i);
     }
@@ -156,7 +157,7 @@ public final class PlanResult {
     if (!planned()) {
       return "not planned: " + notPlanned;
     }
-    long whole = count("numFilesNotUnderstood");
+    long whole = count("numFilesReadWhole");
     return String.format(
         Locale.ROOT,
         "%d of %d %ss (%d skipped by statistics, %d by Bloom filter)%s",
@@ -165,6 +166,6 @@ public final class PlanResult {
         format.unit(),
         count(format.count("SkippedByStatistics")),
         count(format.count("SkippedByBloomFilter")),
-        whole == 0 ? "" : ", and " + whole + " files whole");
+        whole == 0 ? "" : "; " + whole + " files could not be planned and are read completely");
   }
 }

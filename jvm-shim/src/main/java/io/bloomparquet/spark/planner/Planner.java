@@ -49,9 +49,9 @@ public final class Planner {
     }
     if (!PlannerPredicate.isWorthPlanning(predicate)) {
       return PlanResult.none(
-          predicates.noPlanReason() == null
-              ? "no predicate that can exclude " + format.unit() + "s"
-              : predicates.noPlanReason());
+          predicates.unplannableReason() == null
+              ? "the query has no filter that can skip " + format.unit() + "s"
+              : predicates.unplannableReason());
     }
     int files = FileListing.count(directories);
     if (files == 0) {
@@ -59,7 +59,8 @@ public final class Planner {
     }
     if (options.planning().equals(ScanOptions.AUTO) && files > options.maxFiles()) {
       return PlanResult.none(
-          String.format("%d files are more than maxFilesPlannedOnDriver, %d", files, options.maxFiles()));
+          String.format(
+              "%d files exceed maxFilesPlannedOnDriver (%d); set planning=driver to plan anyway", files, options.maxFiles()));
     }
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("format", format.shortName());

@@ -27,10 +27,7 @@ import scala.Option;
  * Translates Spark's predicates for the planner. The result is weaker than the predicate, never stronger: a part that
  * cannot be translated is dropped where dropping it can only keep more row groups; else the whole is dropped.
  *
- * <p>The result is JSON: {@code {"and": […]}}, {@code {"or": […]}}, {@code {"not": …}}, and leaves {@code {"op": "=",
- * "column": ["address", "city"], "type": "string", "value": "Basel"}} with op one of {@code = <=> < <= > >=}, {@code
- * "in"} with {@code "values"}, {@code "is null"}, {@code "is not null"} and {@code "starts with"}. {@link PlannerValue}
- * has the types and values.
+ * <p>The result is JSON. {@code pyspark_bloomparquet/jar/protocol.py} describes its grammar.
  */
 public final class PlannerPredicate {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
@@ -38,7 +35,7 @@ public final class PlannerPredicate {
   /** Spark's mark of a column that was added with a default: files without it have that value, not nulls. */
   private static final String EXISTENCE_DEFAULT = "EXISTS_DEFAULT";
 
-  /** The deepest JSON that is sent. The planner accepts And, Or and Not to a depth of 100. */
+  /** The deepest JSON that is sent: JSON nests an object and an array per level, and the planner accepts 100 levels. */
   private static final int MAX_DEPTH = 150;
 
   private static final Map<String, String> FLIPPED =
@@ -50,16 +47,16 @@ public final class PlannerPredicate {
   private final FileFormat format;
   private final StructType schema;
   private final StructType partitions;
-  private final String noPlanReason;
+  private final String unplannableReason;
   private final boolean caseSensitive;
 
-  /** @param noPlanReason why columns cannot be matched by name, so that nothing is planned; null if they can */
+  /** @param unplannableReason why columns cannot be matched by name, so that nothing is planned; null if they can */
   public PlannerPredicate(
-      SparkSession session, FileFormat format, StructType schema, StructType partitions, String noPlanReason) {
+      SparkSession session, FileFormat format, StructType schema, StructType partitions, String unplannableReason) {
     this.format = format;
     this.schema = schema;
     this.partitions = partitions;
-    this.noPlanReason = noPlanReason;
+    this.unplannableReason = unplannableReason;
     caseSensitive = session.sessionState().conf().caseSensitiveAnalysis();
   }
 
@@ -67,8 +64,8 @@ public final class PlannerPredicate {
     return format;
   }
 
-  public String noPlanReason() {
-    return noPlanReason;
+  public String unplannableReason() {
+    return unplannableReason;
   }
 
   public StructType partitions() {
@@ -268,7 +265,7 @@ public final class PlannerPredicate {
 
   /** The type of a column whose values in the files are what Spark reads; null for other columns. */
   private DataType comparable(String[] path) {
-    if (noPlanReason != null || find(partitions, path[0]) != null) {
+    if (unplannableReason != null || find(partitions, path[0]) != null) {
       return null;
     }
     DataType type = schema;

@@ -29,10 +29,8 @@ import java.util.stream.Stream;
  * serves all sessions and queries. Spark's own Python workers would not do: they end after an idle minute, and serve
  * one query at a time.
  *
- * <p>Requests and answers are frames on its standard input and output: the length of some JSON (int, big-endian), the
- * JSON, the length of some data, the data. An answer has the {@code id} of its request. Answers come in any order.
- * While the process works it also sends an empty frame every two seconds, as a sign of life. It ends with its input, so
- * it cannot outlive the JVM.
+ * <p>Requests and answers are frames on its standard input and output. {@code pyspark_bloomparquet/jar/protocol.py}
+ * describes them. The process ends with its input, so it cannot outlive the JVM.
  *
  * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process.
  * There are two exceptions. A process that exits before its first answer would do so again, for example for a missing
@@ -41,7 +39,9 @@ import java.util.stream.Stream;
  */
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
-  private static final int VERSION = 3;
+
+  /** Raise it with {@code VERSION} in {@code planner_worker.py}, which says when. */
+  private static final int VERSION = 4;
 
   /** Drops the working directory from the module path: its files must not shadow modules. */
   private static final String MAIN =
@@ -199,8 +199,8 @@ final class PlannerProcess {
   }
 
   /**
-   * Ends the process when it hangs. Counts its own seconds instead of reading a clock: a pause of this JVM is no
-   * silence of the planner.
+   * Ends the process when it hangs. Counts its own seconds instead of reading a clock: a pause of this JVM is not
+   * a silence of the planner.
    */
   private void watch() {
     long framesBefore = 0;

@@ -26,18 +26,8 @@ import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Translates literals for the planner, from Spark's internal form to JSON.
- *
- * <table>
- * <caption>Types</caption>
- * <tr><td>boolean; int8, int16, int32, int64</td><td>itself</td></tr>
- * <tr><td>float</td><td>the text of the double with the same value</td></tr>
- * <tr><td>decimal</td><td>its digits, with its scale</td></tr>
- * <tr><td>string</td><td>itself</td></tr>
- * <tr><td>binary</td><td>base64; also for strings that are not UTF-8</td></tr>
- * <tr><td>date</td><td>days since 1970-01-01</td></tr>
- * <tr><td>timestamp, timestamp_ntz</td><td>microseconds since 1970-01-01T00:00, in UTC and in local time</td></tr>
- * </table>
+ * Translates literals for the planner, from Spark's internal form to JSON. {@code
+ * pyspark_bloomparquet/jar/protocol.py} lists the types.
  */
 public final class PlannerValue {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;

@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 
-/** Formats a planner predicate for EXPLAIN, in the style of SQL. */
+/** Formats a planner predicate for EXPLAIN. The text is not valid SQL: strings are not quoted. */
 public final class PredicateText {
   private static final int MAX_VALUES = 5;
 

@@ -42,7 +42,7 @@ public final class BloomOrcTable extends PrunedTable {
   }
 
   @Override
-  String noPlanReason(CaseInsensitiveStringMap options) {
+  String unplannableReason(CaseInsensitiveStringMap options) {
     Configuration conf = session().sessionState().newHadoopConfWithOptions(Scala.map(options));
     for (OrcConf each : UNPLANNABLE) {
       String set = conf.get(each.getAttribute());

@@ -30,7 +30,7 @@ public final class BloomParquetTable extends PrunedTable {
   }
 
   @Override
-  String noPlanReason(CaseInsensitiveStringMap options) {
+  String unplannableReason(CaseInsensitiveStringMap options) {
     return session().sessionState().conf().parquetFieldIdReadEnabled() && ParquetUtils.hasFieldIds(schema())
         ? "columns are matched by field id, not by name"
         : null;

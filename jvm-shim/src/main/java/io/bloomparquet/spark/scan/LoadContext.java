@@ -24,7 +24,7 @@ record LoadContext(SparkSession session, ScanOptions options, LoadPredicate wher
    * leave values out, so it gets conjuncts on partition columns only.
    */
   List<Expression> pushable() {
-    boolean byName = format() == FileFormat.PARQUET && predicates.noPlanReason() == null;
+    boolean byName = format() == FileFormat.PARQUET && predicates.unplannableReason() == null;
     return where.pushable(predicates.partitions(), byName);
   }
 }

@@ -117,7 +117,7 @@ final class LoadPredicate {
         "option where is '"
             + sql
             + "'; expected a condition on the columns of one row, without subqueries, random values, Python or SQL "
-            + "functions, and the current user; use .where(…) for these");
+            + "functions, or current_user(); use .where(…) for these");
   }
 
   /** Whether a task can evaluate {@code expression} as it is. */

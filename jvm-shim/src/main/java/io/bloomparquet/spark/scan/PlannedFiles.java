@@ -129,7 +129,10 @@ final class PlannedFiles {
     return skipped;
   }
 
-  /** A plan for EXPLAIN, for a cached DataFrame or of a failed query may run much later. */
+  /**
+   * Whether the query that made this plan is still running. Otherwise (EXPLAIN, a cached DataFrame) files may have
+   * changed.
+   */
   private boolean isPlannedByRunningQuery() {
     return executionId != null && SQLExecution.getQueryExecution(Long.parseLong(executionId)) != null;
   }
@@ -138,7 +141,7 @@ final class PlannedFiles {
     /**
      * @param version the planned version; null if unknown
      * @param first the first range of the file
-     * @param end behind the last range of the file; equals {@code first} for a skipped file
+     * @param end one after the last range of the file; equals {@code first} for a skipped file
      */
     void visit(PartitionDirectory directory, FileStatusWithMetadata file, FileVersion version, int first, int end);
   }

@@ -114,7 +114,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   abstract FileScanBuilder newFileScanBuilder(CaseInsensitiveStringMap options);
 
   /** Why Spark's reader may return other values than the files have by these column names; null if it does not. */
-  abstract String noPlanReason(CaseInsensitiveStringMap options);
+  abstract String unplannableReason(CaseInsensitiveStringMap options);
 
   SparkSession session() {
     return session;
@@ -229,7 +229,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     StructType schema = schema();
     throwDeferredError();
     PlannerPredicate predicates =
-        new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), noPlanReason(merged));
+        new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), unplannableReason(merged));
     OptionNames.check(format(), given.asCaseSensitiveMap());
     LoadContext context = new LoadContext(session, scanOptions(merged), where, predicates);
     return new PrunedScanBuilder(context, newFileScanBuilder(merged), schema);

@@ -148,10 +148,7 @@ public final class OptionNames {
     if (name.equals("keyprovider")) {
       throw new IllegalArgumentException("option keyProvider is for encrypted Parquet; ORC files are not encrypted");
     }
-    if (name.startsWith("bloomfpp#")) {
-      throw notForOrc(option, "ORC has one false positive probability for all columns: set bloomFpp");
-    }
-    if (Stream.of("bloommaxbytes", "bloomndv").anyMatch(each -> name.equals(each) || name.startsWith(each + "#"))) {
+    if (name.equals("bloommaxbytes")) {
       throw notForOrc(option, "ORC sizes each filter for orc.row.index.stride values: set that, or bloomFpp");
     }
     if (name.startsWith("parquet.bloom.filter.")) {
