@@ -433,8 +433,14 @@ def _compile_value(reader: CompactReader, buffer: bytes, kind: int, path: tuple[
 
 
 def _varint(raw: bytes) -> int:
-    if len(raw) == 1:
+    """The integer of `raw`, which a template matched as one varint. Most have up to three bytes."""
+    size = len(raw)
+    if size == 1:
         return raw[0]
+    if size == 2:
+        return raw[0] & 0x7F | raw[1] << 7
+    if size == 3:
+        return raw[0] & 0x7F | (raw[1] & 0x7F) << 7 | raw[2] << 14
     try:
         return read_varint(raw, 0)[0]
     except OverflowError:
