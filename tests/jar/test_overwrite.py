@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.spark import conf, rows
 
+pytestmark = pytest.mark.slow
+
 REFUSED = "that is also being read from"
 DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 FORMATS = ("bloomparquet", "bloomorc")

@@ -15,6 +15,8 @@ from pyspark_bloomparquet.read.reader import make_reader
 from tests.spark.compare import assert_same, load, parquet, rows
 from tests.support import files
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_unknown_option(spark: SparkSession, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1]})

@@ -25,6 +25,8 @@ from tests.support.retrofit import (
 )
 from tests.support.spark import conf, rows, write
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
