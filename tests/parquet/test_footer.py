@@ -12,11 +12,13 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, FormatError
+from bloomparquet.parquet.metadata import column_chunks
 from bloomparquet.parquet.metadata.column_chunks import ChunkFields
 from bloomparquet.parquet.metadata.footer import parse_footer, read_footers
 from bloomparquet.parquet.thrift.definitions import FileMetaData, Statistics
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.storage.files import LocalStorage, ReadCount
+from bloomparquet.storage.varint import read_varint
 from tests.support.core import BLOOM_LENGTH, BLOOM_OFFSET, Field, column_metadata, decode, edit_footer, read_footer
 from tests.support.files import write
 
@@ -245,3 +247,14 @@ def test_templates_read_what_full_decoding_reads(tmp_path: Path) -> None:
                     **dict.fromkeys(ChunkFields._fields[11:]),
                 )
                 assert footer.read_chunk(i, j) == expected
+
+
+@pytest.mark.parametrize("bits", range(0, 62, 3))
+def test_numbers_of_every_length_are_read_from_templates(bits: int) -> None:
+    """A wrong offset or count would read another filter, or skip rows."""
+    sizes = sorted({(1 << bits) - 1, 1 << bits, (1 << bits) + 1, (3 << bits) - 1})
+    for size in sizes:
+        varint = bytes(size >> shift & 0x7F | 0x80 for shift in range(0, max(size.bit_length(), 1), 7))
+        raw = varint[:-1] + bytes([varint[-1] & 0x7F])
+        assert column_chunks._varint(raw) == size == read_varint(raw, 0)[0]
+        assert column_chunks._zigzag(raw) == (size >> 1) ^ -(size & 1)

@@ -192,9 +192,9 @@ def test_a_chunk_encrypted_here_is_read_by_pyarrow(secret: Secret) -> None:
         column = image.metadata.row_group(0).column(leaf.index)
         first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
         plain = image.data.slice(first, column.total_compressed_size)
-        sealed = encrypt_chunk(plain.to_pybytes(), cipher, footer.crypto.algorithm)
-        assert len(sealed.data) == end - start
-        raw[start:end] = sealed.data
+        encrypted = encrypt_chunk(plain.to_pybytes(), cipher, footer.crypto.algorithm)
+        assert len(encrypted.data) == end - start
+        raw[start:end] = encrypted.data
     assert bytes(raw) != before
     secret.path.write_bytes(raw)
     properties = pe.create_decryption_properties(FOOTER_KEY)

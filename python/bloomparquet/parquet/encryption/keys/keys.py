@@ -54,7 +54,7 @@ class Keys:
 
     A plaintext footer is verified if its key is known, and accepted otherwise. Plaintext files and columns are accepted
     too, unless ``allow_plaintext_files=False``: then a plaintext file, and a column in `columns` without its own key,
-    are errors, so that nobody can remove the encryption unnoticed.
+    are errors. Otherwise an attacker could replace encrypted data by plaintext unnoticed.
 
     Equal content makes equal keys. Raises OptionError for an invalid key.
 
