@@ -1,6 +1,7 @@
 package io.bloomparquet.spark.scan;
 
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SparkVersions;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -22,23 +23,26 @@ import scala.collection.immutable.Seq;
  * <p>Does not push aggregates down, like Spark's V1 file scans: min and max in footers ignore NaN, and a footer says
  * nothing of a column that its file lacks.
  */
-final class PrunedScanBuilder
-    implements SupportsPushDownRequiredColumns,
-        SupportsPushDownCatalystFilters,
-        SupportsPushDownVariantExtractions {
-  private final LoadContext context;
-  private final FileScanBuilder files;
+class PrunedScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters {
+  final LoadContext context;
+  final FileScanBuilder files;
   private final StructType schema;
   private StructType requested;
   private FileMetadata metadata;
   private List<Expression> filters = List.of();
 
-  PrunedScanBuilder(LoadContext context, FileScanBuilder files, StructType schema) {
+  private PrunedScanBuilder(LoadContext context, FileScanBuilder files, StructType schema) {
     this.context = context;
     this.files = files;
     this.schema = schema;
     this.requested = schema;
     files.pushFilters(Scala.seq(context.pushable()));
+  }
+
+  static ScanBuilder of(LoadContext context, FileScanBuilder files, StructType schema) {
+    return SparkVersions.HAS_VARIANT_EXTRACTION
+        ? new WithVariantExtraction(context, files, schema)
+        : new PrunedScanBuilder(context, files, schema);
   }
 
   @Override
@@ -65,13 +69,6 @@ final class PrunedScanBuilder
   }
 
   @Override
-  public boolean[] pushVariantExtractions(VariantExtraction[] extractions) {
-    return context.where().isNone() && files instanceof SupportsPushDownVariantExtractions builder
-        ? builder.pushVariantExtractions(extractions)
-        : new boolean[extractions.length];
-  }
-
-  @Override
   public Scan build() {
     FileScan scan = (FileScan) ((ScanBuilder) files).build();
     LoadPredicate where = context.where();
@@ -82,5 +79,20 @@ final class PrunedScanBuilder
     boolean isAdapted = !where.isNone() || metadata != null;
     RowAdapter adapter = isAdapted ? where.adapter(scan.readSchema(), requested, metadata) : null;
     return new PrunedScan(context, scan, context.predicates().ofAll(conjuncts), adapter);
+  }
+
+  /** A class of its own, because Spark 4.0 has no such interface. */
+  private static final class WithVariantExtraction extends PrunedScanBuilder
+      implements SupportsPushDownVariantExtractions {
+    WithVariantExtraction(LoadContext context, FileScanBuilder files, StructType schema) {
+      super(context, files, schema);
+    }
+
+    @Override
+    public boolean[] pushVariantExtractions(VariantExtraction[] extractions) {
+      return context.where().isNone() && files instanceof SupportsPushDownVariantExtractions builder
+          ? builder.pushVariantExtractions(extractions)
+          : new boolean[extractions.length];
+    }
   }
 }

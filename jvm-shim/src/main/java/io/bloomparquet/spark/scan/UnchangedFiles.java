@@ -2,6 +2,7 @@ package io.bloomparquet.spark.scan;
 
 import io.bloomparquet.spark.files.FileCheck;
 import io.bloomparquet.spark.files.FileVersion;
+import io.bloomparquet.spark.support.SparkVersions;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import org.apache.hadoop.fs.Path;
@@ -48,7 +49,7 @@ record UnchangedFiles(
     }
     return files instanceof OrcPartitionReaderFactory orc
         ? orc.broadcastedConf()
-        : SerializableConfiguration.broadcast(session.sparkContext(), session.sessionState().newHadoopConf());
+        : SparkVersions.broadcast(session.sparkContext(), session.sessionState().newHadoopConf());
   }
 
   private FileCheck newCheck() {
