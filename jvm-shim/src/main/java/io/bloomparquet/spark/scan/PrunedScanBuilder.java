@@ -8,22 +8,23 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownVariantExtractions;
 import org.apache.spark.sql.connector.read.VariantExtraction;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.FileScan;
 import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
-import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
 /**
  * Pushes filters and columns down into Spark's own scan builder, and translates the filters for the planner.
  *
+ * <p>Is a {@link FileScanBuilder} because Spark 4.0 pushes Catalyst's filters to no other class.
+ *
  * <p>Does not push aggregates down, like Spark's V1 file scans: min and max in footers ignore NaN, and a footer says
  * nothing of a column that its file lacks.
  */
-class PrunedScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters {
+class PrunedScanBuilder extends FileScanBuilder {
   final LoadContext context;
   final FileScanBuilder files;
   private final StructType schema;
@@ -31,7 +32,9 @@ class PrunedScanBuilder implements SupportsPushDownRequiredColumns, SupportsPush
   private FileMetadata metadata;
   private List<Expression> filters = List.of();
 
-  private PrunedScanBuilder(LoadContext context, FileScanBuilder files, StructType schema) {
+  private PrunedScanBuilder(
+      LoadContext context, FileScanBuilder files, PartitioningAwareFileIndex index, StructType schema) {
+    super(context.session(), index, schema);
     this.context = context;
     this.files = files;
     this.schema = schema;
@@ -39,10 +42,11 @@ class PrunedScanBuilder implements SupportsPushDownRequiredColumns, SupportsPush
     files.pushFilters(Scala.seq(context.pushable()));
   }
 
-  static ScanBuilder of(LoadContext context, FileScanBuilder files, StructType schema) {
+  static ScanBuilder of(
+      LoadContext context, FileScanBuilder files, PartitioningAwareFileIndex index, StructType schema) {
     return SparkVersions.HAS_VARIANT_EXTRACTION
-        ? new WithVariantExtraction(context, files, schema)
-        : new PrunedScanBuilder(context, files, schema);
+        ? new WithVariantExtraction(context, files, index, schema)
+        : new PrunedScanBuilder(context, files, index, schema);
   }
 
   @Override
@@ -84,8 +88,9 @@ class PrunedScanBuilder implements SupportsPushDownRequiredColumns, SupportsPush
   /** A class of its own, because Spark 4.0 has no such interface. */
   private static final class WithVariantExtraction extends PrunedScanBuilder
       implements SupportsPushDownVariantExtractions {
-    WithVariantExtraction(LoadContext context, FileScanBuilder files, StructType schema) {
-      super(context, files, schema);
+    WithVariantExtraction(
+        LoadContext context, FileScanBuilder files, PartitioningAwareFileIndex index, StructType schema) {
+      super(context, files, index, schema);
     }
 
     @Override

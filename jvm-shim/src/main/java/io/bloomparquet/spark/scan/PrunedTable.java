@@ -232,7 +232,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
         new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), unplannableReason(merged));
     OptionNames.check(format(), given.asCaseSensitiveMap());
     LoadContext context = new LoadContext(session, scanOptions(merged), where, predicates);
-    return PrunedScanBuilder.of(context, newFileScanBuilder(merged), schema);
+    return PrunedScanBuilder.of(context, newFileScanBuilder(merged), fileIndex(), schema);
   }
 
   /** @param merged the options of the table and of the query */
