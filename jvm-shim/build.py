@@ -78,11 +78,14 @@ def find_compiler() -> str:
     raise NoCompilerError(f"there is no javac of a JDK {JAVA} or newer{too_old}")
 
 
-def compile_to(classes: Path, compiler: str) -> None:
+def spark_jars() -> Path:
     spark = find_spec("pyspark")
     if spark is None or not spark.submodule_search_locations:
         raise BuildError(f"{sys.executable} has no PySpark; the sources are compiled against its jars")
-    jars = Path(spark.submodule_search_locations[0]) / "jars"
+    return Path(spark.submodule_search_locations[0]) / "jars"
+
+
+def compile_to(classes: Path, compiler: str) -> None:
     options = [
         "--release", str(JAVA),
         "-encoding", "UTF-8",  # the default is the locale's
@@ -91,7 +94,7 @@ def compile_to(classes: Path, compiler: str) -> None:
         "-Xlint:-path",  # manifests of Spark's jars name missing jars
     ]  # fmt: skip
     sources = sorted(str(source) for source in HERE.glob("src/main/java/**/*.java"))
-    command = [compiler, *options, "-classpath", str(jars / "*"), "-d", str(classes), *sources]
+    command = [compiler, *options, "-classpath", str(spark_jars() / "*"), "-d", str(classes), *sources]
     if subprocess.run(command, check=False).returncode != 0:
         raise BuildError(f"the sources of the jar do not compile against PySpark {version('pyspark')}")
 
