@@ -59,10 +59,11 @@ def test_the_jar_has_a_manifest_and_its_services(jar: Path) -> None:
             "",
         ]
         assert content.read("META-INF/LICENSE") == (ROOT / "LICENSE").read_bytes()
-        (service,) = (name for name in names if name.startswith("META-INF/services/"))
-        providers = content.read(service).decode().split()
-    assert providers
-    assert {f"{provider.replace('.', '/')}.class" for provider in providers} <= set(names)
+        services = [name for name in names if name.startswith("META-INF/services/")]
+        providers = {service.rpartition(".")[2]: content.read(service).decode().split() for service in services}
+    assert providers.keys() == {"DataSourceRegister", "SparkSessionExtensionsProvider"}
+    assert all(providers.values())
+    assert {f"{each.replace('.', '/')}.class" for names in providers.values() for each in names} <= set(names)
     # Only our own packages: a class of another package would replace the one of Spark.
     assert all(name.startswith("io/bloomparquet/spark/") for name in names if name.endswith(".class"))
 

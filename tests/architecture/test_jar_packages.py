@@ -11,9 +11,11 @@ import pytest
 SOURCES = Path(__file__).resolve().parents[2] / "jvm-shim" / "src" / "main" / "java"
 ROOT = "io.bloomparquet.spark"
 MAY_USE = {
-    "": {"commands", "scan", "planner", "filters", "files", "support"},
+    "": {"plain", "commands", "scan", "planner", "filters", "files", "support"},
+    "plain": {"partitions", "planner", "files", "support"},
     "commands": {"scan", "filters", "files", "support"},
-    "scan": {"planner", "files", "support"},
+    "scan": {"partitions", "planner", "files", "support"},
+    "partitions": {"planner", "files", "support"},
     "planner": {"files", "support"},
     "filters": {"support"},
     "files": {"support"},

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SUPPORTED = ((4, 0), (4, 1), (4, 2), (4, 3))
 _CLASS = "io.bloomparquet.spark.PythonBridge"
+_TRANSPARENT = "spark.bloomparquet.transparent"
 _PYTHON, _PYTHON_PATH = "spark.bloomparquet.python", "spark.bloomparquet.pythonPath"
 
 
@@ -91,13 +92,18 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     return builder
 
 
-def attach(spark: SparkSession) -> SparkSession:
+def attach(spark: SparkSession, *, transparent: bool | None = None) -> SparkSession:
     """Add the jar to a running session, with this interpreter as the planner's, and return the session.
 
-    ``format("bloomparquet")`` and ``format("bloomorc")`` then use the jar. Repeated calls have no effect. The planner
-    starts in the background, so that the first query does not wait for its imports. If the jar cannot work (an
-    unsupported Spark, an installation without the jar), a warning says so: ``bloomparquet`` then only reads, and
-    ``bloomorc`` is an error. Raises UnsupportedError under Spark Connect, which has no JVM to attach to.
+    Spark's own scans of Parquet and ORC files are then pruned: ``spark.read.parquet``, tables, views and path queries,
+    also in sessions made from this one. ``format("bloomparquet")`` and ``format("bloomorc")`` use the jar.
+    `transparent` sets ``spark.bloomparquet.transparent`` of this session, by which Spark's own scans are pruned; None
+    leaves it as it is (the default is true).
+
+    Repeated calls have no effect. The planner starts in the background, so that the first query does not wait for its
+    imports. If the jar cannot work (an unsupported Spark, an installation without the jar), a warning says so: nothing
+    is pruned, ``bloomparquet`` only reads, and ``bloomorc`` is an error. Raises UnsupportedError under Spark Connect,
+    which has no JVM to attach to.
     """
     jvm = _jvm_session(spark)
     version = tuple(int(part) for part in spark.version.split(".")[:2])
@@ -119,6 +125,8 @@ def attach(spark: SparkSession) -> SparkSession:
         return spark
     # Not by a setting of the session: SQL must not choose which program the driver runs.
     bridge.attach(jvm, *_settings().values())
+    if transparent is not None:
+        spark.conf.set(_TRANSPARENT, str(transparent).lower())
     return spark
 
 

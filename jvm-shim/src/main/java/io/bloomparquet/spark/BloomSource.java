@@ -11,6 +11,7 @@ import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.OptionLayers;
 import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SessionOptions;
 import io.bloomparquet.spark.support.SparkVersions;
 import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
@@ -29,7 +30,6 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.errors.QueryCompilationErrors$;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Utils$;
 import org.apache.spark.sql.execution.streaming.Sink;
 import org.apache.spark.sql.sources.StreamSinkProvider;
 import org.apache.spark.sql.streaming.OutputMode;
@@ -61,17 +61,11 @@ interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, S
   @Override
   default FilterOptions filterOptions(Map<String, String> options, StructType schema) {
     OptionNames.check(format(), options);
-    refuseWhere(
+    SessionOptions.refuseWhere(
         options,
         "belongs to a load, and this is a write; filter the DataFrame instead, or write to a path or table without this "
             + "option");
     return newFilterOptions(options, schema);
-  }
-
-  private static void refuseWhere(Map<String, String> options, String reason) {
-    if (OptionLayers.of(options).containsKey("where")) {
-      throw new IllegalArgumentException("option where " + reason);
-    }
   }
 
   /** Our source for a name in {@code format(…)} or {@code USING}; null for another provider. */
@@ -146,17 +140,7 @@ interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, S
   /** Spark itself adds the session's options in {@code load()} only. */
   @Override
   default Map<String, String> sessionOptions(SparkSession session) {
-    Map<String, String> options =
-        OptionLayers.of(
-            Scala.map(DataSourceV2Utils$.MODULE$.extractSessionConfigs(this, session.sessionState().conf())));
-    try {
-      refuseWhere(options, "belongs to one load, not to a session");
-      OptionNames.check(format(), options);
-    } catch (IllegalArgumentException error) {
-      throw new IllegalArgumentException(
-          String.format("in the session's settings spark.datasource.%s.*: %s", keyPrefix(), error.getMessage()), error);
-    }
-    return options;
+    return SessionOptions.of(session, format());
   }
 
   /**
@@ -210,6 +194,6 @@ interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, S
   /** Checks the options of streams and path queries: Spark reads their files without our tables, so without where. */
   default void checkPlainRead(scala.collection.immutable.Map<String, String> options) {
     OptionNames.check(format(), Scala.map(options));
-    refuseWhere(Scala.map(options), "is not for streams and path queries; use .where(…) instead");
+    SessionOptions.refuseWhere(Scala.map(options), "is not for streams and path queries; use .where(…) instead");
   }
 }

@@ -2,12 +2,14 @@ package io.bloomparquet.spark;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import io.bloomparquet.spark.plain.PrunedFileScanExec;
 import io.bloomparquet.spark.planner.Planner;
 import io.bloomparquet.spark.scan.PrunedScan;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.Scala;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.Set;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.CommandResultExec;
 import org.apache.spark.sql.execution.QueryExecution;
@@ -29,40 +31,38 @@ public final class PythonBridge {
     DriverSettings.makeStatic();
     DriverSettings.attach(session.sparkContext(), python, pythonPath);
     Planner.start(session);
+    if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
+      new BloomParquetExtensions().apply(classic.extensions());
+    }
   }
 
   /** The plan of each of a query's scans, as a JSON list of objects. Plans a scan that was not planned yet. */
   public String plans(QueryExecution query) {
     ArrayNode plans = JsonNodeFactory.instance.arrayNode();
-    for (PrunedScan scan : scans(query.executedPlan())) {
-      plans.add(scan.toJson());
-    }
+    Set<Object> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+    collect(query.executedPlan(), seen, plans);
     return plans.toString();
   }
 
-  private static List<PrunedScan> scans(SparkPlan plan) {
-    List<PrunedScan> scans = new ArrayList<>();
-    collect(plan, scans);
-    return scans;
-  }
-
-  private static void collect(SparkPlan plan, List<PrunedScan> scans) {
+  private static void collect(SparkPlan plan, Set<Object> seen, ArrayNode plans) {
     if (plan instanceof AdaptiveSparkPlanExec adaptive) {
-      collect(adaptive.executedPlan(), scans);
+      collect(adaptive.executedPlan(), seen, plans);
     } else if (plan instanceof QueryStageExec stage) {
-      collect(stage.plan(), scans);
+      collect(stage.plan(), seen, plans);
     } else if (plan instanceof InMemoryTableScanExec cached) {
-      collect(cached.relation().cachedPlan(), scans);
+      collect(cached.relation().cachedPlan(), seen, plans);
     } else if (plan instanceof CommandResultExec command) {
-      collect(command.commandPhysicalPlan(), scans);
+      collect(command.commandPhysicalPlan(), seen, plans);
     } else if (plan instanceof ReusedExchangeExec) {
       return; // another part of the plan has the scan
     } else if (plan instanceof BatchScanExec exec && exec.scan() instanceof PrunedScan scan) {
-      if (scans.stream().noneMatch(each -> each == scan)) {
-        scans.add(scan);
+      if (seen.add(scan)) {
+        plans.add(scan.toJson());
       }
+    } else if (plan instanceof PrunedFileScanExec exec && seen.add(exec)) {
+      plans.add(exec.toJson());
     }
-    Scala.list(plan.children()).forEach(child -> collect(child, scans));
-    Scala.list(plan.subqueries()).forEach(child -> collect(child, scans));
+    Scala.list(plan.children()).forEach(child -> collect(child, seen, plans));
+    Scala.list(plan.subqueries()).forEach(child -> collect(child, seen, plans));
   }
 }

@@ -35,7 +35,12 @@ public record FileVersion(long size, long modified, long inode, long changed) im
     Option<Object> version = file.otherConstantMetadataColumnValues().get(KEY);
     return version.isDefined()
         ? (FileVersion) version.get()
-        : new FileVersion(file.fileSize(), file.modificationTime(), 0, 0);
+        : ofListing(file);
+  }
+
+  /** The version that Spark listed. */
+  public static FileVersion ofListing(PartitionedFile file) {
+    return new FileVersion(file.fileSize(), file.modificationTime(), 0, 0);
   }
 
   public static FileVersion of(FileStatus status) {
@@ -73,6 +78,14 @@ public record FileVersion(long size, long modified, long inode, long changed) im
     Map<String, Object> metadata = new HashMap<>(Scala.map(file.metadata()));
     metadata.put(KEY, this);
     return new FileStatusWithMetadata(status, Scala.map(metadata));
+  }
+
+  /** A part of {@code file} in this version, which may be newer than the listing that {@code file} is from. */
+  public PartitionedFile applyTo(PartitionedFile file, long start, long length, String[] hosts) {
+    Map<String, Object> metadata = new HashMap<>(Scala.map(file.otherConstantMetadataColumnValues()));
+    metadata.put(KEY, this);
+    return file.copy(
+        file.partitionValues(), file.filePath(), start, length, hosts, modified, size, Scala.map(metadata));
   }
 
   /** Whether {@code now} is the same version. An inode that either side lacks is not compared. */

@@ -57,7 +57,8 @@ public final class PlanMetric implements CustomMetric {
         .toArray(CustomTaskMetric[]::new);
   }
 
-  private long valueIn(PlanResult result) {
+  /** The value of this metric in {@code result}. */
+  public long valueIn(PlanResult result) {
     return name.equals(FAILURES) ? (result.failed() ? 1 : 0) : result.count(name);
   }
 

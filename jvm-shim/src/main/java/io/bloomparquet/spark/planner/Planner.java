@@ -12,7 +12,6 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -39,7 +38,7 @@ public final class Planner {
   /** @param predicate that {@code predicates} made, or null */
   public static PlanResult plan(
       SparkSession session,
-      List<PartitionDirectory> directories,
+      List<ListedFile> files,
       PlannerPredicate predicates,
       JsonNode predicate,
       ScanOptions options) {
@@ -53,14 +52,14 @@ public final class Planner {
               ? "the query has no filter that can skip " + format.unit() + "s"
               : predicates.unplannableReason());
     }
-    int files = FileListing.count(directories);
-    if (files == 0) {
+    if (files.isEmpty()) {
       return PlanResult.empty();
     }
-    if (options.planning().equals(ScanOptions.AUTO) && files > options.maxFiles()) {
+    if (options.planning().equals(ScanOptions.AUTO) && files.size() > options.maxFiles()) {
       return PlanResult.none(
           String.format(
-              "%d files exceed maxFilesPlannedOnDriver (%d); set planning=driver to plan anyway", files, options.maxFiles()));
+              "%d files exceed maxFilesPlannedOnDriver (%d); set planning=driver to plan anyway",
+              files.size(), options.maxFiles()));
     }
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("format", format.shortName());
@@ -72,7 +71,7 @@ public final class Planner {
     ObjectNode plannerOptions = request.putObject("options");
     options.planner().forEach(plannerOptions::put);
     try {
-      PlanResult result = ask(session, request, FileListing.of(directories), options.timeoutMillis());
+      PlanResult result = ask(session, request, FileListing.of(files), options.timeoutMillis());
       result.toJson().path("warnings").forEach(each -> warnOnce(each.asText()));
       return result;
     } catch (PlannerException error) {

@@ -30,13 +30,6 @@ public final class BloomParquetTable extends PrunedTable {
   }
 
   @Override
-  String unplannableReason(CaseInsensitiveStringMap options) {
-    return session().sessionState().conf().parquetFieldIdReadEnabled() && ParquetUtils.hasFieldIds(schema())
-        ? "columns are matched by field id, not by name"
-        : null;
-  }
-
-  @Override
   public Option<StructType> inferSchema(Seq<FileStatus> files) {
     return ParquetUtils.inferSchema(session(), Scala.map(options()), files);
   }

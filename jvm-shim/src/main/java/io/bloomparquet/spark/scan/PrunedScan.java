@@ -80,7 +80,7 @@ public final class PrunedScan
   /** The plan by the query's own predicate. */
   private synchronized PlannedFiles planned() {
     if (planned == null) {
-      planned = PlannedFiles.plan(context, files, predicate, List.of());
+      planned = new PlannedFiles(context, files, predicate, List.of());
       latest = planned;
     }
     return planned;
@@ -98,7 +98,7 @@ public final class PrunedScan
     }
     JsonNode both = PlannerPredicate.and(predicate, translated);
     // Does not return `latest`, which another execution may set.
-    PlannedFiles plan = PlannedFiles.plan(context, files, both, onPartitions);
+    PlannedFiles plan = new PlannedFiles(context, files, both, onPartitions);
     latest = plan;
     return plan;
   }
@@ -137,7 +137,7 @@ public final class PrunedScan
     /** Must not depend on this batch: Spark may use the reader factory of one batch for the partitions of another. */
     @Override
     public PartitionReaderFactory createReaderFactory() {
-      PartitionReaderFactory files = UnchangedFiles.of(scan.files.createReaderFactory(), scan.context.session());
+      PartitionReaderFactory files = CheckedReaders.of(scan.files.createReaderFactory(), scan.context.session());
       return scan.adapter == null ? files : scan.adapter.applyTo(files);
     }
 

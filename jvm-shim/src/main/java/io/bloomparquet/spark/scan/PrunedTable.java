@@ -3,6 +3,7 @@ package io.bloomparquet.spark.scan;
 import io.bloomparquet.spark.files.TableLog;
 import io.bloomparquet.spark.files.WrittenPaths;
 import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.ReaderSettings;
 import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.OptionLayers;
@@ -112,9 +113,6 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
 
   /** Spark's own scan builder for these files. */
   abstract FileScanBuilder newFileScanBuilder(CaseInsensitiveStringMap options);
-
-  /** Why Spark's reader may return other values than the files have by these column names; null if it does not. */
-  abstract String unplannableReason(CaseInsensitiveStringMap options);
 
   SparkSession session() {
     return session;
@@ -228,8 +226,9 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
     CaseInsensitiveStringMap merged = mergedOptions(given);
     StructType schema = schema();
     throwDeferredError();
+    String unplannableReason = ReaderSettings.unplannableReason(session, format(), schema, Scala.map(merged));
     PlannerPredicate predicates =
-        new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), unplannableReason(merged));
+        new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), unplannableReason);
     OptionNames.check(format(), given.asCaseSensitiveMap());
     LoadContext context = new LoadContext(session, scanOptions(merged), where, predicates);
     return PrunedScanBuilder.of(context, newFileScanBuilder(merged), fileIndex(), schema);

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark.scan;
+package io.bloomparquet.spark.partitions;
 
 import io.bloomparquet.spark.files.FileCheck;
 import io.bloomparquet.spark.files.FileVersion;

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark.scan;
+package io.bloomparquet.spark.partitions;
 
 import java.io.Serial;
 import org.apache.spark.sql.execution.datasources.FilePartition;
@@ -14,14 +14,14 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile;
 final class PlannedPartition extends FilePartition {
   @Serial private static final long serialVersionUID = 1;
 
-  private final transient PlannedFiles planned;
+  private final transient KeptParts planned;
   private final SkippedFiles skipped;
 
-  PlannedPartition(int index, PartitionedFile[] files, PlannedFiles planned) {
+  PlannedPartition(int index, PartitionedFile[] files, KeptParts planned) {
     this(index, files, planned, null);
   }
 
-  private PlannedPartition(int index, PartitionedFile[] files, PlannedFiles planned, SkippedFiles skipped) {
+  private PlannedPartition(int index, PartitionedFile[] files, KeptParts planned, SkippedFiles skipped) {
     super(index, files);
     this.planned = planned;
     this.skipped = skipped;

@@ -1,0 +1,27 @@
+package io.bloomparquet.spark;
+
+import io.bloomparquet.spark.plain.PlainScans;
+import java.util.Collections;
+import java.util.Set;
+import java.util.WeakHashMap;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.SparkSessionExtensionsProvider;
+import scala.runtime.BoxedUnit;
+
+/**
+ * Prunes Spark's own scans of Parquet and ORC files. Spark finds this class by itself if the jar is on the class path
+ * when a session starts; {@code spark.sql.extensions} may name it too.
+ */
+public final class BloomParquetExtensions implements SparkSessionExtensionsProvider {
+  private static final Set<SparkSessionExtensions> EXTENDED =
+      Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
+
+  /** Also for a running session: Spark reads the extensions of a session, and of those made from it, at each query. */
+  @Override
+  public BoxedUnit apply(SparkSessionExtensions extensions) {
+    if (EXTENDED.add(extensions)) {
+      extensions.injectPlannerStrategy(PlainScans::new);
+    }
+    return BoxedUnit.UNIT;
+  }
+}

@@ -1,0 +1,184 @@
+package io.bloomparquet.spark.partitions;
+
+import io.bloomparquet.spark.files.FileVersion;
+import io.bloomparquet.spark.planner.ListedFile;
+import io.bloomparquet.spark.planner.PlanResult;
+import io.bloomparquet.spark.support.Scala;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.execution.datasources.FilePartition$;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+
+/** The partitions of one plan: what it keeps, and a check of what it skips. */
+public final class KeptParts {
+  /** In a file with more ranges than this, ranges are merged across small gaps. */
+  private static final int MANY_RANGES = 32;
+
+  private static final String EXECUTION_ID = "spark.sql.execution.id";
+
+  /** Makes the part of a file that has {@code length} bytes from {@code start}. */
+  public interface PartFactory {
+    /**
+     * @param file the file's position in the listing
+     * @param version the version that was planned; null if the planner does not know it
+     */
+    PartitionedFile part(int file, FileVersion version, long start, long length);
+  }
+
+  private final SparkSession session;
+  private final List<ListedFile> files;
+  private final PlanResult result;
+  private final PartFactory factory;
+  private final String executionId;
+  private SkippedFiles skipped;
+  private boolean isUsed;
+
+  /** @param result a plan of {@code files}, not the reason for having none */
+  public KeptParts(SparkSession session, List<ListedFile> files, PlanResult result, PartFactory factory) {
+    this.session = session;
+    this.files = files;
+    this.result = result;
+    this.factory = factory;
+    this.executionId = session.sparkContext().getLocalProperty(EXECUTION_ID);
+  }
+
+  /** Partitions of about equal sizes, as Spark makes them. */
+  public FilePartition[] packed() {
+    long maxBytes = maxPartBytes();
+    List<PartitionedFile> parts = new ArrayList<>();
+    byFile(maxBytes).forEach(parts::addAll);
+    parts.sort(Comparator.comparingLong(PartitionedFile::length).reversed());
+    return withCheck(
+        Scala.list(FilePartition$.MODULE$.getFilePartitions(session, Scala.seq(parts), maxBytes))
+            .toArray(FilePartition[]::new));
+  }
+
+  /** One partition with everything. */
+  public FilePartition[] single() {
+    List<PartitionedFile> parts = new ArrayList<>();
+    byFile(Long.MAX_VALUE).forEach(parts::addAll);
+    return withCheck(new FilePartition[] {new FilePartition(0, parts.toArray(PartitionedFile[]::new))});
+  }
+
+  /**
+   * One partition for each group of files, in the order of the groups; it may be empty.
+   *
+   * @param groups positions in the listing
+   */
+  public FilePartition[] grouped(List<List<Integer>> groups) {
+    List<List<PartitionedFile>> byFile = byFile(Long.MAX_VALUE);
+    FilePartition[] partitions = new FilePartition[groups.size()];
+    for (int i = 0; i < partitions.length; i++) {
+      PartitionedFile[] parts =
+          groups.get(i).stream().flatMap(file -> byFile.get(file).stream()).toArray(PartitionedFile[]::new);
+      partitions[i] = new FilePartition(i, parts);
+    }
+    return withCheck(partitions);
+  }
+
+  private long maxPartBytes() {
+    long total = result.keptBytes() + result.ranges() * session.sessionState().conf().filesOpenCostInBytes();
+    return FilePartition$.MODULE$.maxSplitBytes(session, () -> total);
+  }
+
+  /** The kept parts of each file, by the file's position. */
+  private List<List<PartitionedFile>> byFile(long maxBytes) {
+    List<List<PartitionedFile>> parts = new ArrayList<>();
+    int end = 0;
+    for (int file = 0; file < files.size(); file++) {
+      int first = end;
+      while (end < result.ranges() && result.file(end) == file) {
+        end++;
+      }
+      parts.add(first == end ? List.of() : parts(file, first, end, maxBytes));
+    }
+    return parts;
+  }
+
+  /**
+   * The parts of one file. Adjacent ranges are merged up to {@code maxBytes}. Each part reads the footer again, so in a
+   * file with many ranges those with a small gap between them are merged too.
+   */
+  private List<PartitionedFile> parts(int file, int first, int end, long maxBytes) {
+    FileVersion version = result.version(file);
+    List<PartitionedFile> parts = new ArrayList<>();
+    long size = version == null ? files.get(file).size() : version.size();
+    if (result.start(first) == 0 && result.length(first) == size) {
+      // the planner could not look into the file, so any part of it may hold row groups
+      for (long start = 0; start < size; start += Math.min(maxBytes, size - start)) {
+        parts.add(factory.part(file, version, start, Math.min(maxBytes, size - start)));
+      }
+      return parts;
+    }
+    long gap = end - first > MANY_RANGES ? session.sessionState().conf().filesOpenCostInBytes() : 0;
+    for (int range = first; range < end; ) {
+      long start = result.start(range);
+      long stop = start + result.length(range++);
+      while (range < end
+          && result.start(range) >= stop
+          && result.start(range) - stop <= gap
+          && result.start(range) + result.length(range) - start <= maxBytes) {
+        stop = result.start(range) + result.length(range++);
+      }
+      parts.add(factory.part(file, version, start, stop - start));
+    }
+    return parts;
+  }
+
+  /** The first task checks the skipped files. If nothing is kept, one task remains for that. */
+  private FilePartition[] withCheck(FilePartition[] partitions) {
+    if (result.files() == files.size()) {
+      return partitions;
+    }
+    if (partitions.length == 0) {
+      return new FilePartition[] {new PlannedPartition(0, new PartitionedFile[0], this)};
+    }
+    partitions[0] = new PlannedPartition(partitions[0].index(), partitions[0].files(), this);
+    return partitions;
+  }
+
+  /** The skipped files that a starting task must check; null if the plan was made just now. */
+  synchronized SkippedFiles skippedToCheck() {
+    boolean isNew = !isUsed && isPlannedByRunningQuery();
+    isUsed = true;
+    if (isNew) {
+      return null;
+    }
+    if (skipped == null) {
+      skipped = SkippedFiles.of(skippedFiles());
+    }
+    return skipped;
+  }
+
+  /**
+   * Whether the query that made this plan is still running. Otherwise (EXPLAIN, a cached DataFrame) files may have
+   * changed.
+   */
+  private boolean isPlannedByRunningQuery() {
+    return executionId != null && SQLExecution.getQueryExecution(Long.parseLong(executionId)) != null;
+  }
+
+  private Map<Path, FileVersion> skippedFiles() {
+    Map<Path, FileVersion> versions = new LinkedHashMap<>();
+    int range = 0;
+    for (int position = 0; position < files.size(); position++) {
+      int first = range;
+      while (range < result.ranges() && result.file(range) == position) {
+        range++;
+      }
+      if (range == first) {
+        ListedFile file = files.get(position);
+        FileVersion version = result.version(position);
+        versions.put(file.path(), version == null ? new FileVersion(file.size(), file.modified(), 0, 0) : version);
+      }
+    }
+    return versions;
+  }
+}

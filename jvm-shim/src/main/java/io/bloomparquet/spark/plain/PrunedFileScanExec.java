@@ -1,0 +1,267 @@
+package io.bloomparquet.spark.plain;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.partitions.KeptParts;
+import io.bloomparquet.spark.partitions.UnchangedFiles;
+import io.bloomparquet.spark.planner.ListedFile;
+import io.bloomparquet.spark.planner.PlanMetric;
+import io.bloomparquet.spark.planner.PlanResult;
+import io.bloomparquet.spark.planner.Planner;
+import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.PredicateText;
+import io.bloomparquet.spark.planner.ReaderSettings;
+import io.bloomparquet.spark.planner.ScanOptions;
+import io.bloomparquet.spark.support.DriverSettings;
+import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SessionOptions;
+import io.bloomparquet.spark.support.SparkVersions;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.FileSourceOptions;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.FileScanRDD;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.metric.SQLMetrics$;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.Option;
+import scala.collection.Iterator;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Seq;
+
+/**
+ * One of Spark's scans, which reads what the planner keeps. The scan itself is the untouched child: it lists and splits
+ * the files, and reads the parts of them that this node hands to it.
+ *
+ * <p>Each execution is planned by itself, with its own runtime predicates.
+ */
+public final class PrunedFileScanExec extends SparkPlan {
+  private static final long serialVersionUID = 1L;
+
+  private final SparkPlan child;
+  private final Seq<Expression> runtime;
+  private transient Map<String, SQLMetric> metrics;
+  private transient volatile Outcome latest;
+
+  /** What was asked, and what the planner answered. */
+  private record Outcome(JsonNode predicate, PlanResult result) {}
+
+  /** @param runtime predicates by the keys of a join, which only prune */
+  public PrunedFileScanExec(SparkPlan child, Seq<Expression> runtime) {
+    this.child = child;
+    this.runtime = runtime;
+  }
+
+  private FileFormat format() {
+    return PlainScans.format(child);
+  }
+
+  @Override
+  public RDD<InternalRow> doExecute() {
+    return kept(child.execute());
+  }
+
+  @Override
+  public RDD<ColumnarBatch> doExecuteColumnar() {
+    return kept(child.executeColumnar());
+  }
+
+  private <T> RDD<T> kept(RDD<T> all) {
+    // Another rule may have replaced the child; then its rows are what the query needs.
+    if (!(child instanceof FileSourceScanExec scan)
+        || !(scan.inputRDD() instanceof FileScanRDD files)
+        || !KeptRows.passesPartitions(all, files)) {
+      return all;
+    }
+    ScannedFiles scanned = new ScannedFiles(files);
+    List<ListedFile> listed = scanned.listed();
+    PlanResult result = plan(scan, listed);
+    if (!result.planned()) {
+      return all;
+    }
+    KeptParts parts = new KeptParts(session(), listed, result, scanned::part);
+    HadoopFsRelation relation = scan.relation();
+    var configuration =
+        SparkVersions.broadcast(
+            session().sparkContext(), session().sessionState().newHadoopConfWithOptions(relation.options()));
+    boolean ignoreMissing = new FileSourceOptions(relation.options()).ignoreMissingFiles();
+    return new KeptRows<>(all, partitions(scan, scanned, parts), new UnchangedFiles(configuration, ignoreMissing));
+  }
+
+  private FilePartition[] partitions(FileSourceScanExec scan, ScannedFiles scanned, KeptParts parts) {
+    if (outputPartitioning() instanceof SinglePartition$) {
+      return parts.single(); // no exchange follows: without a partition a global aggregate would have no row
+    }
+    return scan.bucketedScan() ? parts.grouped(scanned.groups()) : parts.packed();
+  }
+
+  private PlanResult plan(FileSourceScanExec scan, List<ListedFile> files) {
+    HadoopFsRelation relation = scan.relation();
+    PlannerPredicate predicates =
+        new PlannerPredicate(
+            session(),
+            format(),
+            relation.schema(),
+            relation.partitionSchema(),
+            ReaderSettings.unplannableReason(session(), format(), relation.schema(), relation.options()));
+    JsonNode predicate =
+        PlannerPredicate.and(
+            predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
+            predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))));
+    CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(SessionOptions.of(session(), format()));
+    PlanResult result =
+        Planner.plan(
+            session(),
+            files,
+            predicates,
+            predicate,
+            ScanOptions.of(options, DriverSettings.of(session().sparkContext())));
+    latest = new Outcome(predicate, result);
+    report(result);
+    return result;
+  }
+
+  private void report(PlanResult result) {
+    List<SQLMetric> changed = new ArrayList<>();
+    for (PlanMetric metric : PlanMetric.of(format())) {
+      SQLMetric reported = metricsByName().get(metric.name());
+      reported.set(metric.valueIn(result));
+      changed.add(reported);
+    }
+    String execution = session().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+    SQLMetrics$.MODULE$.postDriverMetricUpdates(session().sparkContext(), execution, Scala.seq(changed));
+  }
+
+  private synchronized Map<String, SQLMetric> metricsByName() {
+    if (metrics == null) {
+      metrics = new LinkedHashMap<>();
+      for (PlanMetric metric : PlanMetric.of(format())) {
+        metrics.put(metric.name(), SQLMetrics$.MODULE$.createV2CustomMetric(session().sparkContext(), metric));
+      }
+    }
+    return metrics;
+  }
+
+  @Override
+  public scala.collection.immutable.Map<String, SQLMetric> metrics() {
+    return format() == null ? child.metrics() : Scala.map(metricsByName());
+  }
+
+  /** The latest plan, as {@code last_plan} shows it. */
+  public ObjectNode toJson() {
+    ObjectNode node = JsonNodeFactory.instance.objectNode();
+    var paths = node.putArray("paths");
+    if (child instanceof FileSourceScanExec scan) {
+      Scala.list(scan.relation().location().rootPaths()).forEach(path -> paths.add(path.toString()));
+    }
+    Outcome outcome = latest;
+    node.put("unit", format().unit());
+    if (outcome == null) {
+      return node.putNull("where").put("planned", false).put("reason", "the query has not run yet");
+    }
+    node.put("where", outcome.predicate == null ? null : PredicateText.of(outcome.predicate));
+    return node.setAll(outcome.result.toJson());
+  }
+
+  @Override
+  public String nodeName() {
+    return "PrunedFileScan";
+  }
+
+  @Override
+  public Iterator<Object> stringArgs() {
+    Outcome outcome = latest;
+    String text =
+        outcome == null
+            ? "not planned yet"
+            : PredicateText.of(outcome.predicate) + "; " + outcome.result.describe(format());
+    return Scala.seq(List.<Object>of("[" + text + "]")).iterator();
+  }
+
+  @Override
+  public Seq<Attribute> output() {
+    return child.output();
+  }
+
+  @Override
+  public Partitioning outputPartitioning() {
+    return child.outputPartitioning();
+  }
+
+  @Override
+  public Seq<SortOrder> outputOrdering() {
+    return child.outputOrdering();
+  }
+
+  @Override
+  public boolean supportsColumnar() {
+    return child.supportsColumnar();
+  }
+
+  @Override
+  public boolean supportsRowBased() {
+    return child.supportsRowBased();
+  }
+
+  @Override
+  public Option<Seq<String>> vectorTypes() {
+    return child.vectorTypes();
+  }
+
+  /** Without runtime predicates the rows that pass the query's filter are those of the child. */
+  @Override
+  public SparkPlan doCanonicalize() {
+    return runtime.isEmpty() ? child.canonicalized() : super.doCanonicalize();
+  }
+
+  @Override
+  public Seq<SparkPlan> children() {
+    return Scala.seq(List.of(child));
+  }
+
+  @Override
+  public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
+    return new PrunedFileScanExec(children.apply(0), runtime);
+  }
+
+  @Override
+  public boolean canEqual(Object other) {
+    return other instanceof PrunedFileScanExec;
+  }
+
+  @Override
+  public int productArity() {
+    return 2;
+  }
+
+  @Override
+  public Object productElement(int position) {
+    return position == 0 ? child : runtime;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof PrunedFileScanExec that && child.equals(that.child) && runtime.equals(that.runtime);
+  }
+
+  @Override
+  public int hashCode() {
+    return 31 * child.hashCode() + runtime.hashCode();
+  }
+}

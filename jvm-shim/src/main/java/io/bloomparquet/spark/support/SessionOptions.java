@@ -1,0 +1,37 @@
+package io.bloomparquet.spark.support;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.sql.SparkSession;
+
+/** Options that a session's settings give: {@code spark.datasource.bloomparquet.planning=off}. */
+public final class SessionOptions {
+  private SessionOptions() {}
+
+  /** Throws {@link IllegalArgumentException} for an unknown option, and for {@code where}. */
+  public static Map<String, String> of(SparkSession session, FileFormat format) {
+    String prefix = "spark.datasource." + format.source() + ".";
+    Map<String, String> options = new HashMap<>();
+    Scala.map(session.sessionState().conf().getAllConfs())
+        .forEach(
+            (name, value) -> {
+              if (name.startsWith(prefix)) {
+                options.put(name.substring(prefix.length()), value);
+              }
+            });
+    try {
+      refuseWhere(options, "belongs to one load, not to a session");
+      OptionNames.check(format, options);
+    } catch (IllegalArgumentException error) {
+      throw new IllegalArgumentException("in the session's settings " + prefix + "*: " + error.getMessage(), error);
+    }
+    return OptionLayers.of(options);
+  }
+
+  /** Throws {@link IllegalArgumentException} if the options have {@code where}. */
+  public static void refuseWhere(Map<String, String> options, String reason) {
+    if (OptionLayers.of(options).containsKey("where")) {
+      throw new IllegalArgumentException("option where " + reason);
+    }
+  }
+}
