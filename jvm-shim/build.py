@@ -36,7 +36,6 @@ class NoCompilerError(BuildError):
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--output", type=Path, default=JAR, help="the jar to write (default: the package's)")
-    parser.add_argument("--check", action="store_true", help="compile only, write nothing")
     parser.add_argument("--optional", action="store_true", help="without a javac, print a note and make no jar")
     arguments = parser.parse_args()
     try:
@@ -44,11 +43,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             classes = Path(folder)
             compile_to(classes, compiler)
-            if arguments.check:
-                print(f"the sources of the jar compile against PySpark {version('pyspark')}")
-            else:
-                pack(classes, arguments.output)
-                print(f"built {_shown(arguments.output)} against PySpark {version('pyspark')}")
+            pack(classes, arguments.output)
+            print(f"built {_shown(arguments.output)} against PySpark {version('pyspark')}")
     except NoCompilerError as error:
         if not arguments.optional:
             print(f"error: the jar cannot be built: {error}. {HOW}.", file=sys.stderr)
