@@ -265,11 +265,11 @@ def test_skipped_remote_files_are_listed_again(jar_spark: SparkSession, tmp_path
         four, zero = jvm.java.lang.Long.valueOf(4), jvm.java.lang.Long.valueOf(0)
         path = jvm.org.apache.hadoop.fs.Path(f"viewfs://c/t/{name}")
         planned.put(path, made("files.FileVersion", four, modified, zero, zero))
-    skipped = method("of", "scan.SkippedFiles").invoke(None, array(planned))
+    skipped = method("of", "partitions.SkippedFiles").invoke(None, array(planned))
 
     def check(*, ignore_missing: bool) -> None:
         of = made("files.FileCheck", settings, True, ignore_missing)
-        method("check", "scan.SkippedFiles").invoke(skipped, array(of))
+        method("check", "partitions.SkippedFiles").invoke(skipped, array(of))
 
     check(ignore_missing=False)
     (tmp_path / "a").unlink()

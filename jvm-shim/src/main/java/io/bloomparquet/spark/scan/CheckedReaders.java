@@ -2,7 +2,7 @@ package io.bloomparquet.spark.scan;
 
 import io.bloomparquet.spark.partitions.UnchangedFiles;
 import io.bloomparquet.spark.support.SparkVersions;
-import java.io.FileNotFoundException;
+import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.SparkSession;
@@ -69,12 +69,8 @@ record CheckedReaders(PartitionReaderFactory files, UnchangedFiles unchanged) im
         if (rows.next()) {
           return true;
         }
-      } catch (FileNotFoundException error) {
-        throw error;
-      } catch (IOException error) {
-        unchanged.checkAfter(error, partition);
-      } catch (RuntimeException error) {
-        unchanged.checkAfter(error, partition);
+      } catch (IOException | RuntimeException error) {
+        throw Thrown.unchecked(unchanged.explain(error, partition));
       }
       unchanged.check(partition);
       return false;
