@@ -239,7 +239,7 @@ def test_jar_prints_the_path_and_nothing_else(run: Run, installed: Path) -> None
     installed.write_bytes(b"PK")
     assert run("jar") == Result(0, f"{installed}\n", "")
     (line,) = run("jar", "--json").lines()
-    assert line == {"jar": str(installed), "spark": ["4.1", "4.2", "4.3"]}
+    assert line == {"jar": str(installed), "spark": ["4.0", "4.1", "4.2", "4.3"]}
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])

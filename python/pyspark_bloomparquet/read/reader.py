@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyspark
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import DataType, StructType
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
@@ -30,22 +30,28 @@ from bloomparquet.storage.files import FileInfo, LocalStorage
 from pyspark_bloomparquet.options.key_provider import invalidate
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema
 from pyspark_bloomparquet.read.listing import Listing
-from pyspark_bloomparquet.read.pushed_filters import filters_stay_in_their_scan, to_predicate
+from pyspark_bloomparquet.read.pushed_filters import CAN_PUSH, filters_stay_in_their_scan, to_predicate
 from pyspark_bloomparquet.read.spark_schema import resolve
 from pyspark_bloomparquet.read.splits import Piece, Split, make_splits
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
 
     from bloomparquet.planning.plan import ScanPlan
     from bloomparquet.query.predicate import Column
     from pyspark_bloomparquet.options.load import Options
 
+_INSTEAD = 'Attach the jar (pyspark_bloomparquet.attach), or give the load its predicate: .option("where", "id = 1").'
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def make_reader(options: Options, schema: StructType) -> BloomParquetReader:
-    """The reader of one load. UnsupportedError if Spark takes a type of `schema` from no Python data source."""
+    """The reader of one load.
+
+    UnsupportedError if Spark takes a type of `schema` from no Python data source, or if pushFilters=on and Spark pushes
+    no filters.
+    """
     try:
         arrow_schema(schema)
     except Exception as error:
@@ -53,6 +59,11 @@ def make_reader(options: Options, schema: StructType) -> BloomParquetReader:
             f"the schema has a type that Spark does not take from a Python data source: {error}; "
             "give a schema without the column"
         ) from error
+    if options.push_filters == "on" and not CAN_PUSH:
+        raise UnsupportedError(
+            f"pushFilters=on needs Spark 4.1 or newer: Spark {pyspark.__version__} pushes no filters to Python data "
+            f"sources. {_INSTEAD}"
+        )
     # Spark pushes filters in a separate worker process, and only if pushing is enabled.
     if options.push_filters == "on" or (
         options.push_filters == "auto" and filters_stay_in_their_scan() and _in_pushdown_worker()
@@ -231,12 +242,18 @@ def _lacks_zone(value: Any) -> bool:
 
 
 def _warn() -> None:
+    if CAN_PUSH:
+        reason = "mixes up the filters of different queries over one load, so a query's filters cannot safely skip any"
+        instead = (
+            f'{_INSTEAD} For a load that serves one query only, set .option("pushFilters", "on") and '
+            "spark.sql.python.filterPushdown.enabled=true."
+        )
+    else:
+        reason = "pushes no filters to Python data sources"
+        instead = _INSTEAD
     # Python shows a warning once per process for each line of code.
     warnings.warn(
-        f"bloomparquet reads every row group: Spark {pyspark.__version__} mixes up the filters of different queries "
-        "over one load, so a query's filters cannot safely skip row groups. Attach the jar "
-        '(pyspark_bloomparquet.attach), or give the load its predicate: .option("where", "id = 1"). For a load that '
-        'serves one query only, set .option("pushFilters", "on") and spark.sql.python.filterPushdown.enabled=true. '
+        f"bloomparquet reads every row group: Spark {pyspark.__version__} {reason}. {instead} "
         'To silence this warning, set .option("pushFilters", "off").',
         stacklevel=2,
     )

@@ -1,6 +1,7 @@
 package io.bloomparquet.spark.scan;
 
 import io.bloomparquet.spark.partitions.UnchangedFiles;
+import io.bloomparquet.spark.support.SparkVersions;
 import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import org.apache.spark.broadcast.Broadcast;
@@ -33,7 +34,7 @@ record CheckedReaders(PartitionReaderFactory files, UnchangedFiles unchanged) im
     }
     return files instanceof OrcPartitionReaderFactory orc
         ? orc.broadcastedConf()
-        : SerializableConfiguration.broadcast(session.sparkContext(), session.sessionState().newHadoopConf());
+        : SparkVersions.broadcast(session.sparkContext(), session.sessionState().newHadoopConf());
   }
 
   @Override
