@@ -90,6 +90,9 @@ public final class PrunedFileScanExec extends SparkPlan {
       return all;
     }
     ScannedFiles scanned = new ScannedFiles(files);
+    if (!scanned.areWhole()) {
+      return all;
+    }
     List<ListedFile> listed = scanned.listed();
     PlanResult result = plan(scan, listed);
     if (!result.planned()) {
