@@ -103,7 +103,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     # Most time of a test's driver is spent in code that runs a few times: optimising it costs more than it saves.
     # The code cache is by default smaller without the optimising compiler, and would fill up.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
+    flags = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", flags)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
