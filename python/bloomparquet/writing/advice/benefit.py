@@ -173,8 +173,8 @@ def _ndv_and_shared(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[flo
 
 def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
     """Why no lookup uses a filter of this column, by its type and its writer; None if lookups do."""
-    if leaf.repeated:
-        return "is inside a list or map, where bloomparquet does not use filters"
+    if leaf.repeated_levels > 1:
+        return "is inside a list or map of lists or maps, where bloomparquet does not use filters"
     refused = why_unsuitable(leaf, named=True)
     if refused is not None:
         return refused
