@@ -31,8 +31,7 @@ from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns
 from bloomparquet.query.resolve import (
     NoLeaf,
     Resolved,
-    find_element,
-    find_leaf,
+    find_leaf_of,
     find_partition,
     merge_equalities,
     rename,
@@ -408,10 +407,7 @@ class _Evidence:
         case_sensitive, reader_types = request.options.case_sensitive, request.options.reader_types
         reader_type = reader_types.get((*column, leaf.part) if isinstance(leaf, ElementIn) else column)
         for i, schema in enumerate(self._table.schemas):
-            if isinstance(leaf, ElementIn):
-                stored = find_element(schema, column, leaf.part, case_sensitive=case_sensitive)
-            else:
-                stored = find_leaf(schema, column, case_sensitive=case_sensitive)
+            stored = find_leaf_of(schema, leaf, case_sensitive=case_sensitive)
             leaf_column = None if isinstance(stored, NoLeaf) else stored
             if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
                 continue

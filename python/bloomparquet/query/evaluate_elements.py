@@ -149,9 +149,8 @@ def _type_at(kind: pa.DataType, path: Sequence[int]) -> pa.DataType:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    types = pa.types
-    checks = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
-    return any(check(kind) for check in checks)
+    checks = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
+    return any(getattr(pa.types, f"is_{check}")(kind) for check in checks)
 
 
 def _to_numpy(booleans: Any) -> NDArray[np.bool_]:

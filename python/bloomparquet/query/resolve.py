@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted, shorten
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
-from bloomparquet.query.elements import ContainsAny, Part
+from bloomparquet.query.elements import ContainsAny, ElementIn, Part
 from bloomparquet.query.names import find, fold
 from bloomparquet.query.predicate import (
     And,
@@ -26,6 +26,7 @@ from bloomparquet.query.predicate import (
     NotIn,
     Or,
     Predicate,
+    columns,
     leaves,
 )
 
@@ -113,6 +114,14 @@ def merge_equalities(predicate: Predicate) -> Predicate:
     return merged[0] if len(merged) == 1 else type(predicate)(*merged)
 
 
+def find_leaf_of(schema: FileSchema, predicate: Predicate, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
+    """The leaf of `schema` that a leaf predicate in negation normal form is about."""
+    if isinstance(predicate, ElementIn):
+        return find_element(schema, predicate.column, predicate.part, case_sensitive=case_sensitive)
+    (column,) = columns(predicate)
+    return find_leaf(schema, column, case_sensitive=case_sensitive)
+
+
 def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
     """The leaf of `schema` at `path`. Dots in a part are part of the name."""
     node = schema.root
@@ -167,9 +176,9 @@ def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Se
 def require_comparable(
     predicate: Predicate, schemas: Iterable[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
 ) -> None:
-    """PlanError if `predicate`, with resolved names, compares a whole struct, list or map of one of `schemas`, or an
-    element of a list or a map, or if a predicate on elements is about another column. Only IS NULL and IS NOT NULL apply
-    to a whole struct, list or map."""
+    """PlanError if `predicate`, with resolved names, compares a whole struct, list or map of one of `schemas` or
+    something inside a list or a map, or if a predicate on elements is about another column. Only IS NULL and
+    IS NOT NULL apply to a whole struct, list or map."""
     tests: dict[tuple[Column, bool], None] = {}
     for leaf in leaves(predicate):
         if isinstance(leaf, ElementPredicate):
@@ -191,8 +200,8 @@ def _require_elements(schema: FileSchema, leaf: ElementPredicate, case_sensitive
     ):
         expected = " or ".join("list" if part == "element" else "map" for part in parts)
         raise PlanError(
-            f"column {quoted('.'.join(leaf.column))} is a {_kind(walked[0])}; {shorten(leaf.to_sql(1))} needs a {expected} "
-            "of values that are not nested"
+            f"column {quoted('.'.join(leaf.column))} is a {_kind(walked[0])}; {shorten(leaf.to_sql(1))} needs a "
+            f"{expected} of values that are not nested"
         )
 
 

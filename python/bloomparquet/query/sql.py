@@ -168,7 +168,7 @@ class _Converter:
         from sqlglot import exp
 
         self.text = text
-        self.exp = exp
+        self.exp: Any = exp
         self.comparisons: dict[type[Any], tuple[_Builder, _Builder]] = {  # as written, and with the sides exchanged
             exp.EQ: (Eq, Eq),
             exp.NEQ: (NotEq, NotEq),

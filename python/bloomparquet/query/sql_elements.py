@@ -9,16 +9,16 @@ from bloomparquet.query.literals import Value
 from bloomparquet.query.predicate import Always, Column, Predicate
 
 SUPPORTED = (
-    "of lists and maps array_contains, arrays_overlap with array(…), map_contains_key, exists(c, x -> x = …), and = and "
-    "IN for c[…] and element_at(c, …)"
+    "for lists and maps array_contains, arrays_overlap with array(…), map_contains_key, exists(c, x -> x = …), and "
+    "c[…] and element_at(c, …) with = and IN"
 )
 
 
 class Converter(Protocol):
     """The conversion of one text, as far as these functions need it."""
 
-    exp: Any
-
+    @property
+    def exp(self) -> Any: ...
     def column(self, node: Any, whole: Any) -> Column: ...
     def literal(self, node: Any, whole: Any) -> Value: ...
     def find_literal(self, node: Any) -> Any: ...
@@ -88,7 +88,7 @@ def _convert_exists(node: Any, converter: Converter) -> Predicate:
 
 
 def _part_of(node: Any, whole: Any, converter: Converter) -> tuple[Column, Part]:
-    """The column of a list, or of the map in ``map_keys(column)`` or ``map_values(column)``, and which part is meant."""
+    """The column and its part: of a list, or of the map in ``map_keys(column)`` or ``map_values(column)``."""
     exp = converter.exp
     if isinstance(node, exp.MapKeys):
         return converter.column(node.this, whole), "key"

@@ -99,6 +99,8 @@ def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: f
     unused = why_unused(leaf, traits)
     if unused is not None:
         return Benefit(False, False, unused)
+    if leaf.repeated:
+        return Benefit(False, True, "is inside a list or map: give it filters if queries look up its elements")
     n = len(facts.values)
     holding = np.flatnonzero(facts.filled > 0)
     if len(holding) == 0:
