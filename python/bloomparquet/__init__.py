@@ -25,6 +25,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.plan import RowGroup, ScanPlan
 from bloomparquet.planning.planner import Where, plan
+from bloomparquet.query.elements import ContainsAny, ItemIn
 from bloomparquet.query.predicate import (
     And,
     Eq,
@@ -61,6 +62,7 @@ __all__ = [
     "Bloom",
     "BloomParquetError",
     "ColumnOutcome",
+    "ContainsAny",
     "Dataset",
     "Encryption",
     "EncryptionError",
@@ -75,6 +77,7 @@ __all__ = [
     "In",
     "IsNotNull",
     "IsNull",
+    "ItemIn",
     "KeyRetrievalError",
     "Keys",
     "LimitError",

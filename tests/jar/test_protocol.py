@@ -86,6 +86,8 @@ PATH = ("st", "a.b")
         (leaf("=", type="timestamp", value=-1), p.Eq(PATH, dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC))),
         (leaf("=", type="timestamp_ntz", value=1), p.Eq(PATH, dt.datetime(1970, 1, 1, microsecond=1))),
         (leaf("in", type="int64", values=[1, None, 2]), p.In(PATH, [1, None, 2])),
+        (leaf("contains", part="element", type="int8", values=[1, None]), bp.ContainsAny(PATH, [1, None])),
+        (leaf("contains", part="key", type="string", values=["k"]), bp.ContainsAny(PATH, ["k"], of="key")),
         (leaf("is null"), p.IsNull(PATH)),
         (leaf("is not null"), p.IsNotNull(PATH)),
         ({"not": leaf("is null")}, p.Not(p.IsNull(PATH))),

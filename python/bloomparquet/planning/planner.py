@@ -25,12 +25,13 @@ from bloomparquet.planning.open import open_table
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
 from bloomparquet.query.columns import FileSchema, LeafColumn
+from bloomparquet.query.elements import ElementIn, to_element_conditions
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns, normalize
 from bloomparquet.query.resolve import (
     NoLeaf,
     Resolved,
-    find_leaf,
+    find_leaf_of,
     find_partition,
     merge_equalities,
     rename,
@@ -66,7 +67,7 @@ class PlanOptions:
       errors. Otherwise such a condition skips nothing.
     * `exact_names`: a dot is part of a column name, and never leads into a struct.
     * `reader_types`: the types that the reader gives to columns. Where the reader's values may differ from the stored
-      ones, a column skips nothing.
+      ones, a column skips nothing. For elements of lists and maps, the path ends with `element`, `key` or `value`.
     * `pushed`: a second predicate that rows must match. It is never strict, and not part of :attr:`ScanPlan.where`.
     * `cache`: keeps Parquet footers and filters.
     """
@@ -174,7 +175,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
         if predicate is not None:
             predicate = rename(predicate, resolved.paths)
         conditions = [
-            _Condition(merge_equalities(rename(condition.predicate, resolved.paths)), condition.strict)
+            _Condition(_to_evidence(rename(condition.predicate, resolved.paths)), condition.strict)
             for condition in conditions
         ]
         unknown = frozenset(resolved.unknown)
@@ -243,6 +244,11 @@ def _resolve(
     return resolved
 
 
+def _to_evidence(predicate: Predicate) -> Predicate:
+    """The leaf predicates that evidence is asked about. `predicate` is in negation normal form."""
+    return merge_equalities(to_element_conditions(predicate))
+
+
 @dataclass(frozen=True, slots=True)
 class _Condition:
     """A predicate in negation normal form that rows must match. `strict`: what does not fit the data is an error."""
@@ -274,6 +280,8 @@ class _PartitionEvidence:
         if self._values is None:
             self._values = self._dataset.partition_table(zone)
         every_file = np.ones(len(self._dataset.files), np.bool_)
+        if isinstance(leaf, ElementIn):  # a directory name is no list
+            return every_file
         if self._timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
             return every_file  # the time zone of the directory names is unknown
         try:
@@ -394,11 +402,12 @@ class _Evidence:
         if by_file is not None:
             return by_file[request.file_positions][self._table.file]
         verdicts = np.ones(len(self._table), np.bool_)
-        if column in request.unknown:
+        if column in request.unknown or (isinstance(leaf, ElementIn) and not self._table.format.has_element_evidence):
             return verdicts
-        reader_type = request.options.reader_types.get(column)
+        case_sensitive, reader_types = request.options.case_sensitive, request.options.reader_types
+        reader_type = reader_types.get((*column, leaf.part) if isinstance(leaf, ElementIn) else column)
         for i, schema in enumerate(self._table.schemas):
-            stored = find_leaf(schema, column, case_sensitive=request.options.case_sensitive)
+            stored = find_leaf_of(schema, leaf, case_sensitive=case_sensitive)
             leaf_column = None if isinstance(stored, NoLeaf) else stored
             if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
                 continue

@@ -22,9 +22,10 @@ from pyspark.sql.types import DataType, StructType
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
 from bloomparquet.planning.plan import KEPT
 from bloomparquet.planning.planner import PlanOptions, plan_dataset
+from bloomparquet.query.elements import ElementIn, to_element_conditions
 from bloomparquet.query.literals import coerce
-from bloomparquet.query.predicate import Comparison, Membership, Predicate, columns, leaves
-from bloomparquet.query.resolve import NoLeaf, find_leaf, find_partition
+from bloomparquet.query.predicate import Comparison, Leaf, Membership, Predicate, columns, leaves
+from bloomparquet.query.resolve import NoLeaf, find_leaf_of, find_partition
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo, LocalStorage
 from pyspark_bloomparquet.options.key_provider import invalidate
@@ -193,11 +194,11 @@ def _skipped_files(plan: ScanPlan) -> list[FileInfo]:
 
 def _require_zone(where: Predicate, plan: ScanPlan, listing: Listing) -> None:
     """OptionError if `where` compares a TIMESTAMP column with a time without a zone."""
-    for leaf in leaves(where):
-        if not isinstance(leaf, Comparison | Membership):
+    for leaf in (part for each in leaves(where) for part in leaves(to_element_conditions(each))):
+        if not isinstance(leaf, Comparison | Membership | ElementIn):
             continue
-        values = leaf.values if isinstance(leaf, Membership) else (leaf.value,)
-        if any(map(_lacks_zone, values)) and _is_timestamp(leaf.column, plan, listing):
+        values = (leaf.value,) if isinstance(leaf, Comparison) else leaf.values
+        if any(map(_lacks_zone, values)) and _is_timestamp(leaf, plan, listing):
             raise OptionError(
                 f"where compares the TIMESTAMP column {'.'.join(leaf.column)} with a time without a zone; set the "
                 "option timeZone to the value of spark.sql.session.timeZone, or write the offset: "
@@ -205,13 +206,13 @@ def _require_zone(where: Predicate, plan: ScanPlan, listing: Listing) -> None:
             )
 
 
-def _is_timestamp(column: tuple[str, ...], plan: ScanPlan, listing: Listing) -> bool:
+def _is_timestamp(predicate: Leaf, plan: ScanPlan, listing: Listing) -> bool:
     kinds = listing.partition_types
-    partition = find_partition(list(kinds), column[:1], case_sensitive=False)
+    partition = find_partition(list(kinds), predicate.column[:1], case_sensitive=False)
     if partition is not None and str(kinds[partition]).startswith("timestamp"):
         return True
     for schema in plan.table.schemas:
-        leaf = find_leaf(schema, column, case_sensitive=False)
+        leaf = find_leaf_of(schema, predicate, case_sensitive=False)
         if not isinstance(leaf, NoLeaf):
             annotation = leaf.node.annotation
             is_instant = annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc
