@@ -291,8 +291,8 @@ class ParquetWriter:
         size = first + len(end)
         footer = parse_file_end(end)
 
-        def read(extents: list[Extent]) -> list[bytes]:
-            return [bytes(end[start - first : stop - first]) for start, stop in extents]
+        def read(extents: list[Extent]) -> list[memoryview]:
+            return [end[start - first : stop - first] for start, stop in extents]
 
         removed: list[Extent] = []
         for chunk_id, extent, bloom in read_filters(footer, end, first):

@@ -17,7 +17,15 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, LimitError, quoted
+from bloomparquet.errors import (
+    BloomParquetError,
+    EncryptionError,
+    FormatError,
+    KeyRetrievalError,
+    LimitError,
+    quoted,
+    shorten,
+)
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, decrypt_footer, verify_footer
 from bloomparquet.parquet.encryption.keys import FileKeys, Keys
 from bloomparquet.parquet.encryption.modules import Cipher, Module
@@ -28,6 +36,7 @@ from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnChunk,
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import in_threads
 
@@ -74,6 +83,10 @@ class Footer:
     crypto: FileCrypto | None = None
     starts: tuple[int, ...] = ()
     ordinals: tuple[int, ...] = ()
+
+    def chunk_name(self, row_group: int, leaf: int) -> str:
+        """``row group 3, column address.city``, for messages."""
+        return f"row group {row_group}, column {shorten(dotted_name(self.profile.schema.leaves[leaf].path))}"
 
     def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
         """The fields of a column chunk that planning needs. EncryptionError if its metadata cannot be decrypted."""
@@ -158,7 +171,12 @@ class Footer:
         """The footer as pyarrow's readers take it. For an encrypted file it has no row groups: pyarrow may end the
         process over their column chunks."""
         raw = self.raw if self.crypto is None else self.without_row_groups()
-        return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
+        return to_arrow_metadata(raw)
+
+
+def to_arrow_metadata(raw: bytes) -> pq.FileMetaData:
+    """A serialised FileMetaData, parsed by pyarrow."""
+    return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
 
 
 def _cipher(crypto: FileCrypto, fields: ChunkFields, path: tuple[str, ...]) -> Cipher | None:

@@ -24,7 +24,6 @@ from bloomparquet.errors import (
     FileChangedError,
     FormatError,
     KeyRetrievalError,
-    shorten,
 )
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.keys import Keys
@@ -377,7 +376,7 @@ class RowGroups:
                         column.ciphers[len(column.fields)] = cipher
                 except EncryptionError as error:
                     refused = error if isinstance(error, KeyRetrievalError) else None
-                    chunk = f"{self.paths[file]}: row group {i}, column {shorten(dotted_name(leaf.path))}"
+                    chunk = f"{self.paths[file]}: {footer.chunk_name(i, leaf.index)}"
                     column.errors[len(column.fields)] = type(error)(f"{chunk}: {error}")
                     fields = UNKNOWN_FIELDS
                 column.fields.append(fields)

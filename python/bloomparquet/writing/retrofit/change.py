@@ -21,7 +21,7 @@ from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.atomic import remove_leftover, replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.ranges import read_extents
 from bloomparquet.storage.staleness import is_unchanged
 from bloomparquet.writing.filters.build import insert_equal_floats
 from bloomparquet.writing.filters.from_chunk import filter_chunk
@@ -190,7 +190,8 @@ def change_file(
         require_keys_inside(file.path, footer)
     filters, removed, wanted = change.changes(storage, file, footer, count)
     if filters:
-        new = rewrite(file.path, file.size, footer, filters, removed, partial(_read, storage, file.path, count))
+        read = partial(read_extents, storage, file.path, reads=count)
+        new = rewrite(file.path, file.size, footer, filters, removed, read)
         if footer.crypto is not None and change.action == "shrunk" and new.size > file.size:
             raise EncryptionError(
                 f"{file.path}: the file is unchanged, because shrinking would make it larger: without the keys of all "
@@ -219,10 +220,3 @@ def _write(storage: Storage, file: FileInfo, target_storage: Storage, target: st
         if target is not None and not is_unchanged(storage, file):
             raise BloomParquetError(f"{file.path}: the file changed while it was copied; run again")
         output.commit()
-
-
-def _read(storage: Storage, path: str, count: ReadCount, extents: list[Extent]) -> list[bytes]:
-    starts = np.array([start for start, _ in extents], np.int64)
-    sizes = np.array([stop - start for start, stop in extents], np.int64)
-    ranges = read_ranges(storage, [path], np.zeros_like(starts), starts, sizes, count)
-    return [ranges.buffer[at : at + size].tobytes() for at, size in zip(ranges.starts.tolist(), sizes.tolist())]
