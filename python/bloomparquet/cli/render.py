@@ -254,12 +254,6 @@ def outcome_to_json(outcome: FileOutcome) -> dict[str, Any]:
     return {**{name: getattr(outcome, name) for name in FIELDS}, "columns": list(map(asdict, outcome.columns))}
 
 
-def failure(outcome: FileOutcome) -> str:
-    """The error of a file, with its path, which an error of the operating system may not name."""
-    error = outcome.error or "unknown error"
-    return error if outcome.path in error else f"{outcome.path}: {error}"
-
-
 def outcomes_report(outcomes: Sequence[FileOutcome], *, verb: str, dry_run: bool = False) -> RenderableType:
     """Files by what was done to them, new filters by column, bytes before and after."""
     from rich.console import Group

@@ -158,7 +158,8 @@ def _run(
         def done(outcome: FileOutcome, total: int) -> None:
             if outcome.error is not None:
                 # Not click.echo, which would write into the progress bar.
-                print(f"error: {' '.join(render.failure(outcome).split())}", file=sys.stderr)
+                place = "" if outcome.path in outcome.error else f"{outcome.path}: "
+                print(f"error: {place}{' '.join(outcome.error.split())}", file=sys.stderr)
             if as_json:
                 click.echo(json.dumps(render.outcome_to_json(outcome), ensure_ascii=False))
             advance(outcome, total)

@@ -39,30 +39,18 @@ MAX_SECTION = 32 * 1024 * 1024
 
 
 class Writer(IntEnum):
-    """The programs that write ORC, by the number in the footer. Other numbers are not in this list."""
+    """The programs whose files are understood, by the number in the footer."""
 
     JAVA = 0
     CPP = 1
-    PRESTO = 2
-    SCRITCHLEY_GO = 3
-    TRINO = 4
-    CUDF = 5
 
 
 class WriterVersion(IntEnum):
-    """The versions of the Java writer, named after issues of its tracker. Other writers count from 6 and mean none of
+    """Versions of the Java writer, named after issues of its tracker. Other writers count from 6 and mean none of
     these issues."""
 
-    ORIGINAL = 0
     HIVE_8732 = 1
-    HIVE_4243 = 2
-    HIVE_12055 = 3
-    HIVE_13083 = 4
-    ORC_101 = 5
     ORC_135 = 6
-    ORC_517 = 7
-    ORC_203 = 8
-    ORC_14 = 9
 
 
 @dataclass(frozen=True, slots=True)

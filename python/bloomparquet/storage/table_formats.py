@@ -13,7 +13,6 @@ technical specification ("Storage Layout").
 from __future__ import annotations
 
 import os
-import posixpath
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +41,6 @@ _HOW_TO_READ_FILES = (
     'To read the files as they are: table_log="ignore" in Python, the option tableLog=ignore in Spark, '
     "--ignore-table-log on the command line"
 )
-_MOST_SINGLE_CHECKS = 64  # remote directories; for more, one listing is cheaper than asking for each
 _ROOT_HOLDS_FILES = ("subtree", "memory", "dir")  # file systems whose root is a directory, not a list of buckets
 
 
@@ -133,7 +131,6 @@ def _find_log_above(
     """
     local = isinstance(storage, LocalStorage)
     pending = [_absolute(directory) if local else directory.rstrip("/") for directory in directories]
-    deepest = list(pending)
     above: dict[str, None] = {}
     while pending:
         directory = pending.pop()
@@ -146,33 +143,12 @@ def _find_log_above(
         above[""] = None
     # On remote storage, assume that no table begins in a partition directory: each check costs a request.
     tables = [directory for directory in above if local or "=" not in directory.rpartition("/")[2]]
-    if not local and len(tables) > _MOST_SINGLE_CHECKS:
-        root = posixpath.commonpath(deepest)
-        log = _find_log_listed(storage, root, set(tables), logs)
-        if log is not None:
-            return log
-        below = f"{root}/" if root else ""
-        tables = [table for table in tables if table != root and not table.startswith(below)]
     candidates = [(table, name) for table in tables for name in (*logs, _ICEBERG)]
     checks = in_threads(storage.threads, lambda pair: _is_directory(storage, _join(*pair, local=local)), candidates)
     for (table, name), is_directory in zip(candidates, checks, strict=True):
         path = _join(table, name, local=local)
         if is_directory and (name in logs or _has_iceberg_metadata(storage, path)):
             return TableLog(logs.get(name, "Iceberg"), table or "/", path)
-    return None
-
-
-def _find_log_listed(storage: Storage, root: str, tables: set[str], logs: Mapping[str, str]) -> TableLog | None:
-    """The log of one of `tables` at or below `root`, by one listing."""
-    selector = pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True)
-    for info in storage.filesystem.get_file_info(selector):
-        parts = info.path.split("/")
-        for at, name in enumerate(parts):
-            table = "/".join(parts[:at])
-            is_log = name in logs and (at < len(parts) - 1 or info.type == pyarrow.fs.FileType.Directory)
-            is_iceberg = name == _ICEBERG and at == len(parts) - 2 and _is_iceberg_metadata(parts[-1])
-            if (is_log or is_iceberg) and table in tables:
-                return TableLog(logs.get(name, "Iceberg"), table, _join(table, name, local=False))
     return None
 
 

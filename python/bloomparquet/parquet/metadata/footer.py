@@ -8,10 +8,9 @@ Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import monotonic
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -41,18 +40,7 @@ from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import in_threads
 
 _META_DATA = b"\x3c"  # the header of ColumnChunk.meta_data as the first field
-_COLUMNS, _NUM_ROWS, _COMPRESSED_SIZE, _FILE_OFFSET, _ORDINAL = (
-    field.id
-    for field in (
-        RowGroup.columns,
-        RowGroup.num_rows,
-        RowGroup.total_compressed_size,
-        RowGroup.file_offset,
-        RowGroup.ordinal,
-    )
-)
 _KEY_THREADS = 8
-_SLOW_SECONDS, _SLOW_JOBS = 0.005, 3  # so many slow jobs make threads worth their cost
 _MAX_VALUES = 1 << 20  # of row groups without their column chunks: five in each
 
 Job = TypeVar("Job")
@@ -233,20 +221,10 @@ def read_footers(
     return footers
 
 
-def _each(keys: Keys | None, work: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
-    """The results of `work` for `jobs`. `work` may request keys: once requests are slow, threads share the jobs,
-    as each file may have its own keys."""
-    if keys is None or keys.retriever is None:
-        return list(map(work, jobs))
-    results: list[Result] = []
-    slow = 0
-    for job in jobs:
-        began = monotonic()
-        results.append(work(job))
-        slow += monotonic() - began > _SLOW_SECONDS
-        if slow == _SLOW_JOBS:
-            break
-    return [*results, *in_threads(_KEY_THREADS, work, jobs[len(results) :])]
+def _each(keys: Keys | None, work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
+    """The results of `work` for `jobs`. If it may request keys, threads share the jobs: each file may have its own."""
+    requests_keys = keys is not None and keys.retriever is not None
+    return in_threads(_KEY_THREADS if requests_keys else 1, work, jobs)
 
 
 def prefetch_keys(keys: Keys | None, footers: Sequence[Footer], leaf: int) -> list[KeyRetrievalError | None]:
@@ -263,7 +241,7 @@ def prefetch_keys(keys: Keys | None, footers: Sequence[Footer], leaf: int) -> li
                 pass
         return None
 
-    return _each(keys, fetch, footers)
+    return list(_each(keys, fetch, footers))
 
 
 def _parse_or_skip(
@@ -366,7 +344,7 @@ def _read_row_group(
     chunks: list[int] | None = None
     while (header := reader.read_field(field_id)) is not None:
         field_id, kind = header
-        if field_id != _COLUMNS:
+        if field_id != RowGroup.columns.id:
             numbers[field_id] = reader.read_value(kind)
             continue
         size, _ = reader.read_list_header()
@@ -378,11 +356,11 @@ def _read_row_group(
             chunks.append(position)
             position = template.skip(raw, position, budget)
         reader.position = position
-    rows = numbers.get(_NUM_ROWS)
+    rows = numbers.get(RowGroup.num_rows.id)
     if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:
         raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
-    compressed = numbers.get(_COMPRESSED_SIZE)
-    mark = numbers.get(_FILE_OFFSET), numbers.get(_ORDINAL)
+    compressed = numbers.get(RowGroup.total_compressed_size.id)
+    mark = numbers.get(RowGroup.file_offset.id), numbers.get(RowGroup.ordinal.id)
     return rows, compressed if isinstance(compressed, int) else None, tuple(chunks), mark
 
 
