@@ -14,7 +14,7 @@ import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.orc.cache import StripeCache
-from bloomparquet.planning.orc.cache import cache as stripes
+from bloomparquet.planning.orc.cache import process_cache as stripes
 from tests.support.orc_rewriting import write
 
 WHERE = "a = 500000000001"

@@ -127,11 +127,11 @@ class Table(Protocol):
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The starts and the lengths of `units`; see :meth:`extent`."""
 
-    def row_groups_within(self, units: NDArray[np.int64]) -> Parts | None:
+    def row_groups_within(self, units: NDArray[np.int64]) -> RowGroupsWithinStripes | None:
         """The row groups of the stripes `units`; None if there is no evidence about parts of a unit."""
 
 
-class Parts(Table, Protocol):
+class RowGroupsWithinStripes(Table, Protocol):
     """The row groups of some stripes, in order. Evidence excludes single row groups; only whole stripes are read.
 
     `stripe_index` (n,): the stripe of each row group, in the table of stripes. `total`: the row groups of all stripes.

@@ -307,7 +307,7 @@ class Stripes:
 
 class StripeRowGroups:
     """The row groups of some stripes of a table, in their order; see
-    :class:`bloomparquet.planning.evidence.interface.Parts`.
+    :class:`bloomparquet.planning.evidence.interface.RowGroupsWithinStripes`.
 
     ``at[i]`` is the number of row group i among those of the whole table.
     """

@@ -18,6 +18,7 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, NotParquetEr
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.planning.open import orc_files
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.atomic import remove_leftover, replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
@@ -154,9 +155,7 @@ def read_footer(storage: Storage, file: FileInfo, count: ReadCount, keys: Keys |
     try:
         (footer,) = read_footers(storage, [file], count, keys=keys)
     except NotParquetError:
-        from bloomparquet.orc.file_tail import are_orc  # lazy import: keeps ORC off the start-up path
-
-        if not any(are_orc(storage, [file], count)):
+        if not orc_files(storage, [file], count):
             raise
         raise UnsupportedError(
             f"{file.path} is an ORC file, whose filters can only be made when it is written; it is unchanged; "
