@@ -68,7 +68,7 @@ def test_skipped_files_do_not_empty_the_cache(files: list[str], tmp_path: Path) 
 
 def test_large_tables_are_evicted(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     small = StripeCache(max_bytes=1)
-    monkeypatch.setattr("bloomparquet.planning.orc.cache.cache", small)
+    monkeypatch.setattr("bloomparquet.planning.orc.cache.process_cache", small)
     assert bp.plan(files, WHERE).requests > 0
     assert bp.plan(files, WHERE).requests == 0
     some = kept(bp.plan(files[:1], WHERE))

@@ -20,8 +20,9 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import DataType, StructType
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
+from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import KEPT
-from bloomparquet.planning.planner import PlanOptions, plan_dataset
+from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.literals import coerce
 from bloomparquet.query.predicate import Comparison, Membership, Predicate, columns, leaves
 from bloomparquet.query.resolve import NoLeaf, find_leaf, find_partition

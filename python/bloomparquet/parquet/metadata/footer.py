@@ -28,7 +28,8 @@ from bloomparquet.errors import (
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, decrypt_footer, verify_footer
 from bloomparquet.parquet.encryption.keys import FileKeys, Keys
 from bloomparquet.parquet.encryption.modules import Cipher, Module
-from bloomparquet.parquet.metadata.column_chunks import ChunkFields, ChunkTemplates, DecodeBudget
+from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
+from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, DecodeBudget
 from bloomparquet.parquet.metadata.file_profile import FileProfile, profile_of, schema_of, without_row_groups
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
 from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnChunk, ColumnMetaData, FileMetaData, RowGroup

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from bloomparquet.errors import FormatError, located
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
-from bloomparquet.parquet.metadata.column_chunks import ChunkFields
+from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer, to_arrow_metadata
 from bloomparquet.parquet.pages.encrypted import DecryptedChunk, decrypt_chunk

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_fixed, xxh64_int32, xxh64_int64
-from bloomparquet.parquet.metadata.column_chunks import ChunkFields
+from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.query.literals import DAY_NANOSECONDS, Family

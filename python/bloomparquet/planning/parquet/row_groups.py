@@ -27,7 +27,7 @@ from bloomparquet.errors import (
 )
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.metadata.column_chunks import UNKNOWN_FIELDS, ChunkFields
+from bloomparquet.parquet.metadata.chunk_fields import UNKNOWN_FIELDS, ChunkFields
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
 from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, family_of
