@@ -74,10 +74,10 @@ class StripeIndexes:
 
 class RowGroupFilters(NamedTuple):
     """A column's filters, one for each row group of a stripe. `utf8`: they are from a BLOOM_FILTER_UTF8 stream.
-    `encoding` is the column's element of :attr:`StripeIndexes.bloom_encodings`."""
+    `bloom_encoding` is the column's element of :attr:`StripeIndexes.bloom_encodings`."""
 
     utf8: bool
-    encoding: int
+    bloom_encoding: int
     filters: tuple[OrcBloomFilter, ...]
 
 

@@ -107,9 +107,9 @@ def why_filters_unusable(tail: Tail, column: int, filters: RowGroupFilters | Non
 
 
 def _why_stream_unusable(kind: int, filters: RowGroupFilters) -> str | None:
-    if filters.encoding not in (0, 1):
-        return f"the filters have the unknown encoding {filters.encoding}"
-    if kind in _TIMESTAMPS and not (filters.utf8 and filters.encoding == 1):
+    if filters.bloom_encoding not in (0, 1):
+        return f"the filters have the unknown encoding {filters.bloom_encoding}"
+    if kind in _TIMESTAMPS and not (filters.utf8 and filters.bloom_encoding == 1):
         return "timestamps are hashed in an unknown time zone (before ORC-135)"
     if kind in _STRINGS | {Kind.DECIMAL} and not filters.utf8:
         return "strings and decimals are hashed in an unknown character set (before ORC-101)"

@@ -237,7 +237,7 @@ class FooterCache:
         with self._disk_errors_logged(disk), suppress(FileNotFoundError):
             try:
                 table = read_table(Entry(path), request.storage, request.keys, files, listing)
-                disk.touch(path)
+                os.utime(path)  # the least recently used files are removed first
             except DamagedEntryError as error:
                 log.info("%s; it will be replaced", error)
         return table
