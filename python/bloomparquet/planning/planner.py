@@ -20,7 +20,7 @@ from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.evidence import statistics
-from bloomparquet.planning.evidence.interface import Chunks, Question, Table
+from bloomparquet.planning.evidence.interface import Chunks, Question, Table, Units
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
@@ -290,7 +290,7 @@ def _judge(
     return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
 
 
-def _by_statistics(evidence: Sequence[_Evidence], table: Table) -> Verdicts:
+def _by_statistics(evidence: Sequence[_Evidence], table: Units) -> Verdicts:
     """Verdicts by partition values, null counts and bounds."""
     alive = np.asarray(table.rows > 0, np.bool_)
     for each in evidence:
@@ -316,7 +316,7 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
 class _Evidence:
     """Verdicts on the leaf predicates of one condition. Those by statistics are computed once for each leaf."""
 
-    def __init__(self, table: Table, condition: _Condition, request: _Request) -> None:
+    def __init__(self, table: Units, condition: _Condition, request: _Request) -> None:
         self._table, self.condition, self._request = table, condition, request
         self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
         self._verdicts: dict[int, Verdicts] = {}  # by id of leaf

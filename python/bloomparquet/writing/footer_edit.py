@@ -81,10 +81,12 @@ class EditableFooter:
                         raise EncryptionError("the column chunk is encrypted, but the footer does not say how")
                     elif only is not None and chunk_id not in only:
                         undecrypted.add(chunk_id)
-                    elif leaf.index in without_key or (cipher := _cipher(footer, chunk_id)) is None:
+                    elif leaf.index in without_key or not footer.is_decryptable(*chunk_id):
                         without_key.add(leaf.index)
                         undecrypted.add(chunk_id)
                     else:
+                        cipher = footer.chunk_cipher(*chunk_id)
+                        assert cipher is not None  # the chunk is encrypted
                         metadata[chunk_id], ciphers[chunk_id] = _metadata(footer, chunk_id, chunk), cipher
         except BloomParquetError as error:
             raise type(error)(f"{where}: {error}") from error
@@ -179,14 +181,6 @@ def footer_tail(raw: bytes, crypto: FileCrypto | None) -> tuple[bytes, ...]:
     else:
         parts, magic = [raw, crypto.footer().sign(raw)], MAGIC
     return (*parts, sum(map(len, parts)).to_bytes(4, "little") + magic)
-
-
-def _cipher(footer: Footer, chunk_id: ChunkId) -> ChunkCipher | None:
-    """The cipher of an encrypted chunk. None if its key is missing."""
-    try:
-        return footer.chunk_cipher(*chunk_id)
-    except EncryptionError:
-        return None
 
 
 def _metadata(footer: Footer, chunk_id: ChunkId, chunk: ColumnChunk) -> ColumnMetaData:

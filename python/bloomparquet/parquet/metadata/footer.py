@@ -99,6 +99,14 @@ class Footer:
         """The cipher of a column chunk; None if it is not encrypted. EncryptionError if its key is missing."""
         return self._cipher(self._stored(row_group, leaf), row_group, leaf)
 
+    def is_decryptable(self, row_group: int, leaf: int) -> bool:
+        """Whether a chunk is in plain text or its key is available."""
+        try:
+            self.chunk_cipher(row_group, leaf)
+        except EncryptionError:
+            return False
+        return True
+
     def chunk_metadata(self, row_group: int, leaf: int) -> ColumnMetaData:
         """The ColumnMetaData of a chunk, decrypted if necessary.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bloomparquet.errors import EncryptionError, FormatError, located
+from bloomparquet.errors import FormatError, located
 from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
@@ -89,7 +89,7 @@ def _filter_offsets(file: FileInfo, footer: Footer) -> dict[ChunkId, tuple[int, 
     for row_group in range(len(footer.rows)):
         for leaf in range(len(footer.profile.schema.leaves)):
             chunk_id = row_group, leaf
-            if leaf in undecryptable or not is_decryptable(footer, chunk_id):
+            if leaf in undecryptable or not footer.is_decryptable(*chunk_id):
                 undecryptable.add(leaf)
                 continue
             with located(_name(file, footer, chunk_id)):
@@ -97,15 +97,6 @@ def _filter_offsets(file: FileInfo, footer: Footer) -> dict[ChunkId, tuple[int, 
             if fields.bloom_offset:
                 offsets[chunk_id] = fields.bloom_offset, cipher
     return offsets
-
-
-def is_decryptable(footer: Footer, chunk_id: ChunkId) -> bool:
-    """Whether a chunk is in plain text or its key is available."""
-    try:
-        footer.chunk_cipher(*chunk_id)
-    except EncryptionError:
-        return False
-    return True
 
 
 def has_filter(file: FileInfo, footer: Footer, chunk_id: ChunkId) -> bool:

@@ -32,7 +32,6 @@ from bloomparquet.writing.filters.locate import (
     StoredFilter,
     find_filters,
     has_filter,
-    is_decryptable,
     read_filter,
     removed_extents,
 )
@@ -85,7 +84,7 @@ class AddFilters:
         for row_group in range(len(footer.rows)):
             for index, wanted in chosen.items():
                 leaf, chunk_id = schema.leaves[index], (row_group, index)
-                if index not in named and not is_decryptable(footer, chunk_id):
+                if index not in named and not footer.is_decryptable(*chunk_id):
                     continue
                 if not self.replace and has_filter(file, footer, chunk_id):
                     continue
