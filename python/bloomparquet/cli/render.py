@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from bloomparquet.planning.dataset import Paths
-    from bloomparquet.planning.plan import RowGroup, RowGroupCounts, ScanPlan
+    from bloomparquet.planning.plan import RowGroup, ScanPlan
     from bloomparquet.writing.outcome import FileOutcome
 
 EVIDENCE = {"partition": "partition values", "statistics": "min/max and null counts", "bloom": "Bloom filters"}
@@ -76,8 +76,11 @@ def plan_report(plan: ScanPlan, *, show_skipped: bool = False, limit: int | None
     from rich.console import Group
 
     parts: list[RenderableType] = [_plan_summary(plan), ""]
-    if plan.row_group_counts is not None:
-        parts.append(_row_groups_within(plan.row_group_counts))
+    if (counts := plan.row_group_counts) is not None:
+        parts.append(
+            f"Row groups within stripes: {counts.kept:,} of {counts.total:,} might match; statistics exclude "
+            f"{counts.by_statistics:,}, Bloom filters {counts.by_bloom:,}."
+        )
     filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
     parts.append(f"Planned in {1000 * plan.seconds:,.0f} ms: {_plural(plan.requests, 'request')}, {filters} read.")
     parts += [f"[yellow]unusable:[/yellow] {_escape(str(error))}" for error in plan.errors]
@@ -118,14 +121,6 @@ def _plan_summary(plan: ScanPlan) -> Table:
     units = f"{_plural(unopened, 'file')} + {opened:,}" if unopened else f"{opened:,}"
     table.add_row("total", units, f"{n_rows.total():,}", human_bytes(size.total()), "", style="bold")
     return table
-
-
-def _row_groups_within(counts: RowGroupCounts) -> str:
-    """The row groups within stripes. All row groups of a kept stripe are read."""
-    text = f"Row groups within stripes: {counts.kept:,} of {counts.total:,} might match"
-    if counts.kept == counts.total:
-        return f"{text}."
-    return f"{text}; statistics exclude {counts.by_statistics:,}, Bloom filters {counts.by_bloom:,}."
 
 
 def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:

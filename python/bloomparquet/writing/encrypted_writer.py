@@ -14,7 +14,12 @@ from bloomparquet.errors import EncryptionError, FormatError, located
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Module
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
-from bloomparquet.parquet.metadata.footer import Footer, parse_footer, require_plain_chunk
+from bloomparquet.parquet.metadata.footer import (
+    Footer,
+    parse_footer,
+    require_metadata,
+    require_same_file,
+)
 from bloomparquet.parquet.pages.encrypted import encrypt_chunk
 from bloomparquet.parquet.thrift.definitions import (
     ColumnChunk,
@@ -105,7 +110,7 @@ class EncryptedFile:
         """Encrypt and write the pages of a chunk, and set its offsets. Those of page indexes and filter are cleared
         until these are written."""
         with located(f"{self._path}: {self._skeleton.chunk_name(ordinal, leaf.index)}"):
-            metadata = require_plain_chunk(chunk)
+            metadata = require_metadata(require_same_file(chunk).meta_data)
             self._write_pages(file, ordinal, leaf, chunk, metadata)
         chunk.file_offset = 0
         chunk.offset_index_offset = chunk.offset_index_length = None

@@ -160,14 +160,10 @@ class Footer:
             size = sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(len(chunks)))
         return start, size
 
-    def without_row_groups(self) -> bytes:
-        """The FileMetaData without anything about row groups and encryption."""
-        return write_struct(without_row_groups(self.raw))
-
     def to_arrow(self) -> pq.FileMetaData:
         """The footer as pyarrow's readers take it. For an encrypted file it has no row groups: pyarrow may end the
         process over their column chunks."""
-        raw = self.raw if self.crypto is None else self.without_row_groups()
+        raw = self.raw if self.crypto is None else write_struct(without_row_groups(self.raw))
         return to_arrow_metadata(raw)
 
 
@@ -371,14 +367,6 @@ def _read_row_group(
     compressed = numbers.get(RowGroup.total_compressed_size.id)
     mark = numbers.get(RowGroup.file_offset.id), numbers.get(RowGroup.ordinal.id)
     return rows, compressed if isinstance(compressed, int) else None, tuple(chunks), mark
-
-
-def require_plain_chunk(chunk: ColumnChunk) -> ColumnMetaData:
-    """The metadata of a chunk that is not encrypted. FormatError if it is missing, or if the chunk lies in another file
-    or has fields of other types; EncryptionError if the chunk is encrypted."""
-    if is_encrypted(chunk):
-        raise EncryptionError("the column chunk is encrypted")
-    return require_metadata(require_same_file(chunk).meta_data)
 
 
 def is_encrypted(chunk: ColumnChunk) -> bool:

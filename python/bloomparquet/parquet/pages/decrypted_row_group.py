@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from bloomparquet.errors import FormatError, located
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
+from bloomparquet.parquet.metadata.file_profile import without_row_groups
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer, to_arrow_metadata
 from bloomparquet.parquet.pages.encrypted import DecryptedChunk, decrypt_chunk
@@ -26,10 +27,8 @@ from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
     ColumnChunk,
     ColumnMetaData,
-    FileMetaData,
     RowGroup,
 )
-from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.storage.files import ReadCount, Storage
@@ -101,7 +100,7 @@ class DecryptedRowGroups:
         self._storage, self._path, self._footer = storage, path, footer
         self._leaves = [leaf for leaf in footer.profile.schema.leaves if columns is None or _is_read(leaf, columns)]
         (self._file,) = storage.list_files(path, recursive=False)
-        self._skeleton, _ = read_struct(footer.without_row_groups(), FileMetaData)
+        self._skeleton = without_row_groups(footer.raw)
 
     def read(self, row_group: int, count: ReadCount) -> DecryptedRowGroup:
         """Read and decrypt one row group. Its wanted columns are in memory twice meanwhile.
