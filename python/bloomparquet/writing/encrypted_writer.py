@@ -76,7 +76,9 @@ class EncryptedFile:
             group.ordinal = ordinal
             self._groups.append(group)
         self._tree.num_rows += sum(footer.rows)
-        return {(before + row_group, leaf): bloom for (row_group, leaf), _, bloom in read_filters(footer, file)}
+        return {
+            (before + row_group, leaf_index): bloom for (row_group, leaf_index), _, bloom in read_filters(footer, file)
+        }
 
     def footer(self) -> Footer:
         """The plain footer of what was added so far."""
@@ -189,8 +191,8 @@ class EncryptedFile:
         return raw
 
     def _chunk(self, chunk_id: ChunkId) -> ColumnChunk:
-        row_group, leaf = chunk_id
-        return self._groups[row_group].columns[leaf]
+        row_group, leaf_index = chunk_id
+        return self._groups[row_group].columns[leaf_index]
 
     def _write(self, data: bytes | memoryview) -> None:
         self._output.write(data)

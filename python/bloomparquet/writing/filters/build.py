@@ -86,8 +86,8 @@ def read_filters(
 ) -> Iterator[tuple[ChunkId, Extent, SplitBlockBloomFilter]]:
     """The filters of a file in memory. `end` are the bytes of the file from offset `first` on."""
     for row_group in range(len(footer.rows)):
-        for leaf in range(len(footer.profile.schema.leaves)):
-            offset = footer.read_chunk(row_group, leaf).bloom_offset
+        for leaf_index in range(len(footer.profile.schema.leaves)):
+            offset = footer.read_chunk(row_group, leaf_index).bloom_offset
             if offset is None:
                 continue
             if offset < first:
@@ -95,7 +95,7 @@ def read_filters(
             start = offset - first
             header, size = parse_header(end[start : start + MAX_HEADER_BYTES])
             bitset = end[start + header : start + header + size]
-            yield (row_group, leaf), (offset, offset + header + size), SplitBlockBloomFilter.from_bytes(bitset)
+            yield (row_group, leaf_index), (offset, offset + header + size), SplitBlockBloomFilter.from_bytes(bitset)
 
 
 def insert_equal_floats(leaf: LeafColumn, bloom: SplitBlockBloomFilter) -> None:

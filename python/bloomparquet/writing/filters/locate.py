@@ -87,10 +87,10 @@ def _filter_offsets(file: FileInfo, footer: Footer) -> dict[ChunkId, tuple[int, 
     offsets = {}
     undecryptable: set[int] = set()  # leaves, so that a key is not requested again for each row group
     for row_group in range(len(footer.rows)):
-        for leaf in range(len(footer.profile.schema.leaves)):
-            chunk_id = row_group, leaf
-            if leaf in undecryptable or not footer.is_decryptable(*chunk_id):
-                undecryptable.add(leaf)
+        for leaf_index in range(len(footer.profile.schema.leaves)):
+            chunk_id = row_group, leaf_index
+            if leaf_index in undecryptable or not footer.is_decryptable(*chunk_id):
+                undecryptable.add(leaf_index)
                 continue
             with located(_name(file, footer, chunk_id)):
                 fields, cipher = footer.read_chunk_with_cipher(*chunk_id)

@@ -126,7 +126,7 @@ class ShrinkFilters:
             if fitted is not bloom:
                 insert_equal_floats(footer.profile.schema.leaves[chunk_id[1]], fitted)
                 filters[chunk_id] = fitted
-        wanted = dict.fromkeys((leaf for _, leaf in filters), Bloom(self.fpp))
+        wanted = dict.fromkeys((leaf_index for _, leaf_index in filters), Bloom(self.fpp))
         return FilterChanges(filters, removed_extents(file, footer, old, filters), wanted)
 
 
