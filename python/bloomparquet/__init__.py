@@ -115,24 +115,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return _version()
+        from importlib import metadata
+
+        return metadata.version("bloomparquet")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _version() -> str:
-    """The version in the checkout's ``pyproject.toml``, or else the installation's.
-
-    The checkout comes first: an editable installation keeps the version that it was made with.
-    """
-    import re
-    from importlib import metadata
-    from pathlib import Path
-
-    try:
-        project = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    except OSError:
-        project = ""
-    match = re.search(r'^version = "(.+)"$', project, re.MULTILINE)
-    if match is not None and re.search(r'^name = "bloomparquet"$', project, re.MULTILINE):
-        return match[1]
-    return metadata.version("bloomparquet")

@@ -26,6 +26,7 @@ from bloomparquet.parquet.thrift.definitions import FileMetaData, RowGroup
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.planning import planner
+from bloomparquet.planning.options import PlanOptions
 from bloomparquet.query import predicate as p
 from bloomparquet.storage.files import open_storage
 from pyspark_bloomparquet.jar import planner_worker
@@ -159,7 +160,7 @@ def test_a_listing_of_two_file_systems_is_refused(tmp_path: Path) -> None:
         parse_listing(listing, 2)
 
 
-LENIENT = planner.PlanOptions(skip_corrupt=True, strict=False)
+LENIENT = PlanOptions(skip_corrupt=True, strict=False)
 
 
 def plan_of(path: str, where: p.Predicate) -> bp.ScanPlan:

@@ -20,8 +20,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import DataType, StructType
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
+from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import KEPT
-from bloomparquet.planning.planner import PlanOptions, plan_dataset
+from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.elements import ElementIn, to_element_conditions
 from bloomparquet.query.literals import coerce
 from bloomparquet.query.predicate import Comparison, Leaf, Membership, Predicate, columns, leaves
