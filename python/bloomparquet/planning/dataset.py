@@ -195,3 +195,10 @@ def _partition_names(files: Sequence[FileInfo], partitions: Sequence[Values]) ->
     if len(set(names)) < len(names):
         raise PlanError(f"{files[0].path}: a partition column occurs twice in the path: {join_names(names)}")
     return names
+
+
+def open_dataset(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Dataset:
+    """List the files at `path`, unless it is a data set already. `keys`, if given, replace those of the data set."""
+    if isinstance(path, Dataset):
+        return path.with_keys(keys)
+    return Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.interface import Chunks, Question, Table, Units
 from bloomparquet.planning.evidence.statistics import Candidates
@@ -101,13 +101,6 @@ def plan(
     )
     predicate = parse_where(where)
     return plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
-
-
-def open_dataset(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Dataset:
-    """List the files at `path`, unless it is a data set already. `keys`, if given, replace those of the data set."""
-    if isinstance(path, Dataset):
-        return path.with_keys(keys)
-    return Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log)
 
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:

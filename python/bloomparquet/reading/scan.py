@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import ScanPlan
-from bloomparquet.planning.planner import Where, open_dataset, plan_dataset
+from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.names import Names, find
 from bloomparquet.query.predicate import columns as columns_of
