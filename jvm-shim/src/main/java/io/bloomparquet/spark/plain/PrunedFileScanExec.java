@@ -1,7 +1,6 @@
 package io.bloomparquet.spark.plain;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.partitions.KeptParts;
 import io.bloomparquet.spark.partitions.UnchangedFiles;
@@ -21,6 +20,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.FileSourceOptions;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -59,8 +59,10 @@ public final class PrunedFileScanExec extends SparkPlan {
   private transient Map<String, SQLMetric> metrics;
   private transient volatile Outcome latest;
 
-  /** What was asked, and what the planner answered. */
-  private record Outcome(JsonNode predicate, PlanResult result) {}
+  private transient volatile String asked;
+
+  /** What was asked, and what the planner answered. {@code execution} is Spark's id of the query's run; may be null. */
+  private record Outcome(String execution, JsonNode predicate, PlanResult result) {}
 
   /** @param runtime predicates by the keys of a join, which only prune */
   public PrunedFileScanExec(SparkPlan child, Seq<Expression> runtime) {
@@ -91,7 +93,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     }
     ScannedFiles scanned = new ScannedFiles(files);
     List<ListedFile> listed = scanned.listed();
-    PlanResult result = plan(scan, listed);
+    PlanResult result = planOfExecution(scan, listed);
     if (!result.planned()) {
       return all;
     }
@@ -111,40 +113,46 @@ public final class PrunedFileScanExec extends SparkPlan {
     return scan.bucketedScan() ? parts.grouped(scanned.groups()) : parts.packed();
   }
 
-  private PlanResult plan(FileSourceScanExec scan, List<ListedFile> files) {
-    HadoopFsRelation relation = scan.relation();
-    PlannerPredicate predicates =
-        new PlannerPredicate(
-            session(),
-            format(),
-            relation.schema(),
-            relation.partitionSchema(),
-            ReaderSettings.unplannableReason(session(), format(), relation.schema(), relation.options()));
+  /** Spark may execute a node several times in one run of a query, as the outer side of a nested loop join. */
+  private synchronized PlanResult planOfExecution(FileSourceScanExec scan, List<ListedFile> files) {
+    String execution = session().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+    Outcome before = latest;
+    if (before != null && execution != null && execution.equals(before.execution)) {
+      return before.result;
+    }
+    latest = plan(scan, files, execution);
+    report(latest.result, execution);
+    return latest.result;
+  }
+
+  private Outcome plan(FileSourceScanExec scan, List<ListedFile> files, String execution) {
+    PlannerPredicate predicates = predicates(scan.relation());
     JsonNode predicate =
         PlannerPredicate.and(
             predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
             predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))));
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(SessionOptions.of(session(), format()));
-    PlanResult result =
-        Planner.plan(
-            session(),
-            files,
-            predicates,
-            predicate,
-            ScanOptions.of(options, DriverSettings.of(session().sparkContext())));
-    latest = new Outcome(predicate, result);
-    report(result);
-    return result;
+    ScanOptions scanOptions = ScanOptions.of(options, DriverSettings.of(session().sparkContext()));
+    return new Outcome(execution, predicate, Planner.plan(session(), files, predicates, predicate, scanOptions));
   }
 
-  private void report(PlanResult result) {
+  private PlannerPredicate predicates(HadoopFsRelation relation) {
+    return new PlannerPredicate(
+        session(),
+        format(),
+        relation.schema(),
+        relation.partitionSchema(),
+        ReaderSettings.unplannableReason(session(), format(), relation.schema(), relation.options()));
+  }
+
+  /** Adds to Spark's UI what the plan of one run of the query did. */
+  private void report(PlanResult result, String execution) {
     List<SQLMetric> changed = new ArrayList<>();
     for (PlanMetric metric : PlanMetric.of(format())) {
       SQLMetric reported = metricsByName().get(metric.name());
       reported.set(metric.valueIn(result));
       changed.add(reported);
     }
-    String execution = session().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
     SQLMetrics$.MODULE$.postDriverMetricUpdates(session().sparkContext(), execution, Scala.seq(changed));
   }
 
@@ -163,20 +171,38 @@ public final class PrunedFileScanExec extends SparkPlan {
     return format() == null ? child.metrics() : Scala.map(metricsByName());
   }
 
-  /** The latest plan, as {@code last_plan} shows it. */
+  /**
+   * The latest plan, as {@code last_plan} shows it. Plans a scan that has not run yet, unless it waits for values.
+   * Null if another rule replaced Spark's scan.
+   */
   public ObjectNode toJson() {
-    ObjectNode node = JsonNodeFactory.instance.objectNode();
-    var paths = node.putArray("paths");
-    if (child instanceof FileSourceScanExec scan) {
-      Scala.list(scan.relation().location().rootPaths()).forEach(path -> paths.add(path.toString()));
+    if (!(child instanceof FileSourceScanExec scan)) {
+      return null;
+    }
+    if (latest == null && !awaitsValues(scan)) {
+      planNow(scan);
     }
     Outcome outcome = latest;
-    node.put("unit", format().unit());
+    ObjectNode node = UnprunedScan.node(format(), scan.relation().location());
     if (outcome == null) {
-      return node.putNull("where").put("planned", false).put("reason", "the query has not run yet");
+      return node.put("reason", "the query has not run yet, and its subqueries decide what this scan reads");
     }
     node.put("where", outcome.predicate == null ? null : PredicateText.of(outcome.predicate));
     return node.setAll(outcome.result.toJson());
+  }
+
+  private boolean awaitsValues(FileSourceScanExec scan) {
+    return Stream.of(scan.dataFilters(), scan.partitionFilters(), runtime)
+        .flatMap(each -> Scala.list(each).stream())
+        .anyMatch(RuntimeValues::hasSubquery);
+  }
+
+  /** A copy lists the files: the scan itself reports what it listed to Spark's UI, once, when it runs. */
+  private synchronized void planNow(FileSourceScanExec scan) {
+    FileSourceScanExec copy = (FileSourceScanExec) scan.clone();
+    if (latest == null && copy.inputRDD() instanceof FileScanRDD files) {
+      latest = plan(scan, new ScannedFiles(files).listed(), null);
+    }
   }
 
   @Override
@@ -186,12 +212,30 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public Iterator<Object> stringArgs() {
+    return Scala.seq(List.<Object>of("[" + asked() + "; " + kept() + "]")).iterator();
+  }
+
+  @Override
+  public String verboseStringWithOperatorId() {
+    return formattedNodeName() + "\nAsked: " + asked() + "\nKept: " + kept() + "\n";
+  }
+
+  /** The predicate for the planner. Before the query runs, without the values of its subqueries. */
+  private String asked() {
     Outcome outcome = latest;
-    String text =
-        outcome == null
-            ? "not planned yet"
-            : PredicateText.of(outcome.predicate) + "; " + outcome.result.describe(format());
-    return Scala.seq(List.<Object>of("[" + text + "]")).iterator();
+    if (outcome != null) {
+      return PredicateText.of(outcome.predicate);
+    }
+    if (asked == null && session() != null && child instanceof FileSourceScanExec scan) {
+      String text = PredicateText.of(predicates(scan.relation()).ofAll(Scala.list(scan.dataFilters())));
+      asked = awaitsValues(scan) ? text + ", and the values of a subquery" : text;
+    }
+    return asked;
+  }
+
+  private String kept() {
+    Outcome outcome = latest;
+    return outcome == null ? "not planned yet" : outcome.result.describe(format());
   }
 
   @Override
