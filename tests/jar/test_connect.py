@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bloomparquet import __version__
 from pyspark_bloomparquet import configure
 from pyspark_bloomparquet.jar import connect
 from tests.support import files
@@ -99,7 +100,7 @@ def run(program: str, path: str, home: Path) -> dict[str, Any]:
 def test_a_server_with_the_jar_prunes_for_its_client(path: str, tmp_path: Path) -> None:
     answer = run(WITH_JAR, path, tmp_path)
     assert (answer["configure"], answer["attach"], answer["jvm"]) == ([], [], False)
-    assert answer["version"] == "0.1.0"
+    assert answer["version"] == __version__
     for name in ("parquet", "bloomparquet"):
         early, rows, plans = answer[name]
         assert "call its collect() or toPandas() first" in early

@@ -120,11 +120,14 @@ def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
     With Spark Connect, the plans are known after a DataFrame has run, by the metrics that came with its rows: without
     paths, predicates and reasons. Raises UnsupportedError before, and if the session has no jar.
     """
-    frame: Any = getattr(query, "_jdf", None)
-    stream: Any = getattr(query, "_jsq", None)
-    if frame is None and stream is None:
+    from pyspark.sql.streaming.query import StreamingQuery as ClassicStream
+
+    if isinstance(query, ClassicStream):
+        execution = query._jsq.streamingQuery().lastExecution()
+    elif getattr(query, "_jdf", None) is None:
         return connect.last_plan(query)
-    execution = frame.queryExecution() if frame is not None else stream.streamingQuery().lastExecution()
+    else:
+        execution = query._jdf.queryExecution()
     if execution is None:
         raise UnsupportedError("this stream has run no micro batch yet")
     bridge = _find_bridge(execution.sparkSession())

@@ -49,7 +49,7 @@ import scala.collection.immutable.Seq;
  * One of Spark's scans, which reads what the planner keeps. The scan itself is the untouched child: it lists and splits
  * the files, and reads the parts of them that this node hands to it.
  *
- * <p>Each execution is planned by itself, with its own runtime predicates.
+ * <p>A node is planned once, with its own runtime predicates: Spark keeps its RDD when a DataFrame runs again.
  */
 public final class PrunedFileScanExec extends SparkPlan {
   private static final long serialVersionUID = 1L;
@@ -58,11 +58,10 @@ public final class PrunedFileScanExec extends SparkPlan {
   private final Seq<Expression> runtime;
   private transient Map<String, SQLMetric> metrics;
   private transient volatile Outcome latest;
-
   private transient volatile String asked;
 
-  /** What was asked, and what the planner answered. {@code execution} is Spark's id of the query's run; may be null. */
-  private record Outcome(String execution, JsonNode predicate, PlanResult result) {}
+  /** What was asked, and what the planner answered. */
+  private record Outcome(JsonNode predicate, PlanResult result) {}
 
   /** @param runtime predicates by the keys of a join, which only prune */
   public PrunedFileScanExec(SparkPlan child, Seq<Expression> runtime) {
@@ -93,7 +92,10 @@ public final class PrunedFileScanExec extends SparkPlan {
     }
     ScannedFiles scanned = new ScannedFiles(files);
     List<ListedFile> listed = scanned.listed();
-    PlanResult result = planOfExecution(scan, listed);
+    Outcome outcome = plan(scan, listed);
+    latest = outcome;
+    PlanResult result = outcome.result;
+    report(result);
     if (!result.planned()) {
       return all;
     }
@@ -113,19 +115,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     return scan.bucketedScan() ? parts.grouped(scanned.groups()) : parts.packed();
   }
 
-  /** Spark may execute a node several times in one run of a query, as the outer side of a nested loop join. */
-  private synchronized PlanResult planOfExecution(FileSourceScanExec scan, List<ListedFile> files) {
-    String execution = session().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-    Outcome before = latest;
-    if (before != null && execution != null && execution.equals(before.execution)) {
-      return before.result;
-    }
-    latest = plan(scan, files, execution);
-    report(latest.result, execution);
-    return latest.result;
-  }
-
-  private Outcome plan(FileSourceScanExec scan, List<ListedFile> files, String execution) {
+  private Outcome plan(FileSourceScanExec scan, List<ListedFile> files) {
     PlannerPredicate predicates = predicates(scan.relation());
     JsonNode predicate =
         PlannerPredicate.and(
@@ -133,7 +123,7 @@ public final class PrunedFileScanExec extends SparkPlan {
             predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))));
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(SessionOptions.of(session(), format()));
     ScanOptions scanOptions = ScanOptions.of(options, DriverSettings.of(session().sparkContext()));
-    return new Outcome(execution, predicate, Planner.plan(session(), files, predicates, predicate, scanOptions));
+    return new Outcome(predicate, Planner.plan(session(), files, predicates, predicate, scanOptions));
   }
 
   private PlannerPredicate predicates(HadoopFsRelation relation) {
@@ -145,14 +135,14 @@ public final class PrunedFileScanExec extends SparkPlan {
         ReaderSettings.unplannableReason(session(), format(), relation.schema(), relation.options()));
   }
 
-  /** Adds to Spark's UI what the plan of one run of the query did. */
-  private void report(PlanResult result, String execution) {
+  private void report(PlanResult result) {
     List<SQLMetric> changed = new ArrayList<>();
     for (PlanMetric metric : PlanMetric.of(format())) {
       SQLMetric reported = metricsByName().get(metric.name());
       reported.set(metric.valueIn(result));
       changed.add(reported);
     }
+    String execution = session().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
     SQLMetrics$.MODULE$.postDriverMetricUpdates(session().sparkContext(), execution, Scala.seq(changed));
   }
 
@@ -180,7 +170,8 @@ public final class PrunedFileScanExec extends SparkPlan {
       return null;
     }
     if (latest == null && !awaitsValues(scan)) {
-      planNow(scan);
+      Outcome now = planNow(scan);
+      latest = latest == null ? now : latest; // the query may have run meanwhile
     }
     Outcome outcome = latest;
     ObjectNode node = UnprunedScan.node(format(), scan.relation().location());
@@ -198,11 +189,9 @@ public final class PrunedFileScanExec extends SparkPlan {
   }
 
   /** A copy lists the files: the scan itself reports what it listed to Spark's UI, once, when it runs. */
-  private synchronized void planNow(FileSourceScanExec scan) {
+  private Outcome planNow(FileSourceScanExec scan) {
     FileSourceScanExec copy = (FileSourceScanExec) scan.clone();
-    if (latest == null && copy.inputRDD() instanceof FileScanRDD files) {
-      latest = plan(scan, new ScannedFiles(files).listed(), null);
-    }
+    return copy.inputRDD() instanceof FileScanRDD files ? plan(scan, new ScannedFiles(files).listed()) : null;
   }
 
   @Override
