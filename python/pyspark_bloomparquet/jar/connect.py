@@ -54,7 +54,12 @@ def set_for_server(settings: Mapping[str, str]) -> None:
 
 
 def server_has_jar(spark: SparkSession) -> bool:
-    return spark.conf.get(_VERSION, None) is not None
+    from pyspark.errors import SparkNoSuchElementException
+
+    try:
+        return bool(spark.conf.get(_VERSION))  # with a default, Spark would return it instead of the jar's value
+    except SparkNoSuchElementException:
+        return False
 
 
 def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
