@@ -6,6 +6,7 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.ScalarSubquery;
@@ -32,6 +33,12 @@ final class RuntimeValues {
       children.add(other);
     }
     return changed ? expression.withNewChildren(Scala.seq(children)) : expression;
+  }
+
+  /** Whether a subquery must run before {@code expression} has a value. */
+  static boolean hasSubquery(Expression expression) {
+    return expression instanceof PlanExpression
+        || Scala.list(expression.children()).stream().anyMatch(RuntimeValues::hasSubquery);
   }
 
   /** {@code column IN (keys)} for each predicate by the keys of a join that has keys. */
