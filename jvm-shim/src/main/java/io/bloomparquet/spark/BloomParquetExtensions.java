@@ -1,5 +1,6 @@
 package io.bloomparquet.spark;
 
+import io.bloomparquet.spark.plain.JoinKeys;
 import io.bloomparquet.spark.plain.PlainScans;
 import java.util.Collections;
 import java.util.Set;
@@ -21,6 +22,7 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     if (EXTENDED.add(extensions)) {
       extensions.injectPlannerStrategy(PlainScans::new);
+      extensions.injectOptimizerRule(JoinKeys::install);
     }
     return BoxedUnit.UNIT;
   }

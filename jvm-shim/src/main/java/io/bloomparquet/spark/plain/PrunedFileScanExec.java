@@ -11,7 +11,6 @@ import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
 import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.planner.PredicateText;
-import io.bloomparquet.spark.planner.ReaderSettings;
 import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
@@ -25,7 +24,9 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.FileSourceOptions;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
@@ -113,13 +114,7 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   private PlanResult plan(FileSourceScanExec scan, List<ListedFile> files) {
     HadoopFsRelation relation = scan.relation();
-    PlannerPredicate predicates =
-        new PlannerPredicate(
-            session(),
-            format(),
-            relation.schema(),
-            relation.partitionSchema(),
-            ReaderSettings.unplannableReason(session(), format(), relation.schema(), relation.options()));
+    PlannerPredicate predicates = PlainScans.predicates(session(), relation);
     JsonNode predicate =
         PlannerPredicate.and(
             predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
@@ -224,10 +219,17 @@ public final class PrunedFileScanExec extends SparkPlan {
     return child.vectorTypes();
   }
 
-  /** Without runtime predicates the rows that pass the query's filter are those of the child. */
+  /** Without keys of joins, the rows that pass the query's filter are those of the child. */
   @Override
   public SparkPlan doCanonicalize() {
-    return runtime.isEmpty() ? child.canonicalized() : super.doCanonicalize();
+    return Scala.list(runtime).stream().allMatch(PrunedFileScanExec::isUnused)
+        ? child.canonicalized()
+        : super.doCanonicalize();
+  }
+
+  /** Spark replaces the keys of a join that is not a broadcast join by TRUE. */
+  private static boolean isUnused(Expression expression) {
+    return expression instanceof DynamicPruningExpression dynamic && dynamic.child() instanceof Literal;
   }
 
   @Override
