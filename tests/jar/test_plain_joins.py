@@ -349,3 +349,23 @@ def test_caches(joined: SparkSession, adaptive: None) -> None:
     finally:
         result.unpersist()
         dimension.unpersist()
+
+
+def test_orc_files(joined: SparkSession, tmp_path: Path) -> None:
+    for i in range(3):
+        joined.range(100 * i, 100 * (i + 1)).coalesce(1).write.mode("append").orc(str(tmp_path / "facts"))
+    joined.read.orc(str(tmp_path / "facts")).createOrReplaceTempView("o")
+    rows, frame = ask(joined, "SELECT o.id FROM o JOIN d ON o.id = d.k WHERE d.name = 'n44'")
+    assert (rows, kept(frame)) == (["(44,)"], [1])
+
+
+def test_streams_are_not_pruned_by_keys(joined: SparkSession, tmp_path: Path) -> None:
+    """Each batch may bring other rows."""
+    facts = joined.table("f").drop("part")
+    facts.where("id < 50").coalesce(1).write.parquet(str(tmp_path / "in"))
+    stream = joined.readStream.schema(facts.schema).parquet(str(tmp_path / "in"))
+    result = stream.join(joined.table("d").where("name = 'n44'"), stream.id == joined.table("d").k).select("s")
+    query = result.writeStream.format("memory").queryName("streamed").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert texts(joined.table("streamed").collect()) == ["('s044',)"]
+    assert "dynamicpruning" not in query._jsq.streamingQuery().lastExecution().toString()  # type: ignore[attr-defined]
