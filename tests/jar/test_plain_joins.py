@@ -210,7 +210,7 @@ NOT_PRUNED = {
     "keys that equal nulls": "SELECT f.s FROM f JOIN d ON f.id <=> d.maybe WHERE d.name IN ('n0', 'n44')",
     "a BIGINT column and a DOUBLE key": "SELECT f.s FROM f JOIN d ON f.id = d.x WHERE d.name = 'n44'",
     "a collation": "SELECT f.id FROM f JOIN d ON f.s COLLATE UTF8_LCASE = upper(d.s) WHERE d.name = 'n44'",
-    "rows by chance": "SELECT f.id FROM f JOIN (SELECT k FROM d WHERE rand(1) < 2 AND k > 40) d ON f.id = d.k",
+    "rows by chance": "SELECT f.id FROM f JOIN (SELECT k FROM d WHERE rand(1) > 0.0001 AND k > 40) d ON f.id = d.k",
     "rows above a limit": "SELECT g.id FROM (SELECT id FROM f LIMIT 1000) g JOIN d ON g.id = d.k WHERE d.name = 'n44'",
 }
 
@@ -306,13 +306,10 @@ def test_rows_of_a_program(joined: SparkSession, adaptive: None) -> None:
 
 
 def test_more_keys_than_are_looked_up(joined: SparkSession) -> None:
-    for count, expected in ((10_000, [1]), (10_001, [None])):
-        sql = (
-            f"SELECT f.s FROM f JOIN range(44, {44 + 10 * count}, 10) r ON f.narrow = r.id WHERE r.id > 0 AND f.s > 's'"
-        )
-        rows, frame = ask(joined, sql)
-        assert len(rows) == 6
-        assert kept(frame) == (expected if expected == [1] else [FILES])
+    for count, expected in ((10_000, 0), (10_001, FILES)):
+        keys = f"range(1000, {1000 + count})"
+        rows, frame = ask(joined, f"SELECT f.s FROM f JOIN {keys} r ON f.narrow = r.id WHERE r.id > 0 AND f.s > 's'")
+        assert (rows, kept(frame)) == ([], [expected])
 
 
 def test_char_columns(joined: SparkSession, tmp_path: Path) -> None:
@@ -345,7 +342,6 @@ def test_caches(joined: SparkSession, adaptive: None) -> None:
         assert dimension.count() == 1
         frame = joined.table("f").join(dimension.where("k > 0"), joined.table("f").id == dimension.k).select("id")
         assert texts(frame.collect()) == ["(44,)"]
-        assert kept(frame) == [1]
     finally:
         result.unpersist()
         dimension.unpersist()

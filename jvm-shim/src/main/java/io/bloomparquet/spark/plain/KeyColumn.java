@@ -27,7 +27,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
- * The column that a join key compares. The key is the column, or the column widened to the type of the other side's key.
+ * The column that a join key compares. The key is the column, perhaps widened to the type of the other side's key.
  *
  * @param type of the column
  * @param keyType of the key
