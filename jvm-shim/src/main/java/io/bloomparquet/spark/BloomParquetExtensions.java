@@ -1,5 +1,6 @@
 package io.bloomparquet.spark;
 
+import io.bloomparquet.spark.plain.JoinKeys;
 import io.bloomparquet.spark.plain.PlainScans;
 import io.bloomparquet.spark.support.DriverSettings;
 import java.util.Collections;
@@ -23,6 +24,7 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
     DriverSettings.makeStatic();
     if (EXTENDED.add(extensions)) {
       extensions.injectPlannerStrategy(PlainScans::new);
+      extensions.injectOptimizerRule(JoinKeys::install);
     }
     return BoxedUnit.UNIT;
   }

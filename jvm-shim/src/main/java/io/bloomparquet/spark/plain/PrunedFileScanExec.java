@@ -10,7 +10,6 @@ import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
 import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.planner.PredicateText;
-import io.bloomparquet.spark.planner.ReaderSettings;
 import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
@@ -26,7 +25,9 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.FileSourceOptions;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
@@ -119,7 +120,7 @@ public final class PrunedFileScanExec extends SparkPlan {
   }
 
   private Outcome plan(FileSourceScanExec scan, List<ListedFile> files) {
-    PlannerPredicate predicates = predicates(scan.relation());
+    PlannerPredicate predicates = PlainScans.predicates(session(), scan.relation());
     JsonNode predicate =
         PlannerPredicate.and(
             predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
@@ -127,15 +128,6 @@ public final class PrunedFileScanExec extends SparkPlan {
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(SessionOptions.of(session(), format()));
     ScanOptions scanOptions = ScanOptions.of(options, DriverSettings.of(session().sparkContext()));
     return new Outcome(predicate, Planner.plan(session(), files, predicates, predicate, scanOptions));
-  }
-
-  private PlannerPredicate predicates(HadoopFsRelation relation) {
-    return new PlannerPredicate(
-        session(),
-        format(),
-        relation.schema(),
-        relation.partitionSchema(),
-        ReaderSettings.unplannableReason(session(), format(), relation.schema(), relation.options()));
   }
 
   private void report(PlanResult result) {
@@ -219,7 +211,7 @@ public final class PrunedFileScanExec extends SparkPlan {
       return PredicateText.of(outcome.predicate);
     }
     if (asked == null && session() != null && child instanceof FileSourceScanExec scan) {
-      String text = PredicateText.of(predicates(scan.relation()).ofAll(Scala.list(scan.dataFilters())));
+      String text = PredicateText.of(PlainScans.predicates(session(), scan.relation()).ofAll(Scala.list(scan.dataFilters())));
       asked = awaitsValues(scan) ? text + ", and the values of a subquery" : text;
     }
     return asked;
@@ -260,10 +252,17 @@ public final class PrunedFileScanExec extends SparkPlan {
     return child.vectorTypes();
   }
 
-  /** Without runtime predicates the rows that pass the query's filter are those of the child. */
+  /** Without keys of joins, the rows that pass the query's filter are those of the child. */
   @Override
   public SparkPlan doCanonicalize() {
-    return runtime.isEmpty() ? child.canonicalized() : super.doCanonicalize();
+    return Scala.list(runtime).stream().allMatch(PrunedFileScanExec::isUnused)
+        ? child.canonicalized()
+        : super.doCanonicalize();
+  }
+
+  /** Spark replaces the keys of a join that is not a broadcast join by TRUE. */
+  private static boolean isUnused(Expression expression) {
+    return expression instanceof DynamicPruningExpression dynamic && dynamic.child() instanceof Literal;
   }
 
   @Override

@@ -10,10 +10,12 @@ import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.ScalarSubquery;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 
 /** Predicates with the values that subqueries have returned. */
 final class RuntimeValues {
+  /** More keys are not looked up: asking for them takes longer, and each file is more likely to hold one. */
+  static final int MAX_KEYS = 10_000;
+
   private RuntimeValues() {}
 
   /** {@code filters} with a literal for each scalar subquery, which must have run. */
@@ -41,14 +43,14 @@ final class RuntimeValues {
         || Scala.list(expression.children()).stream().anyMatch(RuntimeValues::hasSubquery);
   }
 
-  /** {@code column IN (keys)} for each predicate by the keys of a join that has keys. */
+  /** {@code column IN (keys)} for each predicate by the keys of a join that has keys, but not too many. */
   static Predicate[] ofKeys(List<Expression> runtime) {
     List<Predicate> predicates = new ArrayList<>();
     for (Expression each : runtime) {
-      if (each instanceof DynamicPruningExpression dynamic && dynamic.child() instanceof InSubqueryExec) {
-        var translated = DataSourceV2Strategy$.MODULE$.translateRuntimeFilterV2(dynamic.child());
-        if (translated.isDefined()) {
-          predicates.add(translated.get());
+      if (each instanceof DynamicPruningExpression dynamic && dynamic.child() instanceof InSubqueryExec in) {
+        KeyColumn column = KeyColumn.of(in.child());
+        if (column != null && in.values().isDefined() && in.values().get().length <= MAX_KEYS) {
+          predicates.add(column.in(in.values().get()));
         }
       }
     }

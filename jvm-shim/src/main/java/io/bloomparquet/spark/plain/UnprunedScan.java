@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -54,8 +53,7 @@ public final class UnprunedScan {
     if (scan.dataFilters().isEmpty()) {
       return "the query has no filter that can skip " + format.unit() + "s";
     }
-    SparkSession session = scan.session();
-    return PlainScans.isEnabled(session)
+    return PlainScans.isEnabled(scan.session().sessionState().conf())
         ? "the query was planned before attach(spark), or while " + PlainScans.ENABLED + " was false"
         : PlainScans.ENABLED + " is false";
   }
