@@ -154,9 +154,13 @@ def answers(path: str, jar_spark: SparkSession) -> dict[str, list[str]]:
 
 
 def ask(spark: SparkSession, path: str, where: str, answers: dict[str, list[str]]) -> ScanSummary:
-    """The plan of a query, whose rows must be right."""
+    """The plan of a query, whose rows must be right. It is the same for the jar's source and for Spark's own."""
     ran = run(read(spark, JAR, path).where(where))
     assert ran.rows == answers[where]
+    with conf(spark, {"spark.bloomparquet.transparent": "true"}):
+        plain = run(read(spark, "parquet", path).where(where))
+    assert plain.rows == answers[where]
+    assert (plain.plan.kept, plain.plan.skipped) == (ran.plan.kept, ran.plan.skipped)
     return ran.plan
 
 
