@@ -2,6 +2,7 @@ package io.bloomparquet.spark.plain;
 
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.write.BloomFormat;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
@@ -23,7 +24,7 @@ import scala.collection.immutable.Seq;
 /**
  * Plans a scan of files as Spark does, and puts {@link PrunedFileScanExec} above it if the query filters data columns.
  *
- * <p>Only for exactly Spark's own file formats: a subclass, such as Delta Lake's, may read other rows than the files
+ * <p>Only for exactly Spark's own file formats and ours: another subclass, such as Delta Lake's, may read other rows than the files
  * hold.
  */
 public final class PlainScans extends SparkStrategy {
@@ -58,8 +59,13 @@ public final class PlainScans extends SparkStrategy {
 
   /** The format of a scan that can be planned; null for other plans. */
   static FileFormat format(SparkPlan plan) {
-    Class<?> format = plan instanceof FileSourceScanExec scan ? scan.relation().fileFormat().getClass() : null;
-    return format == ParquetFileFormat.class ? FileFormat.PARQUET : format == OrcFileFormat.class ? FileFormat.ORC : null;
+    var format = plan instanceof FileSourceScanExec scan ? scan.relation().fileFormat() : null;
+    if (format == null || format instanceof BloomFormat) {
+      return format == null ? null : ((BloomFormat) format).format();
+    }
+    return format.getClass() == ParquetFileFormat.class
+        ? FileFormat.PARQUET
+        : format.getClass() == OrcFileFormat.class ? FileFormat.ORC : null;
   }
 
   private static SparkPlan prune(SparkPlan plan) {

@@ -17,6 +17,7 @@ import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.SessionOptions;
+import io.bloomparquet.spark.write.BloomFormat;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -120,18 +121,25 @@ public final class PrunedFileScanExec extends SparkPlan {
             relation.schema(),
             relation.partitionSchema(),
             ReaderSettings.unplannableReason(session(), format(), relation.schema(), relation.options()));
+    Map<String, String> ofTable =
+        relation.fileFormat() instanceof BloomFormat ? Scala.map(relation.options()) : Map.of();
+    ScanOptions options =
+        ScanOptions.of(
+            SessionOptions.with(session(), format(), new CaseInsensitiveStringMap(ofTable)),
+            DriverSettings.of(session().sparkContext()));
     JsonNode predicate =
-        PlannerPredicate.and(
-            predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
-            predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))));
-    CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(SessionOptions.of(session(), format()));
+        options.pushFilters()
+            ? PlannerPredicate.and(
+                predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
+                predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))))
+            : null;
     PlanResult result =
         Planner.plan(
             session(),
             files,
             predicates,
             predicate,
-            ScanOptions.of(options, DriverSettings.of(session().sparkContext())));
+            options);
     latest = new Outcome(predicate, result);
     report(result);
     return result;

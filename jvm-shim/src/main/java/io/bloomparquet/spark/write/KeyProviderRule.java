@@ -1,4 +1,4 @@
-package io.bloomparquet.spark.commands;
+package io.bloomparquet.spark.write;
 
 import io.bloomparquet.spark.support.OptionLayers;
 import java.util.Map;
@@ -9,7 +9,7 @@ import org.apache.hadoop.conf.Configuration;
  * Refuses the option {@code keyProvider} on a write that would not encrypt. The provider is for reads only: Spark's
  * writer encrypts by parquet-java's properties.
  */
-public final class KeyProviderRule {
+final class KeyProviderRule {
   private static final String OPTION = "keyProvider";
   private static final String FACTORY = "parquet.crypto.factory.class";
   private static final String BY_PROPERTIES = "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory";
@@ -22,13 +22,11 @@ public final class KeyProviderRule {
   /**
    * Throws {@link IllegalArgumentException} if the option is given and the files would not be encrypted.
    *
-   * @param options of the write or its table, perhaps with the session's
-   * @param session the session's options; its keyProvider is meant for reads
+   * @param options of the write or its table, without the session's: its keyProvider is meant for reads
    * @param conf of the writer
    */
-  public static void check(Map<String, String> options, Map<String, String> session, Configuration conf) {
-    String provider = OptionLayers.of(options).get(OPTION);
-    if (provider != null && !provider.equals(OptionLayers.of(session).get(OPTION)) && !encrypts(conf)) {
+  static void check(Map<String, String> options, Configuration conf) {
+    if (OptionLayers.of(options).containsKey(OPTION) && !encrypts(conf)) {
       throw new IllegalArgumentException(
           "option keyProvider is for reading and encrypts nothing. To write encrypted files, set "
               + FACTORY
