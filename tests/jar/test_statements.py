@@ -269,8 +269,13 @@ def pruned(frame: DataFrame) -> tuple[Any, ...]:
     return values, [(plan.planned, plan.total, plan.kept, dict(plan.skipped)) for plan in plans]
 
 
-@pytest.mark.parametrize(("plain", "source"), PAIRS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("plain", "source", "case"),
+    [
+        *((*PAIRS[0], case) for case in CASES),
+        *((*PAIRS[1], case) for case in ("buckets", "MSCK REPAIR", "ALTER COLUMN")),
+    ],
+)
 def test_a_statement_does_what_it_does_on_sparks_tables(
     jar_spark: SparkSession, tmp_path: Path, plain: str, source: str, case: str
 ) -> None:

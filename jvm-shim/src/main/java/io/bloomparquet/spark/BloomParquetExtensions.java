@@ -2,7 +2,7 @@ package io.bloomparquet.spark;
 
 import io.bloomparquet.spark.plain.PlainScans;
 import io.bloomparquet.spark.support.DriverSettings;
-import io.bloomparquet.spark.write.SafeOverwrite;
+import io.bloomparquet.spark.write.WriteRule;
 import java.util.Collections;
 import java.util.Set;
 import java.util.WeakHashMap;
@@ -25,7 +25,7 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
     if (EXTENDED.add(extensions)) {
       DriverSettings.makeStatic();
       extensions.injectPlannerStrategy(PlainScans::new);
-      extensions.injectOptimizerRule(SafeOverwrite::new);
+      extensions.injectOptimizerRule(WriteRule::new);
     }
     return BoxedUnit.UNIT;
   }

@@ -30,7 +30,7 @@ public interface BloomFormat {
   /** Whether the format's settings in {@code conf} allow that a committer of ours commits. */
   boolean commitsPlainly(Configuration conf);
 
-  /** How this write overwrites, as {@link SafeOverwrite} decided; null before that, and for other writes. */
+  /** What this write replaces, as {@link WriteRule} decided; null before that, and for streams. */
   Overwrite overwrite();
 
   /** This format for one write. */
@@ -53,7 +53,7 @@ public interface BloomFormat {
         Scala.map(options),
         "belongs to a load, and this is a write; filter the DataFrame instead, or write to a path or table without this "
             + "option");
-    KeyProviderRule.check(Scala.map(options), conf);
+    KeyProviderRule.check(Scala.map(options), ofSession, conf);
     return newFilterOptions(OptionLayers.of(ofSession, Scala.map(options)), schema);
   }
 

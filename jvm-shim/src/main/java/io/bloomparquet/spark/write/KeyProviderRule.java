@@ -22,11 +22,13 @@ final class KeyProviderRule {
   /**
    * Throws {@link IllegalArgumentException} if the option is given and the files would not be encrypted.
    *
-   * @param options of the write or its table, without the session's: its keyProvider is meant for reads
+   * @param options of the write or its table, perhaps with the session's
+   * @param session the session's options; its keyProvider is meant for reads
    * @param conf of the writer
    */
-  static void check(Map<String, String> options, Configuration conf) {
-    if (OptionLayers.of(options).containsKey(OPTION) && !encrypts(conf)) {
+  static void check(Map<String, String> options, Map<String, String> session, Configuration conf) {
+    String provider = OptionLayers.of(options).get(OPTION);
+    if (provider != null && !provider.equals(OptionLayers.of(session).get(OPTION)) && !encrypts(conf)) {
       throw new IllegalArgumentException(
           "option keyProvider is for reading and encrypts nothing. To write encrypted files, set "
               + FACTORY

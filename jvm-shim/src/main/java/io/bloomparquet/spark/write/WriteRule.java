@@ -1,7 +1,9 @@
 package io.bloomparquet.spark.write;
 
 import io.bloomparquet.spark.files.TableLog;
+import io.bloomparquet.spark.support.OptionLayers;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SessionOptions;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
@@ -21,34 +23,34 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Turns an overwrite by one of our formats into an append whose {@link ReplacingCommitter} deletes the old files last.
- * Spark deletes first, and loses all rows when the job fails after that.
+ * Adds the session's options to a write by one of our formats, checks it, and turns an overwrite into an append whose
+ * {@link ReplacingCommitter} deletes the old files last. Spark deletes first, and loses all rows when the job fails
+ * after that.
  *
  * <p>Spark's own order remains where it is safe (dynamic partition overwrites, which replace partitions at the end),
  * where partitions lie outside the table's directory, and where the user configured another committer.
  */
-public final class SafeOverwrite extends Rule<LogicalPlan> {
+public final class WriteRule extends Rule<LogicalPlan> {
   private static final String ALGORITHM = "mapreduce.fileoutputcommitter.algorithm.version";
 
   private final SparkSession session;
 
-  public SafeOverwrite(SparkSession session) {
+  public WriteRule(SparkSession session) {
     this.session = session;
   }
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     if (plan instanceof InsertIntoHadoopFsRelationCommand write) {
-      return write.mode() == SaveMode.Overwrite
-              && write.fileFormat() instanceof BloomFormat format
-              && format.overwrite() == null
-          ? checked(write, format)
+      return write.fileFormat() instanceof BloomFormat format && format.overwrite() == null
+          ? prepared(write, format)
           : plan;
     }
     // INSERT into several tables has a command for each
@@ -56,23 +58,40 @@ public final class SafeOverwrite extends Rule<LogicalPlan> {
     return several ? plan.mapChildren(this::apply) : plan;
   }
 
-  /** Checks the write before Spark deletes anything. */
-  private LogicalPlan checked(InsertIntoHadoopFsRelationCommand write, BloomFormat format) {
+  /** Throws before Spark deletes anything. */
+  private LogicalPlan prepared(InsertIntoHadoopFsRelationCommand given, BloomFormat format) {
+    Map<String, String> options =
+        OptionLayers.of(SessionOptions.of(session, format.format()), Scala.map(given.options()));
+    InsertIntoHadoopFsRelationCommand write = with(given, format.with(Overwrite.NONE), Scala.map(options), given.mode());
+    if (write.mode() != SaveMode.Overwrite) {
+      return write;
+    }
     Configuration conf = session.sessionState().newHadoopConfWithOptions(write.options());
     Path target = target(write);
     TableLog.refuseWriting(target, true, conf);
     format.filters(session, write.options(), fileSchema(write), conf);
-    boolean deletesLast = isReplaceable(write, format, conf);
+    if (!isReplaceable(write, format, conf)) {
+      return write;
+    }
+    Overwrite overwrite = new Overwrite(target, tracksPartitions(write) ? name(write) : null);
+    return with(write, format.with(overwrite), write.options(), SaveMode.Append);
+  }
+
+  private static InsertIntoHadoopFsRelationCommand with(
+      InsertIntoHadoopFsRelationCommand write,
+      FileFormat format,
+      scala.collection.immutable.Map<String, String> options,
+      SaveMode mode) {
     return new InsertIntoHadoopFsRelationCommand(
         write.outputPath(),
         write.staticPartitions(),
         write.ifPartitionNotExists(),
         write.partitionColumns(),
         write.bucketSpec(),
-        format.with(new Overwrite(deletesLast ? target : null, tracksPartitions(write) ? name(write) : null)),
-        write.options(),
+        format,
+        options,
         write.query(),
-        deletesLast ? SaveMode.Append : SaveMode.Overwrite,
+        mode,
         write.catalogTable(),
         write.fileIndex(),
         write.outputColumnNames());
