@@ -214,3 +214,15 @@ def test_a_session_setting_turns_planning_of_a_table_off(session: SparkSession, 
         (plan,) = last_plan(frame)
         assert not plan.planned
     assert assert_planned(session, "SELECT s FROM e WHERE id = 23") == [("s23",)]
+
+
+def test_our_tables_are_planned_where_plain_scans_are_not(session: SparkSession, events: str) -> None:
+    session.sql(f"CREATE TABLE e USING bloomparquet LOCATION '{events}'")
+    with conf(session, {"spark.bloomparquet.transparent": "false"}):
+        assert assert_planned(session, "SELECT s FROM e WHERE id = 23") == [("s23",)]
+        plain = session.read.parquet(events).where("id = 23")
+        assert len(plain.collect()) == 1
+        assert last_plan(plain) == []
+        both_sides = session.sql("SELECT e.s FROM e JOIN e f USING (id) WHERE e.id = 23")
+        assert rows(both_sides) == [("s23",)]
+        assert [plan.kept for plan in last_plan(both_sides)] == [1, 1]

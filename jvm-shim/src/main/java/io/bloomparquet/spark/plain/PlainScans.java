@@ -17,6 +17,8 @@ import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import scala.collection.immutable.Seq;
@@ -40,7 +42,7 @@ public final class PlainScans extends SparkStrategy {
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
     boolean mayFilter = plan instanceof Filter || plan instanceof Project;
-    if (!mayFilter || !isEnabled(session)) {
+    if (!mayFilter || !(isEnabled(session) || readsOurFormat(plan))) {
       return Scala.seq(List.of());
     }
     List<SparkPlan> plans = new ArrayList<>();
@@ -55,6 +57,16 @@ public final class PlainScans extends SparkStrategy {
 
   static boolean isEnabled(SparkSession session) {
     return Boolean.parseBoolean(session.sessionState().conf().getConfString(ENABLED, "true"));
+  }
+
+  /** Who names our format asks for plans, whatever the setting. */
+  private static boolean readsOurFormat(LogicalPlan plan) {
+    return Scala.list(plan.collectLeaves()).stream()
+        .anyMatch(
+            leaf ->
+                leaf instanceof LogicalRelation relation
+                    && relation.relation() instanceof HadoopFsRelation files
+                    && files.fileFormat() instanceof BloomFormat);
   }
 
   /** The format of a scan that can be planned; null for other plans. */
