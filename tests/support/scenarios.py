@@ -97,9 +97,9 @@ def _scans(plan: Any) -> Iterator[Any]:
         yield from _scans(plan.executedPlan())
     elif kind.endswith("QueryStageExec"):
         yield from _scans(plan.plan())
-    elif kind == "BatchScanExec" and plan.scan().getClass().getSimpleName() == "PrunedScan":
-        yield plan
-    elif kind == "PrunedFileScanExec":
+    elif kind == "PrunedFileScanExec" or (
+        kind == "BatchScanExec" and plan.scan().getClass().getSimpleName() == "PrunedScan"
+    ):
         yield plan
     elif kind != "ReusedExchangeExec":
         for children in (plan.children(), plan.subqueries()):
