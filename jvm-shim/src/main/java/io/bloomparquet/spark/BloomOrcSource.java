@@ -32,20 +32,18 @@ public final class BloomOrcSource extends OrcDataSourceV2 {
 
   @Override
   public Table getTable(CaseInsensitiveStringMap options) {
-    CaseInsensitiveStringMap all = SessionOptions.with(sparkSession(), FileFormat.ORC, options);
-    return new PrunedTable(
-        FileFormat.ORC, (FileTable) super.getTable(all), sparkSession(), getOptionsWithoutPaths(all), getPaths(all), null);
+    return table(options, null);
   }
 
   @Override
   public Table getTable(CaseInsensitiveStringMap options, StructType schema) {
-    CaseInsensitiveStringMap all = SessionOptions.with(sparkSession(), FileFormat.ORC, options);
+    return table(options, schema);
+  }
+
+  private Table table(CaseInsensitiveStringMap given, StructType schema) {
+    CaseInsensitiveStringMap all = SessionOptions.with(sparkSession(), FileFormat.ORC, given);
+    Table files = schema == null ? super.getTable(all) : super.getTable(all, schema);
     return new PrunedTable(
-        FileFormat.ORC,
-        (FileTable) super.getTable(all, schema),
-        sparkSession(),
-        getOptionsWithoutPaths(all),
-        getPaths(all),
-        schema);
+        FileFormat.ORC, (FileTable) files, sparkSession(), getOptionsWithoutPaths(all), getPaths(all), schema);
   }
 }

@@ -12,8 +12,8 @@ import org.apache.spark.sql.SparkSessionExtensionsProvider;
 import scala.runtime.BoxedUnit;
 
 /**
- * Prunes Spark's own scans of Parquet and ORC files, and makes overwrites by our formats safe. Spark finds this class by itself if the jar is on the class path
- * when a session starts; {@code spark.sql.extensions} may name it too.
+ * Prunes Spark's own scans of Parquet and ORC files, and makes overwrites by our formats safe. Spark finds this class by
+ * itself if the jar is on the class path when a session starts; {@code spark.sql.extensions} may name it too.
  */
 public final class BloomParquetExtensions implements SparkSessionExtensionsProvider {
   private static final Set<SparkSessionExtensions> EXTENDED =

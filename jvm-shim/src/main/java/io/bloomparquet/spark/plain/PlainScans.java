@@ -26,8 +26,8 @@ import scala.collection.immutable.Seq;
 /**
  * Plans a scan of files as Spark does, and puts {@link PrunedFileScanExec} above it if the query filters data columns.
  *
- * <p>Only for exactly Spark's own file formats and ours: another subclass, such as Delta Lake's, may read other rows than the files
- * hold.
+ * <p>Only for exactly Spark's own file formats and ours: another subclass, such as Delta Lake's, may read other rows than
+ * the files hold.
  */
 public final class PlainScans extends SparkStrategy {
   /** The setting of a session by which its plain scans are planned. */

@@ -40,7 +40,6 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
   private final CaseInsensitiveStringMap options;
   private final Seq<String> paths;
   private final StructType given;
-  private final ScanOptions scanOptions;
   private PartitioningAwareFileIndex index;
   private LoadPredicate where;
 
@@ -66,7 +65,7 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
     this.paths = paths;
     this.given = given;
     OptionNames.check(format, options.asCaseSensitiveMap());
-    scanOptions = ScanOptions.of(options, DriverSettings.of(session.sparkContext()));
+    ScanOptions.of(options, DriverSettings.of(session.sparkContext()));
   }
 
   @Override
@@ -134,7 +133,7 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
     PlannerPredicate predicates =
         new PlannerPredicate(session, format, schema, fileIndex().partitionSchema(), unplannableReason);
     LoadContext context = new LoadContext(session, scanOptions(merged), where, predicates);
-    return new PrunedScanBuilder(context, (FileScanBuilder) files.newScanBuilder(ofQuery), schema);
+    return new PrunedScanBuilder(context, (FileScanBuilder) files.newScanBuilder(merged), schema);
   }
 
   /** @param merged the options of the load and of the query */
@@ -145,7 +144,7 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
               + name()
               + "; use .where(…) or WHERE instead");
     }
-    return merged.equals(options) ? scanOptions : ScanOptions.of(merged, DriverSettings.of(session.sparkContext()));
+    return ScanOptions.of(merged, DriverSettings.of(session.sparkContext()));
   }
 
   /** Spark takes a cached table with an equal name and id for this one, so the id covers {@code where}. */
