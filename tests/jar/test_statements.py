@@ -155,10 +155,10 @@ CASES: dict[str, tuple[str, list[str]]] = {
         ["ALTER TABLE {t} ADD PARTITION (p = 9)", "INSERT OVERWRITE {t} VALUES (7, 'only', 1)", "SHOW PARTITIONS {t}"],
     ),
     "INSERT OVERWRITE of two partition columns": (
-        "CREATE TABLE {t} (id BIGINT, s STRING, p INT) USING {fmt} PARTITIONED BY (p, s)",
+        "CREATE TABLE {t} (id BIGINT, s STRING, p INT) USING {fmt} PARTITIONED BY (s, p)",
         [
-            "INSERT OVERWRITE {t} PARTITION (p = 1, s) VALUES (7, 'only'), (8, 'b')",
-            "SHOW PARTITIONS {t} PARTITION (p = 1)",
+            "INSERT OVERWRITE {t} PARTITION (s = 's9', p) VALUES (7, 5), (8, 6)",
+            "SHOW PARTITIONS {t} PARTITION (s = 's9')",
             "SELECT count(*), sum(id) FROM {t}",
         ],
     ),
@@ -237,7 +237,7 @@ class Side:
 
     def plain(self, text: str) -> str:
         """`text` without the names in which the sides differ."""
-        for ours, common in ((self.table, "T"), (str(self.path), "PATH"), ("bloom", ""), (self.source, "FORMAT")):
+        for ours, common in ((self.table, "T"), (str(self.path), "PATH"), (self.source, "FORMAT")):
             text = text.replace(ours, common)
         return text
 
@@ -286,7 +286,7 @@ def test_a_statement_does_what_it_does_on_sparks_tables(
     for statement, one, other in zip([*statements, "schema", "rows", "hit", "counters"], actual, expected, strict=True):
         assert one == other, statement
     errors = [each for each in actual[: len(statements)] if isinstance(each, tuple)]
-    assert (len(errors) == len(statements)) == (case == "refused"), errors
+    assert (len(errors) == len(statements)) == (case in ("refused", "INSERT OVERWRITE of what is read")), errors
 
 
 @pytest.mark.parametrize(("plain", "source"), PAIRS)

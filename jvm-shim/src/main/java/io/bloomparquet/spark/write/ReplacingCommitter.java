@@ -97,7 +97,9 @@ public final class ReplacingCommitter extends FileOutputCommitter {
       List<scala.collection.immutable.Map<String, String>> dropped = new ArrayList<>();
       for (CatalogTablePartition partition : Scala.list(catalog.listPartitions(name, Option.empty()))) {
         Path location = system.makeQualified(new Path(partition.location()));
-        if (LocalPaths.isIn(replaced, location) && !system.exists(location)) {
+        // the one partition that an INSERT names stays, also without rows
+        boolean isBelow = LocalPaths.isIn(replaced, location) && !location.equals(replaced);
+        if (isBelow && !system.exists(location)) {
           dropped.add(partition.spec());
         }
       }
