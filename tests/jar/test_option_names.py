@@ -149,11 +149,7 @@ WAYS: dict[str, Callable[[SparkSession, Source, str, str, str, tuple[str, str]],
     },
     "saveAsTable": lambda s, source, path, table, to, o: s.range(3).write.format(source).option(*o).saveAsTable(table),
     "writeTo": lambda s, source, path, table, to, o: s.range(3).writeTo(table).using(source).option(*o).create(),
-    # not df.write.insertInto(…): Spark drops its options
-    "append to a table": lambda s, source, path, table, to, o: (
-        s.sql(f"CREATE TABLE {table} (id BIGINT) USING {source}"),
-        s.range(3).write.format(source).option(*o).mode("append").saveAsTable(table),
-    ),
+    # not df.write.insertInto(…), nor saveAsTable(…) to a table that is there: Spark drops their options
     "INSERT WITH": lambda s, source, path, table, to, o: (
         s.sql(f"CREATE TABLE {table} (id BIGINT) USING {source}"),
         s.sql(f"INSERT INTO {table} WITH ({o[0]} = '{o[1]}') VALUES (1)"),

@@ -77,8 +77,8 @@ def test_tables_are_streamed_to_and_from(jar_spark: SparkSession, source: Path, 
         )
         try:
             stream = jar_spark.readStream.schema(SCHEMA).parquet(str(source))
-            writer = stream.writeStream.option("checkpointLocation", f"{tmp_path}/{name}.to").trigger(availableNow=True)
-            writer.toTable("streamed").awaitTermination(60)
+            writer = stream.writeStream.format(name).option("checkpointLocation", f"{tmp_path}/{name}.to")
+            writer.trigger(availableNow=True).toTable("streamed").awaitTermination(60)
             stream = jar_spark.readStream.table("streamed").where("id = 7")
             writer = stream.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/{name}.from")
             writer.trigger(availableNow=True).start(f"{tmp_path}/{name}.out").awaitTermination(60)

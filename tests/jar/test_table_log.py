@@ -239,7 +239,9 @@ def test_every_way_to_write_refuses(
     session.conf.set("tests.checkpoint", str(tmp_path / "checkpoint"))
     with pytest.raises(PySparkException, match=f"t is a table of {kind}: its log, .* Nothing was written"):
         WRITES[write](session.range(3).selectExpr("id AS v"), source, tmp_path / "x" / "t")
-    assert contents(tmp_path / "x") == before
+    # a stream's sink makes an empty directory for its log before it writes
+    after = {name: value for name, value in contents(tmp_path / "x").items() if name in before or value is not None}
+    assert after == before
 
 
 @pytest.mark.parametrize("source", FORMATS)

@@ -275,8 +275,6 @@ def test_table_options_apply_to_every_write(jar_spark: SparkSession, tmp_path: P
             assert frame_read.collect() == []
             assert [(plan.kept, plan.total > 0) for plan in last_plan(frame_read)] == [(0, True)]
             assert rows(jar_spark.table("optioned")) == rows(values)
-        jar_spark.sql("INSERT OVERWRITE optioned WITH (compression = 'zstd') SELECT * FROM vals")
-        assert codecs(path) == {"ZSTD"}
     finally:
         jar_spark.sql("DROP TABLE optioned")
 
