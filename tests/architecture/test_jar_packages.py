@@ -11,9 +11,9 @@ import pytest
 SOURCES = Path(__file__).resolve().parents[2] / "jvm-shim" / "src" / "main" / "java"
 ROOT = "io.bloomparquet.spark"
 MAY_USE = {
-    "": {"plain", "commands", "scan", "planner", "filters", "files", "support"},
-    "plain": {"partitions", "planner", "files", "support"},
-    "commands": {"scan", "filters", "files", "support"},
+    "": {"plain", "write", "scan", "planner", "support"},
+    "plain": {"write", "partitions", "planner", "files", "support"},
+    "write": {"filters", "files", "support"},
     "scan": {"partitions", "planner", "files", "support"},
     "partitions": {"planner", "files", "support"},
     "planner": {"files", "support"},

@@ -36,7 +36,7 @@ TABLE: dict[str, dict[str, str]] = {
     **{
         name: {
             **dict.fromkeys(("option", "OPTIONS", "session"), UNKNOWN if name[:5] != "cache" else OF_THE_DRIVER),
-            "TBLPROPERTIES": NOTHING if name[:5] != "cache" else OF_THE_DRIVER,
+            "TBLPROPERTIES": NOTHING,
             **dict.fromkeys(("SET", "spark.conf.set"), STATIC),
             "application": TAKEN,
         }
@@ -44,14 +44,14 @@ TABLE: dict[str, dict[str, str]] = {
     },
     **{
         name: {
-            **dict.fromkeys(("option", "OPTIONS", "TBLPROPERTIES", "session"), TAKEN),
-            **dict.fromkeys(("SET", "spark.conf.set", "application"), NOTHING),
+            **dict.fromkeys(("option", "OPTIONS", "session"), TAKEN),
+            **dict.fromkeys(("TBLPROPERTIES", "SET", "spark.conf.set", "application"), NOTHING),
         }
         for name in OPTIONS
     },
     "unnamed keyProvider": {
-        **dict.fromkeys(("option", "OPTIONS", "TBLPROPERTIES", "session"), UNNAMED),
-        **dict.fromkeys(("SET", "spark.conf.set", "application"), NOTHING),
+        **dict.fromkeys(("option", "OPTIONS", "session"), UNNAMED),
+        **dict.fromkeys(("TBLPROPERTIES", "SET", "spark.conf.set", "application"), NOTHING),
     },
 }
 _names = itertools.count()

@@ -152,13 +152,9 @@ def test_tables_of_the_catalog(session: SparkSession, database: str) -> None:
     session.range(5).write.format("bloomorc").saveAsTable(f"{database}.u")
     session.range(5, 7).write.format("bloomorc").mode("append").saveAsTable(f"{database}.u")
     assert rows(session.table(f"{database}.u")) == [(i,) for i in range(7)]
-    session.sql(f"CREATE OR REPLACE TABLE {database}.u USING bloomorc AS SELECT 9 AS id")
-    assert rows(session.table(f"{database}.u").where("id = 9")) == [(9,)]
-    session.sql(f"ALTER TABLE {name} ADD COLUMN more STRING")
+    session.sql(f"ALTER TABLE {name} ADD COLUMNS (more STRING)")
     session.sql(f"INSERT INTO {name} VALUES (1, 1, 'x', 5)")
     assert rows(session.sql(f"SELECT id, p FROM {name} WHERE more = 'x'")) == [(1, 5)]
-    with pytest.raises(REFUSALS, match="tables of bloomorc cannot be bucketed"):
-        session.sql(f"CREATE TABLE {database}.b USING bloomorc CLUSTERED BY (id) INTO 2 BUCKETS AS SELECT 1 AS id")
 
 
 def test_options_of_the_session_are_those_of_its_writes(
@@ -180,8 +176,8 @@ def test_an_overwrite_that_fails_leaves_the_old_rows(session: SparkSession, tmp_
     with pytest.raises(REFUSALS, match="on purpose"):
         bad.write.format("bloomorc").mode("overwrite").save(path)
     assert {file.name for file in Path(path).rglob("*") if file.is_file()} == before
-    with pytest.raises(REFUSALS, match="UNSUPPORTED_OVERWRITE"):
-        session.read.format("bloomorc").load(path).write.format("bloomorc").mode("overwrite").save(path)
+    session.read.format("bloomorc").load(path).write.format("bloomorc").mode("overwrite").save(path)
+    assert rows(session.read.format("bloomorc").load(path)) == [(i,) for i in range(10)]
     session.range(3).write.format("bloomorc").mode("overwrite").save(path)
     assert rows(session.read.format("bloomorc").load(path)) == [(0,), (1,), (2,)]
     frame = session.read.format("bloomorc").load(path)

@@ -1,4 +1,4 @@
-"""Streams read and write by Spark's own Parquet code. The output of a stream is read by its log, and planned."""
+"""Streams and tables are read and written by Spark's own code. The output of a stream is read by its log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_bloomparquet import last_plan
@@ -69,13 +69,22 @@ def test_stream_errors_equal_parquets(jar_spark: SparkSession, source: Path, tmp
     assert messages[0] == messages[1]
 
 
-def test_a_table_refuses_streams(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
-    jar_spark.sql(f"CREATE TABLE streamed USING bloomparquet LOCATION '{source}'")
-    try:
-        stream = jar_spark.readStream.schema(SCHEMA).parquet(str(source))
-        with pytest.raises(AnalysisException, match=r"doesn't support streaming write - bloomparquet file:"):
-            stream.writeStream.option("checkpointLocation", str(tmp_path / "c")).toTable("streamed")
-        with pytest.raises(AnalysisException, match="does not support either micro-batch or continuous scan"):
-            jar_spark.readStream.table("streamed").writeStream.format("noop").start()
-    finally:
-        jar_spark.sql("DROP TABLE streamed")
+def test_tables_are_streamed_to_and_from(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    results = []
+    for name in ("parquet", "bloomparquet"):
+        jar_spark.sql(
+            f"CREATE TABLE streamed (id BIGINT, s STRING, p BIGINT) USING {name} LOCATION '{tmp_path}/{name}'"
+        )
+        try:
+            stream = jar_spark.readStream.schema(SCHEMA).parquet(str(source))
+            writer = stream.writeStream.format(name).option("checkpointLocation", f"{tmp_path}/{name}.to")
+            writer.trigger(availableNow=True).toTable("streamed").awaitTermination(60)
+            stream = jar_spark.readStream.table("streamed").where("id = 7")
+            writer = stream.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/{name}.from")
+            writer.trigger(availableNow=True).start(f"{tmp_path}/{name}.out").awaitTermination(60)
+            results.append((rows(jar_spark.table("streamed")), rows(jar_spark.read.parquet(f"{tmp_path}/{name}.out"))))
+        finally:
+            jar_spark.sql("DROP TABLE streamed")
+    assert results[0] == results[1]
+    assert len(results[0][0]) == 40
+    assert results[0][1] == [(7, "s7", 1)]

@@ -118,23 +118,6 @@ def test_a_temporary_view_is_one_load(jar_spark: SparkSession, source: str, path
         assert hours(jar_spark.table("noon")) == hours(jar_spark.sql("SELECT * FROM noon")) == [12]
 
 
-def test_a_catalog_table_is_loaded_by_each_query(jar_spark: SparkSession, source: str, path: str) -> None:
-    quoted = NOON.replace("'", "\\'")
-    jar_spark.sql(f"CREATE TABLE noons USING {source} OPTIONS (where '{quoted}') LOCATION '{path}'")
-    try:
-        frame = jar_spark.table("noons")
-        with conf(jar_spark, NEW_YORK):
-            assert hours(frame) == [12]
-            assert hours(jar_spark.table("noons")) == [17]
-        frame.cache()
-        assert hours(frame) == [12]
-        with conf(jar_spark, NEW_YORK):
-            assert hours(frame) == [12]
-            assert hours(jar_spark.table("noons")) == [17]
-    finally:
-        jar_spark.sql("DROP TABLE noons")
-
-
 def test_now_is_the_time_of_the_load(jar_spark: SparkSession, source: str, path: str) -> None:
     frame = read(jar_spark, source, path, where="at < now() AND hour < 3")
     queries = [frame.select("hour"), frame.where("hour >= 0")]
@@ -166,9 +149,9 @@ def test_an_unresolvable_where_fails_the_load(
 def test_where_on_a_table_name_is_refused(jar_spark: SparkSession, source: str, path: str) -> None:
     jar_spark.sql(f"CREATE TABLE hours_of_a_day USING {source} LOCATION '{path}'")
     try:
-        with pytest.raises(Exception, match="option where belongs to a load"):
+        with pytest.raises(Exception, match="option where belongs to spark"):
             jar_spark.read.option("where", "hour = 1").table("hours_of_a_day").collect()
-        with pytest.raises(Exception, match="option where belongs to a load"):
+        with pytest.raises(Exception, match="option where belongs to spark"):
             jar_spark.sql("SELECT * FROM hours_of_a_day WITH (where = 'hour = 1')").collect()
     finally:
         jar_spark.sql("DROP TABLE hours_of_a_day")

@@ -15,9 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from py4j.protocol import Py4JJavaError
-from pyspark import InheritableThread
-from pyspark.errors import PySparkException, PythonException
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
@@ -56,12 +54,13 @@ def table(jar_spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "t"
     jar_spark.range(10).selectExpr("id", "id % 3 AS p").write.format("bloomparquet").partitionBy("p").save(str(path))
     jar_spark.sql(f"CREATE TABLE committed USING bloomparquet LOCATION '{path}'")
+    jar_spark.sql("MSCK REPAIR TABLE committed")
     yield path
     jar_spark.sql("DROP TABLE committed")
 
 
 @pytest.mark.parametrize("mode", ["overwrite", "append"])
-@pytest.mark.parametrize("how", ["save", "partitions", "dynamic", "INSERT"])
+@pytest.mark.parametrize("how", ["save", "partitions", "dynamic", "INSERT", "INSERT a partition"])
 def test_a_failed_job_leaves_the_old_files_only(jar_spark: SparkSession, table: Path, mode: str, how: str) -> None:
     before = all_files(table)
     bad = failing(jar_spark)
@@ -73,6 +72,7 @@ def test_a_failed_job_leaves_the_old_files_only(jar_spark: SparkSession, table: 
         "partitions": lambda: writer.partitionBy("p").save(str(table)),
         "dynamic": lambda: writer.partitionBy("p").save(str(table)),
         "INSERT": lambda: jar_spark.sql(f"INSERT {word} committed SELECT * FROM bad"),
+        "INSERT a partition": lambda: jar_spark.sql(f"INSERT {word} committed PARTITION (p = 1) SELECT id FROM bad"),
     }
     with (
         conf(jar_spark, DYNAMIC if how == "dynamic" else {}),
@@ -82,7 +82,20 @@ def test_a_failed_job_leaves_the_old_files_only(jar_spark: SparkSession, table: 
     assert all_files(table) == before
     assert rows(jar_spark.read.parquet(str(table))) == [(i, i % 3) for i in range(10)]
     jar_spark.sql("REFRESH TABLE committed")
+    assert rows(jar_spark.sql("SHOW PARTITIONS committed")) == [("p=0",), ("p=1",), ("p=2",)]
     assert rows(jar_spark.table("committed")) == [(i, i % 3) for i in range(10)]
+
+
+def test_uncommitted_files_of_a_killed_job_are_deleted(jar_spark: SparkSession, table: Path) -> None:
+    """Its finished tasks are where Hadoop's committer would look for those of the overwrite."""
+    stale = table / "_temporary" / "0" / "task_202001010000000_0000_m_000000"
+    stale.mkdir(parents=True)
+    shutil.copy(next(table.glob("p=1/part-*")), stale / "part-00000-stale.parquet")
+    jar_spark.range(3).selectExpr("id", "1L AS p").write.format("bloomparquet").mode("overwrite").partitionBy("p").save(
+        str(table)
+    )
+    assert rows(jar_spark.read.parquet(str(table))) == [(0, 1), (1, 1), (2, 1)]
+    assert not (table / "_temporary").exists()
 
 
 def test_an_overwrite_deletes_everything_else(jar_spark: SparkSession, table: Path) -> None:
@@ -155,66 +168,6 @@ def test_a_file_at_the_output_path_is_overwritten(jar_spark: SparkSession, tmp_p
     (tmp_path / "x").write_bytes(b"a file")
     jar_spark.range(3).write.format("bloomparquet").mode("overwrite").save(str(tmp_path / "x"))
     assert rows(jar_spark.read.parquet(str(tmp_path / "x"))) == [(0,), (1,), (2,)]
-
-
-def test_uncommitted_files_of_a_killed_job_are_not_read(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """Its finished tasks are where Hadoop's committer would look for those of the next job."""
-    path = tmp_path / "t"
-    jar_spark.range(3).write.format("bloomparquet").save(str(path))
-    stale = path / "_temporary" / "0" / "task_202001010000000_0000_m_000000"
-    stale.mkdir(parents=True)
-    (stale / "part-00000-stale.parquet").write_bytes(next(path.glob("part-*")).read_bytes())
-    jar_spark.range(3, 5).write.format("bloomparquet").mode("append").save(str(path))
-    assert rows(jar_spark.read.parquet(str(path))) == [(i,) for i in range(5)]
-    assert os.listdir(path / "_temporary") == ["0"]
-
-
-@pytest.mark.parametrize(("first", "second"), [("append", "append"), ("append", "overwrite"), ("overwrite", "append")])
-def test_two_concurrent_jobs_keep_their_rows_apart(
-    jar_spark: SparkSession, tmp_path: Path, first: str, second: str
-) -> None:
-    path = tmp_path / "t"
-    jar_spark.range(5).selectExpr("-1 - id AS id").write.format("bloomparquet").save(str(path))
-
-    @udf("long")
-    def slow(value):  # type: ignore[no-untyped-def]
-        if value % 500 == 0:
-            time.sleep(0.5)
-        return value
-
-    def long_job() -> None:
-        frame = jar_spark.range(0, 2_000, 1, 4).select(slow("id").alias("id"))
-        frame.write.format("bloomparquet").mode(second).save(str(path))
-
-    thread = InheritableThread(target=long_job)
-    thread.start()
-    while not [*path.glob("_temporary/*/task_*")]:
-        time.sleep(0.01)
-    # commits while the other job has finished some of its tasks
-    jar_spark.range(10_000, 10_010, 1, 1).write.format("bloomparquet").mode(first).save(str(path))
-    thread.join()
-    returned = {row[0] for row in jar_spark.read.parquet(str(path)).collect()}
-    assert set(range(2_000)) <= returned, "rows of the longer job are missing"
-    assert (-1 in returned) is ("overwrite" not in (first, second))
-    assert (10_000 in returned) is True
-    assert not (path / "_temporary").exists()
-
-
-def test_a_job_whose_files_were_removed_fails(jar_spark: SparkSession, tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    jar_spark.range(5).write.format("bloomparquet").save(str(path))
-    before = all_files(path)
-
-    @udf("long")
-    def removing(value):  # type: ignore[no-untyped-def]
-        if value == 1_999:  # like a commit of one of Spark's own jobs
-            shutil.rmtree(path / "_temporary")
-        return value
-
-    frame = jar_spark.range(0, 2_000, 1, 4).repartition(1).select(removing("id").alias("id"))
-    with pytest.raises((Py4JJavaError, PySparkException), match="has removed the temporary files of this job"):
-        frame.write.format("bloomparquet").mode("overwrite").save(str(path))
-    assert all_files(path) == before
 
 
 def test_insert_into_a_null_partition_overwrites_only_it(jar_spark: SparkSession, tmp_path: Path) -> None:

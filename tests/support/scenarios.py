@@ -68,7 +68,8 @@ def run(frame: DataFrame) -> Ran:
     plans, nodes = last_plan(frame), list(_scans(frame._jdf.queryExecution().executedPlan()))
     metrics = {name: sum(_metric(node, name) for node in nodes) for name in _COUNTS}
     assert metrics == {name: sum(count(plan) for plan in plans) for name, count in _COUNTS.items()}
-    return Ran(rows, plans, _tasks(context, group), sum(_metric(node, "numOutputRows") for node in nodes))
+    readers = [node if node.metrics().contains("numOutputRows") else node.children().apply(0) for node in nodes]
+    return Ran(rows, plans, _tasks(context, group), sum(_metric(node, "numOutputRows") for node in readers))
 
 
 _COUNTS: Mapping[str, Callable[[ScanSummary], int]] = {
@@ -96,7 +97,9 @@ def _scans(plan: Any) -> Iterator[Any]:
         yield from _scans(plan.executedPlan())
     elif kind.endswith("QueryStageExec"):
         yield from _scans(plan.plan())
-    elif kind == "BatchScanExec" and plan.scan().getClass().getSimpleName() == "PrunedScan":
+    elif kind == "PrunedFileScanExec" or (
+        kind == "BatchScanExec" and plan.scan().getClass().getSimpleName() == "PrunedScan"
+    ):
         yield plan
     elif kind != "ReusedExchangeExec":
         for children in (plan.children(), plan.subqueries()):

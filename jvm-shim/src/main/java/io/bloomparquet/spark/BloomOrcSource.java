@@ -1,88 +1,49 @@
 package io.bloomparquet.spark;
 
-import io.bloomparquet.spark.filters.FilterOptions;
-import io.bloomparquet.spark.filters.OrcWriteOptions;
-import io.bloomparquet.spark.scan.BloomOrcTable;
 import io.bloomparquet.spark.scan.PrunedTable;
-import io.bloomparquet.spark.scan.TableDefinition;
 import io.bloomparquet.spark.support.FileFormat;
-import java.util.Map;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.mapreduce.Job;
-import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
-import org.apache.spark.sql.execution.datasources.PartitionedFile;
-import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
-import org.apache.spark.sql.sources.Filter;
+import io.bloomparquet.spark.support.SessionOptions;
+import io.bloomparquet.spark.write.BloomOrcFormat;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.datasources.v2.FileTable;
+import org.apache.spark.sql.execution.datasources.v2.orc.OrcDataSourceV2;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The data source {@code bloomorc}. */
-public final class BloomOrcSource extends OrcFileFormat implements BloomSource {
-  private static final long serialVersionUID = 1L;
-
-  private final transient Load load = new Load();
+/**
+ * The data source {@code bloomorc}. Spark loads paths and creates temporary views by it. For catalog tables, path
+ * queries, streams and writes, Spark uses {@link BloomOrcFormat} instead.
+ */
+public final class BloomOrcSource extends OrcDataSourceV2 {
 
   public BloomOrcSource() {
-    BloomSource.prepareSession();
-  }
-
-  @Override
-  public FileFormat format() {
-    return FileFormat.ORC;
-  }
-
-  @Override
-  public Load load() {
-    return load;
+    BloomParquetExtensions.installInActiveSession();
   }
 
   @Override
   public String shortName() {
-    return format().source();
+    return FileFormat.ORC.source();
   }
 
   @Override
-  public String toString() {
-    return format().source();
+  public Class<BloomOrcFormat> fallbackFileFormat() {
+    return BloomOrcFormat.class;
   }
 
   @Override
-  public PrunedTable newTable(TableDefinition definition) {
-    return new BloomOrcTable(definition);
+  public Table getTable(CaseInsensitiveStringMap options) {
+    return table(options, null);
   }
 
   @Override
-  public FilterOptions newFilterOptions(Map<String, String> options, StructType schema) {
-    return new OrcWriteOptions(options, schema);
+  public Table getTable(CaseInsensitiveStringMap options, StructType schema) {
+    return table(options, schema);
   }
 
-  @Override
-  public boolean commitsPlainly(Configuration conf) {
-    return true;
-  }
-
-  @Override
-  public OutputWriterFactory prepareWrite(
-      SparkSession session,
-      Job job,
-      scala.collection.immutable.Map<String, String> options,
-      StructType schema) {
-    return prepareWrite(
-        session, job.getConfiguration(), options, schema, () -> super.prepareWrite(session, job, options, schema));
-  }
-
-  @Override
-  public scala.Function1<PartitionedFile, scala.collection.Iterator<InternalRow>> buildReaderWithPartitionValues(
-      SparkSession session,
-      StructType dataSchema,
-      StructType partitionSchema,
-      StructType requiredSchema,
-      scala.collection.immutable.Seq<Filter> filters,
-      scala.collection.immutable.Map<String, String> options,
-      Configuration conf) {
-    checkPlainRead(options);
-    return super.buildReaderWithPartitionValues(
-        session, dataSchema, partitionSchema, requiredSchema, filters, options, conf);
+  private Table table(CaseInsensitiveStringMap given, StructType schema) {
+    CaseInsensitiveStringMap all = SessionOptions.with(sparkSession(), FileFormat.ORC, given);
+    Table files = schema == null ? super.getTable(all) : super.getTable(all, schema);
+    return new PrunedTable(
+        FileFormat.ORC, (FileTable) files, sparkSession(), getOptionsWithoutPaths(all), getPaths(all), schema);
   }
 }

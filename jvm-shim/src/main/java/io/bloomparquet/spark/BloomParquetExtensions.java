@@ -3,16 +3,18 @@ package io.bloomparquet.spark;
 import io.bloomparquet.spark.plain.JoinKeys;
 import io.bloomparquet.spark.plain.PlainScans;
 import io.bloomparquet.spark.support.DriverSettings;
+import io.bloomparquet.spark.write.WriteRule;
 import java.util.Collections;
 import java.util.Set;
 import java.util.WeakHashMap;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.SparkSessionExtensionsProvider;
 import scala.runtime.BoxedUnit;
 
 /**
- * Prunes Spark's own scans of Parquet and ORC files. Spark finds this class by itself if the jar is on the class path
- * when a session starts; {@code spark.sql.extensions} may name it too.
+ * Prunes Spark's own scans of Parquet and ORC files, and makes overwrites by our formats safe. Spark finds this class by
+ * itself if the jar is on the class path when a session starts; {@code spark.sql.extensions} may name it too.
  */
 public final class BloomParquetExtensions implements SparkSessionExtensionsProvider {
   private static final Set<SparkSessionExtensions> EXTENDED =
@@ -23,9 +25,27 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     DriverSettings.makeStatic();
     if (EXTENDED.add(extensions)) {
+      DriverSettings.makeStatic();
       extensions.injectPlannerStrategy(PlainScans::new);
       extensions.injectOptimizerRule(JoinKeys::install);
+      extensions.injectOptimizerRule(WriteRule::new);
     }
     return BoxedUnit.UNIT;
+  }
+
+  /** For a session that does not have the extensions. */
+  static void install(SparkSession session) {
+    if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
+      new BloomParquetExtensions().apply(classic.extensions());
+    }
+  }
+
+  /** Our sources call this: a jar that was added to a running session has no other chance. */
+  static void installInActiveSession() {
+    SparkSession.getActiveSession().foreach(
+        session -> {
+          install(session);
+          return BoxedUnit.UNIT;
+        });
   }
 }

@@ -16,9 +16,7 @@ public final class PythonBridge {
     DriverSettings.makeStatic();
     DriverSettings.attach(session.sparkContext(), python, pythonPath);
     Planner.start(session);
-    if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
-      new BloomParquetExtensions().apply(classic.extensions());
-    }
+    BloomParquetExtensions.install(session);
   }
 
   /** The plan of each of a query's scans, as a JSON list of objects. Plans a scan that was not planned yet. */

@@ -106,7 +106,8 @@ public record TableLog(Kind kind, Path table, Path directory) {
       Path target = path.getFileSystem(conf).makeQualified(path);
       TableLog log = above(Set.of(target), new HashSet<>(), conf);
       if (log == null && deletes) {
-        Path real = RealPaths.isLocal(target) ? new RealPaths(conf).of(target) : target;
+        boolean mayBeLink = LocalPaths.isLocal(target) && Files.exists(LocalPaths.local(target));
+        Path real = mayBeLink ? LocalPaths.ofLocal(LocalPaths.local(target).toRealPath()) : target;
         log = below(real, conf).stream().findFirst().orElse(null);
       }
       if (log != null) {
@@ -117,7 +118,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
     }
   }
 
-  public UnsupportedOperationException unwritable() {
+  private UnsupportedOperationException unwritable() {
     return new UnsupportedOperationException(
         String.format(
             "%s: its log, %s, says which files it has, so a new file would be ignored and a deleted one would be missing. "
@@ -131,7 +132,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
   }
 
   /** The log that a file or directory in a listing is, or is part of; null if it is none. */
-  public static TableLog at(Path path, boolean isDirectory) {
+  private static TableLog at(Path path, boolean isDirectory) {
     Kind kind = isDirectory ? LOGS.get(path.getName()) : null;
     if (kind != null) {
       return new TableLog(kind, path.getParent(), path);
@@ -156,8 +157,8 @@ public record TableLog(Kind kind, Path table, Path directory) {
     files.forEach(file -> directories.remove(file.getPath()));
     for (FileStatus file : files) {
       directories.add(file.getPath().getParent());
-      if (RealPaths.isLink(file.getPath())) {
-        directories.add(RealPaths.ofLocal(RealPaths.local(file.getPath()).toRealPath().getParent()));
+      if (LocalPaths.isLink(file.getPath())) {
+        directories.add(LocalPaths.ofLocal(LocalPaths.local(file.getPath()).toRealPath().getParent()));
       }
     }
     return directories;
@@ -175,7 +176,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
     }
     List<Path> tables = new ArrayList<>();
     for (Path table : all) {
-      if (RealPaths.isLocal(table)) {
+      if (LocalPaths.isLocal(table)) {
         TableLog log = localLog(table);
         if (log != null) {
           return log;
@@ -189,7 +190,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
 
   /** Remote directories cost a request. A table does not start at a partition's directory, so these are skipped. */
   private static boolean isRemoteTable(Path directory) {
-    return !RealPaths.isLocal(directory) && !directory.getName().contains("=");
+    return !LocalPaths.isLocal(directory) && !directory.getName().contains("=");
   }
 
   /** As {@link #above}, by one listing of everything below {@code roots}. */
@@ -197,7 +198,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
     TableLog log = above(Set.copyOf(roots), new HashSet<>(), conf);
     for (Path root : log == null ? roots : List.<Path>of()) {
       for (TableLog below : below(root, conf)) {
-        if (directories.stream().anyMatch(directory -> RealPaths.isIn(below.table, directory))) {
+        if (directories.stream().anyMatch(directory -> LocalPaths.isIn(below.table, directory))) {
           return below;
         }
       }
@@ -212,14 +213,14 @@ public record TableLog(Kind kind, Path table, Path directory) {
   private static void add(Path directory, Set<Path> visited, List<Path> all) throws IOException {
     for (Path each = directory; each != null && visited.add(each); each = each.getParent()) {
       all.add(each);
-      if (RealPaths.isLink(each) && Files.exists(RealPaths.local(each))) {
-        add(RealPaths.ofLocal(RealPaths.local(each).toRealPath()), visited, all);
+      if (LocalPaths.isLink(each) && Files.exists(LocalPaths.local(each))) {
+        add(LocalPaths.ofLocal(LocalPaths.local(each).toRealPath()), visited, all);
       }
     }
   }
 
   private static TableLog localLog(Path table) throws IOException {
-    java.nio.file.Path directory = RealPaths.local(table);
+    java.nio.file.Path directory = LocalPaths.local(table);
     for (Map.Entry<String, Kind> each : LOGS.entrySet()) {
       if (Files.isDirectory(directory.resolve(each.getKey()))) {
         return new TableLog(each.getValue(), table, new Path(table, each.getKey()));
@@ -284,9 +285,9 @@ public record TableLog(Kind kind, Path table, Path directory) {
     Set<TableLog> logs = new LinkedHashSet<>();
     Consumer<TableLog> add = log -> Stream.ofNullable(log).forEach(logs::add);
     FileSystem files = directory.getFileSystem(conf);
-    if (RealPaths.isLocal(directory)) {
-      if (Files.isDirectory(RealPaths.local(directory))) {
-        Files.walkFileTree(RealPaths.local(directory), new Visitor(add));
+    if (LocalPaths.isLocal(directory)) {
+      if (Files.isDirectory(LocalPaths.local(directory))) {
+        Files.walkFileTree(LocalPaths.local(directory), new Visitor(add));
       }
     } else if (files.exists(directory)) {
       RemoteIterator<LocatedFileStatus> each = files.listFiles(directory, true);
@@ -324,7 +325,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
     }
 
     private FileVisitResult visit(java.nio.file.Path path, boolean isDirectory) {
-      TableLog log = at(RealPaths.ofLocal(path), isDirectory);
+      TableLog log = at(LocalPaths.ofLocal(path), isDirectory);
       logs.accept(log);
       return log == null ? FileVisitResult.CONTINUE : FileVisitResult.TERMINATE;
     }

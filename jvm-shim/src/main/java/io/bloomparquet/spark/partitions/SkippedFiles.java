@@ -2,7 +2,7 @@ package io.bloomparquet.spark.partitions;
 
 import io.bloomparquet.spark.files.FileCheck;
 import io.bloomparquet.spark.files.FileVersion;
-import io.bloomparquet.spark.files.RealPaths;
+import io.bloomparquet.spark.files.LocalPaths;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -60,7 +60,7 @@ record SkippedFiles(byte[] packed) implements Serializable {
         byte[] text = in.readNBytes(in.readInt());
         Path path = new Path(new String(text, StandardCharsets.UTF_8));
         FileVersion planned = new FileVersion(in.readLong(), in.readLong(), in.readLong(), in.readLong());
-        if (RealPaths.isLocal(path)) {
+        if (LocalPaths.isLocal(path)) {
           check.require(path, planned);
         } else {
           // one request for each directory instead of one for each file

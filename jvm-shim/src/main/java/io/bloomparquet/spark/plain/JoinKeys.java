@@ -64,8 +64,7 @@ public final class JoinKeys extends Rule<LogicalPlan> {
   /** Without dynamic partition pruning or reuse of exchanges, Spark would not plan the inserted expression. */
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    boolean isOn =
-        PlainScans.isEnabled(conf()) && conf().dynamicPartitionPruningEnabled() && conf().exchangeReuseEnabled();
+    boolean isOn = conf().dynamicPartitionPruningEnabled() && conf().exchangeReuseEnabled();
     return !isOn || plan instanceof Subquery subquery && subquery.correlated() ? plan : insert(plan);
   }
 

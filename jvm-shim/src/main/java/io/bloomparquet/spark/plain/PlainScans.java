@@ -4,6 +4,7 @@ import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.planner.ReaderSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.write.BloomFormat;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
@@ -20,6 +21,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
@@ -29,8 +31,8 @@ import scala.collection.immutable.Seq;
 /**
  * Plans a scan of files as Spark does, and puts {@link PrunedFileScanExec} above it if the query filters data columns.
  *
- * <p>Only for exactly Spark's own file formats: a subclass, such as Delta Lake's, may read other rows than the files
- * hold.
+ * <p>Only for exactly Spark's own file formats and ours: another subclass, such as Delta Lake's, may read other rows than
+ * the files hold.
  */
 public final class PlainScans extends SparkStrategy {
   /** The setting of a session by which its plain scans are planned. */
@@ -44,10 +46,13 @@ public final class PlainScans extends SparkStrategy {
 
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
-    boolean isEnabled = isEnabled(session.sessionState().conf());
+    HadoopFsRelation relation = plan instanceof Filter || plan instanceof Project ? relation(plan) : null;
+    if (relation == null) {
+      return Scala.seq(List.of());
+    }
+    boolean isEnabled = isEnabled(session.sessionState().conf(), relation);
     // The setting may have changed since JoinKeys inserted something, which must not stay in a filter.
-    boolean mayPrune = isEnabled || plan.containsPattern(TreePattern.DYNAMIC_PRUNING_SUBQUERY());
-    if (!mayPrune || !(plan instanceof Filter || plan instanceof Project)) {
+    if (!isEnabled && !plan.containsPattern(TreePattern.DYNAMIC_PRUNING_SUBQUERY())) {
       return Scala.seq(List.of());
     }
     List<SparkPlan> plans = new ArrayList<>();
@@ -60,8 +65,22 @@ public final class PlainScans extends SparkStrategy {
     return Scala.seq(pruned ? plans : List.of());
   }
 
-  static boolean isEnabled(SQLConf conf) {
-    return Boolean.parseBoolean(conf.getConfString(ENABLED, "true"));
+  /** The relation below filters and projections, if its files can be planned; else null. */
+  private static HadoopFsRelation relation(LogicalPlan plan) {
+    LogicalPlan leaf = plan;
+    while (leaf instanceof Filter || leaf instanceof Project) {
+      leaf = leaf.children().apply(0);
+    }
+    return leaf instanceof LogicalRelation logical
+            && logical.relation() instanceof HadoopFsRelation relation
+            && format(relation) != null
+        ? relation
+        : null;
+  }
+
+  /** Whether scans of these files are planned. Whoever names our format asks for plans, whatever the setting. */
+  static boolean isEnabled(SQLConf conf, HadoopFsRelation relation) {
+    return relation.fileFormat() instanceof BloomFormat || Boolean.parseBoolean(conf.getConfString(ENABLED, "true"));
   }
 
   /** The format of a scan that can be planned; null for other plans. */
@@ -71,6 +90,9 @@ public final class PlainScans extends SparkStrategy {
 
   /** The format of files that can be planned; null for other files. */
   static FileFormat format(HadoopFsRelation relation) {
+    if (relation.fileFormat() instanceof BloomFormat ours) {
+      return ours.format();
+    }
     Class<?> format = relation.fileFormat().getClass();
     return format == ParquetFileFormat.class ? FileFormat.PARQUET : format == OrcFileFormat.class ? FileFormat.ORC : null;
   }

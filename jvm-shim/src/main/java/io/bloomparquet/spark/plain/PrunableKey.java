@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
@@ -35,7 +36,8 @@ record PrunableKey(Expression column) {
     if (!(plan instanceof LogicalRelation relation)
         || relation.isStreaming()
         || !(relation.relation() instanceof HadoopFsRelation files)
-        || PlainScans.format(files) == null) {
+        || PlainScans.format(files) == null
+        || !PlainScans.isEnabled(SQLConf.get(), files)) {
       return false;
     }
     KeyColumn column = KeyColumn.of(key);

@@ -16,6 +16,7 @@ import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.SessionOptions;
 import io.bloomparquet.spark.support.SparkVersions;
+import io.bloomparquet.spark.write.BloomFormat;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -120,14 +121,21 @@ public final class PrunedFileScanExec extends SparkPlan {
   }
 
   private Outcome plan(FileSourceScanExec scan, List<ListedFile> files) {
-    PlannerPredicate predicates = PlainScans.predicates(session(), scan.relation());
+    HadoopFsRelation relation = scan.relation();
+    PlannerPredicate predicates = PlainScans.predicates(session(), relation);
+    Map<String, String> ofTable =
+        relation.fileFormat() instanceof BloomFormat ? Scala.map(relation.options()) : Map.of();
+    ScanOptions options =
+        ScanOptions.of(
+            SessionOptions.with(session(), format(), new CaseInsensitiveStringMap(ofTable)),
+            DriverSettings.of(session().sparkContext()));
     JsonNode predicate =
-        PlannerPredicate.and(
-            predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
-            predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))));
-    CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(SessionOptions.of(session(), format()));
-    ScanOptions scanOptions = ScanOptions.of(options, DriverSettings.of(session().sparkContext()));
-    return new Outcome(predicate, Planner.plan(session(), files, predicates, predicate, scanOptions));
+        options.pushFilters()
+            ? PlannerPredicate.and(
+                predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
+                predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))))
+            : null;
+    return new Outcome(predicate, Planner.plan(session(), files, predicates, predicate, options));
   }
 
   private void report(PlanResult result) {

@@ -53,7 +53,7 @@ public final class UnprunedScan {
     if (scan.dataFilters().isEmpty()) {
       return "the query has no filter that can skip " + format.unit() + "s";
     }
-    return PlainScans.isEnabled(scan.session().sessionState().conf())
+    return PlainScans.isEnabled(scan.session().sessionState().conf(), scan.relation())
         ? "the query was planned before attach(spark), or while " + PlainScans.ENABLED + " was false"
         : PlainScans.ENABLED + " is false";
   }

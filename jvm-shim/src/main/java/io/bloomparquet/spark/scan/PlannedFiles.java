@@ -2,7 +2,7 @@ package io.bloomparquet.spark.scan;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.bloomparquet.spark.files.FileVersion;
-import io.bloomparquet.spark.files.RealPaths;
+import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.partitions.KeptParts;
 import io.bloomparquet.spark.planner.ListedFile;
 import io.bloomparquet.spark.planner.PlanResult;
@@ -107,7 +107,7 @@ final class PlannedFiles {
 
   /** The present status of a local file, which may have grown since Spark listed it for the DataFrame. */
   private static FileStatusWithMetadata refreshed(FileStatusWithMetadata file) {
-    if (!RealPaths.isLocal(file.getPath())) {
+    if (!LocalPaths.isLocal(file.getPath())) {
       return file;
     }
     try {

@@ -9,10 +9,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.DataSourceOptions;
 import org.apache.spark.sql.catalyst.FileSourceOptions;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.execution.datasources.FileIndexOptions$;
 import org.apache.spark.sql.execution.datasources.orc.OrcOptions$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetOptions$;
@@ -100,20 +98,9 @@ public final class OptionNames {
     return folded;
   }
 
-  /**
-   * Throws {@link IllegalArgumentException} for an unknown name.
-   *
-   * @param options of a load, a write or a session; or the properties of a catalog table, of which only our names and
-   *     those given as OPTIONS are checked
-   */
+  /** Throws {@link IllegalArgumentException} for an unknown name. */
   public static void check(FileFormat format, Map<String, String> options) {
-    Map<String, String> all = OptionLayers.of(options);
-    boolean isCatalogTable = all.containsKey(TableCatalog.PROP_PROVIDER);
-    for (String name : options.keySet()) {
-      if (!isCatalogTable || isOurs(name) || all.containsKey(TableCatalog.OPTION_PREFIX + name)) {
-        check(format, name);
-      }
-    }
+    options.keySet().forEach(name -> check(format, name));
   }
 
   private static void check(FileFormat format, String name) {
@@ -158,11 +145,6 @@ public final class OptionNames {
 
   private static IllegalArgumentException notForOrc(String option, String why) {
     return new IllegalArgumentException("option " + option + " is not for filters of ORC; " + why);
-  }
-
-  private static boolean isOurs(String name) {
-    return Stream.of(BOTH_FORMATS, PARQUET_ONLY, PYTHON_ONLY.keySet(), DRIVER_ONLY.keySet())
-        .anyMatch(names -> names.contains(name));
   }
 
   private static Set<String> ours(FileFormat format) {

@@ -3,6 +3,7 @@ package io.bloomparquet.spark.support;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Options that a session's settings give: {@code spark.datasource.bloomparquet.planning=off}. */
 public final class SessionOptions {
@@ -26,6 +27,12 @@ public final class SessionOptions {
       throw new IllegalArgumentException("in the session's settings " + prefix + "*: " + error.getMessage(), error);
     }
     return OptionLayers.of(options);
+  }
+
+  /** {@code options}, and for others than these, those of the session. */
+  public static CaseInsensitiveStringMap with(
+      SparkSession session, FileFormat format, CaseInsensitiveStringMap options) {
+    return new CaseInsensitiveStringMap(OptionLayers.of(of(session, format), options.asCaseSensitiveMap()));
   }
 
   /** Throws {@link IllegalArgumentException} if the options have {@code where}. */

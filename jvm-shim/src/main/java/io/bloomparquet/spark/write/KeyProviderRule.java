@@ -1,4 +1,4 @@
-package io.bloomparquet.spark.commands;
+package io.bloomparquet.spark.write;
 
 import io.bloomparquet.spark.support.OptionLayers;
 import java.util.Map;
@@ -9,7 +9,7 @@ import org.apache.hadoop.conf.Configuration;
  * Refuses the option {@code keyProvider} on a write that would not encrypt. The provider is for reads only: Spark's
  * writer encrypts by parquet-java's properties.
  */
-public final class KeyProviderRule {
+final class KeyProviderRule {
   private static final String OPTION = "keyProvider";
   private static final String FACTORY = "parquet.crypto.factory.class";
   private static final String BY_PROPERTIES = "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory";
@@ -26,7 +26,7 @@ public final class KeyProviderRule {
    * @param session the session's options; its keyProvider is meant for reads
    * @param conf of the writer
    */
-  public static void check(Map<String, String> options, Map<String, String> session, Configuration conf) {
+  static void check(Map<String, String> options, Map<String, String> session, Configuration conf) {
     String provider = OptionLayers.of(options).get(OPTION);
     if (provider != null && !provider.equals(OptionLayers.of(session).get(OPTION)) && !encrypts(conf)) {
       throw new IllegalArgumentException(

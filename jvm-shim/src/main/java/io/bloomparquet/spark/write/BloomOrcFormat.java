@@ -1,0 +1,79 @@
+package io.bloomparquet.spark.write;
+
+import io.bloomparquet.spark.filters.FilterOptions;
+import io.bloomparquet.spark.filters.OrcWriteOptions;
+import io.bloomparquet.spark.support.FileFormat;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.mapreduce.Job;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
+
+/** Spark's ORC format, with Bloom filters. */
+public final class BloomOrcFormat extends OrcFileFormat implements BloomFormat {
+  private static final long serialVersionUID = 1L;
+
+  private final transient Overwrite overwrite;
+
+  /** Called by Spark. */
+  public BloomOrcFormat() {
+    this(null);
+  }
+
+  private BloomOrcFormat(Overwrite overwrite) {
+    this.overwrite = overwrite;
+  }
+
+  @Override
+  public FileFormat format() {
+    return FileFormat.ORC;
+  }
+
+  @Override
+  public Overwrite overwrite() {
+    return overwrite;
+  }
+
+  @Override
+  public BloomOrcFormat with(Overwrite overwrite) {
+    return new BloomOrcFormat(overwrite);
+  }
+
+  @Override
+  public FilterOptions newFilterOptions(Map<String, String> options, StructType schema) {
+    return new OrcWriteOptions(options, schema);
+  }
+
+  @Override
+  public boolean commitsPlainly(Configuration conf) {
+    return true;
+  }
+
+  @Override
+  public OutputWriterFactory prepareWrite(
+      SparkSession session,
+      Job job,
+      scala.collection.immutable.Map<String, String> options,
+      StructType schema) {
+    return prepareWrite(session, job, options, schema, () -> super.prepareWrite(session, job, options, schema));
+  }
+
+  @Override
+  public scala.Function1<PartitionedFile, scala.collection.Iterator<InternalRow>> buildReaderWithPartitionValues(
+      SparkSession session,
+      StructType dataSchema,
+      StructType partitionSchema,
+      StructType requiredSchema,
+      scala.collection.immutable.Seq<Filter> filters,
+      scala.collection.immutable.Map<String, String> options,
+      Configuration conf) {
+    checkRead(options);
+    return super.buildReaderWithPartitionValues(
+        session, dataSchema, partitionSchema, requiredSchema, filters, options, conf);
+  }
+}
