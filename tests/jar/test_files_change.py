@@ -42,6 +42,10 @@ class Table:
     def load(self, **options: Any) -> DataFrame:
         return read(self.spark, self.source, self.path.parent, **options)
 
+    def plain(self) -> DataFrame:
+        """By Spark's own source, whose scans are pruned too."""
+        return read(self.spark, self.path.suffix[1:], self.path.parent)
+
     def join(self) -> DataFrame:
         small = read(self.spark, "parquet", self.small).where("name = 'n'").select("id")
         return self.load().join(broadcast(small), "id")
@@ -49,6 +53,7 @@ class Table:
 
 READERS: dict[str, Callable[[Table], DataFrame]] = {
     "static": lambda table: table.load().where(WHERE),
+    "plain": lambda table: table.plain().where(WHERE),
     "join": Table.join,
     "where": lambda table: table.load(where=WHERE),
     "none": lambda table: table.load(),
@@ -56,7 +61,7 @@ READERS: dict[str, Callable[[Table], DataFrame]] = {
 }
 CASES = [
     *(pytest.param(reader, KEPT, id=f"{reader}-kept") for reader in READERS),
-    *(pytest.param(reader, SKIPPED, id=f"{reader}-skipped") for reader in ("static", "join", "where")),
+    *(pytest.param(reader, SKIPPED, id=f"{reader}-skipped") for reader in ("static", "plain", "join", "where")),
 ]
 """Whether the changing file was read in part or skipped by the plan."""
 
@@ -117,7 +122,9 @@ def test_change_between_two_actions(table: Table, reader: str, kind: str, units:
         assert outcome(READERS[reader](table), reader, kind, units) == "new rows"
 
 
-@pytest.mark.parametrize(("reader", "units"), [("static", KEPT), ("join", KEPT), ("join", SKIPPED)])
+@pytest.mark.parametrize(
+    ("reader", "units"), [("static", KEPT), ("plain", KEPT), ("plain", SKIPPED), ("join", KEPT), ("join", SKIPPED)]
+)
 def test_change_between_actions_without_adaptive_execution(table: Table, reader: str, units: tuple[int, ...]) -> None:
     changes.write(table.path, units, "a")
     with conf(table.spark, {"spark.sql.adaptive.enabled": "false"}):

@@ -1,7 +1,7 @@
 """Random files, predicates and settings: Spark's own scans return the same rows with pruning as without.
 
-Many predicates are asked by one query, a union of scans, each of which is planned by itself. `BLOOMPARQUET_CASES` is how
-many predicates to try; the default is for each run of the tests.
+Many predicates are asked by one query, a union of scans, each of which is planned by itself. `BLOOMPARQUET_CASES` is
+how many predicates to try; the default is for each run of the tests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark_bloomparquet import last_plan
 from tests.differential import oracle, sparkside, writers
 from tests.differential.cases import ROW_ID, cases, data_sets
 from tests.differential.test_orc_spark import CPP
-from tests.support.plain import OFF, ON
+from tests.support.scenarios import PRUNED, UNPRUNED
 from tests.support.spark import clock, conf
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def test_random_predicates(jar_spark: SparkSession, tmp_path: Path) -> None:
             schema = type(schema)(schema.fields[:-1]) if data.partition else schema  # Spark infers the partition's type
             read = jar_spark.read.schema(schema).orc if is_orc else jar_spark.read.schema(schema).parquet
             with sparkside.unpruned(jar_spark, data.timezone), clock(jar_spark, data.timezone):
-                with conf(jar_spark, OFF):
+                with conf(jar_spark, UNPRUNED):
                     _, truths = sparkside.evaluate(read(str(root)), sqls)
-                with conf(jar_spark, {**values, **ON}):
+                with conf(jar_spark, {**values, **PRUNED}):
                     frame, rids = ask_all(read(str(root)), sqls)
                     plans = [plan for plan in last_plan(frame) if plan.planned]
             for number, (sql, wanted) in enumerate(zip(sqls, truths, strict=True)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_bloomparquet import ScanSummary, last_plan
-from tests.support.scenarios import texts
+from tests.support.scenarios import PRUNED, UNPRUNED, texts
 from tests.support.spark import conf
 
-TRANSPARENT = "spark.bloomparquet.transparent"
-OFF, ON = {TRANSPARENT: "false"}, {TRANSPARENT: "true"}
 NODE = "PrunedFileScan"
 
 Ask = Callable[[], DataFrame]
@@ -37,19 +36,19 @@ class Pruned:
 
 def compare(spark: SparkSession, ask: Ask) -> Pruned:
     """Run the query that `ask` makes without pruning and with it, and assert that schema and rows are equal."""
-    with conf(spark, OFF):
+    with conf(spark, UNPRUNED):
         frame = ask()
         schema, expected = frame.schema, texts(frame.collect())
         assert NODE not in executed(frame)
     pruned = run(spark, ask, expected)
-    with conf(spark, ON):
+    with conf(spark, PRUNED):
         assert ask().schema == schema
     return pruned
 
 
 def run(spark: SparkSession, ask: Ask, expected: list[str]) -> Pruned:
     """Run the query with pruning, and assert that its rows are `expected`."""
-    with conf(spark, ON):
+    with conf(spark, PRUNED):
         frame = ask()
         rows = texts(frame.collect())
         assert rows == expected
@@ -75,3 +74,8 @@ def nodes(plan: Any, name: str = NODE) -> Iterator[Any]:
     for children in (plan.children(), plan.subqueries()):
         for i in range(children.size()):
             yield from nodes(children.apply(i), name)
+
+
+def without_ids(plan: str) -> str:
+    """A plan as text without the ids of its expressions and nodes, which differ for each query."""
+    return re.sub(r"#\d+L?|plan_id=\d+|\[id=#?\d+\]|org\.apache\S*@[0-9a-f]+", "", plan)
