@@ -185,6 +185,9 @@ UNPRUNED = {
 }
 """Settings that make Spark's own reader read everything and filter rows itself."""
 
+PRUNED = {**UNPRUNED, "spark.bloomparquet.transparent": "true"}
+"""Settings by which only the planner prunes Spark's own reader."""
+
 _OFTEN = [
     f"spark.sql.{key}"
     for key in (

@@ -26,8 +26,11 @@ def even(path: Path, add: int = 0, **more: Any) -> str:
     return files.write(path, {"id": ids, **more}, ["id"], rows_per_group=5, fpp=0.0001)
 
 
-def ask(spark: SparkSession, path: Any, where: str, select: str = "*", **options: Any) -> Pruned:
+def ask(
+    spark: SparkSession, path: Any, where: str, select: str = "*", schema: str | None = None, **options: Any
+) -> Pruned:
     reader = spark.read.options(**options)
+    reader = reader.schema(schema) if schema else reader
     paths = [str(each) for each in (path if isinstance(path, list) else [path])]
     return plain.compare(spark, lambda: reader.parquet(*paths).where(where).selectExpr(*select.split("; ")))
 
@@ -51,24 +54,26 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_ways_to_name_files(jar_spark: SparkSession, lake: Path) -> None:
-    schema = "id BIGINT"
-    reader = jar_spark.read.schema(schema)
-    cases: dict[str, tuple[DataFrame, int, list[int]]] = {
-        "a directory": (reader.parquet(str(lake)), 1, [1]),
-        "recursively": (reader.option("recursiveFileLookup", "true").parquet(str(lake)), 1, [1]),
-        "a pattern": (reader.parquet(str(lake / "[ab].parquet")), 1, [1]),
-        "a file twice": (reader.parquet(*[str(lake / "a.parquet")] * 2), 2, [2]),
-        "a file and its directory": (reader.parquet(str(lake), str(lake / "a.parquet")), 2, [2]),
-        "by name": (reader.option("pathGlobFilter", "b*").parquet(str(lake)), 0, [0]),
-        "by time": (reader.option("modifiedAfter", "2020-01-01T00:00:00").parquet(str(lake)), 1, [1]),
-        "a file of no rows": (reader.parquet(str(lake / "norows.parquet")), 0, [0]),
+    def load(*paths: Path, **options: str) -> DataFrame:
+        return jar_spark.read.schema("id BIGINT").options(**options).parquet(*map(str, paths))
+
+    a = lake / "a.parquet"
+    cases = {
+        "a directory": (load(lake), 1, [1]),
+        "recursively": (load(lake, recursiveFileLookup="true"), 1, [1]),
+        "a pattern": (load(lake / "[ab].parquet"), 1, [1]),
+        "a file twice": (load(a, a), 2, [2]),
+        "a file and its directory": (load(lake, a), 2, [2]),
+        "by name": (load(lake, pathGlobFilter="b*"), 0, [0]),
+        "by time": (load(lake, modifiedAfter="2020-01-01T00:00:00"), 1, [1]),
+        "a file of no rows": (load(lake / "norows.parquet"), 0, [0]),
     }
     for name, (frame, rows, kept) in cases.items():
         pruned = plain.compare(jar_spark, lambda: frame.where("id = 18"))  # noqa: B023
         assert (name, len(pruned.rows), pruned.kept) == (name, rows, kept)
     with conf(jar_spark, {"spark.sql.adaptive.enabled": "false"}):
-        recursive = jar_spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(str(lake))
-        assert plain.compare(jar_spark, lambda: recursive.where("id IN (118, 119)").groupBy().count()).kept == [1]
+        recursive = load(lake, recursiveFileLookup="true").where("id IN (118, 119)")
+        assert plain.compare(jar_spark, lambda: recursive.groupBy().count()).kept == [1]
 
 
 def test_damaged_and_missing_files(jar_spark: SparkSession, tmp_path: Path) -> None:
@@ -136,7 +141,7 @@ def test_fields_matched_by_id(jar_spark: SparkSession, tmp_path: Path) -> None:
     from pyspark.sql.types import LongType, StructField, StructType
 
     fields = [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(i)}) for i, name in enumerate("ab", 1)]
-    table = pa.table([range(4), range(10, 14)], schema=pa.schema(fields))
+    table = pa.table([pa.array(range(4)), pa.array(range(10, 14))], schema=pa.schema(fields))
     path = files.write(tmp_path / "t.parquet", table, ["a", "b"], rows_per_group=1)
     swapped = StructType(
         [StructField(name, LongType(), True, {"parquet.field.id": i}) for name, i in (("b", 1), ("a", 2))]
@@ -164,7 +169,13 @@ def test_metadata_columns(jar_spark: SparkSession, lake: Path) -> None:
                 "id = 18 AND _metadata.file_path LIKE '%a.parquet' AND _metadata.file_size > 10",
                 "_metadata.row_index = 17",
             ):
-                ask(jar_spark, lake / "*.parquet", where, f"{fields}; _metadata.row_index; input_file_name()")
+                ask(
+                    jar_spark,
+                    lake / "*.parquet",
+                    where,
+                    f"{fields}; _metadata.row_index; input_file_name()",
+                    "id BIGINT",
+                )
     assert ask(jar_spark, lake / "[ab].parquet", "id IN (18, 19)", "id; _metadata.row_index").kept == [2]
 
 
@@ -192,7 +203,7 @@ def test_data_columns_with_the_names_of_metadata(jar_spark: SparkSession, tmp_pa
     for where in (f"_metadata.file_name = 'f1.{kind}'", f"file_name = 'f1.{kind}'", "_metadata.file_name > file_name"):
         pruned = plain.compare(jar_spark, lambda: named.where(f"{where} AND id >= 5"))  # noqa: B023
         assert pruned.rows
-        assert pruned.skipped or "> file_name" in where
+        assert pruned.skipped or where.startswith("_metadata")
     for where, rows_ in (("_metadata.file_name = 'g2'", 10), ("_metadata.row_index = 112L", 1), ("id = 12", 1)):
         assert len(plain.compare(jar_spark, lambda: hidden.where(where)).rows) == rows_  # noqa: B023
     column = hidden.metadataColumn("_metadata")
