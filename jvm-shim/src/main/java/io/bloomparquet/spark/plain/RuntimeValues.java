@@ -6,18 +6,29 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.MetadataAttribute;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.ScalarSubquery;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 
-/** Predicates with the values that subqueries have returned. */
+/**
+ * Predicates on data columns, with the values that subqueries have returned.
+ *
+ * <p>Other predicates are left out: Spark names a field of {@code _metadata}, such as {@code file_name}, like the data
+ * column that the files may have.
+ */
 final class RuntimeValues {
   private RuntimeValues() {}
 
   /** {@code filters} with a literal for each scalar subquery, which must have run. */
   static List<Expression> ofSubqueries(List<Expression> filters) {
-    return filters.stream().map(RuntimeValues::ofSubqueries).toList();
+    return filters.stream().filter(RuntimeValues::isOfData).map(RuntimeValues::ofSubqueries).toList();
+  }
+
+  private static boolean isOfData(Expression filter) {
+    return Scala.list(filter.references().toSeq()).stream()
+        .noneMatch(column -> MetadataAttribute.isValid(column.metadata()));
   }
 
   private static Expression ofSubqueries(Expression expression) {
@@ -38,7 +49,9 @@ final class RuntimeValues {
   static Predicate[] ofKeys(List<Expression> runtime) {
     List<Predicate> predicates = new ArrayList<>();
     for (Expression each : runtime) {
-      if (each instanceof DynamicPruningExpression dynamic && dynamic.child() instanceof InSubqueryExec) {
+      if (isOfData(each)
+          && each instanceof DynamicPruningExpression dynamic
+          && dynamic.child() instanceof InSubqueryExec) {
         var translated = DataSourceV2Strategy$.MODULE$.translateRuntimeFilterV2(dynamic.child());
         if (translated.isDefined()) {
           predicates.add(translated.get());
