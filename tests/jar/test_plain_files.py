@@ -214,8 +214,9 @@ def test_data_columns_with_the_names_of_metadata(jar_spark: SparkSession, tmp_pa
             lambda: hidden.where(column.file_name == name).where("id < 40").select("id", column.file_name.alias("n")),  # noqa: B023
         )
         assert len(pruned.rows) == rows_
-    by_index = plain.compare(jar_spark, lambda: hidden.where(column.row_index == 3).where("id > 10").select("id"))
-    assert len(by_index.rows) == 3
+    if kind == "parquet":  # ORC's reader has no row indexes
+        by_index = plain.compare(jar_spark, lambda: hidden.where(column.row_index == 3).where("id > 10").select("id"))
+        assert len(by_index.rows) == 3
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ public final class PlainScans extends SparkStrategy {
   }
 
   private static SparkPlan prune(FileSourceScanExec scan, List<Expression> runtime) {
-    if (scan.dataFilters().isEmpty() && runtime.isEmpty()) {
+    if (Scala.list(scan.dataFilters()).stream().noneMatch(RuntimeValues::isOfData) && runtime.isEmpty()) {
       return scan;
     }
     PrunedFileScanExec pruned = new PrunedFileScanExec(scan, Scala.seq(runtime));

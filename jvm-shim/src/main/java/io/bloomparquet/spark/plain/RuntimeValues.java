@@ -12,12 +12,7 @@ import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.ScalarSubquery;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 
-/**
- * Predicates on data columns, with the values that subqueries have returned.
- *
- * <p>Other predicates are left out: Spark names a field of {@code _metadata}, such as {@code file_name}, like the data
- * column that the files may have.
- */
+/** Predicates on data columns, with the values that subqueries have returned. */
 final class RuntimeValues {
   private RuntimeValues() {}
 
@@ -26,7 +21,11 @@ final class RuntimeValues {
     return filters.stream().filter(RuntimeValues::isOfData).map(RuntimeValues::ofSubqueries).toList();
   }
 
-  private static boolean isOfData(Expression filter) {
+  /**
+   * Whether a filter is on data columns alone. A filter on a field of {@code _metadata}, such as {@code file_name},
+   * looks like one on a data column of that name.
+   */
+  static boolean isOfData(Expression filter) {
     return Scala.list(filter.references().toSeq()).stream()
         .noneMatch(column -> MetadataAttribute.isValid(column.metadata()));
   }
