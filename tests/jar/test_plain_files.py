@@ -231,7 +231,7 @@ def test_samples_limits_and_orders(jar_spark: SparkSession, lake: Path) -> None:
         lambda: frame.where("id = 18").limit(5),
         lambda: frame.where("id > 18").orderBy("id").limit(3),
         lambda: frame.where("id > 30").orderBy("id", ascending=False).offset(2),
-        lambda: frame.sample(0.3, seed=5).where("id > 30"),
+        lambda: frame.sample(fraction=0.3, seed=5).where("id > 30"),
         lambda: frame.where("id = 18").repartition(3),
         lambda: frame.where("id < 9").coalesce(1),
         lambda: frame.where("id = -1").coalesce(1).groupBy().count(),

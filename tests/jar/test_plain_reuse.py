@@ -81,6 +81,13 @@ def test_a_cache_keeps_its_rows_when_files_change(session: SparkSession, root: P
     assert ids(session.read.parquet(str(root)).where("id = 1005")) == [1005]
 
 
+def test_files_added_after_the_load_are_not_read(session: SparkSession, root: Path) -> None:
+    frame = session.read.parquet(str(root))
+    write(root, FILES, add=1)  # with another 5
+    assert plain.compare(session, lambda: frame.where("id = 5")).rows == ["(5, 0)"]
+    assert len(plain.compare(session, lambda: session.read.parquet(str(root)).where("id = 5")).rows) == 2
+
+
 def test_a_kept_rdd_fails_when_files_change(session: SparkSession, root: Path) -> None:
     rdd = session.read.parquet(str(root)).where("id IN (5, 6, 2005)").rdd
     assert sorted(row.id for row in rdd.collect()) == sorted(row.id for row in rdd.collect()) == [5, 6]

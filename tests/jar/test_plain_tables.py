@@ -196,7 +196,8 @@ def test_columns_that_were_added(jar_spark: SparkSession, name: str) -> None:
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_padded_and_bounded_text(jar_spark: SparkSession, name: str, kind: str) -> None:
-    jar_spark.sql(f"CREATE TABLE {name} (id BIGINT, c CHAR(5), v VARCHAR(5), u STRING COLLATE UTF8_LCASE) USING {kind}")
+    collation = "COLLATE UTF8_LCASE" if kind == "parquet" else ""  # Spark cannot read such a column of ORC files
+    jar_spark.sql(f"CREATE TABLE {name} (id BIGINT, c CHAR(5), v VARCHAR(5), u STRING {collation}) USING {kind}")
     jar_spark.sql(
         f"INSERT INTO {name} SELECT id, concat('c', id), concat('v', id), concat('U', id) FROM range(0, 30, 1, 3)"
     )
@@ -214,7 +215,7 @@ def test_padded_and_bounded_text(jar_spark: SparkSession, name: str, kind: str) 
                 f"SELECT * FROM {name} WHERE c LIKE 'c2%' AND v > 'v27'",
             )
     with conf(jar_spark, PRUNED):
-        assert len(jar_spark.sql(f"SELECT * FROM {name} WHERE c = 'c7' AND u = 'u7'").collect()) == 1
+        assert len(jar_spark.sql(f"SELECT * FROM {name} WHERE c = 'c7' AND lower(u) = 'u7'").collect()) == 1
 
 
 def test_narrow_files_of_a_wide_table(jar_spark: SparkSession, name: str, tmp_path: Path) -> None:
